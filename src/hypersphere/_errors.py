@@ -1,0 +1,48 @@
+"""Checks on what users pass in: each error names the argument, its value and the fix."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+
+from torch import Tensor
+
+__all__ = ["check_choice", "check_count", "check_floating", "check_positive"]
+
+
+def check_choice(argument: str, value: object, choices: Iterable[str]) -> str:
+    """Return ``value`` if it is one of ``choices``, else say which names there are."""
+    names = sorted(choices)
+    if isinstance(value, str) and value in names:
+        return value
+    near = difflib.get_close_matches(str(value), names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{argument}={value!r} is unknown: choose one of {', '.join(map(repr, names))}{hint}")
+
+
+def check_positive(argument: str, value: float, *, zero: bool = False) -> float:
+    """Return ``value`` if it is finite and > 0 (or ≥ 0 with ``zero``)."""
+    bound = "≥ 0" if zero else "> 0"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{argument}={value!r} must be a number {bound}, not {type(value).__name__}")
+    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        raise ValueError(f"{argument}={value!r} must be finite and {bound}")
+    return float(value)
+
+
+def check_count(argument: str, value: int, *, minimum: int = 1) -> int:
+    """Return ``value`` if it is a whole number of at least ``minimum``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{argument}={value!r} must be an int, not {type(value).__name__}")
+    if value < minimum:
+        raise ValueError(f"{argument}={value!r} must be at least {minimum}")
+    return value
+
+
+def check_floating(argument: str, tensor: Tensor) -> None:
+    """Refuse integer, bool and complex tensors, for which no angle is defined here."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{argument} must be a torch.Tensor, not {type(tensor).__name__}")
+    if not tensor.is_floating_point():
+        raise TypeError(f"{argument} has dtype {tensor.dtype}: pass a floating-point tensor, e.g. {argument}.float()")

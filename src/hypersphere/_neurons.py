@@ -1,0 +1,157 @@
+"""Which weights of a model are neurons, which layer is the output layer, and what a name pattern selects.
+
+One reading for everything that walks a model: conversion, energies, orthogonal training, optimizers.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Neurons", "Patterns", "find_output_layer", "is_named", "iter_neurons", "matches", "names_of", "select"]
+
+Patterns: TypeAlias = str | Sequence[str] | None
+
+_CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_CONV_TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+@dataclass(frozen=True)
+class Neurons:
+    """One weight tensor of a module, seen as ``groups`` sets of neurons: (groups, neurons, dim).
+
+    Grouped convolutions give a set per group, LSTM and GRU a set per gate, packed attention
+    projections a set each for query, key and value.
+    """
+
+    module_name: str
+    module: nn.Module
+    tensor_name: str
+    groups: int = 1
+    transposed: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.module_name}.{self.tensor_name}" if self.module_name else self.tensor_name
+
+    @property
+    def weight(self) -> Tensor:
+        """The tensor the module computes with now (after any parametrization)."""
+        weight = getattr(self.module, self.tensor_name)
+        if not isinstance(weight, Tensor):
+            raise TypeError(f"{self.name} is not a tensor but {type(weight).__name__}")
+        return weight
+
+    def flatten(self, weight: Tensor) -> Tensor:
+        """(groups, neurons, dim) view (a copy for transposed convolutions) of a tensor shaped like the weight."""
+        if not self.transposed:
+            return weight.reshape(self.groups, weight.shape[0] // self.groups, -1)
+        grouped = weight.reshape(self.groups, weight.shape[0] // self.groups, weight.shape[1], -1)
+        return grouped.transpose(1, 2).reshape(self.groups, weight.shape[1], -1)
+
+    def unflatten(self, matrix: Tensor, shape: torch.Size) -> Tensor:
+        """The inverse of :meth:`flatten`: back to a weight of ``shape``."""
+        if not self.transposed:
+            return matrix.reshape(shape)
+        kernel = math.prod(shape[2:])
+        grouped = matrix.reshape(self.groups, shape[1], shape[0] // self.groups, kernel)
+        return grouped.transpose(1, 2).reshape(shape)
+
+    def matrix(self) -> Tensor:
+        return self.flatten(self.weight)
+
+
+def iter_neurons(model: nn.Module) -> Iterator[Neurons]:
+    """Every weight of ``model`` that holds neurons, shared modules once, in definition order."""
+    for name, module in model.named_modules():
+        yield from _neurons_of(name, module)
+
+
+def _neurons_of(name: str, module: nn.Module) -> Iterator[Neurons]:
+    if isinstance(module, _CONV):
+        yield Neurons(name, module, "weight", module.groups)
+    elif isinstance(module, _CONV_TRANSPOSED):
+        yield Neurons(name, module, "weight", module.groups, transposed=True)
+    elif isinstance(module, nn.Linear):
+        yield Neurons(name, module, "weight")
+    elif isinstance(module, nn.RNNBase):
+        for tensor_name in module._all_weights:
+            for entry in tensor_name:
+                if entry.startswith("weight_hr"):
+                    yield Neurons(name, module, entry)
+                elif entry.startswith("weight"):
+                    yield Neurons(name, module, entry, _GATES[module.mode])
+    elif isinstance(module, nn.MultiheadAttention):
+        if module.in_proj_weight is not None:
+            yield Neurons(name, module, "in_proj_weight", 3)
+        else:
+            for entry in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
+                yield Neurons(name, module, entry)
+
+
+def find_output_layer(
+    model: nn.Module, head: nn.Module | None = None, output_layer: nn.Module | str | None = None
+) -> tuple[str, nn.Module] | None:
+    """Name and module of the output layer: ``head``, else ``output_layer``, else the last linear layer.
+
+    A head outside the model has the name ``"head"``. None if the model has no linear layer.
+    """
+    if head is not None:
+        return names_of(model).get(id(head), "head"), head
+    if isinstance(output_layer, str):
+        modules = dict(model.named_modules())
+        if output_layer not in modules:
+            raise ValueError(f"output_layer={output_layer!r} is no module of the model: see model.named_modules()")
+        return output_layer, modules[output_layer]
+    if output_layer is not None:
+        name = names_of(model).get(id(output_layer))
+        if name is None:
+            raise ValueError("output_layer is not a module of the model: pass one of its modules, or its name")
+        return name, output_layer
+    linears = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    return linears[-1] if linears else None
+
+
+def names_of(model: nn.Module) -> dict[int, str]:
+    """id(module) → its first qualified name."""
+    return {id(module): name for name, module in model.named_modules()}
+
+
+def select(names: Sequence[str], include: Patterns = None, skip: Patterns = None) -> set[str]:
+    """The names that match a pattern of ``include`` (all, if None) and none of ``skip``.
+
+    Patterns are shell globs on qualified names (``"layer1.*"``). One that matches nothing is an
+    error, since it is a typing mistake more often than a wish.
+    """
+    for argument, patterns in (("include", include), ("skip", skip)):
+        for pattern in _as_tuple(patterns):
+            if not any(matches(name, pattern) for name in names):
+                shown = ", ".join(map(repr, list(names)[:8])) + (", ..." if len(names) > 8 else "")
+                raise ValueError(f"{argument} pattern {pattern!r} matches none of: {shown}")
+    return {
+        name
+        for name in names
+        if (include is None or matches(name, include)) and not (skip is not None and matches(name, skip))
+    }
+
+
+def matches(name: str, patterns: Patterns) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _as_tuple(patterns))
+
+
+def is_named(name: str, patterns: Patterns) -> bool:
+    """Whether ``name`` itself, without wildcards, is among the patterns."""
+    return name in _as_tuple(patterns)
+
+
+def _as_tuple(patterns: Patterns) -> tuple[str, ...]:
+    if patterns is None:
+        return ()
+    return (patterns,) if isinstance(patterns, str) else tuple(patterns)

@@ -1,0 +1,32 @@
+"""Learnable numbers that stay positive by construction (k of the sigmoid, radius ρ)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from ._errors import check_choice, check_positive
+
+__all__ = ["FORMS", "from_raw", "to_raw"]
+
+FORMS = ("log", "abs", "square")
+
+
+def from_raw(raw: Tensor, form: str) -> Tensor:
+    """The positive value of a free parameter: exp r; or, as released code has it, |r|+0.05 or r²+1e-4."""
+    if form == "log":
+        return raw.exp()
+    return raw.abs() + 0.05 if form == "abs" else raw.square() + 1e-4
+
+
+def to_raw(value: float, form: str, argument: str) -> Tensor:
+    """The free parameter that stands for ``value`` in ``form``."""
+    check_choice("form", form, FORMS)
+    check_positive(argument, value)
+    lowest = {"log": 0.0, "abs": 0.05, "square": 1e-4}[form]
+    if value < lowest:
+        raise ValueError(f"{argument}={value!r} cannot be reached with form={form!r}: it must be at least {lowest}")
+    raw = {"log": math.log(value), "abs": value - 0.05, "square": math.sqrt(max(value - 1e-4, 0.0))}[form]
+    return torch.tensor(raw)

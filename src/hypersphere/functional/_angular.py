@@ -1,0 +1,69 @@
+"""Angular functions g (paper eq. 2-4, thesis 4.11-4.14), from the cosine and from an angle.
+
+All are odd in c = cos θ and run from 1 at θ = 0 to −1 at θ = π. From an angle they continue past π,
+which margins g(mθ) need: the linear and sigmoid ones go on decreasing.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice, check_floating, check_positive
+from ._sphere import arcsin, upcast
+
+__all__ = ["ANGULAR", "angular", "angular_from_angle"]
+
+ANGULAR = ("cosine", "linear", "sigmoid", "square_cosine")
+
+
+def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
+    """g from c = cos θ, without an arccos left in the graph at ±1.
+
+    ========================  ==========================================
+    ``"cosine"``              c
+    ``"linear"``              (2/π)·asin c
+    ``"sigmoid"``             tanh(asin(c)/(2k)) / tanh(π/(4k)), k > 0
+    ``"square_cosine"``       c·|c|
+    ========================  ==========================================
+
+    ``k`` is read by the sigmoid alone; as a tensor it must be positive and broadcast against
+    ``cos``. The gradient at c = ±1 is finite: see :func:`angle`.
+    """
+    check_floating("cos", cos)
+    check_choice("kind", kind, ANGULAR)
+    c = upcast(cos)
+    if kind == "square_cosine":
+        c = c * c.abs()
+    elif kind != "cosine":
+        c = _of_deviation(arcsin(c), kind, k)
+    return c.to(cos.dtype)
+
+
+def angular_from_angle(theta: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
+    """g from the angle itself, for any real θ: see :func:`angular` for the kinds.
+
+    cos θ and cos θ·|cos θ| are periodic; 1 − 2θ/π and the sigmoid decrease for all θ.
+    """
+    check_floating("theta", theta)
+    check_choice("kind", kind, ANGULAR)
+    t = upcast(theta)
+    if kind == "cosine":
+        g = t.cos()
+    elif kind == "square_cosine":
+        g = t.cos() * t.cos().abs()
+    else:
+        g = _of_deviation(math.pi / 2 - t, kind, k)
+    return g.to(theta.dtype)
+
+
+def _of_deviation(a: Tensor, kind: str, k: float | Tensor) -> Tensor:
+    """Linear and sigmoid g of a = π/2 − θ (= asin c on [0, π])."""
+    if kind == "linear":
+        return a * (2 / math.pi)
+    if isinstance(k, Tensor):
+        return torch.tanh(a / (2 * k)) / torch.tanh(math.pi / (4 * k))
+    check_positive("k", k)
+    return torch.tanh(a / (2 * k)) / math.tanh(math.pi / (4 * k))

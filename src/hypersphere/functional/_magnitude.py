@@ -1,0 +1,111 @@
+"""Magnitude functions h (thesis eq. 4.4-4.10) and their slopes h(n)/n."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice, check_floating, check_positive
+from ._sphere import safe_reciprocal, upcast
+
+__all__ = ["DEFAULT_BETA", "MAGNITUDES", "magnitude", "magnitude_ratio"]
+
+MAGNITUDES = ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")
+DEFAULT_BETA = {"segment": 0.5, "mix": 1.0}
+
+
+def magnitude(
+    norm: Tensor,
+    kind: str,
+    alpha: float | Tensor = 1.0,
+    beta: float | Tensor | None = None,
+    rho: float | Tensor = 1.0,
+) -> Tensor:
+    """h(n) of a norm n ≥ 0.
+
+    ==============  =====================================================
+    ``"sphere"``    α, and 0 at n = 0, where there is no direction
+    ``"ball"``      α·min(n, ρ)/ρ
+    ``"tanh"``      α·tanh(n/ρ)
+    ``"linear"``    α·n
+    ``"segment"``   α·n up to ρ, from there on with slope β (default 0.5)
+    ``"log"``       α·log(1+n)
+    ``"mix"``       α·n + β·log(1+n) (β defaults to 1)
+    ==============  =====================================================
+    """
+    n, alpha, beta, rho = _checked(norm, kind, alpha, beta, rho)
+    if kind == "sphere":
+        h = alpha * (n > 0).to(n.dtype)
+    elif kind == "ball":
+        h = alpha * (_smaller(n, rho) / rho)
+    elif kind == "tanh":
+        h = alpha * torch.tanh(n / rho)
+    elif kind == "linear":
+        h = alpha * n
+    elif kind == "segment":
+        h = beta * n + (alpha - beta) * _smaller(n, rho)
+    elif kind == "log":
+        h = alpha * torch.log1p(n)
+    else:
+        h = alpha * n + beta * torch.log1p(n)
+    return h.to(norm.dtype)
+
+
+def magnitude_ratio(
+    norm: Tensor,
+    kind: str,
+    alpha: float | Tensor = 1.0,
+    beta: float | Tensor | None = None,
+    rho: float | Tensor = 1.0,
+) -> Tensor:
+    """h(n)/n, at n = 0 its limit (α, α/ρ, ...), or 0 for the sphere, which has none.
+
+    It multiplies the inner product where g is the cosine, h(n)·cos θ = (h(n)/n)·⟨ŵ, x⟩, and so
+    gives the zero patch the gradient that the operator has there.
+    """
+    n, alpha, beta, rho = _checked(norm, kind, alpha, beta, rho)
+    if kind == "sphere":
+        q = alpha * safe_reciprocal(n)
+    elif kind == "ball":
+        q = alpha / _larger(n, rho)
+    elif kind == "tanh":
+        q = alpha * _quotient(torch.tanh(n / rho), n, 1.0 / rho)
+    elif kind == "linear":
+        q = alpha * torch.ones_like(n)
+    elif kind == "segment":
+        q = beta + (alpha - beta) * (rho / _larger(n, rho))
+    elif kind == "log":
+        q = alpha * _quotient(torch.log1p(n), n, 1.0)
+    else:
+        q = alpha + beta * _quotient(torch.log1p(n), n, 1.0)
+    return q.to(norm.dtype)
+
+
+def _quotient(value: Tensor, n: Tensor, limit: float | Tensor) -> Tensor:
+    """value/n, and ``limit`` at n = 0."""
+    zero = n == 0
+    return torch.where(zero, limit, value / torch.where(zero, 1.0, n))
+
+
+def _smaller(n: Tensor, rho: float | Tensor) -> Tensor:
+    return torch.minimum(n, rho) if isinstance(rho, Tensor) else n.clamp_max(rho)
+
+
+def _larger(n: Tensor, rho: float | Tensor) -> Tensor:
+    return torch.maximum(n, rho) if isinstance(rho, Tensor) else n.clamp_min(rho)
+
+
+def _checked(
+    norm: Tensor, kind: str, alpha: float | Tensor, beta: float | Tensor | None, rho: float | Tensor
+) -> tuple[Tensor, float | Tensor, float | Tensor, float | Tensor]:
+    check_floating("norm", norm)
+    check_choice("kind", kind, MAGNITUDES)
+    if not isinstance(alpha, Tensor):
+        check_positive("alpha", alpha)
+    if not isinstance(rho, Tensor):
+        check_positive("rho", rho)
+    if beta is None:
+        beta = DEFAULT_BETA.get(kind, 0.0)
+    elif not isinstance(beta, Tensor):
+        check_positive("beta", beta, zero=True)
+    return upcast(norm), alpha, beta, rho

@@ -1,0 +1,115 @@
+"""The bedrock: norms, unit vectors and angles that are right at every scale and at cos = ±1.
+
+Half precision is computed in float32 and rounded once at the end; float32 and float64 as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._errors import check_floating
+
+__all__ = ["angle", "arcsin", "compute_dtype", "norm", "safe_reciprocal", "unit", "upcast"]
+
+
+def angle(cos: Tensor) -> Tensor:
+    """θ = arccos c in [0, π], with a finite gradient everywhere.
+
+    Values of ``cos`` outside [−1, 1] (rounding) count as ±1. The derivative −1/√(1−c²) is
+    unbounded at ±1; it is computed with 1−c² floored at the machine epsilon of the computing
+    dtype, so its size never passes 2896 in float32 (and half precision) or 6.7e7 in float64.
+    """
+    check_floating("cos", cos)
+    return _InverseTrig.apply(upcast(cos), True).to(cos.dtype)
+
+
+def arcsin(cos: Tensor) -> Tensor:
+    """arcsin c in [−π/2, π/2]; domain, precision and gradient as for :func:`angle`."""
+    check_floating("cos", cos)
+    return _InverseTrig.apply(upcast(cos), False).to(cos.dtype)
+
+
+def norm(w: Tensor, dim: int | tuple[int, ...] = -1, keepdim: bool = False) -> Tensor:
+    """‖w‖ over ``dim``; no overflow or underflow at any scale, gradient 0 for a zero vector."""
+    check_floating("w", w)
+    scaled, scale = _rescaled(upcast(w), dim)
+    length = _sqrt((scaled * scaled).sum(dim, keepdim=True)) * scale
+    return (length if keepdim else _squeeze(length, dim)).to(w.dtype)
+
+
+def unit(w: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
+    """w/‖w‖ over ``dim``, at any scale; a zero vector stays zero, with gradient 0."""
+    check_floating("w", w)
+    scaled, _ = _rescaled(upcast(w), dim)
+    length = _sqrt((scaled * scaled).sum(dim, keepdim=True))
+    return (scaled * safe_reciprocal(length)).to(w.dtype)
+
+
+def safe_reciprocal(n: Tensor) -> Tensor:
+    """1/n, and 0 with gradient 0 where n is 0."""
+    zero = n == 0
+    return torch.where(zero, 0.0, 1.0 / torch.where(zero, 1.0, n))
+
+
+def upcast(x: Tensor) -> Tensor:
+    """Half precision to float32; anything else as it is."""
+    return x.to(compute_dtype(x.dtype))
+
+
+def compute_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that norms and angles of ``dtype`` are computed in."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def _rescaled(w: Tensor, dim: int | tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """w divided by its largest entry over ``dim``, and that entry (a constant; 1 for zero vectors)."""
+    if w.numel() == 0:
+        return w, torch.ones((), dtype=w.dtype, device=w.device)
+    largest = w.detach().abs().amax(dim, keepdim=True)
+    scale = torch.where((largest == 0) | ~torch.isfinite(largest), 1.0, largest)
+    return w / scale, scale
+
+
+def _sqrt(squares: Tensor) -> Tensor:
+    """√, with gradient 0 (not inf) at 0."""
+    zero = squares == 0
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())
+
+
+def _squeeze(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
+    return x.squeeze(dim)
+
+
+class _InverseTrig(torch.autograd.Function):
+    """arccos or arcsin of a clamped argument, with the floored derivative of :func:`angle`."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(cos: Tensor, arccos: bool) -> Tensor:
+        clamped = cos.clamp(-1, 1)
+        return clamped.acos() if arccos else clamped.asin()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, bool], output: Tensor) -> None:
+        cos, ctx.arccos = inputs
+        ctx.save_for_backward(cos)
+        ctx.save_for_forward(cos)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (cos,) = ctx.saved_tensors
+        return grad * _slope(cos, ctx.arccos), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        (cos,) = ctx.saved_tensors
+        return tangent * _slope(cos, ctx.arccos)
+
+
+def _slope(cos: Tensor, arccos: bool) -> Tensor:
+    slope = (1 - cos * cos).clamp_min(torch.finfo(cos.dtype).eps).rsqrt()
+    return -slope if arccos else slope
