@@ -1,0 +1,37 @@
+"""Data sets in their official formats, and batches that never leave the device.
+
+``load`` reads a set; :class:`Loader` serves small ones from device memory, :class:`FolderLoader` large ones from disk.
+NumPy, Pillow, scikit-learn and rich are imported only where a set needs them.
+"""
+
+from .augment import Augment, PointAugment, augment, normalize
+from .folder import FolderLoader, ImageFolder, ImageTree
+from .imbalance import imbalance, imbalance_counts
+from .lfw import Faces, Pairs
+from .loader import Loader
+from .registry import available, describe, list_datasets, load
+from .types import CloudSplit, Dataset, Graph, PointClouds, Split
+
+__all__ = [
+    "Augment",
+    "CloudSplit",
+    "Dataset",
+    "Faces",
+    "FolderLoader",
+    "Graph",
+    "ImageFolder",
+    "ImageTree",
+    "Loader",
+    "Pairs",
+    "PointAugment",
+    "PointClouds",
+    "Split",
+    "augment",
+    "available",
+    "describe",
+    "imbalance",
+    "imbalance_counts",
+    "list_datasets",
+    "load",
+    "normalize",
+]

@@ -1,0 +1,170 @@
+"""Random flips, padded crops and point-cloud jitter, drawn by position and applied while the batch is gathered.
+
+An augmentation of images is an index map: output pixel ``(b, c, i, j)`` is source pixel ``(b, c, r(i), s(j))`` or the
+padding. So one gather from the resident uint8 set does selection, flip and crop at once, without a loop over samples
+and without an intermediate batch; a compiler fuses the normalisation into the same kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice, check_count, check_positive
+from ._random import epoch_key, normals, uniforms, words
+
+__all__ = ["Augment", "PointAugment", "augment", "normalize"]
+
+
+@dataclass(frozen=True)
+class Augment:
+    """Flips and padded crops of images.
+
+    ``pad`` pixels are added on each side and a window of the original size is cut at one of the ``(2·pad + 1)²``
+    places, each equally likely (4 pixels in the documents); ``hflip`` and ``vflip`` mirror with probability ½ each.
+    ``mode`` says what is outside the image: ``"constant"`` the byte ``fill``, ``"reflect"`` the mirrored image.
+    """
+
+    hflip: bool = False
+    vflip: bool = False
+    pad: int = 0
+    mode: str = "constant"
+    fill: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("pad", self.pad, minimum=0)
+        check_count("fill", self.fill, minimum=0)
+        check_choice("mode", self.mode, ("constant", "reflect"))
+        if self.fill > 255:
+            raise ValueError(f"fill={self.fill} must be a byte: 0 to 255")
+
+    def gather(self, images: Tensor, index: Tensor, key: Tensor, position: Tensor) -> Tensor:
+        """Images ``index`` ``(B,)`` of the set ``(N, C, H, W)``, changed as their ``position`` under ``key`` says."""
+        height, width = images.shape[2:]
+        if self.mode == "reflect" and self.pad >= min(height, width):
+            raise ValueError(f"pad={self.pad} must be below the image size {height}×{width} for mode='reflect'")
+        if not (self.hflip or self.vflip or self.pad):
+            return images.index_select(0, index)
+        flips, shifts = words(key, position), words(key, position, 1)
+        rows, outside_rows = self._source(height, self.vflip, flips >> 1 & 1, shifts & 0xFFFF)
+        columns, outside_columns = self._source(width, self.hflip, flips & 1, shifts >> 16)
+        channels = torch.arange(images.shape[1], device=images.device)
+        planes = index.unsqueeze(1) * images.shape[1] + channels  # (B, C)
+        pixel = (rows * width).unsqueeze(2) + columns.unsqueeze(1)  # (B, H, W)
+        place = (planes * (height * width))[:, :, None, None] + pixel.unsqueeze(1)
+        batch = images.reshape(-1)[place]
+        if self.pad == 0 or self.mode == "reflect":
+            return batch
+        outside = outside_rows[:, None, :, None] | outside_columns[:, None, None, :]
+        return batch.masked_fill(outside, self.fill)
+
+    def _source(self, size: int, flip: bool, mirrored: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+        """Source coordinate of each output coordinate, ``(B, size)``, and where that lies in the padding."""
+        place = torch.arange(size, device=shift.device).expand(len(shift), size)
+        if flip:
+            place = torch.where(mirrored.bool().unsqueeze(1), size - 1 - place, place)
+        offset = (shift * (2 * self.pad + 1) >> 16) - self.pad  # 0..65535 to −pad..pad
+        place = place + offset.unsqueeze(1)
+        outside = (place < 0) | (place >= size)
+        if self.mode == "reflect":
+            place = size - 1 - (size - 1 - place.abs()).abs()
+        return place.clamp(0, size - 1), outside
+
+
+@dataclass(frozen=True)
+class PointAugment:
+    """The augmentation PointNet is trained with: a turn about the upright axis and jitter, fresh for each cloud.
+
+    ``rotate``: an angle uniform in [0, 2π) about the y axis. ``jitter``: standard deviation of the normal noise added
+    to each coordinate, cut off at ``±clip``. ``scale``: factor uniform in ``[1 − scale, 1 + scale]``.
+    """
+
+    rotate: bool = True
+    jitter: float = 0.01
+    clip: float = 0.05
+    scale: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_positive("jitter", self.jitter, zero=True)
+        check_positive("clip", self.clip, zero=True)
+        check_positive("scale", self.scale, zero=True)
+        if self.scale >= 1:
+            raise ValueError(f"scale={self.scale} must be below 1, or clouds turn inside out")
+
+    def gather(self, points: Tensor, index: Tensor, key: Tensor, position: Tensor) -> Tensor:
+        """Clouds ``index`` ``(B,)`` of the set ``(N, P, 3)``, each changed as its ``position`` under ``key`` says."""
+        batch = points.index_select(0, index)
+        if self.rotate:
+            turn = 2 * torch.pi * uniforms(words(key, position)).unsqueeze(1)
+            cos, sin = turn.cos(), turn.sin()
+            x, y, z = batch.unbind(2)
+            batch = torch.stack([cos * x + sin * z, y, cos * z - sin * x], 2)
+        if self.scale:
+            factor = 1 + self.scale * (2 * uniforms(words(key, position, 1)) - 1)
+            batch = batch * factor[:, None, None]
+        if self.jitter:
+            lanes = torch.arange(1, batch[0].numel() + 1, device=points.device).view(batch[0].shape)
+            noise = normals(key, position[:, None, None], lanes)
+            batch = batch + (self.jitter * noise).clamp(-self.clip, self.clip)
+        return batch
+
+
+def augment(
+    images: Tensor,
+    *,
+    hflip: bool = False,
+    vflip: bool = False,
+    pad: int = 0,
+    mode: str = "constant",
+    fill: int = 0,
+    seed: int = 0,
+    step: int = 0,
+) -> Tensor:
+    """Flip and crop a batch ``(B, C, H, W)`` of any dtype; the same ``(seed, step)`` gives the same result."""
+    if not isinstance(images, Tensor) or images.dim() != 4:
+        raise ValueError("images must be a (B, C, H, W) tensor")
+    rule = Augment(hflip, vflip, pad, mode, fill)
+    place = torch.arange(len(images), device=images.device)
+    key = torch.tensor(epoch_key(seed, step), device=images.device)
+    return rule.gather(images, place, key, place)
+
+
+def normalize(
+    images: Tensor,
+    kind: str | None = "symmetric",
+    *,
+    mean: Tensor | tuple[float, ...] | None = None,
+    std: Tensor | tuple[float, ...] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Bytes to network inputs.
+
+    ``"symmetric"``: ``(x − 127.5)/128`` as the SphereNet experiments do; ``"unit"``: ``x/255``; ``"standard"``:
+    ``(x/255 − mean)/std`` for each channel; None: unchanged bytes.
+    """
+    if kind is None:
+        return images
+    scale, shift = affine(kind, mean, std)
+    shape = (-1, 1, 1)
+    return (images.float() * scale.to(images.device).view(shape) + shift.to(images.device).view(shape)).to(dtype)
+
+
+def affine(
+    kind: str, mean: Tensor | tuple[float, ...] | None, std: Tensor | tuple[float, ...] | None
+) -> tuple[Tensor, Tensor]:
+    """Scale and shift of ``kind`` for each channel (or for all), float32: the input is ``x·scale + shift``."""
+    check_choice("normalize", kind, ("symmetric", "unit", "standard"))
+    if kind == "symmetric":
+        return torch.tensor([1 / 128]), torch.tensor([-127.5 / 128])
+    if kind == "unit":
+        return torch.tensor([1 / 255]), torch.tensor([0.0])
+    if mean is None or std is None:
+        raise ValueError(
+            "normalize='standard' needs mean= and std= of the training images, e.g. dataset.mean, dataset.std"
+        )
+    centre, spread = torch.as_tensor(mean, dtype=torch.float64), torch.as_tensor(std, dtype=torch.float64)
+    if not bool((spread > 0).all()):
+        raise ValueError(f"std={std} must be positive in every channel")
+    return (1 / (255 * spread)).float(), (-centre / spread).float()

@@ -1,0 +1,198 @@
+"""Image folders and ImageNet-style trees, decoded and cropped in worker processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from .._errors import check_count
+from ._images import SUFFIXES, decode, to_tensor
+from ._random import epoch_key, words
+from ._store import Store
+
+__all__ = ["FolderLoader", "ImageFolder", "ImageTree", "imagenet"]
+
+Key = tuple[int, int, int]  # image number, epoch key, position in the epoch
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFolder:
+    """Files of ``root/<class>/**``; classes and files in sorted order, labels from 0."""
+
+    root: Path
+    files: tuple[str, ...]
+    labels: Tensor
+    classes: tuple[str, ...]
+
+    @classmethod
+    def scan(cls, root: str | Path, classes: tuple[str, ...] | None = None) -> ImageFolder:
+        """List a folder. Give ``classes`` where a second folder must count them like a first."""
+        root = Path(root).expanduser()
+        if not root.is_dir():
+            raise FileNotFoundError(
+                f"{root} is not a folder: an image folder holds one folder of images for each class"
+            )
+        found = tuple(sorted(entry.name for entry in os.scandir(root) if entry.is_dir()))
+        names = found if classes is None else classes
+        if unknown := sorted(set(found) - set(names)):
+            raise ValueError(f"{root} has classes that are not in the first folder: {', '.join(unknown[:5])}")
+        files, labels = [], []
+        for label, name in enumerate(names):
+            for place, _, members in sorted(os.walk(root / name)):
+                pictures = sorted(file for file in members if os.path.splitext(file)[1].lower() in SUFFIXES)
+                files += [os.path.join(place, file) for file in pictures]
+                labels += [label] * len(pictures)
+        if not files:
+            raise FileNotFoundError(
+                f"{root} has no images in class folders: expected {root / '<class>' / '<image>.jpg'}"
+            )
+        return cls(root, tuple(files), torch.tensor(labels), names)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __repr__(self) -> str:
+        return f"ImageFolder({str(self.root)!r}, {len(self)} images, {len(self.classes)} classes)"
+
+
+@dataclass(frozen=True, eq=False)
+class ImageTree:
+    """A tree with a training and a test folder that count their classes alike."""
+
+    name: str
+    train: ImageFolder
+    test: ImageFolder
+
+    @classmethod
+    def scan(cls, root: str | Path, train: str = "train", test: str = "val", name: str | None = None) -> ImageTree:
+        """List ``root/train/<class>`` and ``root/val/<class>``."""
+        root = Path(root).expanduser()
+        first = ImageFolder.scan(root / train)
+        return cls(name or root.name, first, ImageFolder.scan(root / test, first.classes))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.train.classes
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.classes)
+
+
+def imagenet(store: Store) -> ImageTree:
+    """ImageNet-2012 as ``imagenet/train/<wnid>/*.JPEG`` and ``imagenet/val/<wnid>/*.JPEG``."""
+    for folder in (store.root / "imagenet", store.root):
+        if (folder / "train").is_dir() and (folder / "val").is_dir():
+            return ImageTree.scan(folder, name=store.name)
+    raise FileNotFoundError(
+        f"data set {store.name!r} is not in {store.root}: image-net.org asks for an account.\n"
+        f"  folder:  {store.root / 'imagenet'}\n  holding: train/<wnid>/*.JPEG and val/<wnid>/*.JPEG\n"
+        "Put the files there, or name the folder that holds them: root=... or $HYPERSPHERE_DATA"
+    )
+
+
+class FolderLoader:
+    """uint8 batches ``(B, 3, size, size)`` of an :class:`ImageFolder`, made by ``workers`` processes.
+
+    The minimum augmentation of thesis B.2: every image is resized to ``resize × resize`` (bilinear); for training a
+    random ``size × size`` window is cut and mirrored left-right with probability ½, for testing (``train=False``) the
+    central window is taken and the order is that of the files. Each image's window is a function of ``(seed, epoch,
+    position)``: neither the number of workers nor resuming changes it. ``rank``, ``world`` and ``drop_last`` as in
+    :class:`Loader`, whose ``batch_size`` is the global one, too; ``drop_last`` defaults to ``train``.
+    """
+
+    def __init__(
+        self,
+        folder: ImageFolder,
+        batch_size: int,
+        *,
+        train: bool = True,
+        size: int = 224,
+        resize: int = 256,
+        workers: int = 4,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        drop_last: bool | None = None,
+        pin_memory: bool = False,
+    ) -> None:
+        check_count("batch_size", batch_size)
+        check_count("workers", workers, minimum=0)
+        check_count("size", size)
+        if resize < size:
+            raise ValueError(f"resize={resize} must be at least size={size}, the window that is cut from it")
+        if batch_size % world or not 0 <= rank < world:
+            raise ValueError(f"batch_size={batch_size} must be a multiple of world={world}, and rank={rank} below it")
+        drop = train if drop_last is None else drop_last
+        self.folder = folder
+        self.steps = len(folder) // batch_size if drop else -(-len(folder) // batch_size)
+        if self.steps == 0:
+            raise ValueError(f"batch_size={batch_size} is more than the {len(folder)} images of {folder.root}")
+        self._order = _Order(len(folder), batch_size, self.steps, train, seed, rank, world)
+        self._loader: DataLoader[tuple[Tensor, int]] = DataLoader(
+            _Decoded(folder, train, size, resize),
+            batch_sampler=self._order,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+            pin_memory=pin_memory,
+        )
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def epoch(self, epoch: int = 0, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of ``epoch`` from step ``start`` on."""
+        self._order.epoch, self._order.start = check_count("epoch", epoch, minimum=0), start
+        yield from self._loader
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return self.epoch(self._order.epoch)
+
+
+class _Decoded(Dataset[tuple[Tensor, int]]):
+    """What runs in a worker: decode, resize, cut, mirror."""
+
+    def __init__(self, folder: ImageFolder, train: bool, size: int, resize: int) -> None:
+        self.folder, self.train, self.size, self.resize = folder, train, size, resize
+
+    def __getitem__(self, key: Key) -> tuple[Tensor, int]:
+        number, epoch, position = key
+        image = decode(Path(self.folder.files[number])).resize((self.resize, self.resize), 2)  # 2: bilinear
+        room = self.resize - self.size
+        top = left = room // 2
+        if self.train:
+            top = words(epoch, position, 0) * (room + 1) >> 32
+            left = words(epoch, position, 1) * (room + 1) >> 32
+        pixels = to_tensor(image.crop((left, top, left + self.size, top + self.size)))
+        if self.train and words(epoch, position, 2) & 1:
+            pixels = pixels.flip(2)
+        return pixels, int(self.folder.labels[number])
+
+
+class _Order(Sampler[list[Key]]):
+    """Lists of keys, one a batch, of the epoch and from the step set last."""
+
+    def __init__(self, size: int, batch: int, steps: int, train: bool, seed: int, rank: int, world: int) -> None:
+        self.size, self.batch, self.steps, self.train, self.seed = size, batch, steps, train, seed
+        self.rank, self.local = rank, batch // world
+        self.epoch = self.start = 0
+
+    def __len__(self) -> int:
+        return self.steps - self.start
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        key = epoch_key(self.seed, self.epoch)
+        order = torch.arange(self.size)
+        if self.train:
+            order = words(torch.tensor(key), order, 3).argsort(stable=True)
+        for step in range(self.start, self.steps):
+            first = step * self.batch + self.rank * self.local
+            numbers = order[first : min(first + self.local, self.size)].tolist()
+            if numbers:
+                yield [(number, key, first + place) for place, number in enumerate(numbers)]

@@ -1,0 +1,69 @@
+"""Class-imbalance variants of a balanced set (thesis 5.5.1, D.1, D.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice
+from ._random import epoch_key, words
+from .types import Dataset, Split
+
+__all__ = ["imbalance", "imbalance_counts"]
+
+KINDS = ("single", "multiple", "digit0")
+
+
+def imbalance(dataset: Dataset, kind: str | Mapping[int, int], *, seed: int = 0) -> Dataset:
+    """The same set with fewer training images in some classes; the test split is untouched.
+
+    ``kind`` is a name of :func:`imbalance_counts` or ``{class: images to keep}``. Which images stay is drawn by
+    ``seed`` without replacement; their order is kept.
+    """
+    counts = imbalance_counts(dataset.train, kind) if isinstance(kind, str) else _given(dataset.train, kind)
+    return replace(dataset, train=dataset.train.subset(_keep(dataset.train.labels, counts, seed)))
+
+
+def imbalance_counts(split: Split, kind: str) -> dict[int, int]:
+    """How many images of each class a named setting keeps.
+
+    * ``"single"``: the first tenth of the classes keeps 10%, the others all. CIFAR-10: class 0 has 500, 45,500 in all;
+      CIFAR-100: classes 0-9 have 50 each, 45,500 in all.
+    * ``"multiple"``: class i keeps ``n·(i + 1)/C`` of its n. CIFAR-10: ``500·(i + 1)``, 27,500 in all; CIFAR-100:
+      ``5·(i + 1)``, 25,250 in all.
+    * ``"digit0"``: class 0 keeps 100, the MNIST experiment of Figure 5.4.
+    """
+    check_choice("imbalance", kind, KINDS)
+    full = split.counts.tolist()
+    classes = len(full)
+    if kind == "digit0":
+        return _given(split, {0: 100})
+    if kind == "single":
+        return {label: n // 10 if label < max(classes // 10, 1) else n for label, n in enumerate(full)}
+    return {label: n * (label + 1) // classes for label, n in enumerate(full)}
+
+
+def _given(split: Split, kept: Mapping[int, int]) -> dict[int, int]:
+    full = split.counts.tolist()
+    for label, count in kept.items():
+        if not 0 <= label < len(full) or not 0 <= count <= full[label]:
+            there = full[label] if 0 <= label < len(full) else 0
+            raise ValueError(
+                f"imbalance keeps {count} images of class {label}, which has {there} of {len(full)} classes"
+            )
+    return {label: kept.get(label, n) for label, n in enumerate(full)}
+
+
+def _keep(labels: Tensor, counts: Mapping[int, int], seed: int) -> Tensor:
+    """A mask with ``counts[c]`` random members of each class c: those whose hashed positions are smallest."""
+    place = torch.arange(len(labels), device=labels.device)
+    key = torch.full_like(place, epoch_key(seed, 0))
+    draw = words(key, place, torch.zeros_like(place))
+    keep = torch.zeros(len(labels), dtype=torch.bool, device=labels.device)
+    for label, count in counts.items():
+        members = (labels == label).nonzero().squeeze(1)
+        keep[members[draw[members].argsort(stable=True)[:count]]] = True
+    return keep

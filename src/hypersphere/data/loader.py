@@ -1,0 +1,181 @@
+"""Batches of a small set that lives on the training device as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from .._errors import check_count
+from ._random import epoch_key, words
+from .augment import affine
+from .types import pixel_moments
+
+__all__ = ["IGNORE", "Loader"]
+
+IGNORE = -100  # label of the filling of a last, incomplete batch: torch's ignore_index
+ORDER = 0x5EED  # the lane of the random words that order an epoch
+
+
+class Samples(Protocol):
+    """Anything with inputs, labels and classes: :class:`Split`, :class:`CloudSplit`."""
+
+    @property
+    def inputs(self) -> Tensor: ...
+
+    @property
+    def labels(self) -> Tensor: ...
+
+
+class Gather(Protocol):
+    """Anything that picks and changes samples: :class:`Augment`, :class:`PointAugment`."""
+
+    def gather(self, inputs: Tensor, index: Tensor, key: Tensor, position: Tensor, /) -> Tensor: ...
+
+
+class Loader:
+    """Shuffled, augmented, normalised batches of a resident set, each a pure function of ``(seed, epoch, step)``.
+
+    The contract with a training loop:
+
+    * ``start_epoch(e)`` writes epoch e's order and random key into buffers that keep their address. Call it outside
+      the compiled or captured step.
+    * ``batch(t)`` gives batch t of that epoch. With ``t`` an int64 tensor on the device nothing waits for the host, so
+      it may be compiled and captured in a CUDA graph; advance the tensor in place between replays.
+    * ``seek(step)`` starts the epoch of a global step and gives the step within. Nothing is replayed, so a run that
+      goes on at any step sees the batches it would have seen.
+
+    Every epoch visits each sample once, without replacement. ``batch_size`` is the global one: of ``world`` processes,
+    ``rank`` gets its ``batch_size / world`` rows of the same global batch with the same augmentation, so that the
+    number of processes does not change the data. With ``drop_last=False`` the last batch is filled up with
+    sample 0 and labels ``-100``; iteration cuts the filling off.
+
+    Args:
+        split: the samples; moved to ``device`` once.
+        augment: an :class:`Augment` (or :class:`PointAugment`), or None.
+        normalize: ``"symmetric"`` ``(x − 127.5)/128``, ``"unit"``, ``"standard"`` or None (see :func:`normalize`);
+            only for images.
+        mean, std: of ``"standard"``; default: of this split's images, so pass the training set's for a test loader.
+        channels_last: memory format of image batches.
+    """
+
+    def __init__(
+        self,
+        split: Samples,
+        batch_size: int,
+        *,
+        augment: Gather | None = None,
+        normalize: str | None = "symmetric",
+        mean: tuple[float, ...] | None = None,
+        std: tuple[float, ...] | None = None,
+        shuffle: bool = True,
+        drop_last: bool = True,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype = torch.float32,
+        channels_last: bool = False,
+    ) -> None:
+        check_count("batch_size", batch_size)
+        check_count("world", world)
+        check_count("rank", rank, minimum=0)
+        if batch_size % world or rank >= world:
+            raise ValueError(
+                f"batch_size={batch_size} is shared by world={world} processes, of which this is rank={rank}: "
+                "make it a multiple of world, and rank below world"
+            )
+        self.inputs = split.inputs.to(device) if device is not None else split.inputs
+        self.inputs = self.inputs.contiguous()
+        self.labels = split.labels.to(self.inputs.device)
+        self.size = len(self.labels)
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.seed = seed
+        self.augment = augment
+        self.dtype = dtype
+        self.steps = self.size // batch_size if drop_last else -(-self.size // batch_size)
+        if self.steps == 0:
+            raise ValueError(
+                f"batch_size={batch_size} is more than the {self.size} samples: lower it, or drop_last=False"
+            )
+        self._images = self.inputs.dtype == torch.uint8
+        self._format = torch.channels_last if channels_last and self._images else torch.contiguous_format
+        self._affine = self._normalization(normalize, mean, std)
+        device = self.inputs.device
+        local = batch_size // world
+        self._first = rank * local
+        self._rows = torch.arange(rank * local, (rank + 1) * local, device=device)
+        self._order = torch.zeros(self.steps * batch_size, dtype=torch.int64, device=device)
+        self._key = torch.zeros((), dtype=torch.int64, device=device)
+        self._epoch = -1
+        self.start_epoch(0)
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __repr__(self) -> str:
+        return (
+            f"Loader({self.size} samples, batch_size={self.batch_size}, steps={self.steps}, seed={self.seed}, "
+            f"augment={self.augment}, device={str(self.inputs.device)!r})"
+        )
+
+    def start_epoch(self, epoch: int) -> None:
+        """Order and key of ``epoch``, written in place. Epochs count from 0; starting one again changes nothing."""
+        check_count("epoch", epoch, minimum=0)
+        if epoch == self._epoch:
+            return
+        self._epoch = epoch
+        self._key.fill_(epoch_key(self.seed, epoch))
+        order = torch.arange(self.size, device=self.inputs.device)
+        if self.shuffle:  # sorting hashed positions permutes the same way on every device and in every version
+            order = words(self._key, order, ORDER).argsort(stable=True)
+        count = min(self.size, len(self._order))
+        self._order[:count].copy_(order[:count])
+
+    def batch(self, step: int | Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of batch ``step`` (from 0) of the epoch that was started last; an int is range-checked."""
+        if isinstance(step, int) and not 0 <= step < self.steps:
+            raise ValueError(f"step={step} must be in 0..{self.steps - 1}: start the next epoch, or use seek")
+        position = step * self.batch_size + self._rows
+        index = self._order.index_select(0, position)
+        labels = self.labels.index_select(0, index)
+        if len(self._order) > self.size:
+            labels = labels.masked_fill(position >= self.size, IGNORE)
+        if self.augment is None:
+            inputs = self.inputs.index_select(0, index)
+        else:
+            inputs = self.augment.gather(self.inputs, index, self._key, position)
+        if self._affine is not None:
+            inputs = torch.addcmul(self._affine[1], inputs.float(), self._affine[0]).to(self.dtype)
+        return inputs.contiguous(memory_format=self._format), labels
+
+    def seek(self, step: int) -> int:
+        """Start the epoch that global ``step`` falls in and return the step within it."""
+        check_count("step", step, minimum=0)
+        epoch, inside = divmod(step, self.steps)
+        self.start_epoch(epoch)
+        return inside
+
+    def epoch(self, epoch: int = 0, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of ``epoch`` from step ``start`` on, the last one cut to its samples."""
+        self.start_epoch(epoch)
+        for step in range(start, self.steps):
+            inputs, labels = self.batch(step)
+            left = self.size - step * self.batch_size - self._first
+            yield (inputs, labels) if left >= len(labels) else (inputs[: max(left, 0)], labels[: max(left, 0)])
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return self.epoch(max(self._epoch, 0))
+
+    def _normalization(
+        self, kind: str | None, mean: tuple[float, ...] | None, std: tuple[float, ...] | None
+    ) -> tuple[Tensor, Tensor] | None:
+        if kind is None or not self._images:
+            return None
+        if kind == "standard" and mean is None and std is None:
+            mean, std = (tuple(value.tolist()) for value in pixel_moments(self.inputs))
+        scale, shift = affine(kind, mean, std)
+        return scale.to(self.inputs.device).view(-1, 1, 1), shift.to(self.inputs.device).view(-1, 1, 1)

@@ -1,0 +1,124 @@
+"""``load`` and the table of names it knows."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from .._errors import check_choice
+from ._store import Layout, Store, default_root
+from .cifar import CIFAR10, CIFAR100, cifar10, cifar100
+from .digits import digits
+from .folder import ImageTree, imagenet
+from .imbalance import imbalance as make_imbalanced
+from .lfw import LFW, Faces, lfw
+from .mnist import FASHION_MNIST, MNIST, fashion_mnist, mnist
+from .modelnet import MODELNET40, modelnet40
+from .omniglot import OMNIGLOT, omniglot
+from .planetoid import PLANETOID, planetoid
+from .types import Dataset, Graph, PointClouds
+
+__all__ = ["DATASETS", "available", "describe", "list_datasets", "load"]
+
+ImageName = Literal["cifar10", "cifar100", "digits", "fashion_mnist", "mnist", "omniglot"]
+GraphName = Literal["citeseer", "cora", "pubmed"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """How a name is read, the layouts it may lie in, and a line about it."""
+
+    read: Callable[..., Any]
+    about: str
+    layouts: tuple[Layout, ...] = ()
+
+
+DATASETS: Mapping[str, Source] = {
+    "cifar10": Source(cifar10, "CIFAR-10: 50,000 + 10,000 colour images 32×32, 10 classes", (CIFAR10,)),
+    "cifar100": Source(cifar100, "CIFAR-100: 50,000 + 10,000 colour images 32×32, 100 classes", (CIFAR100,)),
+    "citeseer": Source(planetoid, "Citeseer: a graph of 3,327 papers, 6 classes", (PLANETOID["citeseer"],)),
+    "cora": Source(planetoid, "Cora: a graph of 2,708 papers, 7 classes", (PLANETOID["cora"],)),
+    "digits": Source(digits, "scikit-learn's digits: 1,442 + 355 grey images 8×8, 10 classes; always there"),
+    "fashion_mnist": Source(
+        fashion_mnist, "Fashion-MNIST: 60,000 + 10,000 grey images 28×28, 10 classes", (FASHION_MNIST,)
+    ),
+    "imagenet": Source(imagenet, "ImageNet-2012: a tree train/<class>, val/<class>, streamed with FolderLoader"),
+    "lfw": Source(lfw, "LFW: 13,233 faces of 5,749 people, 6,000 pairs", (LFW,)),
+    "mnist": Source(mnist, "MNIST: 60,000 + 10,000 grey images 28×28, 10 classes", (MNIST,)),
+    "modelnet40": Source(modelnet40, "ModelNet40: 9,843 + 2,468 point clouds, 40 classes", MODELNET40),
+    "omniglot": Source(omniglot, "Omniglot: 964 + 659 characters, 20 drawings 105×105 each", OMNIGLOT),
+    "pubmed": Source(planetoid, "Pubmed: a graph of 19,717 papers, 3 classes", (PLANETOID["pubmed"],)),
+}
+
+
+@overload
+def load(name: ImageName, root: str | Path | None = None, **options: Any) -> Dataset: ...
+@overload
+def load(name: GraphName, root: str | Path | None = None, **options: Any) -> Graph: ...
+@overload
+def load(name: Literal["lfw"], root: str | Path | None = None, **options: Any) -> Faces: ...
+@overload
+def load(name: Literal["modelnet40"], root: str | Path | None = None, **options: Any) -> PointClouds: ...
+@overload
+def load(name: Literal["imagenet"], root: str | Path | None = None, **options: Any) -> ImageTree: ...
+@overload
+def load(name: str, root: str | Path | None = None, **options: Any) -> Any: ...
+def load(
+    name: str,
+    root: str | Path | None = None,
+    *,
+    download: bool = True,
+    verify: bool = True,
+    progress: bool = True,
+    mirror: str | None = None,
+    imbalance: str | Mapping[int, int] | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Any:
+    """Read a data set from ``root``, else ``$HYPERSPHERE_DATA``, else the user's cache folder.
+
+    Args:
+        name: one of :func:`list_datasets`.
+        root: folder that holds the set in its official layout.
+        download: fetch it there if it is missing; an error says what to put where if that fails.
+        verify: compare checksums with those of the published files.
+        progress: show a progress bar while downloading.
+        mirror: address of a folder to fetch the published files from instead, ``https://...`` or ``file:///...``.
+        imbalance: class-imbalance variant of the training split (:func:`imbalance`), drawn by ``seed``.
+        options: what one set takes only, e.g. ``points=512`` for ``"modelnet40"``.
+    """
+    source = DATASETS[check_choice("name", name, DATASETS)]
+    place = default_root() if root is None else Path(root).expanduser()
+    store = Store(name, place, download=download, verify=verify, progress=progress, mirror=mirror)
+    dataset = source.read(store, **options)
+    if imbalance is None:
+        return dataset
+    if not isinstance(dataset, Dataset):
+        raise ValueError(f"imbalance={imbalance!r} is for image sets, and {name!r} is a {type(dataset).__name__}")
+    return make_imbalanced(dataset, imbalance, seed=seed)
+
+
+def list_datasets(pattern: str = "*") -> list[str]:
+    """Names that :func:`load` knows, filtered like file names."""
+    return fnmatch.filter(sorted(DATASETS), pattern)
+
+
+def describe(name: str) -> str:
+    """One line about a data set."""
+    return DATASETS[check_choice("name", name, DATASETS)].about
+
+
+def available(name: str, root: str | Path | None = None) -> bool:
+    """Whether :func:`load` would find the files of ``name`` without a download (their content is not checked)."""
+    source = DATASETS[check_choice("name", name, DATASETS)]
+    store = Store(name, default_root() if root is None else Path(root).expanduser(), download=False)
+    if source.layouts:
+        return store.find(source.layouts) is not None
+    try:
+        source.read(store)
+    except (FileNotFoundError, ImportError):
+        return False
+    return True

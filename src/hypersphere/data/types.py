@@ -1,0 +1,234 @@
+"""What a data set is once read: tensors, class names and where one split ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+__all__ = ["CloudSplit", "Dataset", "Graph", "PointClouds", "Split"]
+
+Device = torch.device | str
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Images ``(N, C, H, W)`` uint8 and labels ``(N,)`` int64 in ``range(len(classes))``.
+
+    ``extra`` holds further columns of length N by name, e.g. CIFAR-100's ``"coarse"`` labels.
+    """
+
+    images: Tensor
+    labels: Tensor
+    classes: tuple[str, ...]
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.images.dtype != torch.uint8 or self.images.dim() != 4:
+            raise ValueError(
+                f"images must be uint8 (N, C, H, W), not {self.images.dtype} {tuple(self.images.shape)}: "
+                "loaders normalise on the device"
+            )
+        _check_columns(len(self.images), self.labels, self.classes, self.extra)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        return f"Split({len(self)} images {tuple(self.images.shape[1:])}, {len(self.classes)} classes)"
+
+    @property
+    def inputs(self) -> Tensor:
+        """What a network is fed: the images."""
+        return self.images
+
+    @property
+    def counts(self) -> Tensor:
+        """Number of samples of each class, ``(num_classes,)``."""
+        return torch.bincount(self.labels, minlength=len(self.classes))
+
+    def subset(self, index: Tensor) -> Split:
+        """The samples at ``index`` (positions or a boolean mask), in that order; the classes stay."""
+        extra = {name: column[index] for name, column in self.extra.items()}
+        return replace(self, images=self.images[index], labels=self.labels[index], extra=extra)
+
+    def to(self, device: Device) -> Split:
+        """The same split with every tensor on ``device``."""
+        extra = {name: column.to(device) for name, column in self.extra.items()}
+        return replace(self, images=self.images.to(device), labels=self.labels.to(device), extra=extra)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A named image set: ``.train`` and ``.test`` splits, class names and pixel statistics."""
+
+    name: str
+    train: Split
+    test: Split
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names of the training split; open sets such as Omniglot have others in ``test.classes``."""
+        return self.train.classes
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.classes)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height, width of one image."""
+        channels, height, width = self.train.images.shape[1:]
+        return channels, height, width
+
+    @cached_property
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        return pixel_moments(self.train.images)
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Mean of each channel of the training images, pixels in [0, 1]."""
+        return tuple(self._moments[0].tolist())
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Standard deviation of each channel of the training images, pixels in [0, 1]."""
+        return tuple(self._moments[1].tolist())
+
+    def to(self, device: Device) -> Dataset:
+        """The same set with every tensor on ``device``."""
+        return replace(self, train=self.train.to(device), test=self.test.to(device))
+
+
+def pixel_moments(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Exact mean and standard deviation of each channel, pixels in [0, 1], float64: from a histogram of the bytes."""
+    levels = torch.arange(256, dtype=torch.float64) / 255
+    rows = [torch.bincount(images[:, c].reshape(-1), minlength=256) for c in range(images.shape[1])]
+    share = torch.stack(rows).cpu().double()
+    share = share / share.sum(1, keepdim=True)
+    mean = share @ levels
+    return mean, (share @ levels.square() - mean.square()).clamp_min(0).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
+class CloudSplit:
+    """Point clouds ``(N, P, 3)`` float32 and labels ``(N,)`` int64."""
+
+    points: Tensor
+    labels: Tensor
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.points.is_floating_point() or self.points.dim() != 3 or self.points.shape[2] != 3:
+            raise ValueError(f"points must be float (N, P, 3), not {self.points.dtype} {tuple(self.points.shape)}")
+        _check_columns(len(self.points), self.labels, self.classes, {})
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        return f"CloudSplit({len(self)} clouds of {self.points.shape[1]} points, {len(self.classes)} classes)"
+
+    @property
+    def inputs(self) -> Tensor:
+        """What a network is fed: the points."""
+        return self.points
+
+    @property
+    def counts(self) -> Tensor:
+        """Number of samples of each class, ``(num_classes,)``."""
+        return torch.bincount(self.labels, minlength=len(self.classes))
+
+    def subset(self, index: Tensor) -> CloudSplit:
+        """The samples at ``index`` (positions or a boolean mask), in that order."""
+        return replace(self, points=self.points[index], labels=self.labels[index])
+
+    def to(self, device: Device) -> CloudSplit:
+        """The same split with every tensor on ``device``."""
+        return replace(self, points=self.points.to(device), labels=self.labels.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class PointClouds:
+    """A named set of point clouds."""
+
+    name: str
+    train: CloudSplit
+    test: CloudSplit
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.train.classes
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.classes)
+
+    def to(self, device: Device) -> PointClouds:
+        """The same set with every tensor on ``device``."""
+        return replace(self, train=self.train.to(device), test=self.test.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """One graph with labelled nodes and the node numbers of its ``train``, ``val`` and ``test`` sets.
+
+    ``features`` ``(N, F)`` float32 as published; ``edges`` ``(2, E)`` int64 holds each undirected edge in both
+    directions, without duplicates and self-loops, sorted.
+    """
+
+    name: str
+    features: Tensor
+    edges: Tensor
+    labels: Tensor
+    train: Tensor
+    val: Tensor
+    test: Tensor
+    classes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        return (
+            f"Graph({self.name!r}, {len(self)} nodes, {self.edges.shape[1] // 2} edges, "
+            f"{self.features.shape[1]} features, {len(self.classes)} classes)"
+        )
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.classes)
+
+    def normalized_features(self) -> Tensor:
+        """Features divided by their row sum, the usual input of a GCN; rows of zeros stay zero."""
+        total = self.features.sum(1, keepdim=True)
+        return torch.where(total == 0, 0.0, self.features / torch.where(total == 0, 1.0, total))
+
+    def adjacency(self) -> Tensor:
+        """``D^-1/2 (A + I) D^-1/2`` with ``D = diag(rowsum(A + I))``, a coalesced sparse ``(N, N)`` float32 matrix."""
+        nodes = torch.arange(len(self), device=self.edges.device)
+        source, target = torch.cat([self.edges, nodes.expand(2, -1)], 1)
+        scale = torch.bincount(source, minlength=len(self)).float().rsqrt()
+        return torch.sparse_coo_tensor(
+            torch.stack([source, target]), scale[source] * scale[target], (len(self), len(self)), check_invariants=True
+        ).coalesce()
+
+    def to(self, device: Device) -> Graph:
+        """The same graph with every tensor on ``device``."""
+        names = ("features", "edges", "labels", "train", "val", "test")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+
+
+def _check_columns(length: int, labels: Tensor, classes: tuple[str, ...], extra: Mapping[str, Tensor]) -> None:
+    if labels.dtype != torch.int64 or labels.shape != (length,):
+        raise ValueError(f"labels must be int64 ({length},), not {labels.dtype} {tuple(labels.shape)}")
+    if length and not 0 <= int(labels.min()) <= int(labels.max()) < len(classes):
+        raise ValueError(
+            f"labels run from {int(labels.min())} to {int(labels.max())}, but there are {len(classes)} classes"
+        )
+    for name, column in extra.items():
+        if len(column) != length:
+            raise ValueError(f"extra[{name!r}] has {len(column)} rows for {length} samples")
