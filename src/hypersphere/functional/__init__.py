@@ -1,7 +1,26 @@
 """The equations as pure functions of tensors: no state, no modules."""
 
 from ._angular import angular, angular_from_angle
+from ._energy import class_energy, energy
 from ._magnitude import magnitude, magnitude_ratio
+from ._margins import multiple_angle, psi
+from ._orthogonalize import Orthogonalizer, orthogonalize, register_orthogonalizer
 from ._sphere import angle, arcsin, norm, unit
 
-__all__ = ["angle", "angular", "angular_from_angle", "arcsin", "magnitude", "magnitude_ratio", "norm", "unit"]
+__all__ = [
+    "Orthogonalizer",
+    "angle",
+    "angular",
+    "angular_from_angle",
+    "arcsin",
+    "class_energy",
+    "energy",
+    "magnitude",
+    "magnitude_ratio",
+    "multiple_angle",
+    "norm",
+    "orthogonalize",
+    "psi",
+    "register_orthogonalizer",
+    "unit",
+]

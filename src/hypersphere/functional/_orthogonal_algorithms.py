@@ -1,0 +1,159 @@
+"""The orthogonalizations of thesis appendix F.1 by one factorization each, with closed-form gradients.
+
+In every map R moves along R·Ω with Ω skew; the backward passes are the adjoints of U ↦ Ω. They see
+float32 or float64 matrices (..., d, d) and record nothing.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "cayley",
+    "cayley_backward",
+    "exponential",
+    "exponential_backward",
+    "gram_schmidt",
+    "householder",
+    "lowdin",
+    "lowdin_backward",
+    "polish",
+    "qr_backward",
+]
+
+
+def gram_schmidt(u: Tensor) -> tuple[Tensor, Tensor]:
+    """Q and T of U = QT with diag T > 0: Algorithm 1 (and 2) in exact arithmetic."""
+    reflectors, tau = torch.geqrf(u)
+    q, t = torch.linalg.householder_product(reflectors, tau), reflectors.triu_()
+    return _flip(q, t, _signs(t))
+
+
+def householder(u: Tensor) -> tuple[Tensor, Tensor]:
+    """Q and T of Algorithm 3: d−1 reflections, each leaving a positive diagonal entry.
+
+    LAPACK reflects to the other sign and also counts no reflection (τ = 0) where nothing is below
+    the diagonal. Flipping a column's sign is one more reflection, so the last sign is the product
+    of the others: Q then has the determinant of Algorithm 3's product, (−1)^(reflections).
+    """
+    reflectors, tau = torch.geqrf(u)
+    q, t = torch.linalg.householder_product(reflectors, tau), reflectors.triu_()
+    signs = torch.where(tau == 0, 1.0, _signs(t))
+    signs[..., -1] = signs[..., :-1].prod(-1)
+    return _flip(q, t, signs)
+
+
+def qr_backward(grad: Tensor, q: Tensor, t: Tensor) -> Tensor:
+    """Ω = tril(X,−1) − tril(X,−1)ᵀ with X = QᵀdU T⁻¹, so dL/dU = Q tril(N − Nᵀ,−1) T⁻ᵀ with N = QᵀG."""
+    n = q.mT @ grad
+    x = (n - n.mT).tril_(-1)
+    pivots = t.diagonal(dim1=-2, dim2=-1).abs()
+    dead = pivots <= torch.finfo(t.dtype).eps * t.shape[-1] * pivots.amax(-1, keepdim=True)
+    if dead.any():  # columns of U that the earlier ones span: no derivative, taken as 0
+        x = x.masked_fill(dead.unsqueeze(-2), 0.0)
+        t = t.masked_fill(dead.unsqueeze(-2) | dead.unsqueeze(-1), 0.0) + torch.diag_embed(dead.to(t.dtype))
+    return torch.linalg.solve_triangular(t.mT, q @ x, upper=False, left=False)
+
+
+def lowdin(u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """R = WVᵀ of U = WΣVᵀ (F.14), and the three factors (V transposed)."""
+    w, sigma, vt = torch.linalg.svd(u)
+    return w @ vt, w, vt, sigma
+
+
+def lowdin_backward(grad: Tensor, r: Tensor, w: Tensor, vt: Tensor, sigma: Tensor) -> Tensor:
+    """W·[(K − Kᵀ)/(σᵢ+σⱼ)]·Vᵀ with K = WᵀGV: the Sylvester equation HL + LH = RᵀG − GᵀR in H's eigenbasis.
+
+    Sums of singular values, not differences: coinciding ones are harmless. The sum vanishes only
+    where U has rank ≤ d−2; those directions get 0.
+    """
+    k = w.mT @ grad @ vt.mT
+    sums = sigma.unsqueeze(-1) + sigma.unsqueeze(-2)
+    floor = torch.finfo(sigma.dtype).eps * sigma.shape[-1] * sigma.amax(-1)
+    sums.masked_fill_(sums <= floor[..., None, None], torch.inf)
+    return w @ ((k - k.mT) / sums) @ vt
+
+
+def cayley(u: Tensor) -> tuple[Tensor]:
+    """R = (I+A)(I−A)⁻¹ = 2(I−A)⁻¹ − I, A = tril(U,−1) − tril(U,−1)ᵀ: one inverse, always well conditioned."""
+    m = _skew(u).neg_()
+    m.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    r = _inverse_positive_real(m).mul_(2.0)
+    r.diagonal(dim1=-2, dim2=-1).sub_(1.0)
+    return (r,)
+
+
+def cayley_backward(grad: Tensor, r: Tensor) -> Tensor:
+    """dL/dA = ½(R+I)ᵀ G (R+I)ᵀ, since (I−A)⁻¹ = (R+I)/2: products only, nothing to solve again."""
+    p = r.mT.clone()
+    p.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    a = p @ grad @ p
+    return (a - a.mT).mul_(0.5).tril_(-1)
+
+
+def exponential(u: Tensor) -> tuple[Tensor, Tensor]:
+    """R = exp A with A as for Cayley, and A. Squaring loses orthogonality (3e-4 in float32 at d = 1152): polished."""
+    a = _skew(u)
+    return polish(torch.linalg.matrix_exp(a)), a
+
+
+def exponential_backward(grad: Tensor, r: Tensor, a: Tensor) -> Tensor:
+    """The adjoint derivative of exp at A in direction G: the corner of exp [[Aᵀ, G], [0, Aᵀ]].
+
+    That corner is linear in G; G is scaled so that it does not add squarings to the exponential.
+    """
+    d = a.shape[-1]
+    scale = torch.linalg.matrix_norm(grad, keepdim=True)
+    scale = torch.where(scale == 0, 1.0, scale)
+    block = a.new_zeros(*a.shape[:-2], 2 * d, 2 * d)
+    block[..., :d, :d] = block[..., d:, d:] = a.mT
+    block[..., :d, d:] = grad / scale
+    corner = torch.linalg.matrix_exp(block)[..., :d, d:] * scale
+    return (corner - corner.mT).tril_(-1)
+
+
+def polish(r: Tensor) -> Tensor:
+    """One Newton-Schulz step, R(3I − RᵀR)/2: an error ε in RᵀR = I becomes ¾ε².
+
+    At orthogonal R its derivative is the identity on tangents, so gradients need not know of it.
+    """
+    gram = r.mT @ r
+    gram.mul_(-0.5).diagonal(dim1=-2, dim2=-1).add_(1.5)
+    return r @ gram
+
+
+def _skew(u: Tensor) -> Tensor:
+    lower = u.tril(-1)
+    return lower - lower.mT
+
+
+def _signs(t: Tensor) -> Tensor:
+    diagonal = t.diagonal(dim1=-2, dim2=-1)
+    return torch.where(diagonal < 0, -1.0, 1.0).to(t.dtype)
+
+
+def _flip(q: Tensor, t: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:
+    return q.mul_(signs.unsqueeze(-2)), t.mul_(signs.unsqueeze(-1))
+
+
+_SPLIT = 384  # below, LAPACK's inverse on a CPU core is as fast as the products it is traded for
+
+
+def _inverse_positive_real(m: Tensor) -> Tensor:
+    """M⁻¹ for M with symmetric part ≥ I, halves first: no pivoting is needed, and products are fast on a CPU."""
+    d = m.shape[-1]
+    if d < _SPLIT or m.device.type != "cpu":
+        return torch.linalg.inv(m)
+    h = d // 2
+    m12, m21 = m[..., :h, h:], m[..., h:, :h]
+    inverse11 = _inverse_positive_real(m[..., :h, :h])
+    left = m21 @ inverse11
+    inverse22 = _inverse_positive_real(m[..., h:, h:] - left @ m12)
+    right = inverse11 @ m12 @ inverse22
+    out = torch.empty_like(m)
+    out[..., :h, :h] = inverse11 + right @ left
+    out[..., :h, h:] = -right
+    out[..., h:, :h] = -(inverse22 @ left)
+    out[..., h:, h:] = inverse22
+    return out

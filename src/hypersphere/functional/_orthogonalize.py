@@ -1,0 +1,192 @@
+"""Orthogonal matrices from arbitrary ones: the five differentiable maps of thesis 7.3.3-7.3.4 (appendix F.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice, check_floating
+from . import _orthogonal_algorithms as exact
+from . import _orthogonal_iterations as iterative
+from ._sphere import upcast
+
+__all__ = ["METHODS", "Orthogonalizer", "orthogonalize", "register_orthogonalizer"]
+
+METHODS = ("gram_schmidt", "householder", "lowdin", "cayley", "exponential")
+
+
+def orthogonalize(u: Tensor, method: str) -> Tensor:
+    """R with RᵀR = I from each square matrix of ``u`` (..., d, d), differentiable in ``u``.
+
+    ================ ======================================================= ====================
+    method           R                                                       determinant
+    ================ ======================================================= ====================
+    ``gram_schmidt`` Q of U = QT, diag T > 0 (Algorithms 1, 2)               sign det U
+    ``householder``  H₁H₂⋯H_{d−1} (Algorithm 3): Q up to its last sign       (−1)^(reflections)
+    ``lowdin``       U(UᵀU)^(−1/2), the nearest orthogonal matrix (F.10)     sign det U
+    ``cayley``       (I+A)(I−A)⁻¹ with A = tril(U,−1) − tril(U,−1)ᵀ          +1
+    ``exponential``  exp A, same A                                           +1
+    ================ ======================================================= ====================
+
+    Agrees with the literal algorithms of the thesis to rounding; in float32 max|RᵀR − I| ≤ 1e-5
+    (``exponential`` ends with one Newton-Schulz step for it). Each gradient is in closed form, and
+    Löwdin's is finite where singular values coincide: (G − Gᵀ)/2 at U = I. For a rank-deficient U
+    the maps have no derivative; R is still orthogonal, and the directions that U does not determine
+    get gradient 0. Once differentiable: a second derivative is refused with an error.
+
+    Half precision is computed in float32 and rounded at the end (that rounding costs the
+    orthogonality 1e-2): keep ``u`` in float32 where R must stay orthogonal. Leading dimensions are
+    blocks, computed in one call. The algorithm depends on the device, see
+    :func:`register_orthogonalizer`.
+    """
+    check_choice("method", method, METHODS)
+    check_floating("u", u)
+    if u.dim() < 2 or u.shape[-1] != u.shape[-2]:
+        raise ValueError(f"u has shape {tuple(u.shape)}: pass square matrices (..., d, d)")
+    if u.numel() == 0:
+        return u.clone()
+    return _Orthogonalize.apply(upcast(u), method)[0].to(u.dtype)
+
+
+@dataclass(frozen=True)
+class Orthogonalizer:
+    """How one method is computed on one kind of device; nothing in it is recorded by autograd.
+
+    ``forward(u)`` returns ``(R, *kept)``: R like ``u``, and tensors like ``u`` ("matrix") or like
+    its diagonal ("vector"), at most three, in the order that ``keeps`` announces. ``backward(grad, R, *kept)``
+    returns the gradient of ``u``. Both receive float32 or float64 of shape (..., d, d).
+    """
+
+    forward: Callable[[Tensor], tuple[Tensor, ...]]
+    backward: Callable[..., Tensor]
+    keeps: tuple[str, ...] = ()
+
+
+def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonalizer) -> Orthogonalizer:
+    """Compute ``method`` by ``algorithm`` on devices of ``device_type``; returns the one used so far.
+
+    By default LAPACK-like factorizations everywhere, except on ``"cuda"`` for Gram-Schmidt
+    (CholeskyQR, twice, in float64) and Löwdin (Newton's iteration in float64), where a GPU's
+    factorizations are slow.
+    """
+    check_choice("method", method, METHODS)
+    if not isinstance(algorithm, Orthogonalizer):
+        raise TypeError(f"algorithm must be an Orthogonalizer, not {type(algorithm).__name__}")
+    used = _algorithm(method, device_type)
+    _ALGORITHMS[method, device_type] = algorithm
+    return used
+
+
+_ANY = "any"
+_ALGORITHMS: dict[tuple[str, str], Orthogonalizer] = {
+    ("gram_schmidt", _ANY): Orthogonalizer(exact.gram_schmidt, exact.qr_backward, ("matrix",)),
+    ("householder", _ANY): Orthogonalizer(exact.householder, exact.qr_backward, ("matrix",)),
+    ("lowdin", _ANY): Orthogonalizer(exact.lowdin, exact.lowdin_backward, ("matrix", "matrix", "vector")),
+    ("cayley", _ANY): Orthogonalizer(exact.cayley, exact.cayley_backward),
+    ("exponential", _ANY): Orthogonalizer(exact.exponential, exact.exponential_backward, ("matrix",)),
+    ("gram_schmidt", "cuda"): Orthogonalizer(iterative.cholesky_qr, exact.qr_backward, ("matrix",)),
+    ("lowdin", "cuda"): Orthogonalizer(iterative.newton_polar, iterative.newton_polar_backward, ("matrix",)),
+}
+
+
+def _algorithm(method: str, device_type: str) -> Orthogonalizer:
+    return _ALGORITHMS.get((method, device_type), _ALGORITHMS[method, _ANY])
+
+
+# One opaque operator for all maps: compilers take it as it is (whatever branches the algorithm
+# has), autograd and vmap know its rules, and what it keeps is kept outside of `save_for_backward`:
+# R may be shared by several graphs, and the first backward must not free it for the others.
+
+
+@torch.library.custom_op("hypersphere::orthogonalize", mutates_args=())
+def _orthogonalize_op(u: Tensor, method: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    with torch.autocast(u.device.type, enabled=False):
+        return _four([tensor.contiguous() for tensor in _algorithm(method, u.device.type).forward(u)], u)
+
+
+@torch.library.custom_op("hypersphere::orthogonalize_backward", mutates_args=())
+def _backward_op(grad: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, method: str) -> Tensor:
+    algorithm = _algorithm(method, grad.device.type)
+    with torch.autocast(grad.device.type, enabled=False):
+        return algorithm.backward(grad, r, *(a, b, c)[: len(algorithm.keeps)]).contiguous()
+
+
+@_orthogonalize_op.register_fake
+def _(u: Tensor, method: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    shapes = {"matrix": u.shape, "vector": u.shape[:-1]}
+    kinds = ("matrix", *_algorithm(method, u.device.type).keeps)
+    return _four([torch.empty(shapes[kind], dtype=u.dtype, device=u.device) for kind in kinds], u)
+
+
+@_backward_op.register_fake
+def _(grad: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, method: str) -> Tensor:
+    return torch.empty(grad.shape, dtype=grad.dtype, device=grad.device)
+
+
+def _four(tensors: list[Tensor], like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """R and three places for what is kept; empty tensors in the places that a method does not use."""
+    r, a, b, c = tensors + [like.new_empty(0) for _ in range(4 - len(tensors))]
+    return r, a, b, c
+
+
+class _Orthogonalize(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(u: Tensor, method: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return _orthogonalize_op(u, method)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, str], output: tuple[Tensor, ...]) -> None:
+        ctx.method = inputs[1]
+        ctx.kept = [tensor.detach() for tensor in output]
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
+        grad = grads[0]
+        return None if grad is None else _OrthogonalizeBackward.apply(grad, *ctx.kept, ctx.method), None
+
+
+class _OrthogonalizeBackward(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(grad: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, method: str) -> Tensor:
+        return _backward_op(grad, r, a, b, c, method)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.method = inputs[-1]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
+        raise RuntimeError(
+            f"orthogonalize(u, {ctx.method!r}) has no second derivative here: detach R, or drop create_graph=True"
+        )
+
+
+@_orthogonalize_op.register_vmap
+def _(info: Any, in_dims: Any, u: Tensor, method: str) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
+    outputs = _orthogonalize_op(u.movedim(in_dims[0], 0), method)
+    return outputs, tuple(0 if output.numel() else None for output in outputs)
+
+
+@_backward_op.register_vmap
+def _(
+    info: Any, in_dims: Any, grad: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, method: str
+) -> tuple[Tensor, int]:
+    batched = [
+        tensor
+        if tensor.numel() == 0
+        else tensor.expand(info.batch_size, *tensor.shape)
+        if dim is None
+        else tensor.movedim(dim, 0)
+        for tensor, dim in zip((grad, r, a, b, c), in_dims[:5], strict=True)
+    ]
+    return _backward_op(*batched, method), 0
