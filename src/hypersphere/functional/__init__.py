@@ -5,6 +5,7 @@ from ._energy import class_energy, energy
 from ._magnitude import magnitude, magnitude_ratio
 from ._margins import multiple_angle, psi
 from ._orthogonalize import Orthogonalizer, orthogonalize, register_orthogonalizer
+from ._refine import refine
 from ._sphere import angle, arcsin, norm, unit
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "orthogonalize",
     "psi",
     "register_orthogonalizer",
+    "refine",
     "unit",
 ]

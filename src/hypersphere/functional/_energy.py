@@ -1,0 +1,151 @@
+"""Hyperspherical energy: how evenly neurons spread over directions (thesis 5.1, 5.5, D.10)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice, check_count, check_floating, check_positive
+from ._energy_blocks import sweep
+from ._energy_kernel import Kernel, opposite, pair_energy
+from ._sphere import unit, upcast
+
+__all__ = ["class_energy", "energy"]
+
+DENSE_PAIRS = 2**20
+"""Up to this many pairs (N·N, times the sets of a batch) the matrix of cosines is kept whole."""
+
+
+def energy(
+    w: Tensor,
+    s: float = 2.0,
+    distance: str = "euclidean",
+    half_space: bool = False,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
+    *,
+    block_size: int | None = None,
+    floor: float | None = None,
+) -> Tensor:
+    """E_s = Σ_{i≠j} ‖ŵ_i − ŵ_j‖^(−s), and Σ_{i≠j} log(1/‖ŵ_i − ŵ_j‖) for s = 0 (thesis 5.1).
+
+    The rows of ``w`` (..., N, d) are the neurons, ŵ their directions; one energy per set, shape (...).
+
+    Args:
+        s: any real number ≥ 0. Large s looks at the closest pairs only.
+        distance: ``"euclidean"``, or ``"angular"`` for arccos(ŵ_i·ŵ_j) instead (thesis 5.5).
+        half_space: the energy of the 2N vectors {ŵ, −ŵ} (thesis 5.3.4), the pairs ŵ_i, −ŵ_i included.
+        weights: β (..., N): distances ‖β_i ŵ_i − β_j ŵ_j‖ (thesis D.10). Euclidean only; constants, to
+            which no gradient flows.
+        reduction: ``"mean"`` over the N(N−1) ordered pairs (2N(2N−1) in half space), or their ``"sum"``.
+        block_size: None keeps all cosines for up to 2^20 pairs (N = 1024) and beyond that sweeps over
+            tiles, value and gradient together, with no N × N tensor in memory. A number forces tiles
+            of that size.
+        floor: the precision guard. Squared distances (or angles) below it are noise, since 1 − c
+            carries the rounding error of c; there the pair's energy continues along its tangent, so
+            that near-duplicates have large finite energies and gradients that push them apart. None
+            is 16·eps of the computing dtype (distances of 1.4e-3 in float32, 6e-8 in float64), or
+            more where s is so large that energies would overflow: max^(−1.5/(s+2)) of the dtype.
+
+    Half precision is computed and returned in float32, autocast or not. Twice differentiable. No or
+    one neuron has energy 0 in full space. A zero vector has no direction: it counts as orthogonal to
+    every other one and gets gradient 0. NaN in ``w`` gives NaN.
+    """
+    _check(w, s, distance, half_space, weights, reduction, floor)
+    count, batch = w.shape[-2], w.shape[:-2]
+    if block_size is not None:
+        check_count("block_size", block_size)
+    with torch.autocast(w.device.type, enabled=False):
+        points = unit(upcast(w))
+        beta = None if weights is None else upcast(weights.detach()).to(points).expand(w.shape[:-1])
+        kernel = Kernel.build(float(s), distance, half_space, floor, points.dtype)
+        if count < 2:
+            total = 0 * points.sum((-2, -1))
+        elif block_size is None and points.shape[:-1].numel() * count <= DENSE_PAIRS:
+            total = _dense(points, beta, kernel)
+        else:
+            flat = points.reshape(-1, count, points.shape[-1])
+            flat_beta = None if beta is None else beta.reshape(-1, count)
+            total = sweep(flat, flat_beta, kernel, block_size or _default_block(w.device)).reshape(batch)
+        pairs = count * (count - 1)
+        if half_space:
+            squares = torch.ones_like(points[..., 0]) if beta is None else beta * beta
+            total = 2 * total + 2 * opposite(kernel, squares).sum(-1)
+            pairs = 2 * count * (2 * count - 1)
+    return total / max(pairs, 1) if reduction == "mean" else total
+
+
+def class_energy(
+    w: Tensor,
+    labels: Tensor,
+    s: float = 2.0,
+    distance: str = "euclidean",
+    *,
+    floor: float | None = None,
+) -> Tensor:
+    """1/(m(N−1)) Σ_i Σ_{j≠y_i} f_s(‖ŵ_{y_i} − ŵ_j‖): the energy seen by a batch (thesis 5.3.6).
+
+    ``w`` (N, d) are all class vectors, ``labels`` (m,) the classes of the batch, in [0, N). An
+    unbiased estimate of the mean energy for labels drawn evenly; always in full space, the only one
+    for output layers. Memory m × N. ``distance`` and ``floor`` as in :func:`energy`. 0 for an empty
+    batch or a single class.
+    """
+    _check(w, s, distance, False, None, "mean", floor)
+    if w.ndim != 2:
+        raise ValueError(f"w has shape {tuple(w.shape)}: pass the class vectors as (num_classes, dim)")
+    if labels.ndim != 1 or labels.is_floating_point():
+        raise ValueError(f"labels is {labels.dtype} of shape {tuple(labels.shape)}: pass class indices of shape (m,)")
+    with torch.autocast(w.device.type, enabled=False):
+        points = unit(upcast(w))
+        kernel = Kernel.build(float(s), distance, False, floor, points.dtype)
+        own = torch.arange(len(points), device=w.device) == labels[:, None]
+        cosines = (points[labels] @ points.mT).masked_fill(own, 0)
+        total = pair_energy(cosines, kernel).masked_fill(own, 0).sum()
+    return total / max(len(labels) * (len(points) - 1), 1)
+
+
+def _dense(points: Tensor, beta: Tensor | None, kernel: Kernel) -> Tensor:
+    itself = torch.eye(points.shape[-2], dtype=torch.bool, device=points.device)
+    cosines = (points @ points.mT).masked_fill(itself, 0)
+    if beta is None:
+        energies = pair_energy(cosines, kernel)
+    else:
+        left, right = beta[..., :, None], beta[..., None, :]
+        energies = pair_energy(cosines, kernel, left * right, (left - right) ** 2)
+    return energies.masked_fill(itself, 0).sum((-2, -1))
+
+
+def _default_block(device: torch.device) -> int:
+    return 1024 if device.type == "cpu" else 4096
+
+
+def _check(
+    w: Tensor,
+    s: float,
+    distance: str,
+    half_space: bool,
+    weights: Tensor | None,
+    reduction: str,
+    floor: float | None,
+) -> None:
+    check_floating("w", w)
+    if w.ndim < 2 or w.shape[-1] == 0:
+        raise ValueError(f"w has shape {tuple(w.shape)}: pass neurons as rows, (..., N, d) with d ≥ 1")
+    check_positive("s", s, zero=True)
+    check_choice("distance", distance, ("euclidean", "angular"))
+    check_choice("reduction", reduction, ("mean", "sum"))
+    if not isinstance(half_space, bool):
+        raise TypeError(f"half_space={half_space!r} must be True or False")
+    if floor is not None:
+        check_positive("floor", floor)
+    if weights is None:
+        return
+    if distance != "euclidean":
+        raise ValueError(f"weights with distance={distance!r}: angles do not depend on them; use distance='euclidean'")
+    check_floating("weights", weights)
+    try:
+        fits = torch.broadcast_shapes(weights.shape, w.shape[:-1]) == w.shape[:-1]
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"weights has shape {tuple(weights.shape)}: one per neuron of w needs {tuple(w.shape[:-1])}")

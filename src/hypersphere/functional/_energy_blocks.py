@@ -1,0 +1,241 @@
+"""The energy of many neurons without an N × N tensor: value and gradient in one sweep over tiles.
+
+With E = Σ_{i≠j} φ(c_ij) over the cosines c_ij = ŵ_i·ŵ_j, ∂E/∂ŵ_i = 2 Σ_j φ'(c_ij) ŵ_j. Only tiles on
+and above the diagonal are visited: one product gives their cosines and two more carry φ' to both
+sides, 1.5·N²·d multiply-adds where the full matrix and its backward take 3·N²·d.
+
+The sweep is an operator of its own, opaque to compilers. Both its outputs, the energy and the
+gradient, are differentiable; the second derivative recomputes: for a cotangent v of the gradient,
+
+    (Hv)_i = 2 Σ_j φ''(c_ij)·(v_i·ŵ_j + ŵ_i·v_j)·ŵ_j + φ'(c_ij)·v_j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._energy_kernel import Kernel, derivatives
+
+__all__ = ["sweep"]
+
+
+def sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int) -> Tensor:
+    """Σ_{i≠j} φ(c_ij) of each of the (B, N, d) sets of unit vectors, shape (B,)."""
+    differentiated = unit.requires_grad and torch.is_grad_enabled()
+    return _sweep(unit, beta, *kernel, block, differentiated)[0]
+
+
+@torch.library.custom_op("hypersphere::energy_sweep", mutates_args=())
+def _sweep(
+    unit: Tensor, beta: Tensor | None, s: float, angular: bool, half_space: bool, floor: float, block: int, grad: bool
+) -> tuple[Tensor, Tensor]:
+    kernel = Kernel(s, angular, half_space, floor)
+    values, gradient = unit.new_zeros(unit.shape[0]), unit.new_zeros(unit.shape if grad else (0,))
+    for index, points in enumerate(unit):
+        weights = None if beta is None else beta[index]
+        into = gradient[index] if grad else None
+        values[index] = _sweep_one(points.contiguous(), weights, kernel, block, into)
+    return values, gradient
+
+
+@_sweep.register_fake
+def _(
+    unit: Tensor, beta: Tensor | None, s: float, angular: bool, half_space: bool, floor: float, block: int, grad: bool
+) -> tuple[Tensor, Tensor]:
+    return unit.new_empty(unit.shape[0]), unit.new_empty(unit.shape if grad else (0,))
+
+
+def _sweep_one(points: Tensor, beta: Tensor | None, kernel: Kernel, block: int, gradient: Tensor | None) -> Tensor:
+    total = torch.zeros((), dtype=torch.float64, device=_accumulator(points.device))
+    fast = _fast_kernel(kernel) if beta is None and points.device.type == "cpu" else None
+    tile = points.new_empty(2, min(block, len(points)) ** 2)
+    for rows, columns, diagonal in _tiles(len(points), block):
+        left, right = points[rows], points[columns]
+        x, spare = (flat[: len(left) * len(right)].view(len(left), len(right)) for flat in tile)
+        value, slope = _tile(left, right, _pair_weights(beta, rows, columns), kernel, fast, diagonal, x, spare)
+        total += value if diagonal else 2 * value
+        if gradient is None:
+            continue
+        gradient[rows].addmm_(slope, right, alpha=2)
+        if not diagonal:
+            gradient[columns].addmm_(slope.t(), left, alpha=2)
+    return total
+
+
+def _tile(
+    left: Tensor,
+    right: Tensor,
+    pair: tuple[Tensor | None, Tensor | None],
+    kernel: Kernel,
+    fast: _Fast | None,
+    diagonal: bool,
+    x: Tensor,
+    spare: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Σφ over one tile, and φ'."""
+    torch.mm(left, right.t(), out=x)
+    if diagonal:
+        x.fill_diagonal_(0)
+    if fast is not None and _clear(x, kernel):
+        at_zero = derivatives(x.new_zeros(()), kernel)
+        value, slope = fast(x, spare, kernel.s)
+        return (value - len(x) * at_zero[0], slope.fill_diagonal_(0)) if diagonal else (value, slope)
+    energies, slope, _ = derivatives(x, kernel, *pair)
+    if diagonal:
+        energies.fill_diagonal_(0)
+        slope.fill_diagonal_(0)
+    return energies.sum(), slope
+
+
+def _clear(cosines: Tensor, kernel: Kernel) -> bool:
+    """Whether no pair of the tile is so close that the precision guard acts. (With NaN: yes, to carry it on.)"""
+    low, high = cosines.aminmax() if kernel.half_space else (None, cosines.max())
+    limit = 1 - kernel.floor / 2
+    return not bool(high > limit) and (low is None or not bool(low < -limit))
+
+
+# Closed forms for the Euclidean energy of unweighted neurons, in place: (cosines, spare, s) → Σφ, φ'.
+_Fast = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
+
+
+def _fast_kernel(kernel: Kernel) -> _Fast | None:
+    if kernel.angular:
+        return None
+    if kernel.half_space:
+        return {0.0: _half_0, 2.0: _half_2}.get(kernel.s, _half_any)
+    return {0.0: _full_0, 1.0: _full_1, 2.0: _full_2}.get(kernel.s, _full_any)
+
+
+def _full_2(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
+    # φ = 1/q = r/2 with r = 1/(1−c); φ' = 2/q² = r²/2
+    r = torch.sub(1, c, out=spare).reciprocal_()
+    return 0.5 * r.sum(), torch.mul(r, r, out=c).mul_(0.5)
+
+
+def _full_1(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
+    # φ = q^(−1/2); φ' = q^(−3/2)
+    r = torch.sub(2, c, alpha=2, out=spare).rsqrt_()
+    return r.sum(), torch.pow(r, 3, out=c)
+
+
+def _full_0(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
+    # φ = −½·log q; φ' = 1/q
+    q = torch.sub(2, c, alpha=2, out=spare)
+    return -0.5 * torch.log(q, out=c).sum(), q.reciprocal_()
+
+
+def _full_any(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
+    # φ = q^(−s/2); φ' = s·φ/q
+    q = torch.sub(2, c, alpha=2, out=spare)
+    energies = torch.pow(q, -s / 2, out=c)
+    return energies.sum(), energies.div_(q).mul_(s)
+
+
+def _half_2(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
+    # 1/(2−2c) + 1/(2+2c) = 1/(1−c²); φ' = 2c/(1−c²)²
+    r = torch.addcmul(c.new_ones(()), c, c, value=-1, out=spare).reciprocal_()
+    value = r.sum()
+    return value, c.mul_(r.square_()).mul_(2)
+
+
+def _half_0(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
+    # −½·log(4(1−c²)); φ' = c/(1−c²)
+    y = torch.addcmul(c.new_ones(()), c, c, value=-1, out=spare)
+    slope = c.div_(y)
+    return -0.5 * y.mul_(4).log_().sum(), slope
+
+
+def _half_any(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
+    # (2−2c)^(−s/2) + (2+2c)^(−s/2); φ' = s·((2−2c)^(−s/2−1) − (2+2c)^(−s/2−1))
+    near = torch.sub(2, c, alpha=2, out=spare)
+    far = c.mul_(2).add_(2)
+    energies, opposites = _riesz(near, s), _riesz(far, s)
+    value = energies.sum() + opposites.sum()
+    return value, energies.div_(near).sub_(opposites.div_(far)).mul_(s)
+
+
+def _riesz(q: Tensor, s: float) -> Tensor:
+    return q.rsqrt() if s == 1 else q.pow(-s / 2)
+
+
+# Derivatives of the sweep ---------------------------------------------------------------------------
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    unit, beta, *settings = inputs
+    ctx.settings = settings[:-1]
+    ctx.save_for_backward(unit, beta, output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, grad_values: Tensor | None, grad_gradient: Tensor | None) -> tuple[Tensor | None, ...]:
+    unit, beta, gradient = ctx.saved_tensors
+    total: Tensor | None = None
+    if grad_values is not None:
+        total = grad_values[:, None, None] * gradient
+    if grad_gradient is not None:
+        curved = _hessian_product(unit, grad_gradient.contiguous(), beta, *ctx.settings)
+        total = curved if total is None else total + curved
+    return total, None, None, None, None, None, None, None
+
+
+_sweep.register_autograd(_backward, setup_context=_setup)
+
+
+@torch.library.custom_op("hypersphere::energy_hessian_product", mutates_args=())
+def _hessian_product(
+    unit: Tensor, v: Tensor, beta: Tensor | None, s: float, angular: bool, half_space: bool, floor: float, block: int
+) -> Tensor:
+    kernel, result = Kernel(s, angular, half_space, floor), torch.zeros_like(v)
+    for index, (points, tangents) in enumerate(zip(unit, v, strict=True)):
+        weights = None if beta is None else beta[index]
+        for rows in _blocks(len(points), block):
+            for columns in _blocks(len(points), block):
+                pair = _pair_weights(weights, rows, columns)
+                cosines = points[rows] @ points[columns].t()
+                if rows == columns:
+                    cosines.fill_diagonal_(0)
+                _, slope, curvature = derivatives(cosines, kernel, *pair, second=True)
+                change = tangents[rows] @ points[columns].t() + points[rows] @ tangents[columns].t()
+                mixed = change if curvature is None else change * curvature
+                if rows == columns:
+                    mixed.fill_diagonal_(0)
+                    slope.fill_diagonal_(0)
+                result[index, rows] += 2 * (mixed @ points[columns] + slope @ tangents[columns])
+    return result
+
+
+@_hessian_product.register_fake
+def _(
+    unit: Tensor, v: Tensor, beta: Tensor | None, s: float, angular: bool, half_space: bool, floor: float, block: int
+) -> Tensor:
+    return torch.empty_like(v)
+
+
+def _tiles(count: int, block: int) -> Iterator[tuple[slice, slice, bool]]:
+    """Row and column slices of the tiles on and above the diagonal."""
+    slices = list(_blocks(count, block))
+    for index, rows in enumerate(slices):
+        for columns in slices[index:]:
+            yield rows, columns, rows == columns
+
+
+def _blocks(count: int, block: int) -> Iterator[slice]:
+    for start in range(0, count, block):
+        yield slice(start, min(start + block, count))
+
+
+def _pair_weights(beta: Tensor | None, rows: slice, columns: slice) -> tuple[Tensor | None, Tensor | None]:
+    """a = β_i β_j and b = (β_i − β_j)² of a tile."""
+    if beta is None:
+        return None, None
+    left, right = beta[rows, None], beta[None, columns]
+    return left * right, (left - right) ** 2
+
+
+def _accumulator(device: torch.device) -> torch.device:
+    return torch.device("cpu") if device.type == "mps" else device

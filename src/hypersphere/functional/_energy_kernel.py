@@ -1,0 +1,145 @@
+"""The energy of one pair of neurons as a function of the cosine between them, and its derivatives.
+
+Euclidean (thesis 5.1, D.10): φ(c) = f(q), q = ‖β_i ŵ_i − β_j ŵ_j‖² = b + 2a(1−c), with a = β_i β_j
+and b = (β_i−β_j)²; f(q) = q^(−s/2), or −½·log q for s = 0. Angular (thesis 5.5): φ(c) = θ^(−s), or
+−log θ, θ = arccos c. In half space −ŵ_j is a neuron too: φ(c) + φ(−c).
+
+The precision guard: 1−c carries the rounding error of c, so that a squared distance below a few eps
+is noise. Below ``floor`` (on q, relative to ½(β_i²+β_j²), and on θ²) φ continues along its tangent:
+finite, monotone, continuously differentiable, still pushing apart.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from ._sphere import angle
+
+__all__ = ["Kernel", "derivatives", "opposite", "pair_energy"]
+
+
+_Number = TypeVar("_Number", float, Tensor)
+
+
+class Kernel(NamedTuple):
+    s: float
+    angular: bool
+    half_space: bool
+    floor: float
+
+    @staticmethod
+    def build(s: float, distance: str, half_space: bool, floor: float | None, dtype: torch.dtype) -> Kernel:
+        return Kernel(s, distance == "angular", half_space, default_floor(s, dtype) if floor is None else floor)
+
+
+def default_floor(s: float, dtype: torch.dtype) -> float:
+    """16·eps, and for large s as much more as keeps the energy and its two derivatives finite."""
+    limits = torch.finfo(dtype)
+    return max(16 * limits.eps, limits.max ** (-1.5 / (s + 2)))
+
+
+def pair_energy(c: Tensor, kernel: Kernel, a: Tensor | None = None, b: Tensor | None = None) -> Tensor:
+    """φ(c) from plain differentiable operations."""
+    one_sign = _angular if kernel.angular else _euclidean
+    near = one_sign(c, kernel, a, b)
+    return near + one_sign(-c, kernel, a, b) if kernel.half_space else near
+
+
+def opposite(kernel: Kernel, squares: Tensor) -> Tensor:
+    """The energy of ŵ_i and its own virtual neuron −ŵ_i: distance 2|β_i|, angle π; ``squares`` are β_i²."""
+    if kernel.angular:
+        return torch.full_like(squares, -math.log(math.pi) if kernel.s == 0 else math.pi**-kernel.s)
+    return _power(4 * squares, kernel.s / 2)
+
+
+def derivatives(
+    c: Tensor, kernel: Kernel, a: Tensor | None = None, b: Tensor | None = None, *, second: bool = False
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """φ, dφ/dc and, if ``second``, d²φ/dc², in closed form."""
+    one_sign = _angular_derivatives if kernel.angular else _euclidean_derivatives
+    value, slope, curvature = one_sign(c, kernel, a, b, second)
+    if kernel.half_space:
+        mirrored = one_sign(-c, kernel, a, b, second)
+        value, slope = value + mirrored[0], slope - mirrored[1]
+        curvature = None if curvature is None or mirrored[2] is None else curvature + mirrored[2]
+    return value, slope, curvature
+
+
+def _euclidean(c: Tensor, kernel: Kernel, a: Tensor | None, b: Tensor | None) -> Tensor:
+    half = kernel.s / 2
+    if a is None or b is None:
+        q = 2 - 2 * c
+        far = q.clamp(min=kernel.floor)
+        return _power(far, half) + _power_slope(kernel.floor, half) * _deficit(q, kernel.floor)
+    q = b + 2 * a * (1 - c)
+    floor = kernel.floor * (a + b / 2)
+    far = torch.maximum(q, floor)
+    return _power(far, half) + _power_slope(floor, half) * _deficit(q, floor)
+
+
+def _euclidean_derivatives(
+    c: Tensor, kernel: Kernel, a: Tensor | None, b: Tensor | None, second: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    half = kernel.s / 2
+    q = 2 - 2 * c if a is None or b is None else b + 2 * a * (1 - c)
+    floor = torch.full_like(q, kernel.floor) if a is None or b is None else kernel.floor * (a + b / 2)
+    dq = -2.0 if a is None else -2 * a
+    far = torch.maximum(q, floor)
+    value = _power(far, half) + _power_slope(floor, half) * (q - far)
+    slope = _power_slope(far, half)
+    if not second:
+        return value, slope * dq, None
+    curvature = torch.where(q > floor, -(half + 1) * slope / far, 0.0)
+    return value, slope * dq, curvature * (dq * dq)
+
+
+def _angular(c: Tensor, kernel: Kernel, a: Tensor | None, b: Tensor | None) -> Tensor:
+    theta, floor = angle(c), math.sqrt(kernel.floor)
+    far = theta.clamp(min=floor)
+    return _power(far, kernel.s, log=1.0) + _power_slope(floor, kernel.s, log=1.0) * _deficit(theta, floor)
+
+
+def _angular_derivatives(
+    c: Tensor, kernel: Kernel, a: Tensor | None, b: Tensor | None, second: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    theta, floor = angle(c), math.sqrt(kernel.floor)
+    far = theta.clamp(min=floor)
+    end = _power_slope(floor, kernel.s, log=1.0)
+    value = _power(far, kernel.s, log=1.0) + end * (theta - far)
+    slope = _power_slope(far, kernel.s, log=1.0)
+    inside = c.abs() < 1
+    sine = torch.where(inside, (1 - c * c).clamp(min=torch.finfo(c.dtype).tiny), 1.0).sqrt()
+    dtheta = torch.where(inside, -1 / sine, -(torch.finfo(c.dtype).eps ** -0.5))  # as in `angle`
+    if not second:
+        return value, slope * dtheta, None
+    curvature = torch.where(theta > floor, -(kernel.s + 1) * slope / far, 0.0)
+    return value, slope * dtheta, curvature * dtheta**2 + torch.where(inside, -c / sine**3, 0.0) * slope
+
+
+def _deficit(x: Tensor, floor: float | Tensor) -> Tensor:
+    """min(x − floor, 0). Not x − max(x, floor), whose two gradients would cancel only up to rounding."""
+    return torch.where(x < floor, x - floor, 0.0)
+
+
+def _power(x: Tensor, exponent: float, log: float = 0.5) -> Tensor:
+    """x^(−exponent); for exponent 0 ``log``·log(1/x). The common exponents need no pow."""
+    if exponent == 0:
+        return -log * x.log()
+    if exponent == 0.5:
+        return x.rsqrt()
+    if exponent == 1:
+        return x.reciprocal()
+    return x**-exponent
+
+
+def _power_slope(x: _Number, exponent: float, log: float = 0.5) -> _Number:
+    """The derivative of :func:`_power`."""
+    if exponent == 0:
+        return -log / x
+    if exponent == 1:
+        return -1 / (x * x)
+    return -exponent * x ** (-exponent - 1)

@@ -1,0 +1,183 @@
+"""Refinement: move given vectors over the sphere to a minimum of their energy (thesis 7.3.7)."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice, check_count, check_floating, check_positive
+from ._energy import energy
+from ._sphere import unit, upcast
+
+__all__ = ["refine"]
+
+_SMALL = 1024
+"""Sets with at most this many coordinates (N·d) get several starts by default."""
+
+
+def refine(
+    w: Tensor,
+    s: float = 1.0,
+    half_space: bool = False,
+    steps: int = 1000,
+    *,
+    distance: str = "euclidean",
+    starts: int | None = None,
+    tolerance: float | None = None,
+    seed: int = 0,
+) -> Tensor:
+    """argmin E_s over unit vectors, starting from the directions of ``w`` (..., N, d) (thesis 7.3.7).
+
+    Limited-memory quasi-Newton steps on the sphere, on the scale-free objective (1/s)·log E_s (E_0
+    itself for s = 0). ``s=math.inf`` maximises the smallest distance (Tammes' problem) by continuation
+    in s. Returns unit vectors in the dtype of ``w``; no gradient flows through.
+
+    Args:
+        half_space, distance: as in :func:`energy`.
+        steps: at most so many steps (for each s of the continuation); 0 only normalises.
+        starts: independent descents, the first from ``w``, the others from ``w`` shaken hard; the
+            lowest energy wins. None is 8 for small sets (N·d ≤ 1024), where local minima abound and a
+            start costs little, else 1.
+        tolerance: stop when no entry of the gradient exceeds it; None is √eps/100 of the dtype.
+        seed: of the shaking, and of the tiny jitter (1e-4) that lets equal vectors part. Zero vectors
+            get random directions.
+
+    The matrix of all pairs is kept only for s > 16. Half precision is computed in float32.
+    """
+    check_floating("w", w)
+    if w.ndim < 2 or w.shape[-1] == 0:
+        raise ValueError(f"w has shape {tuple(w.shape)}: pass neurons as rows, (..., N, d) with d ≥ 1")
+    if not bool(torch.isfinite(w).all()):
+        raise ValueError("w has NaN or infinite entries: refine needs finite vectors")
+    if s != math.inf:
+        check_positive("s", s, zero=True)
+    check_count("steps", steps, minimum=0)
+    check_choice("distance", distance, ("euclidean", "angular"))
+    count, dim = w.shape[-2:]
+    if starts is None:
+        starts = 8 if count * dim <= _SMALL else 1
+    check_count("starts", starts)
+    with torch.no_grad(), torch.autocast(w.device.type, enabled=False):
+        points = unit(upcast(w.detach()))
+        if steps == 0 or count < 2 or dim < 2:
+            return points.to(w.dtype)
+        sets = points.reshape(-1, count, dim)
+        trials = _shaken(sets, starts, seed)
+        limit = math.sqrt(torch.finfo(points.dtype).eps) / 100 if tolerance is None else tolerance
+        for power in _continuation(s):
+            trials = _minimize(trials, _Objective(power, half_space, distance), steps, limit)
+        final = _Objective(min(s, _TAMMES), half_space, distance)(trials)[0].reshape(len(sets), starts)
+        best = trials.reshape(len(sets), starts, count, dim)[torch.arange(len(sets)), final.argmin(1)]
+        return best.reshape(w.shape).to(w.dtype)
+
+
+_TAMMES = 2.0**20
+
+
+def _continuation(s: float) -> list[float]:
+    """Powers to minimise in turn: large ones see only the closest pairs and need a good start."""
+    last = min(s, _TAMMES)
+    return [*(4.0**k for k in range(2, 10) if 4.0**k < last), last] if last > 16 else [last]
+
+
+def _shaken(sets: Tensor, starts: int, seed: int) -> Tensor:
+    """``starts`` copies of each set: the first with a jitter, the others with noise as large as the vectors."""
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(len(sets), starts, *sets.shape[1:], generator=generator, dtype=torch.float64)
+    noise = unit(noise).to(sets)
+    size = torch.ones(starts, 1, 1, dtype=sets.dtype, device=sets.device)
+    size[0] = 1e-4
+    empty = (sets == 0).all(-1, keepdim=True)[:, None]
+    return unit(torch.where(empty, noise, sets[:, None] + size * noise)).flatten(0, 1)
+
+
+class _Objective:
+    """(1/s)·log of the mean energy of each set, and its gradient, which is tangent to the sphere."""
+
+    def __init__(self, s: float, half_space: bool, distance: str) -> None:
+        self.s, self.half_space, self.distance = s, half_space, distance
+
+    def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            leaf = points.detach().requires_grad_()
+            values = self._values(leaf)
+            (gradient,) = torch.autograd.grad(values.sum(), leaf)
+        return values.detach(), gradient
+
+    def _values(self, points: Tensor) -> Tensor:
+        if self.s <= 16:
+            mean = energy(points, self.s, self.distance, self.half_space)
+            return mean if self.s == 0 else mean.log() / self.s
+        points = unit(points)
+        cosines = points @ points.mT
+        both = torch.stack([cosines, -cosines]) if self.half_space else cosines[None]
+        itself = torch.eye(points.shape[-2], dtype=torch.bool, device=points.device)
+        limit = 1 - torch.finfo(points.dtype).eps
+        both = both.masked_fill(itself, 0).clamp(-limit, limit)
+        log_distance = (2 - 2 * both).log() / 2 if self.distance == "euclidean" else both.arccos().log()
+        terms = (-self.s * log_distance).masked_fill(itself, -math.inf)
+        return torch.logsumexp(terms.movedim(0, -1).flatten(1), 1) / self.s
+
+
+def _minimize(points: Tensor, objective: _Objective, steps: int, tolerance: float, memory: int = 12) -> Tensor:
+    """Quasi-Newton descent of all sets at once, each with its own step length."""
+    value, gradient = objective(points)
+    history: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=memory)
+    eps = torch.finfo(points.dtype).eps
+    stalled = torch.zeros_like(value)
+    for _ in range(steps):
+        done = (gradient.abs().amax((1, 2)) <= tolerance) | (stalled >= 3)
+        if bool(done.all()):
+            break
+        direction = _direction(points, gradient, history)
+        slope = _dot(direction, gradient)
+        uphill = slope >= 0
+        direction = torch.where(uphill[:, None, None], -gradient, direction)
+        slope = torch.where(uphill, -_dot(gradient, gradient), slope)
+        longest = direction.norm(dim=-1).amax(-1)
+        cap = 0.5 if history else 0.1
+        step = torch.where(done, 0.0, (cap / longest.clamp(min=1e-30)).clamp(max=1.0))
+        for _ in range(20):
+            moved = unit(points + step[:, None, None] * direction)
+            new_value, new_gradient = objective(moved)
+            failed = ~(new_value <= value + 1e-4 * step * slope + 4 * eps * value.abs()) & ~done
+            if not bool(failed.any()):
+                break
+            step = torch.where(failed, step * 0.35, step)
+        failed = failed | done
+        keep = failed[:, None, None]
+        moved, new_gradient = torch.where(keep, points, moved), torch.where(keep, gradient, new_gradient)
+        new_value = torch.where(failed, value, new_value)
+        stalled = torch.where(value - new_value <= 4 * eps * value.abs(), stalled + 1, 0.0)
+        shift, change = moved - points, new_gradient - gradient
+        curvature = _dot(shift, change)
+        positive = curvature > 1e-12 * (_dot(shift, shift) * _dot(change, change)).sqrt()
+        rho = torch.where(positive, 1 / torch.where(positive, curvature, 1.0), 0.0)
+        history.append((shift, change, rho))
+        points, value, gradient = moved, new_value, new_gradient
+    return points
+
+
+def _direction(points: Tensor, gradient: Tensor, history: deque[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
+    """−H·gradient by the two-loop recursion, projected to the tangent space. Pairs with ρ = 0 do nothing."""
+    direction, factors = -gradient, []
+    for shift, change, rho in reversed(history):
+        factor = rho * _dot(shift, direction)
+        direction = direction - factor[:, None, None] * change
+        factors.append(factor)
+    scale = torch.ones_like(gradient[:, :1, :1])
+    for shift, change, rho in history:  # the newest usable pair sets the scale
+        fresh = _dot(shift, change) / _dot(change, change).clamp(min=1e-300 if change.dtype == torch.float64 else 1e-37)
+        scale = torch.where((rho > 0)[:, None, None], fresh[:, None, None], scale)
+    direction = direction * scale
+    for (shift, change, rho), factor in zip(history, reversed(factors), strict=True):
+        back = factor - rho * _dot(change, direction)
+        direction = direction + back[:, None, None] * shift
+    return direction - points * (direction * points).sum(-1, keepdim=True)
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum((-2, -1))
