@@ -41,6 +41,10 @@ class Angular(nn.Module):
     def forward(self, c: Tensor) -> Tensor:
         return self.from_cos(c)
 
+    def closed_form(self) -> tuple[str, float | Tensor] | None:
+        """(kind, k) if this is exactly a built-in g, for which fused code exists; None in a subclass."""
+        return (self.kind, getattr(self, "k", 0.3)) if type(self) in _BY_NAME.values() else None
+
     def for_layer(self, channels: int) -> Angular:
         """The object that a layer of ``channels`` outputs keeps: itself, unless it learns something per layer."""
         return self

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._errors import check_floating
 
-__all__ = ["angle", "arcsin", "compute_dtype", "norm", "safe_reciprocal", "unit", "upcast"]
+__all__ = ["angle", "arcsin", "compute_dtype", "norm", "safe_reciprocal", "sqrt", "unit", "upcast"]
 
 
 def angle(cos: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def norm(w: Tensor, dim: int | tuple[int, ...] = -1, keepdim: bool = False) -> T
     """‖w‖ over ``dim``; no overflow or underflow at any scale, gradient 0 for a zero vector."""
     check_floating("w", w)
     scaled, scale = _rescaled(upcast(w), dim)
-    length = _sqrt((scaled * scaled).sum(dim, keepdim=True)) * scale
+    length = sqrt((scaled * scaled).sum(dim, keepdim=True)) * scale
     return (length if keepdim else _squeeze(length, dim)).to(w.dtype)
 
 
@@ -44,7 +44,7 @@ def unit(w: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
     """w/‖w‖ over ``dim``, at any scale; a zero vector stays zero, with gradient 0."""
     check_floating("w", w)
     scaled, _ = _rescaled(upcast(w), dim)
-    length = _sqrt((scaled * scaled).sum(dim, keepdim=True))
+    length = sqrt((scaled * scaled).sum(dim, keepdim=True))
     return (scaled * safe_reciprocal(length)).to(w.dtype)
 
 
@@ -73,7 +73,7 @@ def _rescaled(w: Tensor, dim: int | tuple[int, ...]) -> tuple[Tensor, Tensor]:
     return w / scale, scale
 
 
-def _sqrt(squares: Tensor) -> Tensor:
+def sqrt(squares: Tensor) -> Tensor:
     """√, with gradient 0 (not inf) at 0."""
     zero = squares == 0
     return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())

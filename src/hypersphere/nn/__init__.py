@@ -1,1 +1,36 @@
-"""(to be filled)"""
+"""Hyperspherical and decoupled layers: drop-in twins of ``torch.nn``'s."""
+
+from .conv import DecoupledConv1d, DecoupledConv2d, DecoupledConv3d, SphereConv1d, SphereConv2d, SphereConv3d
+from .conv_transpose import (
+    DecoupledConvTranspose1d,
+    DecoupledConvTranspose2d,
+    DecoupledConvTranspose3d,
+    SphereConvTranspose1d,
+    SphereConvTranspose2d,
+    SphereConvTranspose3d,
+)
+from .linear import DecoupledLinear, SphereLinear
+from .recurrent import DecoupledGRU, DecoupledLSTM, DecoupledRNN, SphereGRU, SphereLSTM, SphereRNN
+
+__all__ = [
+    "DecoupledConv1d",
+    "DecoupledConv2d",
+    "DecoupledConv3d",
+    "DecoupledConvTranspose1d",
+    "DecoupledConvTranspose2d",
+    "DecoupledConvTranspose3d",
+    "DecoupledGRU",
+    "DecoupledLSTM",
+    "DecoupledLinear",
+    "DecoupledRNN",
+    "SphereConv1d",
+    "SphereConv2d",
+    "SphereConv3d",
+    "SphereConvTranspose1d",
+    "SphereConvTranspose2d",
+    "SphereConvTranspose3d",
+    "SphereGRU",
+    "SphereLSTM",
+    "SphereLinear",
+    "SphereRNN",
+]

@@ -1,0 +1,108 @@
+"""The built-in g as in-place steps, each with its inverse: what the fused operator runs on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._angular import angular
+
+__all__ = ["CLOSED_FORMS", "ClosedForm"]
+
+K = Tensor | float
+
+
+class ClosedForm(NamedTuple):
+    """g in three pieces.
+
+    Attributes:
+        plain: g(c, k) by differentiable operations.
+        apply_: c ← g(c) in place.
+        pull_back: (g(c), gradient of g) → c, and the gradient of c in two factors, a tensor and a number.
+        k_gradient: (g(c), gradient of g) → gradient of k.
+    """
+
+    plain: Callable[[Tensor, K], Tensor]
+    apply_: Callable[[Tensor, K], Tensor]
+    pull_back: Callable[[Tensor, Tensor, K], tuple[Tensor, Tensor, float]]
+    k_gradient: Callable[[Tensor, Tensor, K], Tensor | None] = lambda value, grad, k: None
+
+
+def _cosine_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
+    return value, grad, 1.0
+
+
+def _linear(c: Tensor, k: K) -> Tensor:
+    return c.clamp_(-1, 1).asin_().mul_(2 / math.pi)
+
+
+def _linear_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
+    c = (value * (math.pi / 2)).sin_()
+    return c, _asin_slope(c).mul_(grad), 2 / math.pi
+
+
+def _square(c: Tensor, k: K) -> Tensor:
+    return c.mul_(c.abs())
+
+
+def _square_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
+    root = value.abs().sqrt_()
+    return torch.copysign(root, value), root.mul_(grad), 2.0
+
+
+def _sigmoid(c: Tensor, k: K) -> Tensor:
+    """tanh(u) = 2σ(2u) − 1: the logistic is the faster function."""
+    return c.clamp_(-1, 1).asin_().mul_(1 / k).sigmoid_().sub_(0.5).mul_(2 / _top(k))
+
+
+def _sigmoid_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
+    p, q = _logistic(value, k)
+    c = _deviation(p, q, k).sin_()
+    slope = p.mul_(q).mul_(_asin_slope(c)).mul_(grad)  # 4pq = 1 − tanh²
+    factor = 2 / (k * _top(k))
+    return (c, slope.mul_(factor), 1.0) if isinstance(factor, Tensor) else (c, slope, factor)
+
+
+def _sigmoid_k(value: Tensor, grad: Tensor, k: K) -> Tensor | None:
+    """∂g/∂k with t = tanh(a/2k), T = tanh(π/4k): [t(1−T²)π/4 − (1−t²)·T·a/2] / (k²T²)."""
+    if not isinstance(k, Tensor):
+        return None
+    top = _top(k)
+    p, q = _logistic(value, k)
+    curve = (p - q) * ((1 - top * top) * (math.pi / 4)) - 2 * p * q * _deviation(p, q, k) * top
+    return (curve * grad / (k * k * top * top)).sum_to_size(k.shape)
+
+
+def _logistic(value: Tensor, k: K) -> tuple[Tensor, Tensor]:
+    """p = σ(asin(c)/k) and 1−p from g, kept away from 0 and 1, which a steep g rounds to."""
+    half = torch.finfo(value.dtype).eps / 2
+    top = _top(k)
+    p = (value * (top / 2)).add_(0.5) if isinstance(top, Tensor) else torch.rsub(value, 0.5, alpha=-top / 2)
+    return p.clamp_(half, 1 - half), 1 - p
+
+
+def _deviation(p: Tensor, q: Tensor, k: K) -> Tensor:
+    """asin c = k·log(p/q), in a new tensor."""
+    return (p / q).log_().mul_(k)
+
+
+def _top(k: K) -> K:
+    return torch.tanh(math.pi / (4 * k)) if isinstance(k, Tensor) else math.tanh(math.pi / (4 * k))
+
+
+def _asin_slope(c: Tensor) -> Tensor:
+    """1/√(1−c²) in a new tensor, 1/√eps at ±1: see :func:`angle`."""
+    one = torch.ones((), dtype=c.dtype, device=c.device)
+    return torch.addcmul(one, c, c, value=-1).clamp_(min=torch.finfo(c.dtype).eps).rsqrt_()
+
+
+CLOSED_FORMS = {
+    "cosine": ClosedForm(lambda c, k: c, lambda c, k: c, _cosine_back),
+    "linear": ClosedForm(lambda c, k: angular(c, "linear"), _linear, _linear_back),
+    "sigmoid": ClosedForm(lambda c, k: angular(c, "sigmoid", k), _sigmoid, _sigmoid_back, _sigmoid_k),
+    "square_cosine": ClosedForm(lambda c, k: angular(c, "square_cosine"), _square, _square_back),
+}

@@ -1,0 +1,199 @@
+"""Magnitude functions h as objects that layers take.
+
+Your own h needs no subclass: any callable h(n) of the patch norm works. If h(n)/n has a limit at 0,
+give it a method ``ratio(n)`` too, so that zero patches get their gradient; a method
+``for_layer(channels)`` if each layer is to have its own copy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from . import _positive
+from ._errors import check_choice, check_positive
+from .functional._magnitude import DEFAULT_BETA, MAGNITUDES, magnitude, magnitude_ratio
+from .functional._sphere import upcast
+
+__all__ = ["Ball", "Linear", "Log", "Magnitude", "Mix", "Segment", "Sphere", "Tanh", "resolve"]
+
+
+class Magnitude(nn.Module):
+    """Base of the built-in h: ``kind`` names the formula of :func:`hypersphere.functional.magnitude`."""
+
+    kind: str
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        super().__init__()
+        self.alpha = check_positive("alpha", alpha)
+        self.beta = DEFAULT_BETA.get(self.kind, 0.0)
+
+    def forward(self, n: Tensor) -> Tensor:
+        """h(n)."""
+        return magnitude(n, self.kind, self.alpha, self.beta, self.radius(n))
+
+    def ratio(self, n: Tensor) -> Tensor:
+        """h(n)/n, with its limit at n = 0."""
+        return magnitude_ratio(n, self.kind, self.alpha, self.beta, self.radius(n))
+
+    def weight_factor(self, length: Tensor) -> Tensor:
+        """The factor of ‖w‖ in h(‖w‖)·h(‖x‖) (thesis 4.16): h with α = 1, and ρ as it is."""
+        return magnitude(length, self.kind, 1.0, self.beta, self.rho)
+
+    def radius(self, n: Tensor) -> float | Tensor:
+        """The ρ that applies to these norms."""
+        return self.rho
+
+    @property
+    def rho(self) -> float | Tensor:
+        return 1.0
+
+    @property
+    def constant(self) -> float | None:
+        """The value of h if it is a constant."""
+        return None
+
+    def for_layer(self, channels: int) -> Self:
+        """The object that a layer keeps: a copy, since radii and running means belong to one layer."""
+        return copy.deepcopy(self)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha:g}" + (f", beta={self.beta:g}" if self.kind in DEFAULT_BETA else "")
+
+
+class _WithRadius(Magnitude):
+    """An h with an operator radius ρ (thesis C.2).
+
+    Args:
+        alpha: output scale, > 0.
+        rho: radius, > 0, or its start if learnable.
+        learnable: learn ρ by gradient descent; it stays positive by construction.
+        running: multiply ρ by the mean norm of the patches (eq. C.1): the batch's while training,
+            without gradient, a moving average in evaluation mode.
+        momentum: weight of the newest batch in that average; the first batch sets it.
+        form: how positivity is kept: ``"log"`` (ρ = exp r), or ``"square"`` (ρ = r² + 1e-4, as in the
+            authors' released code).
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        rho: float = 1.0,
+        learnable: bool = True,
+        running: bool = True,
+        momentum: float = 0.1,
+        form: str = "log",
+    ) -> None:
+        super().__init__(alpha)
+        self.form = check_choice("form", form, ("log", "square"))
+        self.momentum = check_positive("momentum", momentum)
+        self.learnable, self.running = learnable, running
+        self._fixed = check_positive("rho", rho)
+        self.raw_rho = nn.Parameter(_positive.to_raw(rho, form, "rho")) if learnable else None
+        if running:
+            self.register_buffer("running_norm", torch.ones(()))
+            self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
+
+    running_norm: Tensor
+    num_batches_tracked: Tensor
+
+    @property
+    def rho(self) -> float | Tensor:
+        """ρ itself, before the mean norm multiplies it."""
+        return self._fixed if self.raw_rho is None else upcast(_positive.from_raw(self.raw_rho, self.form))
+
+    def radius(self, n: Tensor) -> float | Tensor:
+        return self.rho * self._mean_norm(n) if self.running else self.rho
+
+    @torch.no_grad()
+    def _mean_norm(self, n: Tensor) -> Tensor:
+        if not self.training or n.numel() == 0:
+            return upcast(self.running_norm)
+        mean = upcast(n).mean()
+        mean = torch.where(torch.isfinite(mean) & (mean > 0), mean, upcast(self.running_norm).to(mean.dtype))
+        weight = torch.where(self.num_batches_tracked == 0, 1.0, self.momentum).to(self.running_norm.dtype)
+        self.running_norm.lerp_(mean.to(self.running_norm.dtype), weight)
+        self.num_batches_tracked.add_(1)
+        return mean
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, rho={self._fixed:g}, learnable={self.learnable}, running={self.running}"
+
+
+class Sphere(Magnitude):
+    """h = α (SphereConv, thesis 4.4)."""
+
+    kind = "sphere"
+
+    @property
+    def constant(self) -> float | None:
+        return self.alpha if type(self) is Sphere else None
+
+
+class Ball(_WithRadius):
+    """h = α·min(n, ρ)/ρ (BallConv, thesis 4.5)."""
+
+    kind = "ball"
+
+
+class Tanh(_WithRadius):
+    """h = α·tanh(n/ρ) (TanhConv, thesis 4.6)."""
+
+    kind = "tanh"
+
+
+class Linear(Magnitude):
+    """h = α·n (LinearConv, thesis 4.7)."""
+
+    kind = "linear"
+
+
+class Segment(_WithRadius):
+    """h = α·n up to ρ, then with slope β (SegConv, thesis 4.8): further arguments as in :class:`Tanh`."""
+
+    kind = "segment"
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        beta: float = 0.5,
+        rho: float = 1.0,
+        learnable: bool = True,
+        running: bool = True,
+        momentum: float = 0.1,
+        form: str = "log",
+    ) -> None:
+        super().__init__(alpha, rho, learnable, running, momentum, form)
+        self.beta = check_positive("beta", beta, zero=True)
+
+
+class Log(Magnitude):
+    """h = α·log(1+n) (LogConv, thesis 4.9)."""
+
+    kind = "log"
+
+
+class Mix(Magnitude):
+    """h = α·n + β·log(1+n) (MixConv, thesis 4.10)."""
+
+    kind = "mix"
+
+    def __init__(self, alpha: float = 1.0, beta: float = 1.0) -> None:
+        super().__init__(alpha)
+        self.beta = check_positive("beta", beta, zero=True)
+
+
+_BY_NAME = {cls.kind: cls for cls in (Sphere, Ball, Tanh, Linear, Segment, Log, Mix)}
+
+
+def resolve(value: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The h that a ``magnitude=`` argument means: a name, or a callable of the norm."""
+    if isinstance(value, str):
+        return _BY_NAME[check_choice("magnitude", value, MAGNITUDES)]()
+    if not callable(value) or isinstance(value, type):
+        raise TypeError(f"magnitude={value!r} is neither a name ({', '.join(MAGNITUDES)}) nor a callable h(norm)")
+    return value

@@ -1,0 +1,69 @@
+"""What every hyperspherical layer has besides its weight: an h, a g, a weighting and a rescaling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import angular as angular_module
+from .. import magnitude as magnitude_module
+from .._errors import check_choice
+from ..functional._decoupled import WEIGHTED, AngularRule, MagnitudeRule
+
+__all__ = ["Decoupled", "own"]
+
+
+class Decoupled(nn.Module):
+    """Mixin: holds h, g, ``weighted`` and SphereNorm's β·F + γ (paper sec. 2.5)."""
+
+    magnitude: MagnitudeRule
+    angular: AngularRule
+    weighted: str | None
+    scale: nn.Parameter | None
+    shift: nn.Parameter | None
+
+    def _set_rules(
+        self,
+        channels: int,
+        magnitude: str | MagnitudeRule,
+        angular: str | AngularRule,
+        weighted: str | None,
+        affine: bool,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.magnitude = own(magnitude_module.resolve(magnitude), channels, device, dtype)
+        self.angular = own(angular_module.resolve(angular), channels, device, dtype)
+        self.weighted = weighted if weighted is None else check_choice("weighted", weighted, WEIGHTED)
+        self.affine = affine
+        self.scale = nn.Parameter(torch.ones(channels, device=device, dtype=dtype)) if affine else None
+        self.shift = nn.Parameter(torch.zeros(channels, device=device, dtype=dtype)) if affine else None
+
+    def _rescale(self, out: Tensor, channel_dim: int, bias: Tensor | None) -> Tensor:
+        """β·F + γ, then the bias."""
+        shape = [-1] + [1] * (out.dim() - 1 - channel_dim % out.dim())
+        if self.scale is not None and self.shift is not None:
+            out = out * self.scale.to(out.dtype).view(shape) + self.shift.to(out.dtype).view(shape)
+        return out if bias is None else out + bias.to(out.dtype).view(shape)
+
+    def _rules_repr(self) -> str:
+        parts = [
+            f"{name}={rule!r}"
+            for name, rule in (("magnitude", self.magnitude), ("angular", self.angular))
+            if not isinstance(rule, nn.Module)
+        ]
+        parts += [f"weighted={self.weighted!r}"] if self.weighted else []
+        parts += ["affine=True"] if self.affine else []
+        return "".join(f", {part}" for part in parts)
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + self._rules_repr()
+
+
+def own(rule: Any, channels: int, device: Any = None, dtype: Any = None) -> Any:
+    """The h or g that a layer of ``channels`` outputs keeps: its own copy where the object asks for one."""
+    bind = getattr(rule, "for_layer", None)
+    mine = rule if bind is None else bind(channels)
+    return mine.to(device=device, dtype=dtype) if isinstance(mine, nn.Module) and mine is not rule else mine

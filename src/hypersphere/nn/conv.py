@@ -1,0 +1,128 @@
+"""Decoupled convolutions and SphereConv in 1, 2 and 3 dimensions, as drop-in twins of ``torch.nn``'s."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from ..functional._decoupled import AngularRule, MagnitudeRule, decoupled_conv
+from ._layer import Decoupled
+
+__all__ = ["DecoupledConv1d", "DecoupledConv2d", "DecoupledConv3d", "SphereConv1d", "SphereConv2d", "SphereConv3d"]
+
+
+class _DecoupledConv(Decoupled, _ConvNd):
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on patches (thesis sec. 4.3).
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode, device,
+            dtype: as in :class:`torch.nn.Conv2d`.
+        bias: add a bias per channel (off by default).
+        magnitude: h, a name or an object: see :mod:`hypersphere.magnitude`.
+        angular: g, a name or an object: see :mod:`hypersphere.angular`.
+        weighted: let ‖w‖ in: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5).
+        affine: rescale the output, β·F + γ per channel, learnable (SphereNorm, paper sec. 2.5).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: int | str | tuple[int, ...] = 0,
+        dilation: int | tuple[int, ...] = 1,
+        groups: int = 1,
+        bias: bool = False,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        magnitude: str | MagnitudeRule = "tanh",
+        angular: str | AngularRule = "cosine",
+        weighted: str | None = None,
+        affine: bool = False,
+    ) -> None:
+        nd: Any = super()  # nn.ConvNd, next in line
+        nd.__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        )
+        self._set_rules(out_channels, magnitude, angular, weighted, affine, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = 0
+        out = decoupled_conv(
+            input,
+            self.weight,
+            None,
+            self.stride,
+            padding,
+            self.dilation,
+            self.groups,
+            magnitude=self.magnitude,
+            angular=self.angular,
+            weighted=self.weighted,
+        )
+        return self._rescale(out, -self.weight.dim() + 1, self.bias)
+
+
+class _SphereConv(_DecoupledConv):
+    """g(θ) on patches: SphereConv (paper eq. 1-4), with SphereNorm's rescaling as ``affine``.
+
+    Args are those of :class:`torch.nn.Conv2d` (``bias`` off by default), and
+
+        angular: g, a name or an object: see :mod:`hypersphere.angular`.
+        affine: rescale the output, β·F + γ per channel, learnable (SphereNorm, paper sec. 2.5).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: int | str | tuple[int, ...] = 0,
+        dilation: int | tuple[int, ...] = 1,
+        groups: int = 1,
+        bias: bool = False,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        angular: str | AngularRule = "cosine",
+        affine: bool = False,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype,
+            magnitude="sphere", angular=angular, affine=affine,
+        )  # fmt: skip
+
+
+class DecoupledConv1d(_DecoupledConv, nn.Conv1d):
+    pass
+
+
+class DecoupledConv2d(_DecoupledConv, nn.Conv2d):
+    pass
+
+
+class DecoupledConv3d(_DecoupledConv, nn.Conv3d):
+    pass
+
+
+class SphereConv1d(_SphereConv, DecoupledConv1d):
+    pass
+
+
+class SphereConv2d(_SphereConv, DecoupledConv2d):
+    pass
+
+
+class SphereConv3d(_SphereConv, DecoupledConv3d):
+    pass
