@@ -1,1 +1,28 @@
-"""(to be filled)"""
+"""Objectives on the sphere: heads that own their class vectors, ``head(features, labels)`` → loss."""
+
+from .annealing import Annealing, MarginSchedule, MarginWarmup
+from .face import AMSoftmax, ArcFace, CosFace, SphereFaceR
+from .margin_softmax import MarginSoftmax
+from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SphereFace, SSoftmax, WSoftmax
+from .sphereface2 import SphereFace2
+from .sphereface_plus import SphereFacePlus
+
+__all__ = [
+    "AMSoftmax",
+    "ASoftmax",
+    "Annealing",
+    "ArcFace",
+    "CosFace",
+    "GASoftmax",
+    "LSoftmax",
+    "MarginSchedule",
+    "MarginSoftmax",
+    "MarginWarmup",
+    "SSoftmax",
+    "Softmax",
+    "SphereFace",
+    "SphereFace2",
+    "SphereFacePlus",
+    "SphereFaceR",
+    "WSoftmax",
+]

@@ -1,0 +1,83 @@
+"""Margins on the target's angle: ψ (thesis 2.6) and the additive and clipped ones, from the cosine."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice, check_floating
+from ._sphere import angle, upcast
+
+__all__ = ["additive_angle", "check_margin", "clipped_multiple", "multiple_angle", "psi"]
+
+
+def psi(cos: Tensor, margin: float, kind: str = "cosine") -> Tensor:
+    """ψ(θ) = (−1)^k·cos(mθ) − 2k on [kπ/m, (k+1)π/m] (thesis 2.6): decreasing from 1 to 1 − 2m.
+
+    A whole ``margin`` takes the multiple-angle polynomial of c = cos θ (thesis 2.7) and finds k by
+    comparing c with cos(kπ/m): no arccos, and the exact derivative everywhere, also at θ = 0, π/m
+    and π. A real one goes through :func:`angle`, whose gradient at c = ±1 is finite but not exact.
+    ``kind="square_cosine"`` folds cos²(mθ) the same way: (−1)^k·cos(mθ)·|cos(mθ)| − 2k.
+    """
+    check_floating("cos", cos)
+    m = check_margin(margin)
+    check_choice("kind", kind, ("cosine", "square_cosine"))
+    c = upcast(cos)
+    if m.is_integer():
+        bounds = [math.cos(j * math.pi / m) for j in range(1, int(m))]
+        k = sum(((c <= bound).to(c.dtype) for bound in bounds), torch.zeros_like(c))
+        value = _chebyshev(c, int(m))
+    else:
+        theta = m * angle(c)
+        k = (theta.detach() / math.pi).floor().clamp(0, math.ceil(m) - 1)
+        value = theta.cos()
+    if kind == "square_cosine":
+        value = value * value.abs()
+    sign = 1 - 2 * (k % 2)
+    return (sign * value - 2 * k).to(cos.dtype)
+
+
+def multiple_angle(cos: Tensor, margin: float) -> Tensor:
+    """cos(mθ) from cos θ: the polynomial T_m for a whole m (thesis 2.7), else through :func:`angle`."""
+    check_floating("cos", cos)
+    c = upcast(cos)
+    value = _chebyshev(c, int(margin)) if float(margin).is_integer() else (margin * angle(c)).cos()
+    return value.to(cos.dtype)
+
+
+def additive_angle(cos: Tensor, margin: float) -> Tensor:
+    """cos(θ + m) up to θ = π − m, from there cos θ − m·sin m: decreasing on all of [0, π] (ArcFace).
+
+    At θ = π − m the published continuation drops from −1 to −cos m − m·sin m.
+    """
+    check_floating("cos", cos)
+    c = upcast(cos)
+    shifted = (angle(c) + margin).cos()
+    return torch.where(c >= -math.cos(margin), shifted, c - margin * math.sin(margin)).to(cos.dtype)
+
+
+def clipped_multiple(cos: Tensor, margin: float) -> Tensor:
+    """cos(min(mθ, π)) (SphereFace-R v1): constant −1, with gradient 0, from θ = π/m on."""
+    check_floating("cos", cos)
+    c = upcast(cos)
+    value = torch.where(c > math.cos(math.pi / margin), multiple_angle(c, margin), -torch.ones_like(c))
+    return value.to(cos.dtype)
+
+
+def check_margin(margin: float) -> float:
+    """Return a multiplicative margin if it is a finite number of at least 1."""
+    if isinstance(margin, bool) or not isinstance(margin, int | float):
+        raise TypeError(f"margin={margin!r} must be a number ≥ 1, not {type(margin).__name__}")
+    if not math.isfinite(margin) or margin < 1:
+        raise ValueError(f"margin={margin!r} multiplies the angle: it must be finite and at least 1 (1 is no margin)")
+    return float(margin)
+
+
+def _chebyshev(c: Tensor, m: int) -> Tensor:
+    """T_m(cos θ) = cos(mθ) by its recurrence T_{n+1} = 2c·T_n − T_{n−1}, for m ≥ 1."""
+    before, value = torch.ones_like(c), c
+    for _ in range(m - 1):
+        before, value = value, 2 * c * value - before
+    return value

@@ -1,0 +1,172 @@
+"""One pass over the classes: what a head needs to know of them, per sample, without the N × C logits.
+
+A loss reads three things of the class axis: log Σ e^u over the other classes, a weighted Σ u over
+them, and the target's own vector. :func:`reduce_classes` computes these, densely or a block of
+classes at a time with the block recomputed in backward. A fused GPU kernel, or a version whose
+processes own a share of the classes each, replaces this function alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+__all__ = ["Classes", "Score", "block_width", "reduce_classes"]
+
+Score: TypeAlias = Callable[[list[Tensor], list[Tensor], list[Tensor]], Tensor]
+"""score(row tensors (N, ...), class tensors (B, ...), shared scalars) -> (N, B), of any block of B classes."""
+
+AUTO_LOGITS = {"cpu": 1 << 22, "other": 1 << 26}
+AUTO_BLOCK = {"cpu": 1 << 19, "other": 1 << 25}
+
+
+class Classes(NamedTuple):
+    """Per sample: log Σ_{j≠y} e^{u_j}, Σ_{j≠y} q_j·u_j, and the class vector of y."""
+
+    logsumexp: Tensor
+    total: Tensor
+    target: Tensor
+
+
+def block_width(chunk: int | str | None, samples: int, classes: int, device: torch.device) -> int | None:
+    """How many classes to take at a time; None is all, the dense way.
+
+    ``"auto"`` is dense up to 2²² logits on a CPU and 2²⁶ elsewhere; beyond, blocks hold about 2¹⁹ logits
+    on a CPU (they stay in its cache) and 2²⁵ elsewhere (they fill a GPU).
+    """
+    if chunk == "auto":
+        kind = "cpu" if device.type == "cpu" else "other"
+        if samples * classes <= AUTO_LOGITS[kind]:
+            return None
+        return max(AUTO_BLOCK[kind] // max(samples, 1), 128)
+    return chunk if isinstance(chunk, int) else None
+
+
+def reduce_classes(
+    score: Score,
+    rows: list[Tensor],
+    classes: list[Tensor],
+    shared: list[Tensor],
+    labels: Tensor,
+    *,
+    weights: Tensor | None = None,
+    width: int | None = None,
+    logsumexp: bool = True,
+) -> Classes:
+    """Reduce u = score(...) over the classes j ≠ y; ``classes[0]`` are the class vectors.
+
+    ``weights`` are the q_j of the total (None: no total unless ``logsumexp`` is off, then q = 1).
+    A label outside [0, C) excludes nothing: so a process that owns some of the classes calls this with
+    labels shifted to its own, and the reductions of all add up.
+    """
+    with_total = weights is not None or not logsumexp
+    if width is not None:
+        counts = (len(rows), len(classes))
+        outputs = _Blockwise.apply(
+            score, counts, width, logsumexp, with_total, labels, weights, *rows, *classes, *shared
+        )
+        return Classes(*outputs)
+    u = score(rows, classes, shared)
+    count = u.shape[1]
+    lse = total = u.new_zeros(u.shape[0])
+    if logsumexp:
+        lse = _replace(u, labels, _floor(u.dtype)).logsumexp(1)
+    if with_total:
+        kept = _replace(u, labels, 0.0)
+        total = kept.sum(1) if weights is None else kept @ weights
+    return Classes(lse, total, classes[0].index_select(0, labels.clamp(0, count - 1)))
+
+
+class _Blockwise(torch.autograd.Function):
+    """Blocks of classes with a running log-sum-exp; backward scores each block again and differentiates it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        score: Score,
+        counts: tuple[int, int],
+        width: int,
+        logsumexp: bool,
+        with_total: bool,
+        labels: Tensor,
+        weights: Tensor | None,
+        *tensors: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        rows, classes, shared = _split(tensors, counts)
+        ctx.settings = (score, counts, width, logsumexp, with_total)
+        vectors = classes[0]
+        largest = rows[0].new_full((rows[0].shape[0],), _floor(rows[0].dtype))
+        scale, total = torch.zeros_like(largest), torch.zeros_like(largest)
+        for start in range(0, vectors.shape[0], width):
+            block = slice(start, min(start + width, vectors.shape[0]))
+            u = score(rows, [c[block] for c in classes], shared)
+            if with_total:
+                u = _replace_(u, labels - start, 0.0)
+                total = total + (u.sum(1) if weights is None else u @ weights[block])
+            if logsumexp:
+                u = _replace_(u, labels - start, _floor(u.dtype))
+                higher = torch.maximum(largest, u.amax(1))
+                scale = scale * (largest - higher).exp() + u.sub_(higher[:, None]).exp_().sum(1)
+                largest = higher
+        lse = largest + scale.log() if logsumexp else torch.zeros_like(largest)
+        target = vectors.index_select(0, labels.clamp(0, vectors.shape[0] - 1))
+        ctx.save_for_backward(labels, weights, lse, *tensors)
+        return lse, total, target
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_lse: Tensor, d_total: Tensor, d_target: Tensor) -> tuple[Any, ...]:
+        labels, weights, lse, *tensors = ctx.saved_tensors
+        score, counts, width, logsumexp, with_total = ctx.settings
+        rows, classes, shared = _split(tensors, counts)
+        with _no_autocast(lse.device):
+            d_rows = [torch.zeros_like(r) for r in rows]
+            d_classes = [torch.empty_like(c) for c in classes]
+            d_shared = [torch.zeros_like(s) for s in shared]
+            for start in range(0, classes[0].shape[0], width):
+                block = slice(start, min(start + width, classes[0].shape[0]))
+                u, pull, *_ = torch.func.vjp(score, rows, [c[block] for c in classes], shared)
+                d_u = (u - lse[:, None]).exp_().mul_(d_lse[:, None]) if logsumexp else torch.zeros_like(u)
+                if with_total:
+                    d_u += d_total[:, None] if weights is None else d_total[:, None] * weights[block]
+                parts = pull(_replace_(d_u, labels - start, 0.0))
+                for sum_, part in zip((*d_rows, *d_shared), (*parts[0], *parts[2]), strict=True):
+                    sum_.add_(part)
+                for whole, part in zip(d_classes, parts[1], strict=True):
+                    whole[block] = part
+            d_classes[0].index_add_(0, labels.clamp(0, classes[0].shape[0] - 1), d_target)
+        return (None,) * 7 + (*d_rows, *d_classes, *d_shared)
+
+
+def _split(tensors: Any, counts: tuple[int, int]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    rows, classes = counts
+    return list(tensors[:rows]), list(tensors[rows : rows + classes]), list(tensors[rows + classes :])
+
+
+def _replace(u: Tensor, labels: Tensor, value: float) -> Tensor:
+    """u with ``value`` in column labels[i] of row i, where there is such a column."""
+    return u.scatter(1, *_at(u, labels, value))
+
+
+def _replace_(u: Tensor, labels: Tensor, value: float) -> Tensor:
+    """The same in place, for blocks that nothing else holds."""
+    return u.scatter_(1, *_at(u, labels, value))
+
+
+def _at(u: Tensor, labels: Tensor, value: float) -> tuple[Tensor, Tensor]:
+    column = labels.clamp(0, u.shape[1] - 1)[:, None]
+    inside = (labels >= 0) & (labels < u.shape[1])
+    return column, torch.where(inside[:, None], value, u.gather(1, column))
+
+
+def _floor(dtype: torch.dtype) -> float:
+    """A finite "−∞": e^(floor − u) is 0 for any logit, and nothing becomes NaN when there is one class only."""
+    return torch.finfo(dtype).min / 2
+
+
+def _no_autocast(device: torch.device) -> Any:
+    return torch.autocast(device.type, enabled=False)

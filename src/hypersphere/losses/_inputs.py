@@ -1,0 +1,72 @@
+"""What callers pass to a head: features and labels checked, miners' tuples as weights, losses reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .._errors import check_floating
+
+__all__ = ["check_features", "check_labels", "miner_weights", "reduce_losses"]
+
+
+def check_features(features: Tensor, in_features: int) -> None:
+    check_floating("features", features)
+    if features.dim() == 0 or features.shape[-1] != in_features:
+        raise ValueError(f"features of shape {tuple(features.shape)} must end in in_features={in_features}")
+
+
+def check_labels(labels: Tensor, features: Tensor, num_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """(labels as int64 and flat, with 0 for the ignored ones; which ones count).
+
+    The range is checked where that needs no wait for a GPU and breaks no graph: eager, on a CPU.
+    Elsewhere a wrong label is caught by the indexing itself (a device-side assertion).
+    """
+    if not isinstance(labels, Tensor):
+        raise TypeError(f"labels must be a torch.Tensor of class indices, not {type(labels).__name__}")
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise TypeError(f"labels have dtype {labels.dtype}: pass class indices, e.g. labels.long()")
+    if labels.shape != features.shape[:-1]:
+        raise ValueError(f"labels of shape {tuple(labels.shape)} do not fit features of {tuple(features.shape)}")
+    flat = labels.reshape(-1).to(device=features.device, dtype=torch.int64)
+    counts = flat != ignore_index
+    if flat.device.type == "cpu" and not torch.compiler.is_compiling():
+        wrong = counts & ((flat < 0) | (flat >= num_classes))
+        if bool(wrong.any()):
+            raise ValueError(
+                f"labels contain {int(flat[wrong][0])}: they must lie in [0, {num_classes - 1}] "
+                f"or equal ignore_index={ignore_index}"
+            )
+    return torch.where(counts, flat, 0), counts
+
+
+def miner_weights(indices_tuple: Sequence[Tensor] | None, samples: int, like: Tensor) -> Tensor | None:
+    """A weight for each sample: how often a miner's pairs or triplets name it, over the largest count.
+
+    The convention of pytorch-metric-learning for classification losses: an empty tuple weighs all alike.
+    """
+    if indices_tuple is None:
+        return None
+    if not isinstance(indices_tuple, tuple | list) or len(indices_tuple) not in (3, 4):
+        raise TypeError("indices_tuple must be what a miner returns: 3 (triplets) or 4 (pairs) tensors of indices")
+    indices = torch.cat([part.reshape(-1) for part in indices_tuple]).to(like.device)
+    if indices.numel() == 0:
+        return None
+    counts = torch.zeros(samples, dtype=like.dtype, device=like.device)
+    counts = counts.index_add(0, indices.long(), torch.ones(indices.shape, dtype=like.dtype, device=like.device))
+    return counts / counts.amax()
+
+
+def reduce_losses(losses: Tensor, divisors: Tensor, reduction: str, shape: torch.Size) -> Tensor:
+    """``"none"`` in the labels' shape, ``"sum"``, or the mean Σ losses / Σ divisors."""
+    if reduction == "none":
+        return losses.reshape(shape)
+    if reduction == "sum":
+        return losses.sum()
+    if losses.numel() == 0:
+        raise ValueError(
+            'the batch is empty: the mean of no loss is undefined; skip the batch, or use reduction="sum", which is 0'
+        )
+    return losses.sum() / divisors.sum()

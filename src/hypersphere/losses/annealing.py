@@ -1,0 +1,113 @@
+"""How much of the margin counts at a training step: annealing λ (thesis 2.2.7, A.7) and warm-up."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import check_choice, check_count, check_positive
+
+__all__ = ["Annealing", "MarginSchedule", "MarginWarmup", "resolve"]
+
+
+class MarginSchedule(nn.Module):
+    """The share of the margin, in [0, 1], as a function of a counter that belongs to the state_dict.
+
+    The target logit is plain + share·(with margin − plain). Calling the schedule gives the share and,
+    in training mode, moves the counter by one (if ``per_step``). The counter is a tensor: no host
+    synchronisation, no graph break, and resuming from a checkpoint continues exactly.
+    """
+
+    per_step = True
+    step: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+
+    def share(self) -> Tensor:
+        """The share at the present step, a float32 scalar tensor."""
+        return torch.ones((), device=self.step.device)
+
+    def forward(self) -> Tensor:
+        share = self.share()
+        if self.training and self.per_step:
+            self.step.add_(1)
+        return share
+
+
+class Annealing(MarginSchedule):
+    """λ = max(minimum, base·(1 + γ·t)^(−power)); target logit (λ·plain + margin)/(1 + λ) (thesis A.7).
+
+    t counts the training-mode forwards. Defaults are SphereFace's. ``base=math.inf`` keeps the plain
+    form for ever. Published schedules: :meth:`preset`.
+    """
+
+    PRESETS = {
+        "sphereface": (1000.0, 0.12, 1.0, 5.0),
+        "l_softmax_mnist": (1000.0, 2.5e-5, 35.0, 0.0),
+        "l_softmax_cifar10": (1000.0, 2e-5, 45.0, 0.0),
+        "l_softmax_cifar10+": (1000.0, 1e-5, 45.0, 0.0),
+    }
+
+    def __init__(self, base: float = 1000.0, gamma: float = 0.12, power: float = 1.0, minimum: float = 5.0) -> None:
+        super().__init__()
+        self.base = base if base == math.inf else check_positive("base", base, zero=True)
+        self.gamma = check_positive("gamma", gamma, zero=True)
+        self.power = check_positive("power", power, zero=True)
+        self.minimum = minimum if minimum == math.inf else check_positive("minimum", minimum, zero=True)
+
+    @classmethod
+    def preset(cls, name: str) -> Annealing:
+        """A published schedule: ``"sphereface"``, ``"l_softmax_mnist"`` (m = 4), ``"l_softmax_cifar10"``
+        or ``"l_softmax_cifar10+"``."""
+        return cls(*cls.PRESETS[check_choice("preset", name, cls.PRESETS)])
+
+    @property
+    def lam(self) -> Tensor:
+        """λ at the present step, a float32 scalar tensor."""
+        if math.isinf(self.base):
+            return torch.full((), math.inf, device=self.step.device)
+        decay = torch.exp(-self.power * torch.log1p(self.gamma * self.step.float()))
+        return (self.base * decay).clamp_min(self.minimum)
+
+    def share(self) -> Tensor:
+        return 1 / (1 + self.lam)
+
+    def extra_repr(self) -> str:
+        return f"base={self.base:g}, gamma={self.gamma:g}, power={self.power:g}, minimum={self.minimum:g}"
+
+
+class MarginWarmup(MarginSchedule):
+    """The share grows linearly from 0 to 1 over the first ``epochs``.
+
+    With ``steps_per_epoch`` it grows a little at every training-mode forward. Without, it is constant
+    within an epoch: call ``set_epoch(epoch)`` (counted from 0) as each epoch begins, as with PyTorch's
+    distributed samplers.
+    """
+
+    def __init__(self, epochs: int, steps_per_epoch: int | None = None) -> None:
+        super().__init__()
+        self.epochs = check_count("epochs", epochs)
+        self.steps_per_epoch = None if steps_per_epoch is None else check_count("steps_per_epoch", steps_per_epoch)
+        self.per_step = steps_per_epoch is not None
+
+    def set_epoch(self, epoch: int) -> None:
+        self.step.fill_(check_count("epoch", epoch, minimum=0) * (self.steps_per_epoch or 1))
+
+    def share(self) -> Tensor:
+        return (self.step.float() / (self.epochs * (self.steps_per_epoch or 1))).clamp_max(1.0)
+
+    def extra_repr(self) -> str:
+        return f"epochs={self.epochs}, steps_per_epoch={self.steps_per_epoch}"
+
+
+def resolve(value: MarginSchedule | str | None) -> MarginSchedule | None:
+    """What an ``annealing=`` argument means: a schedule, the name of a preset, or the pure margin."""
+    if isinstance(value, str):
+        return Annealing.preset(value)
+    if value is not None and not isinstance(value, MarginSchedule):
+        raise TypeError(f"annealing={value!r} must be an Annealing, a MarginWarmup, a preset's name or None")
+    return value

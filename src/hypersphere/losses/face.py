@@ -1,0 +1,97 @@
+"""Margins on normalised features, as used in face recognition: CosFace, ArcFace, SphereFace-R."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice, check_positive
+from ..angular import AngularLike
+from ..functional._margins import additive_angle, check_margin, clipped_multiple, psi
+from ..functional._sphere import angle
+from .margin_softmax import MarginSoftmax
+from .softmax import _without
+
+__all__ = ["AMSoftmax", "ArcFace", "CosFace", "SphereFaceR"]
+
+
+class AMSoftmax(MarginSoftmax):
+    """AM-Softmax, CosFace: target s·(cos θ_y − m), the others s·cos θ_j (thesis D.11)."""
+
+    def __init__(
+        self, in_features: int, num_classes: int, margin: float = 0.35, *, scale: float = 30.0, **options: Any
+    ) -> None:
+        check_positive("margin", margin, zero=True)
+        super().__init__(in_features, num_classes, margin, scale=scale, **_without(options, "angular"))
+
+    def target(self, cos: Tensor, g: AngularLike) -> Tensor:
+        return cos - self.margin
+
+
+class ArcFace(MarginSoftmax):
+    """Target s·cos(θ_y + m), beyond θ_y = π − m s·(cos θ_y − m·sin m); the others s·cos θ_j. m in radians.
+
+    cos(θ + m) has an unbounded derivative in cos θ at θ = 0 and π: finite there, see
+    :func:`hypersphere.functional.angle`.
+    """
+
+    def __init__(
+        self, in_features: int, num_classes: int, margin: float = 0.5, *, scale: float = 64.0, **options: Any
+    ) -> None:
+        if check_positive("margin", margin, zero=True) >= math.pi:
+            raise ValueError(f"margin={margin!r} is an angle in radians and must be less than π; degrees were meant?")
+        super().__init__(in_features, num_classes, margin, scale=scale, **_without(options, "angular"))
+
+    def target(self, cos: Tensor, g: AngularLike) -> Tensor:
+        return additive_angle(cos, self.margin)
+
+
+class SphereFaceR(MarginSoftmax):
+    """SphereFace-R: SphereFace on normalised features, with a real margin of about 1.4 to 1.7.
+
+    ==========  ================================  =================
+    ``form``    target                            the others
+    ==========  ================================  =================
+    ``"v0"``    s·ψ(θ_y)                          s·cos θ_j
+    ``"v1"``    s·cos(min(mθ_y, π))               s·cos θ_j
+    ``"v2"``    s·cos θ_y                         s·cos(θ_j/m)
+    ==========  ================================  =================
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        margin: float = 1.5,
+        *,
+        scale: float = 30.0,
+        form: str = "v2",
+        **options: Any,
+    ) -> None:
+        check_margin(margin)
+        check_choice("form", form, ("v0", "v1", "v2"))
+        super().__init__(in_features, num_classes, margin, scale=scale, **_without(options, "angular"))
+        self.form = form
+
+    @property
+    def changes_target(self) -> bool:
+        return self.form != "v2"
+
+    @property
+    def changes_others(self) -> bool:
+        return self.form == "v2"
+
+    def target(self, cos: Tensor, g: AngularLike) -> Tensor:
+        return psi(cos, self.margin) if self.form == "v0" else clipped_multiple(cos, self.margin)
+
+    def others(self, cos: Tensor, g: AngularLike) -> Tensor:
+        return torch.cos(angle(cos) / self.margin)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, form={self.form!r}"
+
+
+CosFace = AMSoftmax

@@ -1,0 +1,111 @@
+"""What every head shares: class vectors, checked input, the logits ranked at test time, one pass over the classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import check_choice, check_count
+from ..functional._sphere import compute_dtype
+from ._classes import Classes, Score, block_width, reduce_classes
+from ._inputs import check_features, check_labels, miner_weights, reduce_losses
+
+__all__ = ["ClassHead"]
+
+
+class ClassHead(nn.Module):
+    """Class vectors ``weight`` (num_classes, in_features) and a score of each for a feature.
+
+    A subclass says what a sample loses (:meth:`losses`) and how a block of classes is scored
+    (:meth:`rows`, :meth:`classes`, :meth:`score`). Everything is computed in float32 (float64 stays)
+    whatever the dtype of features and weight, also under autocast; neither is ever rewritten.
+    """
+
+    normalize = True
+    """Whether only the direction of a class vector counts; else its length multiplies the logit."""
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        reduction: str = "mean",
+        ignore_index: int = -100,
+        chunk: int | str | None = "auto",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = check_count("in_features", in_features)
+        self.num_classes = check_count("num_classes", num_classes)
+        self.reduction = check_choice("reduction", reduction, ("none", "mean", "sum"))
+        self.ignore_index = check_count("ignore_index", ignore_index, minimum=-(2**63))
+        if isinstance(chunk, str) and chunk != "auto":
+            raise ValueError(f'chunk={chunk!r} must be "auto", a number of classes, or None (dense)')
+        self.chunk = check_count("chunk", chunk) if chunk is not None and not isinstance(chunk, str) else chunk
+        self.weight = nn.Parameter(torch.empty(num_classes, in_features, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Class vectors uniform on the sphere, of length about 1; as in ``nn.Linear`` where their length counts."""
+        if self.normalize:
+            nn.init.normal_(self.weight, std=self.in_features**-0.5)
+        else:
+            nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+
+    def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:
+        """The loss of features (..., in_features) with class indices labels (...).
+
+        ``indices_tuple`` is what a miner of pytorch-metric-learning returns; it weighs the samples.
+        """
+        check_features(features, self.in_features)
+        flat, counts = check_labels(labels, features, self.num_classes, self.ignore_index)
+        with torch.autocast(features.device.type, enabled=False):
+            x = features.reshape(-1, self.in_features).to(self._dtype(features))
+            losses, divisors = self.losses(x, flat)
+            weights = miner_weights(indices_tuple, x.shape[0], losses)
+            losses = torch.where(counts, losses if weights is None else losses * weights, 0.0)
+            return reduce_losses(losses, torch.where(counts, divisors, 0.0), self.reduction, labels.shape)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """(..., num_classes): what is ranked at test time, without margin and annealing."""
+        check_features(features, self.in_features)
+        with torch.autocast(features.device.type, enabled=False):
+            x = features.reshape(-1, self.in_features).to(self._dtype(features))
+            return self.score(self.rows(x), self.classes(), []).reshape(*features.shape[:-1], self.num_classes)
+
+    def get_logits(self, embeddings: Tensor) -> Tensor:
+        """:meth:`logits`, by the name that pytorch-metric-learning uses."""
+        return self.logits(embeddings)
+
+    def losses(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """(loss of each sample, what each counts for in the mean), for x (N, in_features) in the computing dtype."""
+        raise TypeError(f"{type(self).__name__} must define losses(x, labels)")
+
+    def rows(self, x: Tensor) -> list[Tensor]:
+        """What :meth:`score` needs of the samples: tensors (N, ...)."""
+        return [x]
+
+    def classes(self) -> list[Tensor]:
+        """What :meth:`score` needs of the classes: tensors (num_classes, ...), the class vectors first."""
+        return [self.weight]
+
+    def score(self, rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
+        """Logits (N, B) of a block of B classes, from these tensors alone."""
+        return rows[0] @ classes[0].to(rows[0].dtype).T
+
+    def reduce(self, score: Score, rows: list[Tensor], labels: Tensor, shared: list[Tensor], **options: Any) -> Classes:
+        """One pass over all classes: see :func:`reduce_classes`."""
+        width = block_width(self.chunk, rows[0].shape[0], self.num_classes, rows[0].device)
+        return reduce_classes(score, rows, self.classes(), shared, labels, width=width, **options)
+
+    def extra_repr(self) -> str:
+        reduction = "" if self.reduction == "mean" else f", reduction={self.reduction!r}"
+        return f"in_features={self.in_features}, num_classes={self.num_classes}{reduction}"
+
+    def _dtype(self, features: Tensor) -> torch.dtype:
+        return torch.promote_types(compute_dtype(features.dtype), compute_dtype(self.weight.dtype))

@@ -1,0 +1,116 @@
+"""SphereFace2: a binary loss for each class instead of one softmax over all."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from .._errors import check_positive
+from ..functional._sphere import unit
+from .head import ClassHead
+
+__all__ = ["SphereFace2"]
+
+_SOFTMAX_ONLY = ("label_smoothing", "class_weight", "annealing", "detach_margin", "angular")
+
+
+class SphereFace2(ClassHead):
+    """(λ/r)·log(1+e^{−r(g(c_y)−m)−b}) + ((1−λ)/r)·Σ_{j≠y} log(1+e^{r(g(c_j)+m)+b}), c_j = cos θ_j.
+
+    g(z) = 2((z+1)/2)^t − 1. The bias b is learned; it starts where the loss is stationary in it when
+    all cosines are 0. Classes do not compete, so what only a softmax has is refused: label_smoothing,
+    class_weight, annealing, detach_margin and angular.
+
+    Args:
+        margin: m. scale: r. lam: λ, the weight of the positive part. exponent: t ≥ 1.
+        reduction, ignore_index, chunk, device, dtype: as in :class:`MarginSoftmax`.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        margin: float = 0.4,
+        *,
+        scale: float = 40.0,
+        lam: float = 0.7,
+        exponent: float = 3.0,
+        reduction: str = "mean",
+        ignore_index: int = -100,
+        chunk: int | str | None = "auto",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **refused: Any,
+    ) -> None:
+        for name in refused:
+            reason = "is an option of softmax losses; SphereFace2 is binary" if name in _SOFTMAX_ONLY else "is unknown"
+            raise TypeError(f"{name} {reason}: leave it out")
+        if not 0 < lam < 1:
+            raise ValueError(f"lam={lam!r} must lie between 0 and 1")
+        if check_positive("exponent", exponent) < 1:
+            raise ValueError(f"exponent={exponent!r} must be at least 1")
+        check_positive("margin", margin, zero=True)
+        super().__init__(
+            in_features,
+            num_classes,
+            reduction=reduction,
+            ignore_index=ignore_index,
+            chunk=chunk,
+            device=device,
+            dtype=dtype,
+        )
+        self.scale = check_positive("scale", scale)
+        self.margin, self.lam, self.exponent = float(margin), float(lam), float(exponent)
+        self.bias = nn.Parameter(torch.full((), self._balanced_bias(), device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.in_features**-0.5)
+        if hasattr(self, "bias"):
+            nn.init.constant_(self.bias, self._balanced_bias())
+
+    def losses(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        direction, b = unit(x), self._b(x)
+        reduced = self.reduce(self._negative_losses, [direction], labels, [b], logsumexp=False)
+        cos = (direction * unit(reduced.target.to(x.dtype))).sum(-1)
+        positive = _softplus(-self.scale * (self._g(cos) - self.margin) - b)
+        losses = (self.lam * positive + (1 - self.lam) * reduced.total) / self.scale
+        return losses, torch.ones_like(losses)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, margin={self.margin:g}, lam={self.lam:g}, exponent={self.exponent:g}"
+
+    def rows(self, x: Tensor) -> list[Tensor]:
+        return [unit(x)]
+
+    def score(self, rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
+        """r·g(cos θ_j) + b: what is ranked."""
+        return self.scale * self._g(rows[0] @ unit(classes[0].to(rows[0].dtype)).T) + self._b(rows[0])
+
+    def _negative_losses(self, rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
+        cos = rows[0] @ unit(classes[0].to(rows[0].dtype)).T
+        return _softplus(self.scale * (self._g(cos) + self.margin) + shared[0])
+
+    def _g(self, cos: Tensor) -> Tensor:
+        return 2 * ((cos + 1) / 2).clamp_min(0).pow(self.exponent) - 1
+
+    def _b(self, x: Tensor) -> Tensor:
+        return self.bias.to(x.dtype)
+
+    def _balanced_bias(self) -> float:
+        """b with λ·σ(−a_y − b) = (1−λ)(C−1)·σ(a + b): the root B = e^b of a quadratic, in its stable form."""
+        if self.num_classes == 1:
+            return 0.0
+        at_zero = 2 * 0.5**self.exponent - 1
+        own, other = self.scale * (at_zero - self.margin), self.scale * (at_zero + self.margin)
+        z = self.lam / ((1 - self.lam) * (self.num_classes - 1))
+        root = math.sqrt((1 - z) ** 2 + 4 * z * math.exp(own - other))
+        return math.log(2 * z) - other - math.log(1 - z + root)
+
+
+def _softplus(u: Tensor) -> Tensor:
+    """log(1 + e^u), exact at every u (``softplus`` is linear beyond 20)."""
+    return -logsigmoid(-u)
