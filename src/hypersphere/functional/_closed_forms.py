@@ -29,7 +29,7 @@ class ClosedForm(NamedTuple):
     plain: Callable[[Tensor, K], Tensor]
     apply_: Callable[[Tensor, K], Tensor]
     pull_back: Callable[[Tensor, Tensor, K], tuple[Tensor, Tensor, float]]
-    k_gradient: Callable[[Tensor, Tensor, K], Tensor | None] = lambda value, grad, k: None
+    k_gradient: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda value, grad, k: torch.zeros_like(k)
 
 
 def _cosine_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
@@ -67,10 +67,8 @@ def _sigmoid_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, fl
     return (c, slope.mul_(factor), 1.0) if isinstance(factor, Tensor) else (c, slope, factor)
 
 
-def _sigmoid_k(value: Tensor, grad: Tensor, k: K) -> Tensor | None:
+def _sigmoid_k(value: Tensor, grad: Tensor, k: Tensor) -> Tensor:
     """∂g/∂k with t = tanh(a/2k), T = tanh(π/4k): [t(1−T²)π/4 − (1−t²)·T·a/2] / (k²T²)."""
-    if not isinstance(k, Tensor):
-        return None
     top = _top(k)
     p, q = _logistic(value, k)
     curve = (p - q) * ((1 - top * top) * (math.pi / 4)) - 2 * p * q * _deviation(p, q, k) * top

@@ -101,7 +101,7 @@ def _closed_gradients(
             upstream = upstream * s[part]
         cos, through, factor = pull_back(value, upstream, k)
         if grad_k is not None:
-            grad_k += k_gradient(value, upstream, k)
+            grad_k.add_(k_gradient(value, upstream, k))
         if grad_r is not None:
             torch.mul(_reduced(cos * through, r), inverse_r[part] * factor, out=grad_r[part])
         if grad_y.dtype == through.dtype:
@@ -122,7 +122,8 @@ def _differentiate(
 ) -> list[Tensor | None]:
     wanted = [t for t, needed in zip(inputs, need, strict=False) if needed]
     with torch.enable_grad():
-        found = iter(torch.autograd.grad(composed(*inputs, form, g), wanted, grad, create_graph=True))
+        x, w, r, s, k = inputs
+        found = iter(torch.autograd.grad(composed(x, w, r, s, k, form, g), wanted, grad, create_graph=True))
     return [next(found) if needed else None for needed in need[:5]]
 
 

@@ -99,8 +99,8 @@ class _SphereConv(_DecoupledConv):
         affine: bool = False,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype,
-            magnitude="sphere", angular=angular, affine=affine,
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device,
+            dtype, magnitude="sphere", angular=angular, affine=affine,
         )  # fmt: skip
 
 
