@@ -1,1 +1,22 @@
-"""(to be filled)"""
+"""Orthogonal over-parameterized training: w = Rv with fixed neurons v and one learned R a layer (thesis ch. 7)."""
+
+from ._attach import attach
+from ._blocks import is_orthogonal
+from ._maps import Banded, Cholesky, LowRank, Map, Symmetric, Triangular
+from ._merge import merge
+from ._model import matrices, penalty, set_task
+
+__all__ = [
+    "Banded",
+    "Cholesky",
+    "LowRank",
+    "Map",
+    "Symmetric",
+    "Triangular",
+    "attach",
+    "is_orthogonal",
+    "matrices",
+    "merge",
+    "penalty",
+    "set_task",
+]

@@ -1,0 +1,219 @@
+"""Gradient descent that keeps orthogonal matrices orthogonal (thesis 7.3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, ParamsT
+
+from .._errors import check_choice, check_count, check_positive
+from ..functional import orthogonalize
+from ..functional._orthogonal_algorithms import polish
+from ..orthogonal._blocks import is_orthogonal
+
+__all__ = ["OrthogonalSGD"]
+
+
+class OrthogonalSGD(Optimizer):
+    """R ← (I − λ/2·W)⁻¹(I + λ/2·W)R for orthogonal matrices (thesis 7.5), SGD with momentum for the rest.
+
+    W = Ŵ − Ŵᵀ with Ŵ = −∇f·Rᵀ − ½R(Rᵀ(−∇f)Rᵀ), which is W = ½(R∇fᵀ − ∇fRᵀ) as R is square. (The
+    printed W of thesis 7.5 lacks the minus and ascends.) W is skew, so the step multiplies R by a
+    rotation; to first order it is −λ times the gradient's projection on the tangent space.
+    Momentum is accumulated like SGD's and projected on the tangent space in each step.
+
+    Orthogonal are the matrices of ``attach(model, "gradient")``, and those of groups given with
+    ``"orthogonal": True`` (stacks (..., d, d) are fine). Use it on all parameters of a model, or on
+    the orthogonal ones beside another optimizer for the remaining: see ``is_orthogonal``.
+
+    Rounding (and the truncated iteration) lets R drift. After every step max|RᵀR − I| is compared
+    with ``tolerance`` and, where above, R is re-orthogonalised: by one Newton-Schulz step, or by
+    Löwdin's map if R is far off. ``state[p]["repairs"]`` counts these.
+
+    Args:
+        weight_decay: of the plain parameters only; it has no effect on orthogonal matrices.
+        solver: ``"solve"`` is the closed form 7.5; ``"fixed_point"`` iterates 7.6,
+            Y ← R + λ/2·W(R + Y) from Y = R + λWR, ``iterations`` times (the thesis: two suffice).
+        bounded: never step further than λ = 1/‖W‖_F, as the authors' code does; keeps the
+            iteration contracting. Off by default, as in the thesis.
+        tolerance: of max|RᵀR − I|; the default is meant for float32.
+        nonfinite: NaN or infinite gradients of orthogonal matrices ``"raise"`` before anything is
+            changed, or ``"skip"`` the whole step (counted in ``skipped``).
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float,
+        momentum: float = 0.0,
+        *,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        solver: str = "solve",
+        iterations: int = 2,
+        bounded: bool = False,
+        tolerance: float = 5e-6,
+        nonfinite: str = "raise",
+    ) -> None:
+        self.nonfinite = check_choice("nonfinite", nonfinite, ("raise", "skip"))
+        self.skipped = 0
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "solver": solver,
+            "iterations": iterations,
+            "bounded": bounded,
+            "tolerance": tolerance,
+            "orthogonal": None,
+        }
+        super().__init__(params, defaults)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        try:
+            _check_group(group)
+        except (TypeError, ValueError):
+            self.param_groups.pop()
+            raise
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("nonfinite", "raise")
+        self.__dict__.setdefault("skipped", 0)
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        with_grad = [(p, group) for group in self.param_groups for p in group["params"] if p.grad is not None]
+        on_manifold = [(p, group) for p, group in with_grad if _on_manifold(p, group)]
+        if not _all_finite([p for p, _ in on_manifold]):
+            if self.nonfinite == "raise":
+                raise RuntimeError(
+                    "an orthogonal matrix has a NaN or infinite gradient; nothing was changed. Lower lr, clip "
+                    "gradients, or pass nonfinite='skip'"
+                )
+            self.skipped += 1
+            return loss
+        manifold_ids = {id(p) for p, _ in on_manifold}
+        for p, group in with_grad:
+            if id(p) in manifold_ids:
+                self._rotate(p, group)
+            else:
+                self._descend(p, group)
+        return loss
+
+    def drift(self) -> float:
+        """The largest max|RᵀR − I| of all orthogonal matrices now."""
+        with torch.no_grad():
+            found = [p for group in self.param_groups for p in group["params"] if _on_manifold(p, group)]
+            return max((float(_defect(p).max()) for p in found), default=0.0)
+
+    def _descend(self, p: Tensor, group: dict[str, Any]) -> None:
+        grad = _gradient(p)
+        if group["weight_decay"]:
+            grad = grad.add(p, alpha=group["weight_decay"])
+        p.add_(self._with_momentum(p, grad, group), alpha=-group["lr"])
+
+    def _rotate(self, r: Tensor, group: dict[str, Any]) -> None:
+        direction = self._with_momentum(r, _gradient(r), group)
+        w = r @ direction.mT
+        w = 0.5 * (w - w.mT)
+        if group["momentum"]:
+            buffer = self.state[r]["momentum_buffer"]
+            buffer.copy_(0.5 * (buffer - r @ buffer.mT @ r))
+        lam = torch.full_like(w[..., :1, :1], float(group["lr"]))
+        if group["bounded"]:
+            lam = torch.minimum(lam, 1.0 / torch.linalg.matrix_norm(w, keepdim=True))
+        half = 0.5 * lam * w
+        moved = _solve(r, half) if group["solver"] == "solve" else _iterate(r, half, group["iterations"])
+        r.copy_(self._repaired(r, moved, group["tolerance"]))
+
+    def _with_momentum(self, p: Tensor, grad: Tensor, group: dict[str, Any]) -> Tensor:
+        if not group["momentum"]:
+            return grad
+        state = self.state[p]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = grad.clone()
+        else:
+            state["momentum_buffer"].mul_(group["momentum"]).add_(grad)
+        buffer: Tensor = state["momentum_buffer"]
+        return grad.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer
+
+    def _repaired(self, p: Tensor, moved: Tensor, tolerance: float) -> Tensor:
+        defect = float(_defect(moved).max())
+        if defect <= tolerance:
+            return moved
+        state = self.state[p]
+        state["repairs"] = state.get("repairs", 0) + 1
+        return polish(moved) if defect < 0.01 else orthogonalize(moved, "lowdin")
+
+
+def _solve(r: Tensor, half: Tensor) -> Tensor:
+    """(I − H)⁻¹(I + H)R with H = λ/2·W: one solve for (I − H)⁻¹·2R, less R."""
+    system = -half
+    system.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    return torch.linalg.solve(system, 2.0 * r) - r
+
+
+def _iterate(r: Tensor, half: Tensor, iterations: int) -> Tensor:
+    y = r + 2.0 * (half @ r)
+    for _ in range(iterations):
+        y = r + half @ (r + y)
+    return y
+
+
+def _on_manifold(p: Tensor, group: dict[str, Any]) -> bool:
+    return is_orthogonal(p) if group["orthogonal"] is None else bool(group["orthogonal"])
+
+
+def _gradient(p: Tensor) -> Tensor:
+    grad = p.grad
+    if grad is None or grad.is_sparse:
+        raise RuntimeError("OrthogonalSGD takes dense gradients only: use torch.optim.SGD for sparse embeddings")
+    return grad
+
+
+def _all_finite(parameters: list[Tensor]) -> bool:
+    checks = [_gradient(p).isfinite().all() for p in parameters]
+    return not checks or bool(torch.stack([check.to(checks[0].device) for check in checks]).all())
+
+
+def _defect(r: Tensor) -> Tensor:
+    gram = r.mT @ r
+    gram.diagonal(dim1=-2, dim2=-1).sub_(1.0)
+    return gram.abs().amax((-2, -1))
+
+
+def _check_group(group: dict[str, Any]) -> None:
+    check_positive("lr", group["lr"], zero=True)
+    check_positive("momentum", group["momentum"], zero=True)
+    check_positive("weight_decay", group["weight_decay"], zero=True)
+    check_positive("tolerance", group["tolerance"])
+    check_choice("solver", group["solver"], ("solve", "fixed_point"))
+    check_count("iterations", group["iterations"])
+    if group["nesterov"] and not group["momentum"]:
+        raise ValueError("nesterov=True needs momentum > 0")
+    for p in group["params"]:
+        if not _on_manifold(p, group):
+            continue
+        if p.dim() < 2 or p.shape[-1] != p.shape[-2]:
+            raise ValueError(f"an orthogonal parameter has shape {tuple(p.shape)}: give square matrices (..., d, d)")
+        defect = float(_defect(p.detach()).max()) if p.numel() else 0.0
+        if not defect < 1e-3:
+            raise ValueError(
+                f"an orthogonal parameter starts with max|RᵀR − I| = {defect:.2g}: orthogonalize it first "
+                "(hs.functional.orthogonalize), or leave 'orthogonal' off"
+            )

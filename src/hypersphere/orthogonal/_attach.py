@@ -1,0 +1,193 @@
+"""``attach``: put a learned matrix between a model and its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from .._errors import check_choice, check_count
+from .._neurons import Neurons, Patterns, find_output_layer, is_named, iter_neurons, matches, select
+from ..functional import norm, unit
+from ..functional._sphere import compute_dtype
+from ._blocks import BlockMatrix
+from ._maps import Map, resolve
+from ._recurrent import read_through
+from ._rotation import Rotation, iter_rotations
+
+__all__ = ["attach"]
+
+
+def attach(
+    model: nn.Module,
+    method: str | Map | Callable[[Tensor], Tensor] = "cayley",
+    *,
+    blocks: int = 1,
+    share_blocks: bool = False,
+    normalize: bool = False,
+    refine: str | None = None,
+    init: str = "random",
+    include: Patterns = None,
+    skip: Patterns = None,
+    neurons: str | None = None,
+    learn_v: bool = False,
+    tasks: int = 1,
+    head: nn.Module | None = None,
+    output_layer: nn.Module | str | None = None,
+    generator: torch.Generator | None = None,
+) -> nn.Module:
+    """Train w = Rv with one learned matrix R a layer and fixed neurons v (OPT, thesis 7.1).
+
+    Changes ``model`` in place and returns it.
+    R acts on the flattened neurons of every convolution (1d-3d, transposed, grouped), linear,
+    recurrent and attention weight but the output layer, and is shared by all neurons of a weight.
+    An orthogonal R leaves norms, angles and the hyperspherical energy of v as they are. Build the
+    optimizer afterwards: v is a buffer now, R's parameters are new. :func:`merge` ends it.
+
+    Args:
+        method: ``"gram_schmidt"``, ``"householder"``, ``"lowdin"``, ``"cayley"``, ``"exponential"``
+            (see :func:`hypersphere.functional.orthogonalize`); ``"gradient"`` (R is the parameter,
+            train it with :class:`hypersphere.optim.OrthogonalSGD`); ``"relaxed"`` (add
+            :func:`penalty` to the loss); ``"free"`` (no constraint: the ablation UPT);
+            ``"cholesky"``, ``"triangular"``, ``"banded"``, ``"symmetric"``, ``"low_rank"`` (thesis
+            F.6, also as objects: ``Banded(width=2)``); or your own function or module from a
+            (blocks, d, d) parameter to as many matrices (a module is copied for each layer).
+        blocks: R is block-diagonal with so many blocks (thesis F.5); where d does not divide, the
+            first blocks are longer by one. For convolutions a block is a run of input channels
+            if ``blocks`` divides their number.
+        share_blocks: all blocks (of one size) are the same matrix.
+        normalize: scale every v to length 1 (7.3.7).
+        refine: ``"full"`` or ``"half"``: minimise the (half-space) energy of v first (7.3.7), keeping lengths.
+        init: ``"random"`` is the orthogonalised N(0, 1) matrix (F.3). For Cayley and exponential the
+            skew matrix is drawn smaller, so that R is like a uniformly random rotation:
+            ``"literal"`` N(0, 1) puts the Cayley R near −I. ``"identity"`` starts at R = I.
+        include, skip: glob patterns on module or weight names.
+        neurons: ``"gaussian"`` draws v from N(0, 2/d) (He), ``"keep"`` takes the present weights.
+            By default new ones for a random start (training from scratch) and the present ones
+            for ``init="identity"`` (fine-tuning a trained network).
+        learn_v: train v as well; its parameter stays the one the module had.
+        tasks: as many R for the one v, see :func:`set_task` (thesis F.8).
+        head, output_layer: what counts as output layer; the last linear layer if neither is given.
+        generator: source of the random numbers (on the CPU).
+
+    Raises ``ValueError`` before anything is changed, if a weight is attached already, is shared
+    with another module or parametrized otherwise, or if the output layer is asked for by name.
+    """
+    chosen_map = resolve(method)
+    check_count("blocks", blocks)
+    check_count("tasks", tasks)
+    check_choice("init", init, ("random", "identity", "literal"))
+    if refine is not None:
+        check_choice("refine", refine, ("full", "half"))
+    if neurons is None:
+        neurons = "keep" if init == "identity" else "gaussian"
+    check_choice("neurons", neurons, ("gaussian", "keep"))
+
+    chosen = _choose(model, include, skip, find_output_layer(model, head, output_layer))
+    plan = []
+    with torch.no_grad():
+        for layer in chosen:
+            weight = layer.weight.detach()
+            dtype = compute_dtype(weight.dtype)
+            draw = partial(torch.randn, generator=generator, dtype=dtype)
+            dim = layer.flatten(weight).shape[-1]
+            if blocks > dim:
+                raise ValueError(
+                    f"blocks={blocks} is more than the {dim} dimensions of {layer.name}: use fewer or skip it"
+                )
+            v = _prepare(layer, weight, neurons, normalize, refine, draw)
+            matrix = partial(BlockMatrix, dim, chosen_map, blocks, share_blocks, init, draw)
+            rotation = Rotation(layer, [matrix() for _ in range(tasks)], learn_v)
+            rotation.to(device=weight.device, dtype=dtype)
+            rotation(v)  # a user's map that fails does so before the model is touched
+            plan.append((layer, v, rotation))
+    for layer, v, rotation in plan:
+        _install(layer, v, rotation, learn_v)
+    return model
+
+
+def _choose(model: nn.Module, include: Patterns, skip: Patterns, output: tuple[str, nn.Module] | None) -> list[Neurons]:
+    """The weights to attach, each fit for it; or an error that says why not."""
+    layers = list(iter_neurons(model))
+    names = list(dict.fromkeys(name for layer in layers for name in (layer.module_name, layer.name)))
+    select(names, include, skip)  # only for its complaint about patterns that match nothing
+    chosen = []
+    for layer in layers:
+        ways = (layer.module_name, layer.name)
+        if output is not None and layer.module is output[1]:
+            if any(is_named(name, include) for name in ways):
+                raise ValueError(
+                    f"{layer.name} is the output layer, which orthogonal training leaves alone (fixed random "
+                    "classifiers make little sense, thesis 7.3.1): leave it out of include, or name "
+                    "another module as output_layer"
+                )
+            continue
+        if include is not None and not any(matches(name, include) for name in ways):
+            continue
+        if skip is not None and any(matches(name, skip) for name in ways):
+            continue
+        chosen.append(layer)
+    if not chosen:
+        raise ValueError("nothing to attach: no layer with neurons is left besides the output layer")
+    _check_free(model, chosen)
+    return chosen
+
+
+def _check_free(model: nn.Module, chosen: list[Neurons]) -> None:
+    attached = {name for name, *_ in iter_rotations(model)}
+    owners: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        owners.setdefault(id(parameter), []).append(name)
+    modules: dict[int, set[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        modules.setdefault(id(module), set()).add(name)
+    for layer in chosen:
+        if layer.name in attached:
+            raise ValueError(f"{layer.name} is attached already: merge(model) first, or leave it out by include/skip")
+        if parametrize.is_parametrized(layer.module, layer.tensor_name):
+            raise ValueError(f"{layer.name} has another parametrization: remove it first, or skip this layer")
+        weight = layer.module._parameters.get(layer.tensor_name)
+        if weight is None:
+            raise ValueError(f"{layer.name} is not a parameter (pruned or frozen by other means): skip this layer")
+        if isinstance(weight, nn.parameter.UninitializedParameter):
+            raise ValueError(f"{layer.name} has no shape yet: run one batch through the model first")
+        if not weight.is_floating_point():
+            raise ValueError(f"{layer.name} has dtype {weight.dtype}: only floating-point weights can be rotated")
+        homes = {f"{name}.{layer.tensor_name}".lstrip(".") for name in modules[id(layer.module)]}
+        others = [name for name in owners[id(weight)] if name not in homes]
+        if others:
+            raise ValueError(f"{layer.name} is tied to {', '.join(others)}: untie the weights, or skip this layer")
+
+
+def _prepare(
+    layer: Neurons, weight: Tensor, neurons: str, normalize: bool, refine: str | None, draw: Callable[..., Tensor]
+) -> Tensor:
+    """v: fresh or kept, then refined and normalised as asked, in the weight's shape and dtype."""
+    v = layer.flatten(weight).to(compute_dtype(weight.dtype))
+    if neurons == "gaussian":
+        v = draw(v.shape).to(v) * (2.0 / v.shape[-1]) ** 0.5
+    if refine is not None:
+        from ..functional import refine as minimise_energy
+
+        lengths = norm(v, keepdim=True)
+        v = lengths * unit(minimise_energy(v, half_space=refine == "half"))
+    if normalize:
+        v = unit(v)
+    return layer.unflatten(v, weight.shape).to(weight.dtype)
+
+
+def _install(layer: Neurons, v: Tensor, rotation: Rotation, learn_v: bool) -> None:
+    module, name = layer.module, layer.tensor_name
+    if learn_v:
+        with torch.no_grad():
+            layer.weight.copy_(v)
+    else:
+        del module._parameters[name]
+        module.register_buffer(name, v.clone())
+    parametrize.register_parametrization(module, name, rotation, unsafe=True)
+    rotation.train(module.training)
+    if isinstance(module, nn.RNNBase):
+        read_through(module)

@@ -1,0 +1,147 @@
+"""One learned matrix: block-diagonal, computed once per step, float32 even in half-precision models."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..functional._sphere import compute_dtype
+from ._maps import Draw, Map, Own, module_of
+
+__all__ = ["BlockMatrix", "is_orthogonal", "tag_orthogonal"]
+
+
+class BlockMatrix(nn.Module):
+    """R = Diag(R⁽¹⁾, ..., R⁽ᵇ⁾) on R^dim (F.33, F.34), each block from its own parameter, or shared.
+
+    ``dim`` need not divide: the first ``dim mod blocks`` blocks have one more row. Shared blocks
+    are one matrix for each size that occurs.
+    """
+
+    def __init__(self, dim: int, method: Map, blocks: int, share: bool, init: str, draw: Draw) -> None:
+        super().__init__()
+        size, longer = divmod(dim, blocks)
+        counts = {size + 1: longer, size: blocks - longer}
+        self.dim, self.blocks, self.share = dim, blocks, share
+        self.layout = [(k, count) for k, count in counts.items() if count]
+        own = module_of(method)
+        self.method = method if own is None else Own(copy.deepcopy(own))
+        if own is not None:  # registered, so that it trains and moves with the model
+            self.function = module_of(self.method)
+        self.raw = nn.ParameterList(
+            nn.Parameter(method.start(1 if share else count, k, init, draw)) for k, count in self.layout
+        )
+        self._kept: tuple[list[tuple[Tensor, int, int]], list[Tensor]] | None = None
+        self._tag()
+
+    def matrices(self) -> list[Tensor]:
+        """The blocks, as one (count, k, k) tensor for each size; count is 1 where they are shared."""
+        if not self._may_keep():
+            return [self.method(raw) for raw in self.raw]
+        key = [(raw, raw._version, raw.data_ptr()) for raw in self.raw]
+        if self._kept is not None and _same(self._kept[0], key):
+            return self._kept[1]
+        matrices = [self.method(raw) for raw in self.raw]
+        for matrix in matrices:
+            matrix.register_hook(_forget(weakref.ref(self)))
+        self._kept = key, matrices
+        return matrices
+
+    def rotate(self, neurons: Tensor) -> Tensor:
+        """Rv for each row v of ``neurons`` (n, dim), in at least float32 whatever autocast says."""
+        with torch.autocast(neurons.device.type, enabled=False):
+            parts, start = [], 0
+            for (k, count), matrix in zip(self.layout, self.matrices(), strict=True):
+                part = neurons[:, start : start + k * count].to(matrix.dtype)
+                start += k * count
+                parts.append(_rotate_blocks(part, matrix, k, count))
+            return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+    def dense(self) -> Tensor:
+        """R as one (dim, dim) matrix."""
+        blocks = []
+        for (_, count), matrix in zip(self.layout, self.matrices(), strict=True):
+            blocks += [*matrix] * (count // len(matrix))
+        return blocks[0] if len(blocks) == 1 else torch.block_diag(*blocks)
+
+    def extra_repr(self) -> str:
+        name = getattr(self.method, "method", type(self.method).__name__.lower())
+        blocks = f", blocks={self.blocks}, share_blocks={self.share}" if self.blocks > 1 else ""
+        return f"dim={self.dim}, method={name}{blocks}"
+
+    def _may_keep(self) -> bool:
+        """Only for eager training: a compiler finds repeated calls itself, and function transforms swap parameters.
+
+        Without gradients nothing is kept either, since nothing would tell that a parameter was
+        changed behind autograd's back (``p.data``, as weight averaging does).
+        """
+        return (
+            self.method.kept
+            and torch.is_grad_enabled()
+            and not torch.compiler.is_compiling()
+            and not torch._C._are_functorch_transforms_active()
+            and all(type(raw) is nn.Parameter and raw.requires_grad for raw in self.raw)
+        )
+
+    def _tag(self) -> None:
+        if self.method.on_manifold:
+            for raw in self.raw:
+                tag_orthogonal(raw)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> BlockMatrix:
+        def keep_precision(tensor: Tensor) -> Tensor:
+            applied = fn(tensor)
+            return applied if compute_dtype(applied.dtype) == applied.dtype else tensor.to(applied.device)
+
+        super()._apply(keep_precision, recurse)
+        self._kept = None
+        self._tag()
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._tag()
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self._kept = None
+
+
+def tag_orthogonal(parameter: Tensor) -> None:
+    """Mark ``parameter`` as a stack of orthogonal matrices, to be stepped on their manifold."""
+    parameter._hypersphere_orthogonal = True  # type: ignore[attr-defined]
+
+
+def is_orthogonal(parameter: Tensor) -> bool:
+    """Whether ``parameter`` holds orthogonal matrices that only :class:`hypersphere.optim.OrthogonalSGD` keeps so."""
+    return getattr(parameter, "_hypersphere_orthogonal", False)
+
+
+def _rotate_blocks(part: Tensor, matrix: Tensor, k: int, count: int) -> Tensor:
+    if len(matrix) == 1:
+        return (part.reshape(-1, k) @ matrix[0].mT).reshape(part.shape)
+    blocks = part.reshape(-1, count, k).transpose(0, 1)
+    return torch.bmm(blocks, matrix.mT).transpose(0, 1).reshape(part.shape)
+
+
+def _same(old: list[tuple[Tensor, int, int]], new: list[tuple[Tensor, int, int]]) -> bool:
+    return all(a is b and (v, p) == (w, q) for (a, v, p), (b, w, q) in zip(old, new, strict=True))
+
+
+def _forget(owner: weakref.ref[BlockMatrix]) -> Callable[[Tensor], None]:
+    """A hook that drops the kept R when a gradient reaches it: the optimizer's step is next."""
+
+    def hook(_grad: Tensor) -> None:
+        blocks = owner()
+        if blocks is not None:
+            blocks._kept = None
+
+    return hook

@@ -1,0 +1,205 @@
+"""What R may be: the maps from a free parameter to the layer's matrix, each with its start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import check_choice, check_count
+from ..functional import orthogonalize
+
+__all__ = ["Banded", "Cholesky", "LowRank", "Map", "Symmetric", "Triangular", "resolve"]
+
+# A start draws N(0, 1) of a given shape; attach fixes device, dtype and generator.
+Draw = Callable[..., Tensor]
+
+_NOISE = 0.1
+
+
+class Map:
+    """R = map(raw) on blocks: ``raw`` (count, ...) gives (count, dim, dim). The base class is R = raw itself.
+
+    Subclass it for a constraint of your own (generalised OPT, thesis F.6): ``start`` draws the
+    parameter, ``__call__`` makes R of it. ``init`` is ``"random"``, ``"identity"`` or ``"literal"``.
+    """
+
+    #: R is kept until backward (see the page on orthogonal training); for maps worth it that allow it
+    kept = False
+    #: the matrices are tagged for :class:`hypersphere.optim.OrthogonalSGD`
+    on_manifold = False
+    #: counted by :func:`hypersphere.orthogonal.penalty`
+    penalized = False
+
+    def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
+        """Identity, or the orthogonalised N(0, 1) matrix (thesis F.3); ``"literal"`` leaves it as drawn."""
+        if init == "identity":
+            return _identity(count, dim)
+        gaussian = draw(count, dim, dim)
+        return gaussian if init == "literal" and not self.on_manifold else orthogonalize(gaussian, "gram_schmidt")
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        return raw
+
+
+@dataclass(frozen=True)
+class Orthogonal(Map):
+    """R = orthogonalize(raw, method)."""
+
+    method: str
+    kept = True
+
+    def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
+        """N(0, 1), as in thesis F.3; for Cayley and exponential a smaller skew matrix unless ``"literal"``.
+
+        A skew matrix of N(0, σ²) has eigenvalues ±iμ, μ on a semicircle of radius 2σ√d. Literal
+        σ = 1 sends most of them beyond all bounds, and R close to −I by Cayley. The default takes
+        the σ at which R has mean diagonal 0 like a uniformly random rotation: σ²d = 2 for Cayley
+        (where the mean of (1−μ²)/(1+μ²) vanishes), σ²d = 3.67 for the exponential (of cos μ).
+        """
+        if init == "identity":
+            return torch.zeros(count, dim, dim) if self.method in _SKEW else _identity(count, dim)
+        gaussian = draw(count, dim, dim)
+        return gaussian if init == "literal" else gaussian * math.sqrt(_SKEW.get(self.method, dim) / dim)
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        return orthogonalize(raw, self.method)
+
+
+_SKEW = {"cayley": 2.0, "exponential": 3.6705}
+
+
+class Relaxed(Map):
+    """R free, held near orthogonal by ``penalty`` (7.7)."""
+
+    penalized = True
+
+
+class Manifold(Map):
+    """R itself is the parameter and stays orthogonal by the optimizer's step (7.5)."""
+
+    on_manifold = True
+
+
+@dataclass(frozen=True)
+class Own(Map):
+    """A user's function or module from (count, dim, dim) to the same shape."""
+
+    function: Callable[[Tensor], Tensor]
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        matrix = self.function(raw)
+        if not isinstance(matrix, Tensor) or matrix.shape != raw.shape:
+            shape = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__
+            raise ValueError(f"method returned {shape} for blocks {tuple(raw.shape)}: return one matrix a block")
+        return matrix
+
+
+class _Structured(Map):
+    """Starts at the identity, ``"random"`` with noise of σ = 0.1/√d on the free entries."""
+
+    def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
+        identity = _identity(count, dim)
+        return identity if init == "identity" else identity + draw(count, dim, dim) * (_NOISE / math.sqrt(dim))
+
+
+class Cholesky(_Structured):
+    """R = LLᵀ with L lower triangular: symmetric positive definite, so that vᵀRv > 0 (thesis F.6)."""
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        lower = raw.tril()
+        return lower @ lower.mT
+
+
+@dataclass(frozen=True)
+class Triangular(_Structured):
+    """R lower (or ``upper``) triangular (thesis F.6)."""
+
+    upper: bool = False
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        return raw.triu() if self.upper else raw.tril()
+
+
+@dataclass(frozen=True)
+class Banded(_Structured):
+    """R zero beyond ``width`` diagonals on each side (thesis F.6); 1 is tridiagonal."""
+
+    width: int = 1
+
+    def __post_init__(self) -> None:
+        check_count("width", self.width, minimum=0)
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        return raw.tril(self.width).triu(-self.width)
+
+
+class Symmetric(Map):
+    """R = (U + Uᵀ)/2 (thesis F.6). ``"random"`` gives entries of variance 1/d, which keeps lengths on average."""
+
+    def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
+        return _identity(count, dim) if init == "identity" else draw(count, dim, dim) * math.sqrt(2.0 / dim)
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        return 0.5 * (raw + raw.mT)
+
+
+@dataclass(frozen=True)
+class LowRank(Map):
+    """R = I + ABᵀ with A, B of ``rank`` columns (at most d). B starts at 0 for ``"identity"``, else small."""
+
+    rank: int = 8
+
+    def __post_init__(self) -> None:
+        check_count("rank", self.rank)
+
+    def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
+        factors = draw(count, 2, dim, min(self.rank, dim)) / math.sqrt(dim)
+        factors[:, 1] *= 0.0 if init == "identity" else _NOISE
+        return factors
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        a, b = raw.unbind(-3)
+        return torch.eye(a.shape[-2], dtype=raw.dtype, device=raw.device) + a @ b.mT
+
+
+_NAMED: dict[str, Callable[[], Map]] = {
+    "gram_schmidt": lambda: Orthogonal("gram_schmidt"),
+    "householder": lambda: Orthogonal("householder"),
+    "lowdin": lambda: Orthogonal("lowdin"),
+    "cayley": lambda: Orthogonal("cayley"),
+    "exponential": lambda: Orthogonal("exponential"),
+    "free": Map,
+    "relaxed": Relaxed,
+    "gradient": Manifold,
+    "cholesky": Cholesky,
+    "triangular": Triangular,
+    "banded": Banded,
+    "symmetric": Symmetric,
+    "low_rank": LowRank,
+}
+
+
+def resolve(method: object) -> Map:
+    """The map that ``attach(method=...)`` means: a name, a :class:`Map`, or a function of the parameter."""
+    if isinstance(method, Map):
+        return method
+    if isinstance(method, type) and issubclass(method, Map):
+        return method()
+    if isinstance(method, str):
+        return _NAMED[check_choice("method", method, _NAMED)]()
+    if callable(method) and not isinstance(method, type):
+        return Own(method)
+    raise TypeError(f"method={method!r} must be a name, a Map or a function of a (blocks, d, d) tensor")
+
+
+def module_of(method: Map) -> nn.Module | None:
+    """The user's module inside a map, if there is one: its parameters are to be trained as well."""
+    return method.function if isinstance(method, Own) and isinstance(method.function, nn.Module) else None
+
+
+def _identity(count: int, dim: int) -> Tensor:
+    return torch.eye(dim).repeat(count, 1, 1)

@@ -1,0 +1,53 @@
+"""``merge``: fold R into the weights and leave no trace of it."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+from ._model import attached, set_task
+from ._recurrent import restore
+from ._rotation import Rotation
+
+__all__ = ["merge"]
+
+
+def merge(model: nn.Module, task: int | None = None) -> nn.Module:
+    """Replace every attached weight by w = Rv, an ordinary parameter; in place, returns ``model``.
+
+    The network computes what it did, with the size, speed and ``state_dict`` keys of the plain one.
+    The optimizer's state of all other parameters stays valid; the merged weights are new parameters
+    (with ``learn_v`` the ones they were). ``attach`` may start again from them (thesis F.8).
+    ``task`` picks one of several R; by default the active one.
+    """
+    found = attached(model)
+    if task is not None:
+        set_task(model, task)
+    for name, module, tensor_name, _ in found:
+        if len(module.parametrizations[tensor_name]) > 1:  # type: ignore[index]
+            raise ValueError(f"{name} has further parametrizations on top of the rotation: remove them first")
+    for _, module, tensor_name, rotation in found:
+        _fold(module, tensor_name, rotation)
+    return model
+
+
+def _fold(module: nn.Module, tensor_name: str, rotation: Rotation) -> None:
+    parametrize.remove_parametrizations(module, tensor_name, leave_parametrized=True)
+    if not rotation.learn_v:
+        folded = module._buffers.pop(tensor_name)
+        if folded is None:
+            raise RuntimeError(f"{rotation.layout.name} has lost its tensor: was the module changed since attach?")
+        module.register_parameter(tensor_name, nn.Parameter(folded.detach(), requires_grad=rotation.trained))
+    _reorder(module, rotation.order)
+    if isinstance(module, nn.RNNBase) and not parametrize.is_parametrized(module):
+        with torch.no_grad():
+            restore(module)
+
+
+def _reorder(module: nn.Module, order: list[str]) -> None:
+    """Parameters in the order they had before, since optimizers and state dicts number them by it."""
+    parameters = dict(module._parameters)
+    module._parameters.clear()
+    for name in sorted(parameters, key=lambda name: order.index(name) if name in order else len(order)):
+        module._parameters[name] = parameters[name]

@@ -1,0 +1,59 @@
+"""The parametrization that sits on a weight: v ↦ w = Rv."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from .._neurons import Neurons
+from ._blocks import BlockMatrix
+
+__all__ = ["Rotation", "iter_rotations"]
+
+_NOWHERE = nn.Module()
+
+
+class Rotation(nn.Module):
+    """w = Rv for every neuron v of a weight (thesis 7.1); one R for all groups and gates, one set a task.
+
+    ``learn_v``, ``trained`` and ``order`` remember what :func:`merge` has to restore: whether v is
+    a parameter, whether the weight was trained before, and the order of the module's parameters.
+    """
+
+    def __init__(self, neurons: Neurons, tasks: Sequence[BlockMatrix], learn_v: bool) -> None:
+        super().__init__()
+        self.layout = replace(neurons, module=_NOWHERE)
+        self.tasks = nn.ModuleList(tasks)
+        self.task = 0
+        self.learn_v = learn_v
+        self.trained = neurons.weight.requires_grad
+        self.order = list(neurons.module._parameters)
+
+    @property
+    def active(self) -> BlockMatrix:
+        blocks = self.tasks[self.task]
+        if not isinstance(blocks, BlockMatrix):
+            raise TypeError(f"task {self.task} of {self.layout.name} is a {type(blocks).__name__}, not a BlockMatrix")
+        return blocks
+
+    def forward(self, v: Tensor) -> Tensor:
+        matrix = self.layout.flatten(v)
+        rotated = self.active.rotate(matrix.reshape(-1, matrix.shape[-1]))
+        return self.layout.unflatten(rotated.reshape(matrix.shape), v.shape).to(v.dtype)
+
+    def extra_repr(self) -> str:
+        return f"learn_v={self.learn_v}, task={self.task}"
+
+
+def iter_rotations(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Rotation]]:
+    """(qualified tensor name, module, tensor name, rotation) of every weight that was attached, shared modules once."""
+    for name, module in model.named_modules():
+        if not parametrize.is_parametrized(module):
+            continue
+        for tensor_name, chain in list(module.parametrizations.items()):
+            for parametrization in chain:
+                if isinstance(parametrization, Rotation):
+                    yield (f"{name}.{tensor_name}" if name else tensor_name), module, tensor_name, parametrization
