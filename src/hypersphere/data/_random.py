@@ -29,8 +29,8 @@ def words(key: Int, position: Int, lane: Int | int = 0) -> Int:
 
 
 def uniforms(word: Tensor) -> Tensor:
-    """Words to float32 in (0, 1): the middles of 2²⁴ equal cells, so that a logarithm is finite."""
-    return ((word >> 8).float() + 0.5) * 2.0**-24
+    """Words to float32 in (0, 1): the middles of 2²³ equal cells, exact, so that a logarithm is finite."""
+    return ((word >> 9).float() + 0.5) * 2.0**-23
 
 
 def normals(key: Tensor, position: Tensor, lane: Tensor) -> Tensor:

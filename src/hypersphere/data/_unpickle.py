@@ -119,6 +119,11 @@ def _encode(text: str, encoding: str = "latin1") -> bytes:
     return text.encode("latin1")
 
 
+def _empty_bytes() -> bytes:
+    """Protocol 2 spells empty bytes as ``bytes()``."""
+    return b""
+
+
 class _Name:
     """Stand-in for a class that is only ever passed along, such as ``list`` in ``defaultdict(list)``."""
 
@@ -137,6 +142,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("__builtin__", "list"): _Name,
     ("builtins", "list"): _Name,
     ("_codecs", "encode"): _encode,
+    ("__builtin__", "bytes"): _empty_bytes,
 }
 
 

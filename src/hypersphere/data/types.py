@@ -225,7 +225,7 @@ class Graph:
 def _check_columns(length: int, labels: Tensor, classes: tuple[str, ...], extra: Mapping[str, Tensor]) -> None:
     if labels.dtype != torch.int64 or labels.shape != (length,):
         raise ValueError(f"labels must be int64 ({length},), not {labels.dtype} {tuple(labels.shape)}")
-    if length and not 0 <= int(labels.min()) <= int(labels.max()) < len(classes):
+    if length and not labels.is_meta and not 0 <= int(labels.min()) <= int(labels.max()) < len(classes):
         raise ValueError(
             f"labels run from {int(labels.min())} to {int(labels.max())}, but there are {len(classes)} classes"
         )

@@ -1,0 +1,35 @@
+"""Tests marked ``real_data("name")`` are collected only where ``$HYPERSPHERE_DATA`` holds that set.
+
+With ``HYPERSPHERE_REQUIRE_DATA=1`` they are always collected, so that a missing set is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from hypersphere import data
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "real_data(name): needs the real data set `name` in $HYPERSPHERE_DATA")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    required = os.environ.get("HYPERSPHERE_REQUIRE_DATA") == "1"
+    there: dict[str, bool] = {}
+
+    def wanted(item: pytest.Item) -> bool:
+        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+            return False
+        names = [mark.args[0] for mark in item.iter_markers("real_data")]
+        for name in names:
+            there.setdefault(name, bool(os.environ.get("HYPERSPHERE_DATA")) and data.available(name))
+        return required or all(there[name] for name in names)
+
+    keep = [item for item in items if wanted(item)]
+    if len(keep) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(keep)])
+        items[:] = keep

@@ -1,0 +1,96 @@
+"""Image trees through worker processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import synthetic_data as synthetic
+import torch
+from PIL import Image
+
+from hypersphere import data
+from hypersphere.data._random import epoch_key, words
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> data.ImageTree:
+    synthetic.write_tree(tmp_path / "imagenet")
+    return data.load("imagenet", tmp_path)
+
+
+def test_scanning(tree: data.ImageTree, tmp_path: Path) -> None:
+    assert tree.classes == ("a", "b")
+    assert tree.num_classes == 2
+    assert tree.train.labels.tolist() == [0, 0, 0, 1, 1]
+    assert [Path(file).name for file in tree.train.files] == ["0.png", "1.png", "2.png", "0.png", "1.JPEG"]
+    assert tree.test.labels.tolist() == [1]  # counted like the training folder
+    assert data.available("imagenet", tmp_path)
+    assert data.available("imagenet", tmp_path / "imagenet")
+    assert len(data.ImageFolder.scan(tmp_path / "imagenet" / "val")) == 1
+
+
+def test_testing_takes_the_middle_in_file_order(tree: data.ImageTree) -> None:
+    loader = data.FolderLoader(tree.train, 2, train=False, size=8, resize=12, workers=0)
+    images, labels = (torch.cat(column) for column in zip(*loader, strict=True))
+    assert labels.tolist() == [0, 0, 0, 1, 1]
+    for file, image in zip(tree.train.files, images, strict=True):
+        with Image.open(file) as picture:
+            whole = np.asarray(picture.convert("RGB").resize((12, 12), Image.Resampling.BILINEAR))
+        assert np.array_equal(image.numpy(), whole[2:10, 2:10].transpose(2, 0, 1))
+
+
+def test_training_cuts_and_mirrors_as_position_says(tree: data.ImageTree) -> None:
+    loader = data.FolderLoader(tree.train, 5, size=8, resize=12, workers=0, seed=4)
+    images, labels = next(loader.epoch(3))
+    key = epoch_key(4, 3)
+    order = sorted(range(5), key=lambda number: words(key, number, 3))
+    assert labels.tolist() == [tree.train.labels[number].item() for number in order]
+    for place, number in enumerate(order):
+        with Image.open(tree.train.files[number]) as picture:
+            whole = np.asarray(picture.convert("RGB").resize((12, 12), Image.Resampling.BILINEAR))
+        top, left = (words(key, place, lane) * 5 // 2**32 for lane in (0, 1))
+        cut = whole[top : top + 8, left : left + 8]
+        cut = cut[:, ::-1] if words(key, place, 2) % 2 else cut
+        assert np.array_equal(images[place].numpy(), cut.transpose(2, 0, 1))
+
+
+def test_workers_processes_and_resuming_change_nothing(tree: data.ImageTree) -> None:
+    options = {"size": 8, "resize": 12, "seed": 1}
+    plain = data.FolderLoader(tree.train, 2, workers=0, **options)  # type: ignore[arg-type]
+    worked = data.FolderLoader(tree.train, 2, workers=2, **options)  # type: ignore[arg-type]
+    shared = [data.FolderLoader(tree.train, 2, workers=0, rank=r, world=2, **options) for r in (0, 1)]  # type: ignore[arg-type]
+    assert len(plain) == 2
+    for epoch in (0, 1):
+        expected = list(plain.epoch(epoch))
+        for (images, labels), (other, targets) in zip(expected, worked.epoch(epoch), strict=True):
+            assert torch.equal(images, other)
+            assert torch.equal(labels, targets)
+        parts = zip(*(loader.epoch(epoch) for loader in shared), strict=True)
+        for (images, _), halves in zip(expected, parts, strict=True):
+            assert torch.equal(images, torch.cat([half for half, _ in halves]))
+        late = list(worked.epoch(epoch, start=1))
+        assert len(late) == 1
+        assert torch.equal(late[0][0], expected[1][0])
+    assert not torch.equal(next(plain.epoch(0))[0], next(plain.epoch(1))[0])
+
+
+def test_errors_name_the_folder_and_the_file(tree: data.ImageTree, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="is not a folder"):
+        data.ImageFolder.scan(tmp_path / "none")
+    (tmp_path / "empty" / "a").mkdir(parents=True)
+    with pytest.raises(FileNotFoundError, match="has no images in class folders"):
+        data.ImageFolder.scan(tmp_path / "empty")
+    with pytest.raises(ValueError, match="classes that are not in the first folder: a"):
+        data.ImageFolder.scan(tmp_path / "imagenet" / "train", ("b",))
+    for options, message in (
+        ({"batch_size": 6}, "batch_size=6 is more than the 5 images"),
+        ({"batch_size": 3, "world": 2}, "multiple of world=2"),
+        ({"batch_size": 2, "size": 9, "resize": 8}, "resize=8 must be at least size=9"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            data.FolderLoader(tree.train, **options)
+    Path(tree.train.files[0]).write_bytes(b"damaged")
+    with pytest.raises(ValueError, match=r"a/0\.png cannot be decoded as an image"):
+        list(data.FolderLoader(tree.train, 1, workers=0, size=8, resize=8))
