@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -25,11 +25,13 @@ from ._sphere import norm, safe_reciprocal, unit, upcast
 __all__ = [
     "WEIGHTED",
     "AngularRule",
+    "Kernel",
     "MagnitudeRule",
     "decouple",
     "decoupled_conv",
     "decoupled_conv_transpose",
     "decoupled_linear",
+    "make_kernel",
 ]
 
 WEIGHTED = ("linear", "product", "separate")
@@ -165,34 +167,69 @@ def _over_batch(
 
 
 def decouple(
-    x: Tensor, weight: Tensor, geometry: Geometry, h: MagnitudeRule, g: AngularRule, weighted: str | None = None
+    x: Tensor,
+    weight: Tensor,
+    geometry: Geometry,
+    h: MagnitudeRule,
+    g: AngularRule,
+    weighted: str | None = None,
+    kernel: Kernel | None = None,
 ) -> Tensor:
     """The operator itself on x (N, C, ...): where ‖x‖, ‖w‖, h and g enter."""
+    x = _autocast(x, weight)
+    if kernel is None:
+        kernel = make_kernel(x, weight, geometry, h, g, weighted)
+    x, n = tied_patch_norm(x, geometry)
+    n = _per_channel(n, kernel.length.numel())
+    argument = n * _as_channels(kernel.length, n) if weighted == "product" else n
+    closed = _closed_form(g, n.dim())
+    if _is_cosine(closed):
+        r, s = _ratio(h, argument), None
+    else:
+        r = safe_reciprocal(n)
+        s = None if closed is not None and getattr(h, "constant", None) == 1.0 else h(argument)
+    if kernel.shift != 1:
+        r = r * kernel.shift
+    out = _evaluate(x, kernel.weight, r, s, g, closed, geometry)
+    return out if kernel.factor is None else (out * _as_channels(kernel.factor, n)).to(out.dtype)
+
+
+class Kernel(NamedTuple):
+    """What the operator makes of its weight; a recurrent layer makes it once for all time steps."""
+
+    weight: Tensor  # ŵ, or w where ‖w‖ counts and g is the cosine; over ``shift``, in the dtype of x
+    length: Tensor  # ‖w‖ of every filter
+    factor: Tensor | None  # what multiplies h·g in a weighted operator, unless the weight above holds it
+    shift: float
+
+
+def make_kernel(
+    x: Tensor, weight: Tensor, geometry: Geometry, h: MagnitudeRule, g: AngularRule, weighted: str | None = None
+) -> Kernel:
+    """The kernel for inputs of the device and dtype of x."""
     if weighted is not None:
         check_choice("weighted", weighted, WEIGHTED)
-    x = _autocast(x, weight)
+    dtype = _autocast(x, weight).dtype
     filters, dims = _filters(upcast(weight), geometry)
     length = norm(filters, dims, keepdim=True)
-    x, n = tied_patch_norm(x, geometry)
-    n = _per_channel(n, length.numel())
-    argument = n * _as_channels(length, n) if weighted == "product" else n
-    closed = _closed_form(g, n.dim())
     factor = None
-    if closed is not None and closed[0] == "cosine":  # h(n)·cos θ = (h(n)/n)·⟨ŵ, x⟩, right at n = 0 too
+    if _is_cosine(_closed_form(g, 2)):  # h(n)·cos θ = (h(n)/n)·⟨ŵ, x⟩, right at n = 0 too
         kernel = filters if weighted in ("linear", "product") else unit(filters, dims)
         if weighted == "separate":
             kernel = kernel * _weight_factor(h, length)
-        r, s = _ratio(h, argument), None
     else:
-        kernel, r = unit(filters, dims), safe_reciprocal(n)
-        s = None if closed is not None and getattr(h, "constant", None) == 1.0 else h(argument)
+        kernel = unit(filters, dims)
         if weighted in ("linear", "separate"):
-            factor = _as_channels(length if weighted == "linear" else _weight_factor(h, length), n)
-    kernel = kernel.reshape(weight.shape)
-    if x.dtype == torch.float16 and weighted not in ("linear", "product"):
-        kernel, r = _within_half(kernel, r, geometry)
-    out = _evaluate(x, kernel.to(x.dtype), r, s, g, closed, geometry)
-    return out if factor is None else (out * factor).to(out.dtype)
+            factor = length if weighted == "linear" else _weight_factor(h, length)
+    kernel, shift = kernel.reshape(weight.shape), 1.0
+    if dtype == torch.float16 and weighted not in ("linear", "product"):
+        shift = _within_half(kernel, geometry)
+        kernel = kernel / shift
+    return Kernel(kernel.to(dtype), length, factor, shift)
+
+
+def _is_cosine(closed: tuple[str, float | Tensor] | None) -> bool:
+    return closed is not None and closed[0] == "cosine"
 
 
 def _evaluate(
@@ -230,10 +267,9 @@ def _per_channel(n: Tensor, channels: int) -> Tensor:
     return n if n.shape[1] in (1, channels) else n.repeat_interleave(channels // n.shape[1], dim=1)
 
 
-def _within_half(kernel: Tensor, r: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
-    """Kernel and r scaled so that no inner product leaves float16: |⟨ŵ, x⟩| ≤ √d·max|x|."""
-    shift = 2.0 ** math.ceil(math.log2(geometry.fan_in(kernel)) / 2)
-    return kernel / shift, r * shift
+def _within_half(kernel: Tensor, geometry: Geometry) -> float:
+    """What to divide the kernel by so that no inner product leaves float16: |⟨ŵ, x⟩| ≤ √d·max|x|."""
+    return float(2.0 ** math.ceil(math.log2(geometry.fan_in(kernel)) / 2))
 
 
 def _autocast(x: Tensor, weight: Tensor) -> Tensor:

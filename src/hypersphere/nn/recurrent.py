@@ -7,7 +7,8 @@ state at the start is a zero patch: it contributes 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,13 +18,15 @@ from torch.nn.utils.rnn import PackedSequence
 
 from .. import angular as angular_module
 from .. import magnitude as magnitude_module
-from .._errors import check_choice
-from ..functional._decoupled import WEIGHTED, AngularRule, MagnitudeRule, decoupled_linear
+from .._errors import check_choice, check_floating
+from ..functional._decoupled import WEIGHTED, AngularRule, MagnitudeRule, decouple, make_kernel
+from ..functional._geometry import Geometry
 from ._layer import own
 
 __all__ = ["DecoupledGRU", "DecoupledLSTM", "DecoupledRNN", "SphereGRU", "SphereLSTM", "SphereRNN"]
 
 State = tuple[Tensor, ...]
+Map = Callable[[Tensor], Tensor]
 
 
 class _Rules(nn.Module):
@@ -41,6 +44,8 @@ class _DecoupledRNN(nn.RNNBase):
 
     magnitude, angular, weighted: as in :class:`DecoupledConv2d`; every weight matrix has its own copy.
     affine: a learnable scale per gate neuron (its shift is the layer's bias).
+
+    Where ρ follows the mean norm (:mod:`hypersphere.magnitude`), each time step is a batch of states.
     """
 
     weighted: str | None
@@ -63,6 +68,12 @@ class _DecoupledRNN(nn.RNNBase):
             weight: Tensor = getattr(self, name)
             self.rules[name] = _Rules(weight.shape[0], h, g, affine, weight.device, weight.dtype)
 
+    def reset_parameters(self) -> None:
+        """Draw weights and biases as ``torch.nn`` does; h, g and scales stay as they are."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for parameter in self.parameters(recurse=False):
+            nn.init.uniform_(parameter, -bound, bound)
+
     def flatten_parameters(self) -> None:
         """Nothing to do: there is no cuDNN call whose layout the weights would have to match."""
 
@@ -75,14 +86,16 @@ class _DecoupledRNN(nn.RNNBase):
     def forward(self, input: Any, hx: Any = None) -> Any:
         packed = isinstance(input, PackedSequence)
         data, sizes, unbatched = _as_packed(input, self.batch_first)
+        if data.shape[-1] != self.input_size:
+            raise ValueError(f"input has {data.shape[-1]} features, but input_size={self.input_size}")
         states = self._initial_states(hx, data, sizes[0], unbatched, input.sorted_indices if packed else None)
+        directions = 2 if self.bidirectional else 1
         final: list[State] = []
         for layer in range(self.num_layers):
             outputs = []
-            for direction in range(2 if self.bidirectional else 1):
-                index = layer * (2 if self.bidirectional else 1) + direction
-                start = tuple(state[index] for state in states)
-                output, end = self._run(data, sizes, start, layer, direction)
+            for direction in range(directions):
+                start = tuple(state[len(final)] for state in states)
+                output, end = self._run(data, sizes, start, f"_l{layer}{'_reverse' if direction else ''}")
                 outputs.append(output)
                 final.append(end)
             data = torch.cat(outputs, -1)
@@ -100,29 +113,27 @@ class _DecoupledRNN(nn.RNNBase):
 
     def _initial_states(
         self, hx: Any, data: Tensor, batch: int, unbatched: bool, sorted_indices: Tensor | None
-    ) -> tuple[Tensor, ...]:
+    ) -> State:
         count = self.num_layers * (2 if self.bidirectional else 1)
         widths = (self.proj_size or self.hidden_size, self.hidden_size)[: 2 if self.mode == "LSTM" else 1]
-        if data.shape[-1] != self.input_size:
-            raise ValueError(f"input has {data.shape[-1]} features, but input_size={self.input_size}")
         if hx is None:
             return tuple(data.new_zeros(count, batch, width) for width in widths)
-        given = tuple(hx) if self.mode == "LSTM" else (hx,)
-        if unbatched:
-            given = tuple(state.unsqueeze(1) for state in given)
-        expected = [(count, batch, width) for width in widths]
-        if [tuple(state.shape) for state in given] != expected:
-            shapes = [tuple(state.shape) for state in given]
-            raise ValueError(f"hx has shape {shapes}, but must have {expected}")
-        return tuple(_permuted(state, sorted_indices) for state in given)
+        given = hx if self.mode == "LSTM" else (hx,)
+        expected = [(count, width) if unbatched else (count, batch, width) for width in widths]
+        if isinstance(given, Tensor) or not all(isinstance(state, Tensor) for state in given):
+            what = "a pair of tensors (h_0, c_0)" if self.mode == "LSTM" else "one tensor h_0"
+            raise TypeError(f"hx must be {what}, not {type(hx).__name__}")
+        shapes = [tuple(state.shape) for state in given]
+        if shapes != expected:
+            raise ValueError(f"hx has shape {_listed(shapes)}, but must have {_listed(expected)}")
+        return tuple(state.unsqueeze(1) if unbatched else _permuted(state, sorted_indices) for state in given)
 
-    def _run(
-        self, data: Tensor, sizes: Sequence[int], start: State, layer: int, direction: int
-    ) -> tuple[Tensor, State]:
+    def _run(self, data: Tensor, sizes: Sequence[int], start: State, suffix: str) -> tuple[Tensor, State]:
         """One layer in one direction over (Σ sizes, features), the longest sequences first."""
-        suffix = f"_l{layer}{'_reverse' if direction else ''}"
-        inputs = self._neurons(data, f"weight_ih{suffix}", f"bias_ih{suffix}").split(list(sizes))
-        steps = range(len(sizes) - 1, -1, -1) if direction else range(len(sizes))
+        inputs = self._map(data, "ih", suffix)(data).split(list(sizes))
+        recurrent = self._map(start[0], "hh", suffix)
+        project = self._map(start[0], "hr", suffix) if self.proj_size else None
+        steps = range(len(sizes))[:: -1 if suffix.endswith("_reverse") else 1]
         state = tuple(part[: sizes[steps[0]]] for part in start)
         finished: list[State] = []
         outputs: list[Tensor] = [data] * len(sizes)
@@ -133,20 +144,17 @@ class _DecoupledRNN(nn.RNNBase):
                 state = tuple(part[: sizes[t]] for part in state)
             elif sizes[t] > alive:
                 state = tuple(torch.cat((s, s0[alive : sizes[t]])) for s, s0 in zip(state, start, strict=True))
-            state = self._step(inputs[t], state, suffix)
+            state = self._step(inputs[t], recurrent(state[0]), state, project)
             outputs[t] = state[0]
         end = tuple(torch.cat(parts) for parts in zip(state, *reversed(finished), strict=True))
         return torch.cat(outputs), end
 
-    def _step(self, from_input: Tensor, state: State, suffix: str) -> State:
-        from_state = self._neurons(state[0], f"weight_hh{suffix}", f"bias_hh{suffix}")
+    def _step(self, from_input: Tensor, from_state: Tensor, state: State, project: Map | None) -> State:
         if self.mode == "LSTM":
             i, f, g, o = (from_input + from_state).chunk(4, -1)
             cell = torch.sigmoid(f) * state[1].to(f.dtype) + torch.sigmoid(i) * torch.tanh(g)
             hidden = torch.sigmoid(o) * torch.tanh(cell)
-            if self.proj_size:
-                hidden = self._neurons(hidden, f"weight_hr{suffix}", None)
-            return hidden, cell
+            return hidden if project is None else project(hidden), cell
         if self.mode == "GRU":
             (r_x, z_x, n_x), (r_h, z_h, n_h) = from_input.chunk(3, -1), from_state.chunk(3, -1)
             update = torch.sigmoid(z_x + z_h)
@@ -155,19 +163,25 @@ class _DecoupledRNN(nn.RNNBase):
         total = from_input + from_state
         return (torch.tanh(total) if self.mode == "RNN_TANH" else torch.relu(total),)
 
-    def _neurons(self, x: Tensor, weight: str, bias: str | None) -> Tensor:
-        rules: Any = self.rules[weight]
-        matrix = getattr(self, weight)
-        if not torch.is_autocast_enabled(x.device.type):
-            x = x.to(matrix.dtype)
-        out = decoupled_linear(x, matrix, magnitude=rules.magnitude, angular=rules.angular, weighted=self.weighted)
-        if rules.scale is not None:
-            out = out * rules.scale.to(out.dtype)
-        return out + getattr(self, bias).to(out.dtype) if bias is not None and self.bias else out
+    def _map(self, like: Tensor, kind: str, suffix: str) -> Map:
+        """f(w, ·) of one weight matrix, for rows of the dtype of ``like``: the kernel is made once for all steps."""
+        weight = getattr(self, f"weight_{kind}{suffix}")
+        bias = getattr(self, f"bias_{kind}{suffix}") if self.bias and kind != "hr" else None
+        rules: Any = self.rules[f"weight_{kind}{suffix}"]
+        operator = (weight, Geometry(()), rules.magnitude, rules.angular, self.weighted)
+        kernel = make_kernel(like, *operator)
+
+        def apply(rows: Tensor) -> Tensor:
+            out = decouple(rows, *operator, kernel)
+            out = out if rules.scale is None else out * rules.scale.to(out.dtype)
+            return out if bias is None else out + bias.to(out.dtype)
+
+        return apply
 
 
 def _as_packed(input: Any, batch_first: bool) -> tuple[Tensor, list[int], bool]:
     """(rows, number of rows at each time, whether one unbatched sequence was given)."""
+    check_floating("input", input.data if isinstance(input, PackedSequence) else input)
     if isinstance(input, PackedSequence):
         return input.data, input.batch_sizes.tolist(), False
     if input.dim() not in (2, 3):
@@ -186,11 +200,15 @@ def _permuted(state: Tensor, indices: Tensor | None) -> Tensor:
     return state if indices is None else state.index_select(1, indices)
 
 
+def _listed(shapes: Sequence[tuple[int, ...]]) -> str:
+    return " and ".join(map(str, shapes))
+
+
 class _SphereRNN(_DecoupledRNN):
     """Args are those of the ``torch.nn`` layer, and ``angular`` and ``affine`` as in the decoupled one."""
 
     def __init__(self, *args: Any, angular: str | AngularRule = "cosine", affine: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, magnitude="sphere", angular=angular, affine=affine, **kwargs)
+        super().__init__(*args, magnitude="sphere", angular=angular, weighted=None, affine=affine, **kwargs)
 
 
 class DecoupledRNN(_DecoupledRNN, nn.RNN):
