@@ -1,0 +1,35 @@
+"""What a name in the list of networks stands for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from torch import nn
+
+from .slots import Slots
+
+__all__ = ["SLOT_OPTIONS", "Entry"]
+
+SLOT_OPTIONS = {f.name: f.default for f in fields(Slots)}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A builder, the table it follows, what the name fixes and what it merely starts from."""
+
+    build: Callable[..., nn.Module]
+    table: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def options(self) -> dict[str, Any]:
+        """Every option a caller may set, with its default."""
+        own = {
+            name: parameter.default
+            for name, parameter in inspect.signature(self.build).parameters.items()
+            if name != "slots" and name not in self.fixed
+        }
+        return {**own, **SLOT_OPTIONS, **self.defaults}

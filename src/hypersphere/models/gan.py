@@ -1,0 +1,99 @@
+"""The spectral-norm GAN pair of thesis Table D.5."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import check_count
+from .entry import Entry
+from .network import Flatten, Network
+from .slots import Slots
+
+__all__ = ["MODELS", "Generator", "discriminator", "generator"]
+
+
+class Generator(nn.Module):
+    """z ~ N(0, I) → dense 512·M×M → three 4×4 transposed convolutions of stride 2 (256, 128, 64) → 3×3, tanh.
+
+    ``forward(z)`` gives images ``(N, channels, 8·M, 8·M)`` in [−1, 1].
+    """
+
+    def __init__(self, slots: Slots, latent_dim: int, base: int, widths: tuple[int, ...], channels: int) -> None:
+        super().__init__()
+        self.latent_dim = check_count("latent_dim", latent_dim)
+        self.shape = (widths[0], base, base)
+        self.dense = slots.operator("Linear", latent_dim, widths[0] * base * base, normed=False)
+        self.deconvs = nn.Sequential(
+            *(slots.block("ConvTranspose2d", *pair, 4, stride=2, padding=1) for pair in pairwise(widths))
+        )
+        self.last = slots.operator("Conv2d", widths[-1], channels, 3, normed=False, padding=1)
+
+    def forward(self, z: Tensor) -> Tensor:
+        maps = self.dense(z).unflatten(-1, self.shape)
+        return torch.tanh(self.last(self.deconvs(maps)))
+
+
+def generator(
+    slots: Slots,
+    latent_dim: int = 128,
+    base: int = 4,
+    widths: tuple[int, ...] = (512, 256, 128, 64),
+    channels: int = 3,
+) -> Generator:
+    """The generator of thesis Table D.5 (a): dense, then transposed convolutions with BatchNorm and ReLU.
+
+    Args:
+        slots: operators, normalisation, activation.
+        latent_dim: numbers in z.
+        base: M_g, the size of the first maps (4 for images of 32×32).
+        widths: channels of the first maps and of each transposed convolution.
+        channels: of the images.
+    """
+    return Generator(slots, latent_dim, check_count("base", base), widths, channels)
+
+
+def discriminator(
+    slots: Slots,
+    num_classes: int = 1,
+    image_size: int = 32,
+    widths: tuple[int, int, int, int] = (64, 128, 256, 512),
+    in_channels: int = 3,
+) -> Network:
+    """The discriminator of thesis Table D.5 (b): 3×3 and 4×4 (stride 2) convolutions with leaky ReLU 0.1, dense → 1.
+
+    The embedding is the last maps, flattened. Every weight is divided by its spectral norm; with
+    ``spectral_norm=False`` it is the discriminator of the other rows of Table D.4.
+
+    Args:
+        slots: operators, normalisation, activation.
+        num_classes: outputs of the dense layer; 0 for none.
+        image_size: a multiple of 8.
+        widths: channels of the stages; the last has no 4×4 convolution.
+        in_channels: of the images.
+    """
+    if check_count("image_size", image_size) % 8:
+        raise ValueError(f"image_size={image_size} must be a multiple of 8")
+    body = nn.Sequential()
+    cin = in_channels
+    for i, width in enumerate(widths):
+        body.append(slots.block("Conv2d", cin, width, 3))
+        if i < len(widths) - 1:
+            body.append(slots.block("Conv2d", width, width, 4, stride=2))
+        cin = width
+    shape = (cin, image_size // 8, image_size // 8)
+    body.append(Flatten(shape))
+    return Network(body, cin * shape[1] * shape[2], num_classes, slots)
+
+
+MODELS: dict[str, Entry] = {
+    "sngan_generator": Entry(generator, "thesis Table D.5 (a)"),
+    "sngan_discriminator": Entry(
+        discriminator,
+        "thesis Table D.5 (b)",
+        {},
+        {"norm": "none", "activation": "leaky_relu", "spectral_norm": True},
+    ),
+}

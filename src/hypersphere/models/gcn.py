@@ -1,0 +1,126 @@
+"""Graph convolutional networks (thesis E.24)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .._errors import check_count, check_floating
+from .entry import Entry
+from .slots import Slots
+
+__all__ = ["GCN", "MODELS", "gcn", "normalize_adjacency"]
+
+
+class GCN(nn.Module):
+    """Z = Â·act(Â·X·W₀)·W₁ (thesis E.24; the softmax belongs to the loss).
+
+    Any operator may stand for X·W₀. Dropout acts on the input of each layer, as in Kipf and Welling.
+
+    Args:
+        in_features: numbers of one node.
+        hidden: size of each hidden layer; the last one is the embedding.
+        num_classes: columns of the classifier W₁, 0 for none.
+        slots: operators, normalisation, activation.
+        dropout: probability.
+    """
+
+    def __init__(
+        self, in_features: int, hidden: int | Sequence[int], num_classes: int, slots: Slots, dropout: float = 0.5
+    ) -> None:
+        super().__init__()
+        sizes = [hidden] if isinstance(hidden, int) else list(hidden)
+        sizes = [check_count("in_features", in_features), *(check_count("hidden", size) for size in sizes)]
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout={dropout!r} must be in [0, 1)")
+        self.dropout, self.feature_dim, self.num_classes = dropout, sizes[-1], num_classes
+        self.layers = nn.ModuleList(slots.operator("Linear", *pair) for pair in pairwise(sizes))
+        self.norms = nn.ModuleList(slots.normalization(size, dim=0) for size in sizes[1:])
+        self.acts = nn.ModuleList(slots.nonlinearity(size) for size in sizes[1:])
+        self.classifier = slots.classifier(self.feature_dim, num_classes)
+
+    def features(self, x: Tensor, adjacency: Tensor) -> Tensor:
+        """The embedding of each node, ``(N, feature_dim)``; ``adjacency`` is Â, dense or sparse."""
+        for layer, norm, act in zip(self.layers, self.norms, self.acts, strict=True):
+            x = act(norm(_propagate(adjacency, layer(F.dropout(x, self.dropout, self.training)))))
+        return x
+
+    def forward_features(self, x: Tensor, adjacency: Tensor) -> Tensor:
+        """The same as :meth:`features`."""
+        return self.features(x, adjacency)
+
+    def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
+        """Class scores of each node, or its embedding for ``num_classes=0``."""
+        x = self.features(x, adjacency)
+        if self.num_classes == 0:
+            return x
+        return _propagate(adjacency, self.classifier(F.dropout(x, self.dropout, self.training)))
+
+
+def normalize_adjacency(adjacency: Tensor) -> Tensor:
+    """Â = D^(−1/2)·Ã·D^(−1/2), Ã = A + I, D_ii = Σ_j Ã_ij.
+
+    (The thesis prints D^(1/2), a misprint.) ``adjacency`` is A, dense, sparse COO or sparse CSR, with weights ≥ 0; the
+    result has the same layout.
+    """
+    check_floating("adjacency", adjacency)
+    if adjacency.dim() != 2 or adjacency.shape[0] != adjacency.shape[1]:
+        raise ValueError(f"adjacency has shape {tuple(adjacency.shape)}: pass a square matrix")
+    if adjacency.layout == torch.strided:
+        _check_weights(adjacency)
+        with_loops = adjacency + torch.eye(len(adjacency), dtype=adjacency.dtype, device=adjacency.device)
+        scale = with_loops.sum(1).rsqrt()
+        return scale[:, None] * with_loops * scale
+    pairs = adjacency.to_sparse_coo().coalesce()
+    _check_weights(pairs.values())
+    nodes = torch.arange(len(adjacency), device=adjacency.device)
+    index = torch.cat([pairs.indices(), nodes.expand(2, -1)], 1)
+    values = torch.cat([pairs.values(), torch.ones_like(nodes, dtype=adjacency.dtype)])
+    scale = torch.zeros_like(nodes, dtype=adjacency.dtype).index_add(0, index[0], values).rsqrt()
+    values = scale[index[0]] * values * scale[index[1]]
+    out = torch.sparse_coo_tensor(index, values, adjacency.shape, check_invariants=True).coalesce()
+    return out.to_sparse_csr() if adjacency.layout == torch.sparse_csr else out
+
+
+def gcn(
+    num_classes: int,
+    slots: Slots,
+    in_features: int = 1433,
+    hidden: int | Sequence[int] = 16,
+    dropout: float = 0.5,
+) -> GCN:
+    """The two-layer graph convolutional network, by default for Cora (thesis E.24; Tables 7.11 and E.6).
+
+    Args:
+        num_classes: columns of the classifier W₁, 0 for none.
+        slots: operators, normalisation, activation (Glorot initialisation, no biases, as in Kipf and Welling).
+        in_features: numbers of one node (Cora 1433, Citeseer 3703, Pubmed 500).
+        hidden: size of the hidden layer, or of several.
+        dropout: probability.
+    """
+    return GCN(in_features, hidden, num_classes, slots, dropout)
+
+
+def _propagate(adjacency: Tensor, x: Tensor) -> Tensor:
+    """Â·x, in the precision of Â also under autocast (sparse products know no half precision)."""
+    with torch.autocast(x.device.type, enabled=False):
+        return adjacency @ x.to(adjacency.dtype)
+
+
+def _check_weights(values: Tensor) -> None:
+    if values.numel() and bool((values < 0).any()):
+        raise ValueError("adjacency has negative weights: D^(−1/2) is not defined for them")
+
+
+MODELS: dict[str, Entry] = {
+    "gcn": Entry(
+        gcn,
+        "thesis E.24, Tables 7.11 and E.6",
+        {},
+        {"num_classes": 7, "norm": "none", "bias": False, "classifier_bias": False, "init": "xavier"},
+    )
+}

@@ -1,0 +1,156 @@
+"""The grammar of the image networks: stages of convolutions, pools and residual units, as the tables print them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .._errors import check_choice, check_count
+from .slots import Slots
+
+__all__ = ["Conv", "Layer", "Pool", "Size", "Stages", "Unit", "build_stages", "image_size_of"]
+
+Size: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Conv:
+    """``[kernel×kernel, width]``: operator, normalisation, activation; padded to keep the size at stride 1."""
+
+    width: int
+    kernel: int = 3
+    stride: int = 1
+
+    def build(self, slots: Slots, cin: int) -> tuple[nn.Module, int]:
+        return slots.block("Conv2d", cin, self.width, self.kernel, stride=self.stride), self.width
+
+    def shrink(self, size: int) -> int:
+        return _shrink(size, self.kernel, self.stride, (self.kernel - 1) // 2)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Max pooling, 2×2 with stride 2 unless said otherwise."""
+
+    kernel: int = 2
+    stride: int = 2
+    padding: int = 0
+
+    def build(self, slots: Slots, cin: int) -> tuple[nn.Module, int]:
+        return nn.MaxPool2d(self.kernel, self.stride, self.padding), cin
+
+    def shrink(self, size: int) -> int:
+        return _shrink(size, self.kernel, self.stride, self.padding)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A residual unit of 3×3 convolutions (or 1×1, 3×3, 1×1 with 4 times the width at its end).
+
+    Args:
+        width: filters of the unit.
+        stride: of its first convolution.
+        form: ``"basic"`` or ``"bottleneck"``, with the last activation after the sum; ``"face"`` with both activations
+            inside the branch, as in the SphereFace networks.
+        shortcut: where the shape changes, a 1×1 convolution with the network's ``"operator"`` (SphereResNet-v1) or
+            a ``"plain"`` one (v2), or ``"pad"``: subsample and append channels of zeros, without parameters.
+    """
+
+    width: int
+    stride: int = 1
+    form: str = "basic"
+    shortcut: str = "plain"
+
+    def __post_init__(self) -> None:
+        check_choice("form", self.form, ("basic", "bottleneck", "face"))
+        check_choice("shortcut", self.shortcut, ("operator", "plain", "pad"))
+
+    @property
+    def cout(self) -> int:
+        return self.width * (4 if self.form == "bottleneck" else 1)
+
+    def build(self, slots: Slots, cin: int) -> tuple[nn.Module, int]:
+        kernels = (1, 3, 1) if self.form == "bottleneck" else (3, 3)
+        channels = [cin, *[self.width] * (len(kernels) - 1), self.cout]
+        branch = nn.Sequential()
+        for i, kernel in enumerate(kernels):
+            last = i == len(kernels) - 1
+            stride = self.stride if i == 0 else 1
+            activate = not last or self.form == "face"
+            branch.append(slots.block("Conv2d", channels[i], channels[i + 1], kernel, stride=stride, activate=activate))
+        after = nn.Identity() if self.form == "face" else slots.nonlinearity(self.cout)
+        return _Residual(branch, self._make_shortcut(slots, cin), after), self.cout
+
+    def _make_shortcut(self, slots: Slots, cin: int) -> nn.Module:
+        if self.stride == 1 and cin == self.cout:
+            return nn.Identity()
+        if self.shortcut == "pad":
+            return _PadShortcut(self.cout - cin, self.stride)
+        plain = self.shortcut == "plain"
+        return slots.block("Conv2d", cin, self.cout, 1, stride=self.stride, activate=False, plain=plain)
+
+    def shrink(self, size: int) -> int:
+        return _shrink(size, 3, self.stride, 1)
+
+
+Layer: TypeAlias = Conv | Pool | Unit
+Stages: TypeAlias = Sequence[tuple[str, Sequence[Layer]]]
+
+
+def build_stages(stages: Stages, slots: Slots, cin: int, image_size: Size) -> tuple[nn.Sequential, int, Size]:
+    """The stages by name, and the channels and size of what they give."""
+    out: OrderedDict[str, nn.Module] = OrderedDict()
+    channels, size = check_count("in_channels", cin), image_size
+    for name, layers in stages:
+        stage = nn.Sequential()
+        for layer in layers:
+            module, channels = layer.build(slots, channels)
+            stage.append(module)
+            size = layer.shrink(size[0]), layer.shrink(size[1])
+        out[name] = stage
+    if min(size) < 1:
+        raise ValueError(f"image_size={image_size} is too small: nothing of it is left after the last pooling")
+    return nn.Sequential(out), channels, size
+
+
+def image_size_of(value: int | Sequence[int]) -> Size:
+    """(height, width) from a number or a pair."""
+    pair = (value, value) if isinstance(value, int) else tuple(value)
+    if len(pair) != 2:
+        raise ValueError(f"image_size={value!r} must be one number or (height, width)")
+    return check_count("image_size", pair[0]), check_count("image_size", pair[1])
+
+
+def _shrink(size: int, kernel: int, stride: int, padding: int) -> int:
+    return (size + 2 * padding - kernel) // stride + 1
+
+
+class _Residual(nn.Module):
+    """act(F(x) + shortcut(x))."""
+
+    def __init__(self, branch: nn.Module, shortcut: nn.Module, act: nn.Module) -> None:
+        super().__init__()
+        self.branch, self.shortcut, self.act = branch, shortcut, act
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.act(self.branch(x) + self.shortcut(x))
+        return out
+
+
+class _PadShortcut(nn.Module):
+    """Every ``stride``-th pixel, and zeros in the new channels."""
+
+    def __init__(self, extra: int, stride: int) -> None:
+        super().__init__()
+        self.extra, self.stride = extra, stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.pad(x[..., :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.extra))
+
+    def extra_repr(self) -> str:
+        return f"extra={self.extra}, stride={self.stride}"

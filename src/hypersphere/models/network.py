@@ -1,0 +1,97 @@
+"""What every network is: features, then a classifier that a margin head may replace."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from .._errors import check_count
+from .grammar import Size, Stages, build_stages
+from .slots import Slots
+
+__all__ = ["Network", "image_network", "neck"]
+
+
+class Network(nn.Module):
+    """``classifier(features(x))``.
+
+    ``features`` gives the embedding ``(N, feature_dim)`` that heads of :mod:`hypersphere.losses` take. With
+    ``num_classes=0`` the classifier is the identity, so the network itself gives the embedding.
+    """
+
+    def __init__(self, body: nn.Module, feature_dim: int, num_classes: int, slots: Slots) -> None:
+        super().__init__()
+        self.feature_dim, self.num_classes = feature_dim, num_classes
+        self.body = body
+        self.classifier = slots.classifier(feature_dim, num_classes)
+
+    def features(self, x: Tensor) -> Tensor:
+        """The embedding, ``(N, feature_dim)``."""
+        out: Tensor = self.body(x)
+        return out
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        """The same as :meth:`features`."""
+        return self.features(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Class scores ``(N, num_classes)``, or the embedding for ``num_classes=0``."""
+        out: Tensor = self.classifier(self.features(x))
+        return out
+
+
+def image_network(
+    stages: Stages,
+    slots: Slots,
+    num_classes: int,
+    in_channels: int,
+    image_size: Size,
+    fully_connected: Sequence[int] | None,
+    fc_norm: bool = True,
+) -> Network:
+    """Stages, then fully connected layers on the flattened maps, or global average pooling for None."""
+    body, channels, (height, width) = build_stages(stages, slots, in_channels, image_size)
+    if fully_connected is None:
+        body.add_module("pool", nn.AdaptiveAvgPool2d(1))
+        body.add_module("flatten", nn.Flatten())
+        return Network(body, channels, num_classes, slots)
+    body.add_module("flatten", Flatten((channels, height, width)))
+    fc, features = neck(channels * height * width, fully_connected, slots, fc_norm)
+    if len(fc):
+        body.add_module("fc", fc)
+    return Network(body, features, num_classes, slots)
+
+
+def neck(features: int, widths: Sequence[int], slots: Slots, fc_norm: bool = True) -> tuple[nn.Sequential, int]:
+    """Fully connected layers; the last one gives the embedding, so no activation follows it.
+
+    ``fc_norm`` says whether the normalisation follows that last one.
+    """
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    for i, width in enumerate(widths):
+        last = i == len(widths) - 1
+        check_count("feature_dim", width)
+        layers[str(i)] = slots.block("Linear", features, width, activate=not last, normalize=fc_norm or not last)
+        features = width
+    return nn.Sequential(layers), features
+
+
+class Flatten(nn.Module):
+    """Maps of one shape to vectors."""
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def forward(self, x: Tensor) -> Tensor:
+        if tuple(x.shape[-3:]) != self.shape:
+            raise ValueError(
+                f"the last feature maps have shape {tuple(x.shape[-3:])}, not {self.shape}: "
+                "give create(..., image_size=(height, width)) the size of your images"
+            )
+        return x.flatten(-3)
+
+    def extra_repr(self) -> str:
+        return f"{self.shape}"

@@ -1,0 +1,155 @@
+"""PointNet, with and without the transformation networks (thesis sec. 6.6, 7.5.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import check_count
+from ..functional._sphere import upcast
+from .entry import Entry
+from .network import Network
+from .slots import Slots
+
+__all__ = ["MODELS", "PointNet", "head_of", "pointnet"]
+
+
+class PointNet(Network):
+    """A function of point sets: the same layers on every point, the maximum over points, fully connected layers.
+
+    Points ``(N, P, in_channels)`` → 64, 64 | 64, 128, 1024 → max → 512, 256 → classifier. With ``tnet`` the
+    coordinates are multiplied by a 3×3 matrix, and the 64 features by a 64×64 one, which two small networks of the
+    same kind compute.
+
+    Args:
+        num_classes: outputs of the classifier, 0 for none.
+        slots: operators, normalisation, activation.
+        tnet: with the transformation networks.
+        in_channels: numbers of a point; the first 3 are coordinates.
+        dropout: probability, on the last hidden layer (256).
+        width: multiplies every layer.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        slots: Slots,
+        tnet: bool,
+        in_channels: int = 3,
+        dropout: float = 0.3,
+        width: float = 1.0,
+    ) -> None:
+        body = _Body(slots, tnet, check_count("in_channels", in_channels, minimum=3), dropout, width)
+        super().__init__(body, body.feature_dim, num_classes, slots)
+
+    def features(self, x: Tensor) -> Tensor:
+        """The embedding ``(N, feature_dim)`` of clouds ``(N, P, in_channels)``."""
+        features, _ = self.body(x)
+        return features
+
+    def forward(self, x: Tensor, penalty: bool = False) -> Any:
+        """Class scores; with ``penalty`` also ‖I − AAᵀ‖²_F/2 summed over the batch, A the feature transform.
+
+        Its weight is 0.001 in the authors' released code; it is 0 without T-Nets.
+        """
+        features, transform = self.body(x)
+        scores: Tensor = self.classifier(features)
+        return (scores, _departure(transform, x)) if penalty else scores
+
+
+def pointnet(
+    num_classes: int,
+    slots: Slots,
+    tnet: bool,
+    in_channels: int = 3,
+    dropout: float = 0.3,
+    width: float = 1.0,
+) -> PointNet:
+    """PointNet for ModelNet40: thesis Table 6.8 with and without T-Nets, Table 7.12 without.
+
+    Args:
+        num_classes: outputs of the classifier, 0 for none.
+        slots: operators, normalisation, activation.
+        tnet: with the transformation networks.
+        in_channels: numbers of a point; the first 3 are coordinates.
+        dropout: probability, on the last hidden layer.
+        width: multiplies every layer.
+    """
+    return PointNet(num_classes, slots, tnet, in_channels, dropout, width)
+
+
+class _Body(nn.Module):
+    """Clouds to their embedding and the feature transform."""
+
+    def __init__(self, slots: Slots, tnet: bool, cin: int, dropout: float, width: float) -> None:
+        super().__init__()
+        w = _scaled(width)
+        self.input_transform = _TNet(3, w, slots) if tnet else None
+        self.lower = slots.chain("Conv1d", (cin, w(64), w(64)))
+        self.feature_transform = _TNet(w(64), w, slots) if tnet else None
+        self.upper = slots.chain("Conv1d", (w(64), w(64), w(128), w(1024)))
+        self.head, self.feature_dim = head_of(w(1024), (w(512), w(256)), slots, (0.0, dropout))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        x = x.transpose(1, 2)
+        transform: Tensor | None = None
+        if self.input_transform is not None:
+            xyz = self.input_transform(x[:, :3]) @ x[:, :3]
+            x = torch.cat([xyz, x[:, 3:]], 1)
+        x = self.lower(x)
+        if self.feature_transform is not None:
+            transform = self.feature_transform(x)
+            x = transform @ x
+        return self.head(self.upper(x).amax(-1)), transform
+
+
+def head_of(cin: int, sizes: Sequence[int], slots: Slots, dropout: Sequence[float]) -> tuple[nn.Sequential, int]:
+    """The perceptron after the maximum, each layer with its dropout; the last layer is the embedding."""
+    head = nn.Sequential()
+    for size, probability in zip(sizes, dropout, strict=True):
+        head.append(slots.block("Linear", cin, size))
+        if probability:
+            head.append(nn.Dropout(probability))
+        cin = size
+    return head, cin
+
+
+class _TNet(nn.Module):
+    """A k×k matrix for each cloud, the identity at the start."""
+
+    def __init__(self, k: int, w: Any, slots: Slots) -> None:
+        super().__init__()
+        self.k = k
+        self.shared = slots.chain("Conv1d", (k, w(64), w(128), w(1024)))
+        self.head, dim = head_of(w(1024), (w(512), w(256)), slots, (0.0, 0.0))
+        self.matrix = nn.Linear(dim, k * k)
+        nn.init.zeros_(self.matrix.weight)
+        with torch.no_grad():
+            self.matrix.bias.copy_(torch.eye(k).flatten())
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.matrix(self.head(self.shared(x).amax(-1)))
+        return out.unflatten(-1, (self.k, self.k))
+
+
+def _scaled(width: float) -> Any:
+    return lambda size: max(1, round(size * width))
+
+
+def _departure(transform: Tensor | None, x: Tensor) -> Tensor:
+    if transform is None:
+        return x.new_zeros(())
+    a = upcast(transform)
+    eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    with torch.autocast(x.device.type, enabled=False):
+        return (eye - a @ a.mT).square().sum() / 2
+
+
+_DEFAULTS: dict[str, Any] = {"num_classes": 40, "init": "xavier"}
+MODELS: dict[str, Entry] = {
+    "pointnet": Entry(pointnet, "thesis Tables 6.8 and 7.12 (vanilla, without T-Net)", {"tnet": False}, _DEFAULTS),
+    "pointnet_tnet": Entry(pointnet, "thesis Table 6.8 (with T-Net)", {"tnet": True}, _DEFAULTS),
+}

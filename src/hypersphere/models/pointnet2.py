@@ -1,0 +1,131 @@
+"""PointNet++ with single-scale grouping (thesis sec. E.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import check_count, check_positive
+from ._points import ball_neighbours, farthest_points, gather_points
+from .entry import Entry
+from .network import Network
+from .pointnet import head_of
+from .slots import Slots
+
+__all__ = ["MODELS", "PointNet2", "pointnet2"]
+
+
+class PointNet2(Network):
+    """Two levels of local PointNets on balls around farthest points, one on all that is left, a perceptron.
+
+    Args:
+        num_classes: outputs of the classifier, 0 for none.
+        slots: operators, normalisation, activation.
+        points: centres of the two levels.
+        radii: of their balls.
+        samples: points of a ball that are used at most, the first in the cloud's order.
+        in_channels: numbers of a point; the first 3 are coordinates, further ones features.
+        dropout: probability, after both hidden layers.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        slots: Slots,
+        points: tuple[int, int] = (512, 128),
+        radii: tuple[float, float] = (0.2, 0.4),
+        samples: tuple[int, int] = (32, 64),
+        in_channels: int = 3,
+        dropout: float = 0.5,
+    ) -> None:
+        extra = check_count("in_channels", in_channels, minimum=3) - 3
+        body = _Body(slots, extra, points, radii, samples, dropout)
+        super().__init__(body, body.feature_dim, num_classes, slots)
+
+
+def pointnet2(
+    num_classes: int,
+    slots: Slots,
+    points: tuple[int, int] = (512, 128),
+    radii: tuple[float, float] = (0.2, 0.4),
+    samples: tuple[int, int] = (32, 64),
+    in_channels: int = 3,
+    dropout: float = 0.5,
+) -> PointNet2:
+    """PointNet++ (SSG) for ModelNet40: thesis Table 6.8.
+
+    512 balls of radius 0.2 with 32 points: 64, 64, 128; 128 balls of radius 0.4 with 64 points: 128, 128, 256; all:
+    256, 512, 1024; then 512, 256 and the classifier.
+
+    Args:
+        num_classes: outputs of the classifier, 0 for none.
+        slots: operators, normalisation, activation.
+        points: centres of the two levels.
+        radii: of their balls.
+        samples: points of a ball that are used at most.
+        in_channels: numbers of a point; the first 3 are coordinates.
+        dropout: probability, after both hidden layers.
+    """
+    return PointNet2(num_classes, slots, points, radii, samples, in_channels, dropout)
+
+
+class _Body(nn.Module):
+    """Clouds ``(N, P, 3 + extra)`` to their embedding."""
+
+    def __init__(
+        self,
+        slots: Slots,
+        extra: int,
+        points: tuple[int, int],
+        radii: tuple[float, float],
+        samples: tuple[int, int],
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        rows = ((extra, (64, 64, 128)), (128, (128, 128, 256)))
+        self.levels = nn.ModuleList(
+            _Level(cin, sizes, slots, points[i], radii[i], samples[i]) for i, (cin, sizes) in enumerate(rows)
+        )
+        self.all = slots.chain("Conv2d", (3 + 256, 256, 512, 1024))
+        self.head, self.feature_dim = head_of(1024, (512, 256), slots, (dropout, dropout))
+
+    def forward(self, x: Tensor) -> Tensor:
+        xyz, values = x[..., :3], x[..., 3:]
+        for level in self.levels:
+            xyz, values = level(xyz, values)
+        everything = torch.cat([xyz, values.to(xyz.dtype)], -1).transpose(1, 2).unsqueeze(-1)
+        out: Tensor = self.head(self.all(everything).amax((-2, -1)))
+        return out
+
+
+class _Level(nn.Module):
+    """Set abstraction: centres, their balls, a PointNet on each ball."""
+
+    def __init__(self, cin: int, sizes: Sequence[int], slots: Slots, points: int, radius: float, samples: int) -> None:
+        super().__init__()
+        self.points = check_count("points", points)
+        self.radius = check_positive("radii", radius)
+        self.samples = check_count("samples", samples)
+        self.shared = slots.chain("Conv2d", (cin + 3, *sizes))
+
+    def forward(self, xyz: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        if xyz.shape[1] < self.points:
+            raise ValueError(
+                f"the cloud has {xyz.shape[1]} points, this level picks {self.points}: "
+                "create the model with smaller points=(first, second)"
+            )
+        centres = gather_points(xyz, farthest_points(xyz.detach().float(), self.points))
+        index = ball_neighbours(centres, xyz, self.radius, self.samples)  # (N, points, samples)
+        local = gather_points(xyz, index) - centres.unsqueeze(2)
+        group = torch.cat([local, gather_points(values.to(local.dtype), index)], -1)
+        out = self.shared(group.permute(0, 3, 1, 2)).amax(-1)
+        return centres, out.transpose(1, 2)
+
+
+MODELS: dict[str, Entry] = {
+    "pointnet2": Entry(
+        pointnet2, "thesis Table 6.8 (PointNet++, single scale)", {}, {"num_classes": 40, "init": "xavier"}
+    )
+}

@@ -1,0 +1,159 @@
+"""Residual networks: for CIFAR, and for ImageNet standard, wide and modified."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._errors import check_choice
+from .entry import Entry
+from .grammar import Conv, Layer, Pool, Unit
+from .network import Network, image_network
+from .plain import triple
+from .slots import Slots
+
+__all__ = ["CIFAR_WIDTHS", "IMAGENET_WIDTHS", "MODELS", "cifar_resnet", "imagenet_resnet", "modified_resnet"]
+
+CIFAR_WIDTHS: dict[str, tuple[int, ...]] = {
+    "paper": (64, 96, 128),  # paper Table 6 = thesis Table B.2, for paper sec. 4.2
+    "paper_wide": (96, 192, 384),  # paper Table 6, for the CIFAR-10+/100 results; thesis Table C.1
+    "d2": (64, 128, 256),  # thesis Tables D.2 and E.2
+    "f2": (16, 32, 64),  # thesis Table F.2
+}
+
+IMAGENET_WIDTHS: dict[str, tuple[int, ...]] = {
+    "standard": (64, 128, 256, 512),  # thesis Tables C.1, D.2, E.2
+    "wide": (256, 512, 768, 1024),  # paper Table 6 = thesis Table B.2, for paper sec. 4.6
+}
+
+
+def cifar_resnet(
+    num_classes: int,
+    slots: Slots,
+    depth: int,
+    widths: str | Sequence[int] = "paper",
+    shortcut: str | None = None,
+    in_channels: int = 3,
+) -> Network:
+    """ResNet-20/32 for CIFAR: one 3×3 convolution, three stages of residual units, global average pooling.
+
+    Args:
+        num_classes: outputs of the classifier, 0 for none.
+        slots: operators, normalisation, activation.
+        depth: 6·units + 2.
+        widths: filters of the stages: three numbers, or ``"paper"`` (64, 96, 128; Table 6, sec. 4.2), ``"paper_wide"``
+            (96, 192, 384; Table 6 and thesis Table C.1), ``"d2"`` (64, 128, 256; thesis Tables D.2, E.2), ``"f2"``
+            (16, 32, 64; thesis Table F.2).
+        shortcut: where the shape changes, ``"operator"`` (SphereResNet-v1), ``"plain"`` (v2, and what the authors'
+            released code does), or ``"pad"`` (no parameters, He et al. on CIFAR). None: ``"pad"`` for the widths
+            ``"f2"``, which that thesis table takes over from He et al., else ``"plain"``.
+        in_channels: of the images, which may have any size.
+    """
+    first, second, third = (
+        CIFAR_WIDTHS[check_choice("widths", widths, CIFAR_WIDTHS)] if isinstance(widths, str) else triple(widths)
+    )
+    if shortcut is None:
+        shortcut = "pad" if widths == "f2" else "plain"
+    units = (depth - 2) // 6
+    stages: list[tuple[str, Sequence[Layer]]] = [("conv0", (Conv(first),))]
+    for i, (width, stride) in enumerate(((first, 1), (second, 2), (third, 2)), start=1):
+        stages.append((f"conv{i}", _units(width, units, stride, "basic", shortcut)))
+    return image_network(stages, slots, num_classes, in_channels, (32, 32), None)
+
+
+def imagenet_resnet(
+    num_classes: int,
+    slots: Slots,
+    units: tuple[int, int, int, int],
+    form: str,
+    widths: str | Sequence[int] = "standard",
+    shortcut: str = "plain",
+    in_channels: int = 3,
+) -> Network:
+    """ResNet-18/34/50: a 7×7 convolution and 3×3 max pooling of stride 2 each, four stages, global average pooling.
+
+    ResNet-50 has its strides in the first 1×1 convolution of a unit, as He et al. print it.
+
+    Args:
+        num_classes: outputs of the classifier, 0 for none.
+        slots: operators, normalisation, activation.
+        units: residual units of each stage.
+        form: ``"basic"`` or ``"bottleneck"``.
+        widths: filters of the stages, the first also of the stem: four numbers, or ``"standard"`` (64, 128, 256, 512;
+            thesis Tables C.1, D.2, E.2), ``"wide"`` (256, 512, 768, 1024; paper Table 6, thesis Table B.2).
+        shortcut: where the shape changes, ``"operator"`` (SphereResNet-v1), ``"plain"`` (v2), or ``"pad"``.
+        in_channels: of the images, which may have any size from 32×32 on.
+    """
+    filters = (
+        IMAGENET_WIDTHS[check_choice("widths", widths, IMAGENET_WIDTHS)]
+        if isinstance(widths, str)
+        else triple(widths, 4)
+    )
+    stages: list[tuple[str, Sequence[Layer]]] = [("conv0", (Conv(filters[0], 7, 2), Pool(3, 2, 1)))]
+    for i, (width, count) in enumerate(zip(filters, units, strict=True), start=1):
+        stages.append((f"conv{i}", _units(width, count, 1 if i == 1 else 2, form, shortcut)))
+    return image_network(stages, slots, num_classes, in_channels, (224, 224), None)
+
+
+def modified_resnet(
+    num_classes: int,
+    slots: Slots,
+    widths: Sequence[int] = (128, 256, 512, 1024),
+    in_channels: int = 3,
+) -> Network:
+    """The modified ResNet-18 of thesis Table C.1, built like the SphereFace networks.
+
+    A 7×7 convolution and 3×3 max pooling of stride 2 each; then four stages, each a 3×3 convolution of stride 2
+    followed by 1, 2, 3 and 0 residual units without projections; global average pooling. With the classifier these
+    are 18 layers.
+
+    Args:
+        num_classes: outputs of the classifier, 0 for none.
+        slots: operators, normalisation, activation.
+        widths: filters of the four stages, the first also of the stem.
+        in_channels: of the images, which may have any size.
+    """
+    filters = triple(widths, 4)
+    stages: list[tuple[str, Sequence[Layer]]] = [("conv0", (Conv(filters[0], 7, 2), Pool(3, 2, 1)))]
+    stages += face_stages(filters, (1, 2, 3, 0))
+    return image_network(stages, slots, num_classes, in_channels, (224, 224), None)
+
+
+def face_stages(widths: Sequence[int], units: Sequence[int]) -> list[tuple[str, Sequence[Layer]]]:
+    """``[3×3, width]×1, S2`` and then residual units, for each stage (thesis Table 2.7)."""
+    return [
+        (f"conv{i}", (Conv(width, 3, 2), *[Unit(width, form="face")] * count))
+        for i, (width, count) in enumerate(zip(widths, units, strict=True), start=1)
+    ]
+
+
+def _units(width: int, count: int, stride: int, form: str, shortcut: str) -> list[Layer]:
+    return [Unit(width, stride if i == 0 else 1, form, shortcut) for i in range(count)]
+
+
+def _imagenet(depth: int, table: str, fixed: dict[str, Any] | None = None, **defaults: Any) -> Entry:
+    units = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}[depth]
+    shape = {"units": units, "form": "bottleneck" if depth == 50 else "basic"}
+    return Entry(imagenet_resnet, table, {**shape, **(fixed or {})}, {"num_classes": 1000, **defaults})
+
+
+MODELS: dict[str, Entry] = {
+    "resnet18": _imagenet(18, "paper Table 6; thesis Tables B.2, C.1, D.2, E.2"),
+    "resnet18_modified": Entry(modified_resnet, "thesis Table C.1", {}, {"num_classes": 1000}),
+    "resnet20": Entry(cifar_resnet, "thesis Table F.2", {"depth": 20}, {"num_classes": 100, "widths": "f2"}),
+    "resnet32": Entry(
+        cifar_resnet, "paper Table 6; thesis Tables B.2, C.1, D.2, E.2, F.2", {"depth": 32}, {"num_classes": 10}
+    ),
+    "resnet34": _imagenet(34, "thesis Tables D.2, E.2"),
+    "resnet50": _imagenet(50, "thesis sec. E.1 (He et al.)"),
+    **{
+        f"sphere_resnet18_{version}": _imagenet(
+            18,
+            f"paper Table 6 and sec. 4.6, SphereResNet-18-{version}",
+            {"shortcut": shortcut},
+            widths="wide",
+            conv="sphere",
+        )
+        for version, shortcut in (("v1", "operator"), ("v2", "plain"))
+    },
+}
