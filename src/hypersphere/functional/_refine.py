@@ -37,10 +37,10 @@ def refine(
 
     Args:
         half_space, distance: as in :func:`energy`.
-        steps: at most so many steps (for each s of the continuation); 0 only normalises.
+        steps: at most so many steps (a fifth for each s on the way of a continuation); 0 only normalises.
         starts: independent descents, the first from ``w``, the others from ``w`` shaken hard; the
-            lowest energy wins. None is 8 for small sets (N·d ≤ 1024), where local minima abound and a
-            start costs little, else 1.
+            lowest energy wins. None is 8 (32 for s > 16) for small sets (N·d ≤ 1024), where local
+            minima abound and a start costs little, else 1.
         tolerance: stop when no entry of the gradient exceeds it; None is √eps/100 of the dtype.
         seed: of the shaking, and of the tiny jitter (1e-4) that lets equal vectors part. Zero vectors
             get random directions.
@@ -58,29 +58,43 @@ def refine(
     check_choice("distance", distance, ("euclidean", "angular"))
     count, dim = w.shape[-2:]
     if starts is None:
-        starts = 8 if count * dim <= _SMALL else 1
+        starts = 1 if count * dim > _SMALL else 8 if s <= 16 else 32
     check_count("starts", starts)
     with torch.no_grad(), torch.autocast(w.device.type, enabled=False):
         points = unit(upcast(w.detach()))
         if steps == 0 or count < 2 or dim < 2:
             return points.to(w.dtype)
-        sets = points.reshape(-1, count, dim)
-        trials = _shaken(sets, starts, seed)
+        trials = _shaken(points.reshape(-1, count, dim), starts, seed)
         limit = math.sqrt(torch.finfo(points.dtype).eps) / 100 if tolerance is None else tolerance
-        for power in _continuation(s):
-            trials = _minimize(trials, _Objective(power, half_space, distance), steps, limit)
-        final = _Objective(min(s, _TAMMES), half_space, distance)(trials)[0].reshape(len(sets), starts)
-        best = trials.reshape(len(sets), starts, count, dim)[torch.arange(len(sets)), final.argmin(1)]
+        ends = []
+        for group, powers in _schedules(trials, s):
+            moved = group.flatten(0, 1)
+            for power in powers:
+                last = power == powers[-1]
+                objective = _Objective(power, half_space, distance)
+                moved = _minimize(moved, objective, steps if last else -(-steps // 5), limit)
+            ends.append(moved.view_as(group))
+        found = torch.cat(ends, 1)
+        final = _Objective(min(s, _TAMMES), half_space, distance)(found.flatten(0, 1))[0].view(found.shape[:2])
+        best = found[torch.arange(len(found), device=found.device), final.argmin(1)]
         return best.reshape(w.shape).to(w.dtype)
 
 
 _TAMMES = 2.0**20
 
 
-def _continuation(s: float) -> list[float]:
-    """Powers to minimise in turn: large ones see only the closest pairs and need a good start."""
+def _schedules(trials: Tensor, s: float) -> list[tuple[Tensor, list[float]]]:
+    """Which of the (sets, starts) are to minimise which powers in turn.
+
+    Large powers see only the closest pairs and need a good start: smaller ones give it. But the
+    minima of those may all lie in a wrong basin, so every other start enters late.
+    """
     last = min(s, _TAMMES)
-    return [*(4.0**k for k in range(2, 10) if 4.0**k < last), last] if last > 16 else [last]
+    if last <= 16:
+        return [(trials, [last])]
+    powers = [*(4.0**k for k in range(2, 10) if 4.0**k < last), last]
+    late = powers[3:] or powers[-1:]
+    return [(trials[:, ::2], powers), *([(trials[:, 1::2], late)] if trials.shape[1] > 1 else [])]
 
 
 def _shaken(sets: Tensor, starts: int, seed: int) -> Tensor:
@@ -91,7 +105,7 @@ def _shaken(sets: Tensor, starts: int, seed: int) -> Tensor:
     size = torch.ones(starts, 1, 1, dtype=sets.dtype, device=sets.device)
     size[0] = 1e-4
     empty = (sets == 0).all(-1, keepdim=True)[:, None]
-    return unit(torch.where(empty, noise, sets[:, None] + size * noise)).flatten(0, 1)
+    return unit(torch.where(empty, noise, sets[:, None] + size * noise))
 
 
 class _Objective:
@@ -127,6 +141,7 @@ def _minimize(points: Tensor, objective: _Objective, steps: int, tolerance: floa
     value, gradient = objective(points)
     history: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=memory)
     eps = torch.finfo(points.dtype).eps
+    little = 4 * eps if objective.s <= 16 else max(4 * eps, 1e-9)
     stalled = torch.zeros_like(value)
     for _ in range(steps):
         done = (gradient.abs().amax((1, 2)) <= tolerance) | (stalled >= 3)
@@ -151,7 +166,7 @@ def _minimize(points: Tensor, objective: _Objective, steps: int, tolerance: floa
         keep = failed[:, None, None]
         moved, new_gradient = torch.where(keep, points, moved), torch.where(keep, gradient, new_gradient)
         new_value = torch.where(failed, value, new_value)
-        stalled = torch.where(value - new_value <= 4 * eps * value.abs(), stalled + 1, 0.0)
+        stalled = torch.where(value - new_value <= little * value.abs(), stalled + 1, 0.0)
         shift, change = moved - points, new_gradient - gradient
         curvature = _dot(shift, change)
         positive = curvature > 1e-12 * (_dot(shift, shift) * _dot(change, change)).sqrt()

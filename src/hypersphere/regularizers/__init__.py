@@ -1,1 +1,22 @@
-"""(to be filled)"""
+"""Regularizers: built on a model, called each step; they never register the model."""
+
+from ._base import Regularizer
+from ._baselines import SRIP, Orthogonal, Orthonormal
+from ._comhe import CoMHE
+from ._diversity import Polarization, Separation, Uniformity
+from ._low_rank import LowRankBilateral, low_rank
+from ._mhe import MHE
+
+__all__ = [
+    "MHE",
+    "SRIP",
+    "CoMHE",
+    "LowRankBilateral",
+    "Orthogonal",
+    "Orthonormal",
+    "Polarization",
+    "Regularizer",
+    "Separation",
+    "Uniformity",
+    "low_rank",
+]

@@ -1,0 +1,45 @@
+"""The ``hypersphere`` command: a table of subcommands, each a module with ``configure`` and ``run``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+# name → (module, one line for --help). The module has configure(parser) and run(options) → exit code.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "energy": ("hypersphere.cli.energy", "hyperspherical energy of each layer of a checkpoint"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; 0 is success, 2 a mistake in what was asked, with a message on stderr."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(prog="hypersphere", description="Deep learning on the hypersphere.")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    for name, (module, summary) in COMMANDS.items():
+        subparser = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        if name == chosen:  # only the chosen module is imported
+            importlib.import_module(module).configure(subparser)
+    try:
+        options = parser.parse_args(words)
+    except SystemExit as stop:  # argparse has said why
+        return int(stop.code or 0)
+    if options.version:
+        from .. import __version__
+
+        print(f"hypersphere {__version__}")
+        return 0
+    if options.command is None:
+        parser.print_help()
+        return 2
+    try:
+        return int(importlib.import_module(COMMANDS[options.command][0]).run(options))
+    except (ValueError, TypeError, OSError) as error:
+        print(f"hypersphere {options.command}: {error}", file=sys.stderr)
+        return 2

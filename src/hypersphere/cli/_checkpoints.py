@@ -1,0 +1,116 @@
+"""Reading the weights in a file without running anything that is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+__all__ = ["neuron_sets", "read_tensors"]
+
+_MODEL_KEYS = ("state_dict", "model_state_dict", "model", "module", "net", "network", "params")
+_RUN_FILES = (
+    "model.safetensors",
+    "final.safetensors",
+    "best.safetensors",
+    "last.safetensors",
+    "model.pt",
+    "checkpoint.pt",
+)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Every tensor of a safetensors or torch file (``weights_only``), or of the model in a run folder."""
+    if path.is_dir():
+        path = _model_of(path)
+    if not path.exists():
+        raise ValueError(f"{path} does not exist: pass a .safetensors or torch file, or a run folder")
+    tensors = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+    if not tensors:
+        raise ValueError(f"{path} holds no tensors: pass a checkpoint with a model's state_dict")
+    return tensors
+
+
+def neuron_sets(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """(name, (groups, neurons, dim)) of each weight, as far as shapes and names tell.
+
+    Rows are neurons and trailing dimensions one vector; packed attention is three sets, recurrent
+    weights a set per gate. Grouped and transposed convolutions look like ordinary ones in a file.
+    """
+    matrices = {name: t for name, t in tensors.items() if t.ndim >= 2 and t.is_floating_point() and t.numel()}
+    named = {name: t for name, t in matrices.items() if "weight" in name.rsplit(".", 1)[-1]}
+    for name, tensor in (named or matrices).items():
+        groups = _groups(name, tensor, tensors)
+        yield name, tensor.reshape(groups, tensor.shape[0] // groups, -1)
+
+
+def _groups(name: str, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
+    last = name.rsplit(".", 1)[-1]
+    if last == "in_proj_weight":
+        groups = 3
+    elif last.startswith(("weight_ih_l", "weight_hh_l")):
+        recurrent = tensors.get(name.replace("weight_ih_l", "weight_hh_l"), tensor)
+        projected = tensors.get(name.replace(last[:9], "weight_hr"))
+        hidden = recurrent.shape[1] if projected is None else projected.shape[1]
+        groups = tensor.shape[0] // hidden
+    else:
+        groups = 1
+    return groups if groups > 0 and tensor.shape[0] % groups == 0 else 1
+
+
+def _model_of(folder: Path) -> Path:
+    for name in _RUN_FILES:
+        if (folder / name).exists():
+            return folder / name
+    found = sorted(p for p in folder.iterdir() if p.suffix in (".safetensors", ".pt", ".pth", ".bin"))
+    if len(found) != 1:
+        names = ", ".join(p.name for p in found) or "none"
+        raise ValueError(
+            f"{folder} has no file named {_RUN_FILES[0]} and not one checkpoint (found: {names}): name the file"
+        )
+    return found[0]
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        from safetensors.torch import load_file
+    except ImportError:
+        raise ValueError(f"{path} needs the safetensors package: pip install safetensors") from None
+    try:
+        return dict(load_file(path))
+    except Exception as error:  # its own error type, raised from native code
+        raise ValueError(f"{path} is no complete safetensors file: {error}") from error
+
+
+def _read_torch(path: Path) -> dict[str, Tensor]:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # pickle, zip, runtime and end-of-file errors alike
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ValueError(
+            f"{path} is no torch checkpoint that can be read safely (weights_only): {reason}. "
+            "Save the model's state_dict with torch.save or safetensors."
+        ) from error
+    if isinstance(content, Tensor):
+        return {"weight": content}
+    return dict(_flatten(_model_part(content)))
+
+
+def _model_part(content: object) -> object:
+    """The model's state in a training checkpoint, else everything."""
+    if isinstance(content, Mapping):
+        for key in _MODEL_KEYS:
+            if isinstance(content.get(key), Mapping) and any(True for _ in _flatten(content[key])):
+                return content[key]
+    return content
+
+
+def _flatten(content: object, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+    if isinstance(content, Tensor):
+        yield prefix, content
+    elif isinstance(content, Mapping):
+        for key, value in content.items():
+            if not str(key).startswith("optim"):
+                yield from _flatten(value, f"{prefix}.{key}" if prefix else str(key))

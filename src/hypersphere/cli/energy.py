@@ -1,0 +1,109 @@
+"""``hypersphere energy CHECKPOINT``: how evenly the neurons of each layer spread."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from .._neurons import select
+from ..functional import energy, refine
+from ._checkpoints import neuron_sets, read_tensors
+
+__all__ = ["configure", "run"]
+
+_NOTE = """energy: mean over pairs; random: as many Gaussian vectors; refined: those after refinement
+({steps} steps), or the known minimum where there is one (simplex, orthogonal frame)."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", type=Path, help=".safetensors file, torch file (weights_only), or run folder")
+    parser.add_argument("--s", type=float, default=2.0, help="Riesz power (default %(default)s)")
+    parser.add_argument("--distance", default="euclidean", choices=("euclidean", "angular"))
+    parser.add_argument("--half-space", action="store_true", help="count each neuron with its opposite")
+    parser.add_argument("--include", action="append", metavar="PATTERN", help="only weights that match")
+    parser.add_argument("--skip", action="append", metavar="PATTERN", help="no weights that match")
+    parser.add_argument(
+        "--limit", type=int, default=1024, help="subsample larger layers to LIMIT neurons (default %(default)s)"
+    )
+    parser.add_argument("--steps", type=int, default=50, help="refinement steps (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.limit < 2:
+        raise ValueError(f"--limit {options.limit} must be at least 2")
+    sets = dict(neuron_sets(read_tensors(options.checkpoint)))
+    if not sets:
+        raise ValueError(
+            f"{options.checkpoint} holds no weight with neurons: no floating-point tensor of two or more dimensions"
+        )
+    kept = select(list(sets), options.include, options.skip)
+    if not kept:
+        raise ValueError(f"no layer is left by --include {options.include} and --skip {options.skip}")
+    rows = [_measure(name, matrix, options) for name, matrix in sets.items() if name in kept]
+    print(json.dumps(rows, indent=2) if options.json else _table(rows, options))
+    return 0
+
+
+def _measure(name: str, matrix: Tensor, options: argparse.Namespace) -> dict[str, object]:
+    generator = torch.Generator().manual_seed(options.seed)
+    groups, count, dim = matrix.shape
+    used = min(count, options.limit)
+    if used < count:
+        matrix = matrix[:, torch.randperm(count, generator=generator)[:used]]
+    random = torch.randn(groups, used, dim, generator=generator)
+    return {
+        "layer": name,
+        "neurons": count,
+        "sets": groups,
+        "sampled": used,
+        "dim": dim,
+        "energy": _energy(matrix, options),
+        "random": _energy(random, options),
+        "refined": _refined(random[0], options),
+    }
+
+
+def _energy(matrix: Tensor, options: argparse.Namespace) -> float:
+    return float(energy(matrix, options.s, options.distance, options.half_space).mean())
+
+
+def _refined(random: Tensor, options: argparse.Namespace) -> float:
+    """The energy after refinement; the simplex (N ≤ d+1) and the orthogonal frame (half space, N ≤ d) are known."""
+    count, dim = random.shape
+    if options.half_space and count <= dim:
+        return _energy(torch.eye(count, dtype=torch.float64), options)
+    if not options.half_space and 1 < count <= dim + 1:
+        corners = torch.eye(count, dtype=torch.float64) - 1 / count
+        return _energy(corners, options)
+    best = refine(random, options.s, options.half_space, options.steps, distance=options.distance, starts=1)
+    return _energy(best, options)
+
+
+def _table(rows: list[dict[str, object]], options: argparse.Namespace) -> str:
+    header = ["layer", "neurons", "dim", "energy", "random", "refined"]
+    cells = [header]
+    for row in rows:
+        sets = f"{row['sets']}×" if row["sets"] != 1 else ""
+        sampled = f"{row['sampled']} of " if row["sampled"] != row["neurons"] else ""
+        numbers = [_number(row[key]) for key in ("energy", "random", "refined")]
+        cells.append([str(row["layer"]), f"{sets}{sampled}{row['neurons']}", str(row["dim"]), *numbers])
+    widths = [max(len(line[column]) for line in cells) for column in range(len(header))]
+    lines = [
+        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
+        for line in cells
+    ]
+    space = "half" if options.half_space else "full"
+    title = f"Hyperspherical energy, s = {options.s:g}, {options.distance}, {space} space"
+    return "\n".join([title, "", *lines, "", _NOTE.format(steps=options.steps)])
+
+
+def _number(value: object) -> str:
+    number = float(str(value))
+    return "nan" if math.isnan(number) else f"{number:.6g}"

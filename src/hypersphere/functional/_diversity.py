@@ -1,0 +1,59 @@
+"""Other measures of how evenly directions spread: Gaussian-kernel uniformity, separation, polarization.
+
+Beyond the source documents, in their frame: neurons are rows, directions count, one value per set.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._errors import check_floating, check_positive
+from ._energy_kernel import Kernel, pair_energy
+from ._sphere import unit, upcast
+
+__all__ = ["largest_cosine", "polarization", "uniformity"]
+
+
+def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
+    """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²) of (..., N, d): 0 if all agree, lower is more even."""
+    check_positive("t", t)
+    cosines, itself = _cosines(w)
+    count = w.shape[-2]
+    if count < 2:
+        return 0 * cosines.sum((-2, -1))
+    exponents = (-t * (2 - 2 * cosines)).masked_fill(itself, -torch.inf)
+    pairs = torch.tensor(float(count * (count - 1)), dtype=cosines.dtype, device=cosines.device)
+    return exponents.flatten(-2).logsumexp(-1) - pairs.log()
+
+
+def largest_cosine(w: Tensor) -> Tensor:
+    """mean_i max_{j≠i} ŵ_i·ŵ_j of (..., N, d): minimising it maximises every neuron's separation."""
+    cosines, itself = _cosines(w)
+    if w.shape[-2] < 2:
+        return 0 * cosines.sum((-2, -1))
+    return cosines.masked_fill(itself, -torch.inf).amax(-1).mean(-1)
+
+
+def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
+    """min_u mean_i ‖u − ŵ_i‖^(−s) over the given ``points`` u (M, d): the worst-covered direction of (..., N, d).
+
+    Configurations of large polarization leave no hole: maximise it. The guard near u = ŵ_i is that of
+    :func:`energy`.
+    """
+    check_floating("w", w)
+    check_positive("s", s, zero=True)
+    with torch.autocast(w.device.type, enabled=False):
+        neurons = unit(upcast(w))
+        cosines = unit(upcast(points)).to(neurons) @ neurons.mT
+        kernel = Kernel.build(float(s), "euclidean", False, None, neurons.dtype)
+        return pair_energy(cosines, kernel).mean(-1).amin(-1)
+
+
+def _cosines(w: Tensor) -> tuple[Tensor, Tensor]:
+    check_floating("w", w)
+    if w.ndim < 2:
+        raise ValueError(f"w has shape {tuple(w.shape)}: pass neurons as rows, (..., N, d)")
+    with torch.autocast(w.device.type, enabled=False):
+        neurons = unit(upcast(w))
+        return neurons @ neurons.mT, torch.eye(w.shape[-2], dtype=torch.bool, device=w.device)

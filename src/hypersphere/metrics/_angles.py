@@ -1,0 +1,146 @@
+"""Metrics of directions: angular visual hardness, angular Fisher score, separation, covering, uniformity.
+
+Measurements: no gradients, half precision in float32, and no N × N tensor.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .._errors import check_count, check_floating, check_positive
+from ..functional import angle, unit
+from ..functional._sphere import upcast
+
+__all__ = [
+    "angular_fisher_score",
+    "angular_visual_hardness",
+    "covering_radius",
+    "separation_distance",
+    "uniformity",
+]
+
+_ROWS = 2048
+
+
+@torch.no_grad()
+def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
+    """AVH = θ(W_y, x) / Σ_i θ(W_i, x), one value per sample, harder is larger (thesis sec. 1.1).
+
+    ``features`` (n, d), class vectors ``weight`` (C, d), ``labels`` (n,). With equal angles to all
+    classes it is 1/C.
+    """
+    _check_matrix("features", features)
+    _check_matrix("weight", weight)
+    if weight.shape[1] != features.shape[1]:
+        raise ValueError(f"weight has dimension {weight.shape[1]}, features {features.shape[1]}: they must agree")
+    _check_labels(labels, len(features))
+    if labels.numel() and not (int(labels.min()) >= 0 and int(labels.max()) < len(weight)):
+        raise ValueError(
+            f"labels reach from {int(labels.min())} to {int(labels.max())}: weight has {len(weight)} classes"
+        )
+    angles = angle(_unit(features) @ _unit(weight).to(upcast(features).dtype).mT)
+    return angles.gather(1, labels[:, None]).squeeze(1) / angles.sum(1)
+
+
+@torch.no_grad()
+def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
+    """AFS = Σ_i Σ_{x∈X_i} (1 − cos⟨x, m_i⟩) / Σ_i n_i (1 − cos⟨m_i, m⟩), lower is more discriminative (thesis A.1).
+
+    m_i is the mean feature of class i, m that of all. Infinite if all class means agree in direction.
+    """
+    _check_matrix("features", features)
+    _check_labels(labels, len(features))
+    if not len(features):
+        raise ValueError("features is empty: the score needs at least one sample")
+    x = upcast(features)
+    _, classes, counts = labels.unique(return_inverse=True, return_counts=True)
+    means = torch.zeros(len(counts), x.shape[1], dtype=x.dtype, device=x.device).index_add_(0, classes, x)
+    means = means / counts[:, None]
+    within = (1 - (unit(x) * unit(means)[classes]).sum(1)).sum()
+    between = (counts * (1 - unit(means) @ unit(x.mean(0)))).sum()
+    return within / between
+
+
+@torch.no_grad()
+def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
+    """ψ = min_{i≠j} arccos(ŵ_i·ŵ_j), radians (thesis F.37); of {ŵ, −ŵ} in half space.
+
+    The closest pair is found by cosines and its angle computed from the difference, which is exact
+    for near-duplicates: equal vectors give 0.
+    """
+    _check_matrix("w", w)
+    if len(w) < 2:
+        raise ValueError(f"w has {len(w)} vectors: a separation needs two")
+    points = _unit(w)
+    best, pair = -math.inf, (0, 1)
+    for start in range(0, len(points), _ROWS):
+        cosines = points[start : start + _ROWS] @ points[start:].mT
+        cosines.fill_diagonal_(-math.inf)
+        if half_space:
+            cosines = cosines.abs().fill_diagonal_(-math.inf)
+        top, place = cosines.flatten().max(0)
+        if float(top) > best or math.isnan(float(top)):
+            best = float(top)
+            pair = (start + int(place) // cosines.shape[1], start + int(place) % cosines.shape[1])
+    first, second = points[pair[0]], points[pair[1]]
+    if half_space and float(first @ second) < 0:
+        second = -second
+    return 2 * torch.atan2((first - second).norm(), (first + second).norm())
+
+
+@torch.no_grad()
+def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generator | None = None) -> Tensor:
+    """α = max_u min_i arccos(u·ŵ_i), radians (thesis F.36), over ``samples`` random directions u.
+
+    A lower bound that grows with ``samples``: in d dimensions random directions come within ε of the
+    deepest hole with probability of order samples·ε^(d−1), so state the sample size with the value.
+    ``generator`` is a CPU generator; None seeds one with 0, so that equal calls give equal values.
+    """
+    _check_matrix("w", w)
+    check_count("samples", samples)
+    if not len(w):
+        raise ValueError("w has no vectors: a covering radius needs one")
+    points = _unit(w)
+    generator = torch.Generator().manual_seed(0) if generator is None else generator
+    lowest = math.inf
+    for start in range(0, samples, _ROWS):
+        count = min(_ROWS, samples - start)
+        directions = unit(torch.randn(count, points.shape[1], generator=generator).to(points))
+        nearest = torch.stack([(directions @ part.mT).amax(1) for part in points.split(8 * _ROWS)]).amax(0)
+        lowest = min(lowest, float(nearest.min())) if not nearest.isnan().any() else math.nan
+    return angle(torch.tensor(lowest, dtype=points.dtype, device=points.device))
+
+
+@torch.no_grad()
+def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
+    """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²) for any number of vectors: 0 if all agree, lower is more even."""
+    _check_matrix("w", w)
+    check_positive("t", t)
+    if len(w) < 2:
+        raise ValueError(f"w has {len(w)} vectors: uniformity needs two")
+    points, total = _unit(w), 0.0
+    for start in range(0, len(points), _ROWS):
+        cosines = points[start : start + _ROWS] @ points.mT
+        cosines.diagonal(offset=start).fill_(-math.inf)
+        total += float((2 * t * (cosines - 1)).exp().sum(dtype=torch.float64))
+    pairs = len(points) * (len(points) - 1)
+    value = math.log(total / pairs) if total > 0 else (-math.inf if total == 0 else math.nan)
+    return torch.tensor(value, dtype=points.dtype, device=points.device)
+
+
+def _unit(x: Tensor) -> Tensor:
+    return unit(upcast(x.detach()))
+
+
+def _check_matrix(argument: str, x: Tensor) -> None:
+    check_floating(argument, x)
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise ValueError(f"{argument} has shape {tuple(x.shape)}: pass vectors as rows, (n, d) with d ≥ 1")
+
+
+def _check_labels(labels: Tensor, count: int) -> None:
+    if labels.shape != (count,) or labels.is_floating_point():
+        raise ValueError(f"labels is {labels.dtype} of shape {tuple(labels.shape)}: pass {count} class indices")

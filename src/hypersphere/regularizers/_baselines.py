@@ -1,0 +1,144 @@
+"""What energies are compared with: orthonormal, orthogonal and spectral (SRIP) penalties on hidden layers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import check_count, check_positive
+from .._neurons import Neurons, Patterns
+from ..functional import unit
+from ..functional._sphere import upcast
+from ._base import Regularizer, total_of
+
+__all__ = ["SRIP", "HiddenRegularizer", "Orthogonal", "Orthonormal"]
+
+
+class HiddenRegularizer(Regularizer):
+    """weight · Σ over hidden layers of a value of their neurons; the output layer is left alone."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        weight: float,
+        head: nn.Module | None,
+        output_layer: nn.Module | str | None,
+        include: Patterns,
+        skip: Patterns,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, head, output_layer=output_layer, include=include, skip=skip, seed=seed)
+        self._output = None
+        if not self._hidden:
+            raise ValueError(
+                f"{type(model).__name__} has no hidden layer: {type(self).__name__} leaves the output layer alone"
+            )
+        self.weight = check_positive("weight", weight, zero=True)
+
+    def _penalty(self, labels: Tensor | None) -> Tensor:
+        return self.weight * total_of([self._value(neurons) for neurons in self._hidden])
+
+    def _value(self, neurons: Neurons) -> Tensor:
+        matrix = neurons.matrix()
+        with torch.autocast(matrix.device.type, enabled=False):
+            return self._measure(upcast(matrix), neurons)
+
+    @abstractmethod
+    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+        """The value of (groups, neurons, dim)."""
+
+
+class Orthonormal(HiddenRegularizer):
+    """weight · Σ ‖WᵀW − I‖²_F, the columns of W being the neurons (paper sec. 2.5; 1e-5 in thesis D.1)."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        weight: float = 1e-5,
+        head: nn.Module | None = None,
+        *,
+        output_layer: nn.Module | str | None = None,
+        include: Patterns = None,
+        skip: Patterns = None,
+    ) -> None:
+        super().__init__(model, weight, head, output_layer, include, skip)
+
+    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+        count, dim = matrix.shape[1:]
+        # ‖WᵀW − I_N‖² = ‖WWᵀ − I_d‖² + N − d: the smaller matrix will do
+        gram = matrix @ matrix.mT if count <= dim else matrix.mT @ matrix
+        gap = gram - torch.eye(min(count, dim), dtype=gram.dtype, device=gram.device)
+        return (gap * gap).sum() + matrix.shape[0] * max(count - dim, 0)
+
+
+class Orthogonal(HiddenRegularizer):
+    """weight · Σ ‖WᵀW − diag(WᵀW)‖²_F: angles only towards π/2, lengths free (thesis sec. 4.5; 1e-5 in E.1)."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        weight: float = 1e-5,
+        head: nn.Module | None = None,
+        *,
+        output_layer: nn.Module | str | None = None,
+        include: Patterns = None,
+        skip: Patterns = None,
+    ) -> None:
+        super().__init__(model, weight, head, output_layer, include, skip)
+
+    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+        count, dim = matrix.shape[1:]
+        if count > dim:  # such neurons are far from orthogonal: the difference is safe, and d × d instead of N × N
+            gram = matrix.mT @ matrix
+            return (gram * gram).sum() - (matrix * matrix).sum(-1).square().sum()
+        gram = matrix @ matrix.mT
+        gap = gram - torch.diag_embed(gram.diagonal(dim1=-2, dim2=-1))
+        return (gap * gap).sum()
+
+
+class SRIP(HiddenRegularizer):
+    """weight · Σ σ(WᵀW − I), the spectral norm by power iteration (thesis Table 6.1).
+
+    The iterated vector of each layer is in ``state_dict``; calls in training mode advance it by
+    ``iterations``. The thesis names no weight; 1e-5 is that of the other two.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        weight: float = 1e-5,
+        head: nn.Module | None = None,
+        *,
+        iterations: int = 2,
+        output_layer: nn.Module | str | None = None,
+        include: Patterns = None,
+        skip: Patterns = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, weight, head, output_layer, include, skip, seed)
+        self.iterations = check_count("iterations", iterations)
+        for neurons in self._hidden:
+            matrix = upcast(neurons.matrix().detach())
+            start = torch.randn(matrix.shape[:2], generator=self._generator(neurons.name, 0))
+            self.register_buffer(_key(neurons), unit(start).to(matrix))
+
+    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+        with torch.no_grad():
+            vector = self.get_buffer(_key(neurons)).to(matrix)
+            for _ in range(self.iterations if self.training else 0):
+                vector = unit(_gap_times(matrix, vector))
+            if self.training:
+                self.register_buffer(_key(neurons), vector)
+        return torch.linalg.vector_norm(_gap_times(matrix, vector), dim=-1).sum()
+
+
+def _gap_times(matrix: Tensor, vector: Tensor) -> Tensor:
+    """(WᵀW − I)·u for each set, without the N × N matrix."""
+    combined = (vector[:, None] @ matrix).mT
+    return (matrix @ combined).squeeze(-1) - vector
+
+
+def _key(neurons: Neurons) -> str:
+    return f"vector_{neurons.name.replace('.', '_')}"

@@ -1,0 +1,79 @@
+"""Regularizers beyond the source documents: Gaussian-kernel uniformity, maximum separation, polarization."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import check_count, check_positive
+from .._neurons import Neurons, Patterns
+from ..functional import largest_cosine, polarization, uniformity
+from ._baselines import HiddenRegularizer
+
+__all__ = ["Polarization", "Separation", "Uniformity"]
+
+
+class Uniformity(HiddenRegularizer):
+    """weight · Σ_hidden log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²)."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        weight: float = 1.0,
+        head: nn.Module | None = None,
+        *,
+        t: float = 2.0,
+        output_layer: nn.Module | str | None = None,
+        include: Patterns = None,
+        skip: Patterns = None,
+    ) -> None:
+        super().__init__(model, weight, head, output_layer, include, skip)
+        self.t = check_positive("t", t)
+
+    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+        return uniformity(matrix, self.t).mean()
+
+
+class Separation(HiddenRegularizer):
+    """weight · Σ_hidden mean_i max_{j≠i} ŵ_i·ŵ_j: each neuron away from its nearest one."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        weight: float = 1.0,
+        head: nn.Module | None = None,
+        *,
+        output_layer: nn.Module | str | None = None,
+        include: Patterns = None,
+        skip: Patterns = None,
+    ) -> None:
+        super().__init__(model, weight, head, output_layer, include, skip)
+
+    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+        return largest_cosine(matrix).mean()
+
+
+class Polarization(HiddenRegularizer):
+    """−weight · Σ_hidden min_u mean_i ‖u − ŵ_i‖^(−s), over ``samples`` random directions u drawn anew each call."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        weight: float = 1.0,
+        head: nn.Module | None = None,
+        *,
+        s: float = 2.0,
+        samples: int = 256,
+        output_layer: nn.Module | str | None = None,
+        include: Patterns = None,
+        skip: Patterns = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, weight, head, output_layer, include, skip, seed)
+        self.s = check_positive("s", s, zero=True)
+        self.samples = check_count("samples", samples)
+
+    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+        generator = self._generator(neurons.name, self.steps)
+        points = torch.randn(self.samples, matrix.shape[-1], generator=generator).to(matrix)
+        return -polarization(matrix, points, self.s).mean()

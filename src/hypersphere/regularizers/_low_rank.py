@@ -1,0 +1,71 @@
+"""Low-rank bilateral neurons (thesis E.23): a layer whose weight is Y_2 (P_1 Y_2)^(−1) Y_1."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from .._errors import check_count
+from ..functional._sphere import upcast
+from ._projections import gaussian
+
+__all__ = ["LowRankBilateral", "low_rank"]
+
+
+def low_rank(module: nn.Module, rank: int = 30, name: str = "weight", seed: int = 0) -> nn.Module:
+    """Parametrize ``module.weight`` by :class:`LowRankBilateral`, from its present value; returns the module.
+
+    ``CoMHE(model, projection="bilateral")`` then regularizes the two factors of such a layer.
+    ``torch.nn.utils.parametrize.remove_parametrizations(module, "weight")`` folds them back.
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor) or weight.ndim < 2:
+        raise ValueError(
+            f"{type(module).__name__}.{name} is not a weight of neurons: pass a linear or convolution layer"
+        )
+    if isinstance(module, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d):
+        raise ValueError(
+            f"{type(module).__name__} keeps its neurons in columns: low_rank takes linear and convolution layers"
+        )
+    parametrization = LowRankBilateral(weight.shape, rank, seed=seed).to(weight.device)
+    parametrize.register_parametrization(module, name, parametrization)
+    return module
+
+
+class LowRankBilateral(nn.Module):
+    """W̃ = Y_2 (P_1 Y_2)^(−1) Y_1 (thesis E.23), with rows as neurons: y1·(y2 P_1ᵀ)^(−1)·y2.
+
+    The layer learns y1 (N, r) and y2 (r, d) instead of (N, d) numbers; P_1 (r, d) is random and stays.
+    A given weight becomes y1 = W P_1ᵀ, y2 = P_2 W with a random P_2 (E.20): exact for weights of rank
+    at most r.
+    """
+
+    projection: Tensor
+    mixing: Tensor
+
+    def __init__(self, shape: torch.Size, rank: int, *, seed: int = 0) -> None:
+        super().__init__()
+        count, dim = shape[0], shape[1:].numel()
+        check_count("rank", rank)
+        if rank > min(count, dim):
+            raise ValueError(f"rank={rank} is larger than the layer: {count} neurons of dimension {dim}")
+        generator = torch.Generator().manual_seed(seed)
+        self.shape = torch.Size(shape)
+        self.register_buffer("projection", gaussian(rank, dim, generator))
+        self.register_buffer("mixing", gaussian(rank, count, generator))
+
+    def forward(self, y1: Tensor, y2: Tensor) -> Tensor:
+        with torch.autocast(y1.device.type, enabled=False):
+            codes, directions = upcast(y1), upcast(y2)
+            core = directions @ self.projection.to(directions).mT
+            weight = codes @ torch.linalg.solve(core, directions)
+        return weight.reshape(self.shape).to(y1.dtype)
+
+    def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        matrix = upcast(weight.reshape(self.shape[0], -1))
+        y1, y2 = matrix @ self.projection.to(matrix).mT, self.mixing.to(matrix) @ matrix
+        return y1.to(weight.dtype), y2.to(weight.dtype)
+
+    def extra_repr(self) -> str:
+        return f"shape={tuple(self.shape)}, rank={len(self.projection)}"

@@ -1,0 +1,79 @@
+"""Low-dimensional views of a layer's neurons, and what their energies are (thesis 6.3, E.6)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.utils import parametrize
+
+from .._neurons import Neurons
+from ..functional import angle, unit
+from ._low_rank import LowRankBilateral
+
+__all__ = ["bilateral_views", "channel_count", "channel_views", "low_rank_factors", "preservation", "project"]
+
+
+def project(neurons: Tensor, bases: Tensor) -> Tensor:
+    """P_c w for every basis P_c (C, k, d) and neuron of (G, N, d): (C, G, N, k), in one product."""
+    count, rows, _ = bases.shape
+    images = neurons @ bases.flatten(0, 1).to(neurons).mT
+    return images.unflatten(-1, (count, rows)).movedim(-2, 0)
+
+
+def preservation(neurons: Tensor, bases: Tensor, preserve: str) -> Tensor:
+    """L_P (thesis 6.6), a mean over pairs: how far projected angles (or cosines) are from the true ones."""
+    itself = torch.eye(neurons.shape[-2], dtype=torch.bool, device=neurons.device)
+
+    def similarity(x: Tensor) -> Tensor:
+        x = unit(x)
+        cosines = (x @ x.mT).masked_fill(itself, 0)
+        return cosines if preserve == "cosine" else angle(cosines)
+
+    difference = similarity(neurons) - similarity(project(neurons, bases))
+    pairs = max(neurons.shape[-2] * (neurons.shape[-2] - 1), 1)
+    return (difference * difference).sum((-2, -1)).mean(1).sum() / pairs
+
+
+def channel_views(neurons: Neurons, group: int, order: Tensor | None) -> list[Tensor]:
+    """The neurons cut into ``group`` input channels each (thesis 6.9), in ``order``: (views, G, N, part).
+
+    A last, smaller part has an entry of its own.
+    """
+    matrix = neurons.matrix()
+    channels = channel_count(neurons)
+    cut = matrix.unflatten(-1, (channels, -1))
+    if order is not None:
+        cut = cut[..., order.to(cut.device), :]
+    whole = channels // group * group
+    parts = []
+    if whole:
+        parts.append(cut[..., :whole, :].unflatten(-2, (-1, group)).flatten(-2).movedim(-2, 0))
+    if whole < channels:
+        parts.append(cut[..., whole:, :].flatten(-2)[None])
+    return parts
+
+
+def channel_count(neurons: Neurons) -> int:
+    """Input channels that one neuron sees: its dimension without the kernel's extent."""
+    return neurons.matrix().shape[-1] // neurons.weight.shape[2:].numel()
+
+
+def bilateral_views(neurons: Neurons, bases: Tensor, mixing: Tensor) -> tuple[Tensor, Tensor]:
+    """Y_1 = P_1 W, (C, G, N, r), and Y_2 = W P_2, (C, G, r', d), with rows as vectors (thesis E.20).
+
+    A layer with low-rank bilateral neurons learns both: they are taken as they are.
+    """
+    factors = low_rank_factors(neurons)
+    if factors is not None:
+        return factors[0][None, None], factors[1][None, None]
+    matrix = neurons.matrix()
+    return project(matrix, bases), mixing.to(matrix)[:, None] @ matrix
+
+
+def low_rank_factors(neurons: Neurons) -> tuple[Tensor, Tensor] | None:
+    if not parametrize.is_parametrized(neurons.module, neurons.tensor_name):
+        return None
+    entry = neurons.module.get_submodule(f"parametrizations.{neurons.tensor_name}")
+    if isinstance(entry, parametrize.ParametrizationList) and isinstance(entry[-1], LowRankBilateral):
+        return entry.get_parameter("original0"), entry.get_parameter("original1")
+    return None
