@@ -76,9 +76,12 @@ def lowdin_backward(grad: Tensor, r: Tensor, w: Tensor, vt: Tensor, sigma: Tenso
 
 
 def cayley(u: Tensor) -> tuple[Tensor]:
-    """R = (I+A)(I−A)⁻¹ = 2(I−A)⁻¹ − I, A = tril(U,−1) − tril(U,−1)ᵀ: one inverse, always well conditioned."""
-    m = _skew(u).neg_()
+    """R = (I+A)(I−A)⁻¹ = 2(I−A)⁻¹ − I, A = tril(U,−1) − tril(U,−1)ᵀ: one solve, always well conditioned."""
+    lower = u.tril(-1)
+    m = lower.mT - lower
     m.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    if not _splits(m):
+        return (torch.linalg.solve(m, m.mT, left=False),)
     r = _inverse_positive_real(m).mul_(2.0)
     r.diagonal(dim1=-2, dim2=-1).sub_(1.0)
     return (r,)
@@ -137,15 +140,18 @@ def _flip(q: Tensor, t: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:
     return q.mul_(signs.unsqueeze(-2)), t.mul_(signs.unsqueeze(-1))
 
 
-_SPLIT = 384  # below, LAPACK's inverse on a CPU core is as fast as the products it is traded for
+_SPLIT = 256  # above, products on a CPU core are so much faster than triangular solves that halving pays
+
+
+def _splits(m: Tensor) -> bool:
+    return m.shape[-1] > _SPLIT and m.device.type == "cpu"
 
 
 def _inverse_positive_real(m: Tensor) -> Tensor:
     """M⁻¹ for M with symmetric part ≥ I, halves first: no pivoting is needed, and products are fast on a CPU."""
-    d = m.shape[-1]
-    if d < _SPLIT or m.device.type != "cpu":
+    if not _splits(m):
         return torch.linalg.inv(m)
-    h = d // 2
+    h = m.shape[-1] // 2
     m12, m21 = m[..., :h, h:], m[..., h:, :h]
     inverse11 = _inverse_positive_real(m[..., :h, :h])
     left = m21 @ inverse11

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +50,11 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
         raise ValueError(f"u has shape {tuple(u.shape)}: pass square matrices (..., d, d)")
     if u.numel() == 0:
         return u.clone()
-    return _Orthogonalize.apply(upcast(u), method)[0].to(u.dtype)
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        from ._orthogonalize_op import orthogonalize_op
+
+        return orthogonalize_op(upcast(u), method).to(u.dtype)
+    return _Orthogonalize.apply(upcast(u), method).to(u.dtype)
 
 
 @dataclass(frozen=True)
@@ -97,96 +102,35 @@ def _algorithm(method: str, device_type: str) -> Orthogonalizer:
     return _ALGORITHMS.get((method, device_type), _ALGORITHMS[method, _ANY])
 
 
-# One opaque operator for all maps: compilers take it as it is (whatever branches the algorithm
-# has), autograd and vmap know its rules, and what it keeps is kept outside of `save_for_backward`:
-# R may be shared by several graphs, and the first backward must not free it for the others.
-
-
-@torch.library.custom_op("hypersphere::orthogonalize", mutates_args=())
-def _orthogonalize_op(u: Tensor, method: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    with torch.autocast(u.device.type, enabled=False):
-        return _four([tensor.contiguous() for tensor in _algorithm(method, u.device.type).forward(u)], u)
-
-
-@torch.library.custom_op("hypersphere::orthogonalize_backward", mutates_args=())
-def _backward_op(grad: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, method: str) -> Tensor:
-    algorithm = _algorithm(method, grad.device.type)
-    with torch.autocast(grad.device.type, enabled=False):
-        return algorithm.backward(grad, r, *(a, b, c)[: len(algorithm.keeps)]).contiguous()
-
-
-@_orthogonalize_op.register_fake
-def _(u: Tensor, method: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    shapes = {"matrix": u.shape, "vector": u.shape[:-1]}
-    kinds = ("matrix", *_algorithm(method, u.device.type).keeps)
-    return _four([torch.empty(shapes[kind], dtype=u.dtype, device=u.device) for kind in kinds], u)
-
-
-@_backward_op.register_fake
-def _(grad: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, method: str) -> Tensor:
-    return torch.empty(grad.shape, dtype=grad.dtype, device=grad.device)
-
-
-def _four(tensors: list[Tensor], like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """R and three places for what is kept; empty tensors in the places that a method does not use."""
-    r, a, b, c = tensors + [like.new_empty(0) for _ in range(4 - len(tensors))]
-    return r, a, b, c
-
-
 class _Orthogonalize(torch.autograd.Function):
-    generate_vmap_rule = True
+    """The map in eager mode.
+
+    What it keeps is kept outside of ``save_for_backward``: R may be shared by several graphs, and
+    the first backward must not free it for the others.
+    """
 
     @staticmethod
-    def forward(u: Tensor, method: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return _orthogonalize_op(u, method)
+    def forward(ctx: Any, u: Tensor, method: str) -> Tensor:
+        r, *kept = _forward(u, method)
+        ctx.method, ctx.kept = method, (r.detach(), *kept)
+        return r
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, str], output: tuple[Tensor, ...]) -> None:
-        ctx.method = inputs[1]
-        ctx.kept = [tensor.detach() for tensor in output]
-        ctx.mark_non_differentiable(*output[1:])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
-        grad = grads[0]
-        return None if grad is None else _OrthogonalizeBackward.apply(grad, *ctx.kept, ctx.method), None
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _backward(grad, *ctx.kept, ctx.method), None
 
 
-class _OrthogonalizeBackward(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(grad: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, method: str) -> Tensor:
-        return _backward_op(grad, r, a, b, c, method)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.method = inputs[-1]
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
-        raise RuntimeError(
-            f"orthogonalize(u, {ctx.method!r}) has no second derivative here: detach R, or drop create_graph=True"
-        )
+def _forward(u: Tensor, method: str) -> tuple[Tensor, ...]:
+    with _full_precision(u.device.type):
+        return tuple(tensor.contiguous() for tensor in _algorithm(method, u.device.type).forward(u))
 
 
-@_orthogonalize_op.register_vmap
-def _(info: Any, in_dims: Any, u: Tensor, method: str) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
-    outputs = _orthogonalize_op(u.movedim(in_dims[0], 0), method)
-    return outputs, tuple(0 if output.numel() else None for output in outputs)
+def _backward(grad: Tensor, *kept: Any) -> Tensor:
+    *tensors, method = kept
+    with _full_precision(grad.device.type):
+        return _algorithm(method, grad.device.type).backward(grad, *tensors).contiguous()
 
 
-@_backward_op.register_vmap
-def _(
-    info: Any, in_dims: Any, grad: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, method: str
-) -> tuple[Tensor, int]:
-    batched = [
-        tensor
-        if tensor.numel() == 0
-        else tensor.expand(info.batch_size, *tensor.shape)
-        if dim is None
-        else tensor.movedim(dim, 0)
-        for tensor, dim in zip((grad, r, a, b, c), in_dims[:5], strict=True)
-    ]
-    return _backward_op(*batched, method), 0
+def _full_precision(device_type: str) -> AbstractContextManager[object]:
+    return torch.autocast(device_type, enabled=False) if torch.is_autocast_enabled(device_type) else nullcontext()

@@ -30,8 +30,8 @@ class OrthogonalSGD(Optimizer):
     the orthogonal ones beside another optimizer for the remaining: see ``is_orthogonal``.
 
     Rounding (and the truncated iteration) lets R drift. After every step max|RᵀR − I| is compared
-    with ``tolerance`` and, where above, R is re-orthogonalised: by one Newton-Schulz step, or by
-    Löwdin's map if R is far off. ``state[p]["repairs"]`` counts these.
+    with ``tolerance`` and, where above, R is re-orthogonalised: by one Newton-Schulz step (or
+    two), or by Löwdin's map if R is far off. ``state[p]["repairs"]`` counts these.
 
     Args:
         weight_decay: of the plain parameters only; it has no effect on orthogonal matrices.
@@ -158,7 +158,10 @@ class OrthogonalSGD(Optimizer):
             return moved
         state = self.state[p]
         state["repairs"] = state.get("repairs", 0) + 1
-        return polish(moved) if defect < 0.01 else orthogonalize(moved, "lowdin")
+        if defect > 0.01:
+            return orthogonalize(moved, "lowdin")
+        moved = polish(moved)
+        return moved if defect < 1e-3 else polish(moved)
 
 
 def _solve(r: Tensor, half: Tensor) -> Tensor:
