@@ -33,9 +33,9 @@ def uniforms(word: Tensor) -> Tensor:
     return ((word >> 9).float() + 0.5) * 2.0**-23
 
 
-def normals(key: Tensor, position: Tensor, lane: Tensor) -> Tensor:
-    """Standard normal float32 numbers by Box and Muller: ``√(−2 ln u)·cos 2πv``; uses lanes ``2·lane`` and the next."""
-    u, v = uniforms(words(key, position, 2 * lane)), uniforms(words(key, position, 2 * lane + 1))
+def normals(key: Tensor, position: Tensor) -> Tensor:
+    """Standard normal float32 numbers by Box and Muller: ``√(−2 ln u)·cos 2πv``."""
+    u, v = uniforms(words(key, position)), uniforms(words(key, position, 1))
     return (-2 * u.log()).sqrt() * (2 * torch.pi * v).cos()
 
 

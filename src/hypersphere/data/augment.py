@@ -40,16 +40,30 @@ class Augment:
         if self.fill > 255:
             raise ValueError(f"fill={self.fill} must be a byte: 0 to 255")
 
-    def gather(self, images: Tensor, index: Tensor, key: Tensor, position: Tensor) -> Tensor:
-        """Images ``index`` ``(B,)`` of the set ``(N, C, H, W)``, changed as their ``position`` under ``key`` says."""
+    def draw(self, key: Tensor, position: Tensor) -> Tensor:
+        """What happens to the sample at each ``position`` ``(n,)`` under ``key``: mirrored, shifted; rows, columns.
+
+        Columns of the ``(n, 4)`` result: up-down flip, left-right flip, shift down, shift right.
+        """
+        flips, shifts = words(key, position), words(key, position, 1)
+        places = 2 * self.pad + 1
+        columns = [
+            (flips >> 1 & 1) * self.vflip,
+            (flips & 1) * self.hflip,
+            ((shifts & 0xFFFF) * places >> 16) - self.pad,  # 0..65535 to −pad..pad
+            ((shifts >> 16) * places >> 16) - self.pad,
+        ]
+        return torch.stack(columns, 1)
+
+    def gather(self, images: Tensor, index: Tensor, draws: Tensor) -> Tensor:
+        """Images ``index`` ``(B,)`` of the set ``(N, C, H, W)``, changed as the rows of ``draws`` ``(B, 4)`` say."""
         height, width = images.shape[2:]
         if self.mode == "reflect" and self.pad >= min(height, width):
             raise ValueError(f"pad={self.pad} must be below the image size {height}×{width} for mode='reflect'")
         if not (self.hflip or self.vflip or self.pad):
             return images.index_select(0, index)
-        flips, shifts = words(key, position), words(key, position, 1)
-        rows, outside_rows = self._source(height, self.vflip, flips >> 1 & 1, shifts & 0xFFFF)
-        columns, outside_columns = self._source(width, self.hflip, flips & 1, shifts >> 16)
+        rows, outside_rows = self._source(height, draws[:, 0:1], draws[:, 2:3])
+        columns, outside_columns = self._source(width, draws[:, 1:2], draws[:, 3:4])
         channels = torch.arange(images.shape[1], device=images.device)
         planes = index.unsqueeze(1) * images.shape[1] + channels  # (B, C)
         pixel = (rows * width).unsqueeze(2) + columns.unsqueeze(1)  # (B, H, W)
@@ -60,13 +74,10 @@ class Augment:
         outside = outside_rows[:, None, :, None] | outside_columns[:, None, None, :]
         return batch.masked_fill(outside, self.fill)
 
-    def _source(self, size: int, flip: bool, mirrored: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+    def _source(self, size: int, flip: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
         """Source coordinate of each output coordinate, ``(B, size)``, and where that lies in the padding."""
-        place = torch.arange(size, device=shift.device).expand(len(shift), size)
-        if flip:
-            place = torch.where(mirrored.bool().unsqueeze(1), size - 1 - place, place)
-        offset = (shift * (2 * self.pad + 1) >> 16) - self.pad  # 0..65535 to −pad..pad
-        place = place + offset.unsqueeze(1)
+        place = torch.arange(size, device=shift.device)
+        place = place + flip * (size - 1 - 2 * place) + shift
         outside = (place < 0) | (place >= size)
         if self.mode == "reflect":
             place = size - 1 - (size - 1 - place.abs()).abs()
@@ -93,20 +104,23 @@ class PointAugment:
         if self.scale >= 1:
             raise ValueError(f"scale={self.scale} must be below 1, or clouds turn inside out")
 
-    def gather(self, points: Tensor, index: Tensor, key: Tensor, position: Tensor) -> Tensor:
-        """Clouds ``index`` ``(B,)`` of the set ``(N, P, 3)``, each changed as its ``position`` under ``key`` says."""
+    def draw(self, key: Tensor, position: Tensor) -> Tensor:
+        """Random words for the clouds at each ``position`` ``(n,)``: ``(n, 3)`` for turn, scale and jitter."""
+        return words(key, position.unsqueeze(1), torch.arange(3, device=position.device))
+
+    def gather(self, points: Tensor, index: Tensor, draws: Tensor) -> Tensor:
+        """Clouds ``index`` ``(B,)`` of the set ``(N, P, 3)``, changed as the rows of ``draws`` ``(B, 3)`` say."""
         batch = points.index_select(0, index)
         if self.rotate:
-            turn = 2 * torch.pi * uniforms(words(key, position)).unsqueeze(1)
+            turn = 2 * torch.pi * uniforms(draws[:, :1])
             cos, sin = turn.cos(), turn.sin()
             x, y, z = batch.unbind(2)
             batch = torch.stack([cos * x + sin * z, y, cos * z - sin * x], 2)
         if self.scale:
-            factor = 1 + self.scale * (2 * uniforms(words(key, position, 1)) - 1)
-            batch = batch * factor[:, None, None]
+            batch = batch * (1 + self.scale * (2 * uniforms(draws[:, 1, None, None]) - 1))
         if self.jitter:
-            lanes = torch.arange(1, batch[0].numel() + 1, device=points.device).view(batch[0].shape)
-            noise = normals(key, position[:, None, None], lanes)
+            place = torch.arange(batch[0].numel(), device=points.device).view(batch[0].shape)
+            noise = normals(draws[:, 2, None, None], place)
             batch = batch + (self.jitter * noise).clamp(-self.clip, self.clip)
         return batch
 
@@ -128,7 +142,7 @@ def augment(
     rule = Augment(hflip, vflip, pad, mode, fill)
     place = torch.arange(len(images), device=images.device)
     key = torch.tensor(epoch_key(seed, step), device=images.device)
-    return rule.gather(images, place, key, place)
+    return rule.gather(images, place, rule.draw(key, place))
 
 
 def normalize(

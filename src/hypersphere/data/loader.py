@@ -29,10 +29,12 @@ class Samples(Protocol):
     def labels(self) -> Tensor: ...
 
 
-class Gather(Protocol):
-    """Anything that picks and changes samples: :class:`Augment`, :class:`PointAugment`."""
+class Augmentation(Protocol):
+    """Anything that draws a row of numbers for each place in an epoch, then picks and changes samples by such rows."""
 
-    def gather(self, inputs: Tensor, index: Tensor, key: Tensor, position: Tensor, /) -> Tensor: ...
+    def draw(self, key: Tensor, position: Tensor, /) -> Tensor: ...
+
+    def gather(self, inputs: Tensor, index: Tensor, draws: Tensor, /) -> Tensor: ...
 
 
 class Loader:
@@ -40,8 +42,8 @@ class Loader:
 
     The contract with a training loop:
 
-    * ``start_epoch(e)`` writes epoch e's order and random key into buffers that keep their address. Call it outside
-      the compiled or captured step.
+    * ``start_epoch(e)`` writes epoch e's order and random numbers into buffers that keep their address. Call it
+      outside the compiled or captured step.
     * ``batch(t)`` gives batch t of that epoch. With ``t`` an int64 tensor on the device nothing waits for the host, so
       it may be compiled and captured in a CUDA graph; advance the tensor in place between replays.
     * ``seek(step)`` starts the epoch of a global step and gives the step within. Nothing is replayed, so a run that
@@ -66,7 +68,7 @@ class Loader:
         split: Samples,
         batch_size: int,
         *,
-        augment: Gather | None = None,
+        augment: Augmentation | None = None,
         normalize: str | None = "symmetric",
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
@@ -109,7 +111,8 @@ class Loader:
         self._first = rank * local
         self._rows = torch.arange(rank * local, (rank + 1) * local, device=device)
         self._order = torch.zeros(self.steps * batch_size, dtype=torch.int64, device=device)
-        self._key = torch.zeros((), dtype=torch.int64, device=device)
+        self._place = torch.arange(len(self._order), device=device)
+        self._draws = None if augment is None else torch.zeros_like(augment.draw(self._place[0], self._place))
         self._epoch = -1
         self.start_epoch(0)
 
@@ -123,17 +126,19 @@ class Loader:
         )
 
     def start_epoch(self, epoch: int) -> None:
-        """Order and key of ``epoch``, written in place. Epochs count from 0; starting one again changes nothing."""
+        """Write order and random numbers of ``epoch`` (from 0) in place; starting the same epoch again does nothing."""
         check_count("epoch", epoch, minimum=0)
         if epoch == self._epoch:
             return
         self._epoch = epoch
-        self._key.fill_(epoch_key(self.seed, epoch))
+        key = torch.full((), epoch_key(self.seed, epoch), device=self.inputs.device)
         order = torch.arange(self.size, device=self.inputs.device)
         if self.shuffle:  # sorting hashed positions permutes the same way on every device and in every version
-            order = words(self._key, order, ORDER).argsort(stable=True)
+            order = words(key, order, ORDER).argsort(stable=True)
         count = min(self.size, len(self._order))
         self._order[:count].copy_(order[:count])
+        if self.augment is not None and self._draws is not None:
+            self._draws.copy_(self.augment.draw(key, self._place))
 
     def batch(self, step: int | Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and labels of batch ``step`` (from 0) of the epoch that was started last; an int is range-checked."""
@@ -144,10 +149,10 @@ class Loader:
         labels = self.labels.index_select(0, index)
         if len(self._order) > self.size:
             labels = labels.masked_fill(position >= self.size, IGNORE)
-        if self.augment is None:
+        if self.augment is None or self._draws is None:
             inputs = self.inputs.index_select(0, index)
         else:
-            inputs = self.augment.gather(self.inputs, index, self._key, position)
+            inputs = self.augment.gather(self.inputs, index, self._draws.index_select(0, position))
         if self._affine is not None:
             inputs = torch.addcmul(self._affine[1], inputs.float(), self._affine[0]).to(self.dtype)
         return inputs.contiguous(memory_format=self._format), labels
