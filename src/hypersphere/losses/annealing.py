@@ -33,8 +33,11 @@ class MarginSchedule(nn.Module):
 
     def forward(self) -> Tensor:
         share = self.share()
-        if self.training and self.per_step:
-            self.step.add_(1)
+        if not (self.training and self.per_step):
+            return share
+        if torch.compiler.is_compiling():
+            share = _kept(share)
+        self.step.add_(1)
         return share
 
 
@@ -102,6 +105,17 @@ class MarginWarmup(MarginSchedule):
 
     def extra_repr(self) -> str:
         return f"epochs={self.epochs}, steps_per_epoch={self.steps_per_epoch}"
+
+
+@torch.library.custom_op("hypersphere::kept", mutates_args=())
+def _kept(share: Tensor) -> Tensor:
+    """A copy that compilers must keep. They would compute the share again in backward, from the step already moved."""
+    return share.clone()
+
+
+@_kept.register_fake
+def _(share: Tensor) -> Tensor:
+    return torch.empty_like(share)
 
 
 def resolve(value: MarginSchedule | str | None) -> MarginSchedule | None:
