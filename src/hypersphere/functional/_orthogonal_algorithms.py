@@ -80,11 +80,13 @@ def cayley(u: Tensor) -> tuple[Tensor]:
     lower = u.tril(-1)
     m = lower.mT - lower
     m.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    if not _splits(m):
-        return (torch.linalg.solve(m, m.mT, left=False),)
-    r = _inverse_positive_real(m).mul_(2.0)
-    r.diagonal(dim1=-2, dim2=-1).sub_(1.0)
-    return (r,)
+    size = _largest_column(m)
+    if _splits(m):
+        r = _inverse_positive_real(m).mul_(2.0)
+        r.diagonal(dim1=-2, dim2=-1).sub_(1.0)
+    else:
+        r = torch.linalg.solve(m, m.mT, left=False)
+    return (_restore(r, size) if size > _LARGE else r,)
 
 
 def cayley_backward(grad: Tensor, r: Tensor) -> Tensor:
@@ -98,7 +100,7 @@ def cayley_backward(grad: Tensor, r: Tensor) -> Tensor:
 def exponential(u: Tensor) -> tuple[Tensor, Tensor]:
     """R = exp A with A as for Cayley, and A. Squaring loses orthogonality (3e-4 in float32 at d = 1152): polished."""
     a = _skew(u)
-    return polish(torch.linalg.matrix_exp(a)), a
+    return _restore(torch.linalg.matrix_exp(a), _largest_column(a)), a
 
 
 def exponential_backward(grad: Tensor, r: Tensor, a: Tensor) -> Tensor:
@@ -124,6 +126,18 @@ def polish(r: Tensor) -> Tensor:
     gram = r.mT @ r
     gram.mul_(-0.5).diagonal(dim1=-2, dim2=-1).add_(1.5)
     return r @ gram
+
+
+_LARGE = 64.0  # rounding leaves an error of about eps·‖A‖ in RᵀR = I: beyond this norm it is worth a polish
+
+
+def _restore(r: Tensor, size: float) -> Tensor:
+    """R orthogonal again, after rounding errors that grow with the size of A; by its polar factor if they are large."""
+    return polish(r) if size * torch.finfo(r.dtype).eps < 1e-3 else lowdin(r)[0]
+
+
+def _largest_column(a: Tensor) -> float:
+    return float(a.abs().sum(-2).max())
 
 
 def _skew(u: Tensor) -> Tensor:

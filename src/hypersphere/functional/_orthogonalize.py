@@ -112,13 +112,34 @@ class _Orthogonalize(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Tensor, method: str) -> Tensor:
         r, *kept = _forward(u, method)
-        ctx.method, ctx.kept = method, (r.detach(), *kept)
+        ctx.u, ctx.method, ctx.kept = u, method, (r.detach(), *kept)
         return r
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        if torch.is_grad_enabled():  # create_graph=True
+            with torch.no_grad():
+                out = _backward(grad, *ctx.kept, ctx.method)
+            return DifferentiatedOnce.apply(out, grad, ctx.u), None
         return _backward(grad, *ctx.kept, ctx.method), None
+
+
+class DifferentiatedOnce(torch.autograd.Function):
+    """Passes ``out`` on and refuses to be differentiated, by ``grad`` or ``u``."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(out: Tensor, grad: Tensor, u: Tensor) -> Tensor:
+        return out.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
+        raise RuntimeError("orthogonalize has no second derivative: detach R, or drop create_graph=True")
 
 
 def _forward(u: Tensor, method: str) -> tuple[Tensor, ...]:

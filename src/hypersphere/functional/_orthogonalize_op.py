@@ -68,7 +68,7 @@ class _Orthogonalize(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, str], output: _Four) -> None:
-        ctx.method = inputs[1]
+        ctx.u, ctx.method = inputs
         ctx.kept = [tensor.detach() for tensor in output]
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
@@ -76,10 +76,12 @@ class _Orthogonalize(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
         grad = grads[0]
-        return None if grad is None else _OrthogonalizeBackward.apply(grad, *ctx.kept, ctx.method), None
+        if grad is None:
+            return None, None
+        return plain.DifferentiatedOnce.apply(_Backward.apply(grad, *ctx.kept, ctx.method), grad, ctx.u), None
 
 
-class _OrthogonalizeBackward(torch.autograd.Function):
+class _Backward(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
@@ -88,13 +90,11 @@ class _OrthogonalizeBackward(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.method = inputs[-1]
+        pass
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
-        raise RuntimeError(
-            f"orthogonalize(u, {ctx.method!r}) has no second derivative: detach R, or drop create_graph=True"
-        )
+        return (None,) * 6  # what is behind it refuses
 
 
 def _four(tensors: tuple[Tensor, ...], like: Tensor) -> _Four:

@@ -1,0 +1,296 @@
+"""hs.functional.orthogonalize: the literal algorithms, gradients, determinants, edges, compilers."""
+
+from __future__ import annotations
+
+import numpy as np
+import orthogonal_reference as reference
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import hypersphere as hs
+from hypersphere.functional import Orthogonalizer, orthogonalize, register_orthogonalizer
+from hypersphere.functional import _orthogonal_algorithms as exact
+from hypersphere.functional import _orthogonal_iterations as iterative
+
+METHODS = ("gram_schmidt", "householder", "lowdin", "cayley", "exponential")
+LITERAL = {
+    "gram_schmidt": reference.gram_schmidt,
+    "householder": lambda u: reference.householder(u)[0],
+    "lowdin": reference.lowdin,
+    "cayley": reference.cayley,
+    "exponential": reference.exponential,
+}
+
+
+def gaussian(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def defect(r: Tensor) -> float:
+    r = r.detach().double()
+    return float((r.mT @ r - torch.eye(r.shape[-1], dtype=r.dtype)).abs().max())
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("d", [1, 2, 3, 9, 24])
+def test_equals_the_literal_algorithm(method: str, d: int) -> None:
+    for seed in range(4):
+        u = gaussian(d, d, seed=seed)
+        expected = LITERAL[method](u.numpy())
+        np.testing.assert_allclose(orthogonalize(u, method).numpy(), expected, rtol=0, atol=1e-9)
+
+
+def test_iterative_gram_schmidt_is_the_same_map() -> None:
+    u = gaussian(12, 12)
+    np.testing.assert_allclose(
+        orthogonalize(u, "gram_schmidt"), reference.iterative_gram_schmidt(u.numpy()), atol=1e-12
+    )
+
+
+def test_householder_is_gram_schmidt_up_to_the_last_sign() -> None:
+    differing = 0
+    for seed in range(12):
+        u = gaussian(5, 5, seed=seed)
+        hr, gs = orthogonalize(u, "householder"), orthogonalize(u, "gram_schmidt")
+        torch.testing.assert_close(hr[:, :-1], gs[:, :-1])
+        torch.testing.assert_close(hr[:, -1].abs(), gs[:, -1].abs())
+        differing += bool((hr - gs).abs().max() > 0.1)
+    assert 0 < differing < 12
+
+
+@pytest.mark.parametrize("diagonal", [(1.0, 1.0, 1.0), (-1.0, 2.0, -3.0), (1.0, -1.0, -2.0)])
+def test_householder_leaves_triangular_matrices_alone_as_algorithm_3_does(diagonal: tuple[float, ...]) -> None:
+    u = torch.diag(torch.tensor(diagonal, dtype=torch.float64)) + gaussian(3, 3).triu(1)
+    expected, reflections = reference.householder(u.numpy())
+    assert reflections == 0
+    np.testing.assert_allclose(orthogonalize(u, "householder"), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("d", [4, 5])
+def test_determinants(d: int) -> None:
+    for seed in range(6):
+        u = gaussian(d, d, seed=seed)
+        det = {method: float(torch.det(orthogonalize(u, method))) for method in METHODS}
+        sign = float(torch.sign(torch.det(u)))
+        reflections = reference.householder(u.numpy())[1]
+        expected = [sign, (-1.0) ** reflections, sign, 1.0, 1.0]
+        assert [det[m] for m in METHODS] == pytest.approx(expected, abs=1e-10)
+
+
+def test_lowdin_is_the_nearest_orthogonal_matrix() -> None:
+    u = gaussian(6, 6)
+    nearest = float((orthogonalize(u, "lowdin") - u).norm())
+    for method in ("gram_schmidt", "householder", "cayley", "exponential"):
+        assert float((orthogonalize(u, method) - u).norm()) > nearest
+    for seed in range(20):  # and than its neighbours on the manifold
+        step = orthogonalize(0.05 * gaussian(6, 6, seed=seed), "exponential")
+        assert float((orthogonalize(u, "lowdin") @ step - u).norm()) > nearest
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_gradient(method: str) -> None:
+    u = gaussian(2, 5, 5).requires_grad_()
+    assert torch.autograd.gradcheck(lambda u: orthogonalize(u, method), u)
+
+
+def test_gradient_of_the_halved_inverse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "_SPLIT", 3)
+    u = gaussian(2, 11, 11).requires_grad_()
+    np.testing.assert_allclose(
+        orthogonalize(u, "cayley")[0].detach(), reference.cayley(u[0].detach().numpy()), atol=1e-10
+    )
+    assert torch.autograd.gradcheck(lambda u: orthogonalize(u, "cayley"), u)
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward"),
+    [
+        (iterative.cholesky_qr, exact.qr_backward),
+        (iterative.newton_polar, iterative.newton_polar_backward),
+    ],
+)
+def test_algorithms_for_gpus_are_the_same_maps(forward, backward) -> None:
+    method = "gram_schmidt" if forward is iterative.cholesky_qr else "lowdin"
+    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-4)):
+        u, grad = gaussian(3, 12, 12, dtype=dtype), gaussian(3, 12, 12, seed=1, dtype=dtype)
+        r, *kept = forward(u)
+        leaf = u.clone().requires_grad_()
+        expected = orthogonalize(leaf, method)
+        (wanted,) = torch.autograd.grad(expected, leaf, grad)
+        torch.testing.assert_close(r, expected.detach(), atol=tolerance, rtol=0)
+        torch.testing.assert_close(backward(grad, r, *kept), wanted, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("forward", [iterative.cholesky_qr, iterative.newton_polar])
+def test_algorithms_for_gpus_fall_back_where_they_fail(forward) -> None:
+    u = gaussian(6, 6)
+    u[:, 3] = u[:, 2]
+    r, *kept = forward(u)
+    assert defect(r) < 1e-10
+    backward = exact.qr_backward if forward is iterative.cholesky_qr else iterative.newton_polar_backward
+    assert backward(gaussian(6, 6, seed=1), r, *kept).isfinite().all()
+
+
+def test_lowdin_gradient_where_all_singular_values_coincide() -> None:
+    u = torch.eye(7, dtype=torch.float64, requires_grad=True)
+    grad = gaussian(7, 7)
+    (at_identity,) = torch.autograd.grad(orthogonalize(u, "lowdin"), u, grad)
+    torch.testing.assert_close(at_identity, (grad - grad.mT) / 2)
+    q = orthogonalize(gaussian(7, 7, seed=2), "gram_schmidt")
+    leaf = (3.0 * q).requires_grad_()
+    assert torch.autograd.gradcheck(lambda u: orthogonalize(u, "lowdin"), leaf)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("d", [36, 144, 300])
+def test_float32_is_orthogonal_to_1e_5(method: str, d: int) -> None:
+    for scale in (1.0, d**-0.5):
+        assert defect(orthogonalize(scale * gaussian(d, d, dtype=torch.float32), method)) <= 1e-5
+
+
+@pytest.mark.parametrize("d", [36, 144, 300])
+def test_lowdin_in_float32_is_close_to_the_float64_polar_factor(d: int) -> None:
+    u = gaussian(d, d, seed=d, dtype=torch.float32)
+    expected = torch.from_numpy(reference.lowdin(u.double().numpy()))
+    assert float((orthogonalize(u, "lowdin") - expected).abs().max()) < 5e-6
+
+
+@given(st.integers(2, 7), st.integers(0, 10_000), st.sampled_from(METHODS), st.floats(1e-12, 1e12))
+@settings(deadline=None, max_examples=30)
+def test_orthogonal_whatever_the_matrix(d: int, seed: int, method: str, scale: float) -> None:
+    scale = min(scale, 10.0) if method == "exponential" else scale
+    assert defect(orthogonalize(scale * gaussian(d, d, seed=seed), method)) < 1e-9
+
+
+@pytest.mark.parametrize("method", ["gram_schmidt", "householder", "lowdin"])
+@pytest.mark.parametrize("rank", [0, 1, 3, 5])
+def test_rank_deficient_matrices_give_finite_results(method: str, rank: int) -> None:
+    u = (gaussian(6, rank) @ gaussian(rank, 6, seed=1)).float().requires_grad_()
+    r = orthogonalize(u, method)
+    assert defect(r) <= 1e-5
+    (grad,) = torch.autograd.grad(r, u, gaussian(6, 6, seed=2, dtype=torch.float32))
+    assert grad.isfinite().all()
+    assert float(grad.abs().max()) < 1e6
+
+
+def test_one_lost_rank_still_has_lowdins_gradient() -> None:
+    u = gaussian(4, 3) @ gaussian(3, 4, seed=1)
+    leaf = u.clone().requires_grad_()
+    weights = gaussian(4, 4, seed=3)
+    (grad,) = torch.autograd.grad((orthogonalize(leaf, "lowdin") * weights).sum(), leaf)
+    direction = orthogonalize(u, "lowdin") @ reference_symmetric(4)  # keeps the polar factor: derivative 0
+    assert float((grad * direction).sum().abs()) < 1e-8
+
+
+def reference_symmetric(d: int) -> Tensor:
+    s = gaussian(d, d, seed=9)
+    return s @ s.mT
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_batches_are_their_matrices(method: str) -> None:
+    u = gaussian(2, 3, 4, 4)
+    together = orthogonalize(u, method)
+    for i in range(2):
+        for j in range(3):
+            torch.testing.assert_close(together[i, j], orthogonalize(u[i, j], method))
+    assert orthogonalize(u[:0], method).shape == (0, 3, 4, 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(dtype: torch.dtype) -> None:
+    u = gaussian(6, 6, dtype=dtype).requires_grad_()
+    r = orthogonalize(u, "lowdin")
+    assert r.dtype == dtype
+    torch.testing.assert_close(r, orthogonalize(u.detach().float(), "lowdin").to(dtype), atol=0, rtol=0)
+    r.float().sum().backward()
+    assert u.grad is not None
+    assert u.grad.dtype == dtype
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_autocast_does_not_reach_it(method: str) -> None:
+    u = gaussian(20, 20, dtype=torch.float32)
+    expected = orthogonalize(u, method)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(orthogonalize(u, method), expected, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_compiles_and_transforms(method: str) -> None:
+    def loss(u: Tensor) -> Tensor:
+        return orthogonalize(u, method).sin().sum()
+
+    u = gaussian(5, 5, dtype=torch.float32).requires_grad_()
+    (expected,) = torch.autograd.grad(loss(u), u)
+    (compiled,) = torch.autograd.grad(torch.compile(loss, backend="aot_eager", fullgraph=True)(u), u)
+    torch.testing.assert_close(compiled, expected)
+    torch.testing.assert_close(torch.func.grad(loss)(u.detach()), expected)
+    batch = gaussian(3, 5, 5, seed=1, dtype=torch.float32)
+    torch.testing.assert_close(torch.vmap(lambda u: orthogonalize(u, method))(batch), orthogonalize(batch, method))
+    torch.testing.assert_close(
+        torch.vmap(torch.func.grad(loss))(batch), torch.stack([torch.func.grad(loss)(b) for b in batch])
+    )
+
+
+def test_compiles_with_inductor() -> None:
+    u = gaussian(6, 6, dtype=torch.float32)
+    compiled = torch.compile(lambda u: orthogonalize(u, "lowdin") * 2, fullgraph=True)
+    torch.testing.assert_close(compiled(u), orthogonalize(u, "lowdin") * 2)
+
+
+def test_a_second_derivative_is_refused() -> None:
+    u = gaussian(4, 4).requires_grad_()
+    (grad,) = torch.autograd.grad(orthogonalize(u, "cayley").sum(), u, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        grad.sum().backward()
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.func.grad(lambda u: torch.func.grad(lambda u: orthogonalize(u, "cayley").sum())(u).sum())(u.detach())
+
+
+def test_several_backward_passes_through_one_matrix() -> None:
+    u = gaussian(4, 4).requires_grad_()
+    r = orthogonalize(u, "gram_schmidt")
+    first, second = (r[0] ** 2 * r[1]).sum(), r[2].sin().sum()
+    first.backward()
+    second.backward()
+    total = u.grad
+    r = orthogonalize(u, "gram_schmidt")
+    (expected,) = torch.autograd.grad((r[0] ** 2 * r[1]).sum() + r[2].sin().sum(), u)
+    torch.testing.assert_close(total, expected)
+
+
+def test_another_algorithm_can_be_registered_for_a_device() -> None:
+    calls = []
+
+    def forward(u: Tensor) -> tuple[Tensor, ...]:
+        calls.append("forward")
+        return exact.cayley(u)
+
+    used = register_orthogonalizer("cayley", "cpu", Orthogonalizer(forward, exact.cayley_backward))
+    try:
+        u = gaussian(3, 3)
+        torch.testing.assert_close(orthogonalize(u, "cayley"), torch.from_numpy(reference.cayley(u.numpy())))
+        assert calls == ["forward"]
+    finally:
+        register_orthogonalizer("cayley", "cpu", used)
+    orthogonalize(u, "cayley")
+    assert calls == ["forward"]
+    with pytest.raises(TypeError, match="Orthogonalizer"):
+        register_orthogonalizer("cayley", "cpu", forward)  # type: ignore[arg-type]
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="did you mean 'cayley'"):
+        orthogonalize(torch.eye(3), "caylay")
+    with pytest.raises(ValueError, match="square"):
+        orthogonalize(torch.randn(3, 4), "lowdin")
+    with pytest.raises(ValueError, match="square"):
+        orthogonalize(torch.randn(3), "lowdin")
+    with pytest.raises(TypeError, match="floating-point"):
+        orthogonalize(torch.eye(3).long(), "lowdin")
+    with pytest.raises(TypeError, match=r"torch\.Tensor"):
+        hs.functional.orthogonalize([[1.0]], "lowdin")  # type: ignore[arg-type]
