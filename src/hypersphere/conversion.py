@@ -37,6 +37,7 @@ _PLAIN: tuple[type[nn.Module], ...] = (
     nn.ConvTranspose2d,
     nn.ConvTranspose3d,
 )
+_LAYERS: tuple[type[nn.Module], ...] = (*_PLAIN, _DecoupledRNN)
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,11 @@ class ConversionReport:
     kept: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        width = max((len(name) for name in (*self.converted, *self.kept)), default=0)
-        lines = [f"converted {len(self.converted)} layers, kept {len(self.kept)}"]
-        lines += [f"  {name or '(itself)':{width}}  -> {what}" for name, what in self.converted.items()]
-        lines += [f"  {name or '(itself)':{width}}  kept: {why}" for name, why in self.kept.items()]
-        return "\n".join(lines)
+        rows = [(name or "(itself)", f"-> {what}") for name, what in self.converted.items()]
+        rows += [(name or "(itself)", f"kept: {why}") for name, why in self.kept.items()]
+        width = max((len(name) for name, _ in rows), default=0)
+        first = f"converted {len(self.converted)} layers, kept {len(self.kept)}"
+        return "\n".join([first, *(f"  {name:{width}}  {what}" for name, what in rows)])
 
 
 def convert(
@@ -72,10 +73,13 @@ def convert(
     Args:
         model: any module; timm's and torchvision's too. A layer given itself becomes its twin.
         magnitude, angular, weighted, affine: as in :class:`hypersphere.nn.DecoupledConv2d`.
-        include, skip: shell patterns of layer names (``"layer1.*"``), or lists of them.
+        include, skip: shell patterns of layer names (``"layer1.*"``), or lists of them. A layer with several
+            names is chosen if one is included and none skipped.
         output_layer: the classifier, a module or its name; the last linear layer if None. It stays
             plain unless ``include`` has its exact name.
         keep_weights: start from the present weights and biases (thesis sec. 4.4.3), else draw new ones.
+            Either way the parameters are the same objects (in place: also those of ``model``), so that ties,
+            frozen weights and optimizers go on as before.
         inplace: change ``model`` itself instead of a copy.
 
     Returns:
@@ -95,70 +99,75 @@ def convert(
     if magnitude != "sphere" or weighted is not None:
         family = "Decoupled"
         rules |= {"magnitude": magnitude_module.resolve(magnitude), "weighted": weighted}
-    layers = {name: module for name, module in model.named_modules() if isinstance(module, _PLAIN)}
-    chosen = select(list(layers), include, skip)
-    output = None if list(layers) == [""] else find_output_layer(model, None, output_layer)
+    layers: dict[nn.Module, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        if isinstance(module, _LAYERS):
+            layers.setdefault(module, []).append(name)
+    every_name = [name for names in layers.values() for name in names]
+    chosen, skipped = select(every_name, include, skip), select(every_name, skip or ())
+    output = None if model in layers else find_output_layer(model, None, output_layer)
     report = ConversionReport()
-    replacements: dict[int, nn.Module] = {}
-    for name, module in layers.items():
-        reason = _reason_to_keep(name, module, chosen, output, include)
-        if reason is not None:
-            report.kept[name] = reason
-            continue
-        replacements[id(module)] = _make_twin(module, family, rules, keep_weights)
-        report.converted[name] = type(replacements[id(module)]).__name__
+    twin_of: dict[nn.Module, nn.Module] = {}
+    for module, names in layers.items():
+        if not chosen.intersection(names) or skipped.intersection(names):
+            report.kept[names[0]] = "not selected"
+        elif reason := _reason_to_keep(module):
+            report.kept[names[0]] = reason
+        elif output is not None and module is output[1] and not any(is_named(name, include) for name in names):
+            report.kept[names[0]] = "output layer"
+        else:
+            twin_of[module] = _make_twin(module, family, rules, keep_weights)
+            report.converted[names[0]] = type(twin_of[module]).__name__
     for parent in list(model.modules()):
-        for child_name, child in list(parent.named_children()):
-            if id(child) in replacements:
-                parent._modules[child_name] = replacements[id(child)]
-        if isinstance(parent, nn.TransformerEncoderLayer):
-            parent.activation_relu_or_gelu = 0  # its inference shortcut would read the weights past the layers
-    model = replacements.get(id(model), model)
+        _replace_children(parent, twin_of)
+    model = twin_of.get(model, model)
     logger.info("%s", report)
     model.conversion_report = report  # type: ignore[assignment]
     return model
 
 
-def _reason_to_keep(
-    name: str, module: nn.Module, chosen: set[str], output: tuple[str, nn.Module] | None, include: Patterns
-) -> str | None:
-    if name not in chosen:
-        return "not selected"
+def _reason_to_keep(module: nn.Module) -> str | None:
     if isinstance(module, Decoupled | _DecoupledRNN):
         return "is hyperspherical already"
-    if output is not None and module is output[1] and not is_named(name, include):
-        return "output layer"
     if isinstance(module, LazyModuleMixin):
         return "lazy: run a batch through the model first"
     if isinstance(module, NonDynamicallyQuantizableLinear):
         return "MultiheadAttention reads its weight without calling it"
-    if parametrize.is_parametrized(module) or not all(name in module._parameters for name in _weight_names(module)):
+    weights = module._flat_weights_names if isinstance(module, nn.RNNBase) else ["weight"]
+    if parametrize.is_parametrized(module) or not all(name in module._parameters for name in weights):
         return "its weight is parametrized"
     plain = _plain_type(module)
-    if any(getattr(type(module), method, None) is not getattr(plain, method, None) for method in _METHODS):
+    methods = ("forward", "_conv_forward", "__call__")
+    if any(getattr(type(module), name, None) is not getattr(plain, name, None) for name in methods):
         return f"{type(module).__name__} has a forward of its own"
+    if "forward" in vars(module):
+        return "its forward was replaced"
     return None
-
-
-def _weight_names(module: nn.Module) -> list[str]:
-    return module._flat_weights_names if isinstance(module, nn.RNNBase) else ["weight"]
-
-
-_METHODS = ("forward", "_conv_forward", "__call__")
 
 
 def _make_twin(module: nn.Module, family: str, rules: dict[str, Any], keep_weights: bool) -> nn.Module:
     twin_type: Any = getattr(twins, family + _plain_type(module).__name__)
     like = next(iter(module.parameters()))
-    twin: nn.Module = twin_type(**_arguments(module), **rules, device=like.device, dtype=like.dtype)
-    if keep_weights:
-        own = dict(module.named_parameters(recurse=False))
-        for name in own:
-            twin._parameters[name] = own[name]  # the very parameters: optimizers and ties go on working
-        if isinstance(twin, nn.RNNBase):
-            twin._flat_weights = [getattr(twin, name) for name in twin._flat_weights_names]
-    twin.__dict__.update({name: value for name, value in vars(module).items() if "_hooks" in name})
-    return twin.train(module.training)
+    twin: Any = twin_type(**_arguments(module), **rules, device=like.device, dtype=like.dtype)
+    twin._parameters.update(module._parameters)  # the very parameters: optimizers and ties go on working
+    if isinstance(twin, nn.RNNBase):
+        twin._flat_weights = [getattr(twin, name) for name in twin._flat_weights_names]
+    if not keep_weights:
+        twin.reset_parameters()
+    known = vars(twin)
+    known.update({name: value for name, value in vars(module).items() if "_hook" in name or name not in known})
+    twin.train(module.training)
+    return twin
+
+
+def _replace_children(parent: nn.Module, twin_of: dict[nn.Module, nn.Module]) -> None:
+    replaced = {name: twin_of[child] for name, child in parent._modules.items() if child in twin_of}
+    parent._modules.update(replaced)
+    # The inference shortcuts of torch's encoder read weights past the layers that own them.
+    if isinstance(parent, nn.TransformerEncoderLayer) and replaced:
+        parent.activation_relu_or_gelu = 0
+    if isinstance(parent, nn.TransformerEncoder) and any(module in twin_of for module in parent.modules()):
+        parent.use_nested_tensor = False
 
 
 def _plain_type(module: nn.Module) -> type[nn.Module]:

@@ -2,7 +2,8 @@
 
 Each product of a weight matrix with an input or a state becomes f(w, ·); everything else (gates,
 biases, layers, directions, dropout, projections, packed sequences) is as in ``torch.nn``. The zero
-state at the start is a zero patch: it contributes 0.
+state at the start is a zero patch: it contributes 0. They derive from ``nn.RNNBase`` and not from
+``nn.LSTM`` and its like, which ``torch.compile`` refuses to enter.
 """
 
 from __future__ import annotations
@@ -40,10 +41,7 @@ class _Rules(nn.Module):
 
 
 class _DecoupledRNN(nn.RNNBase):
-    """Args are those of the ``torch.nn`` layer, and
-
-    magnitude, angular, weighted: as in :class:`DecoupledConv2d`; every weight matrix has its own copy.
-    affine: a learnable scale per gate neuron (its shift is the layer's bias).
+    """What all of them share; ``mode`` is that of ``nn.RNNBase``.
 
     Where ρ follows the mean norm (:mod:`hypersphere.magnitude`), each time step is a batch of states.
     """
@@ -52,6 +50,7 @@ class _DecoupledRNN(nn.RNNBase):
 
     def __init__(
         self,
+        mode: str,
         *args: Any,
         magnitude: str | MagnitudeRule = "tanh",
         angular: str | AngularRule = "cosine",
@@ -59,7 +58,9 @@ class _DecoupledRNN(nn.RNNBase):
         affine: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(mode, *args, **kwargs)
+        if self.proj_size and mode != "LSTM":
+            raise ValueError(f"proj_size={self.proj_size} is for LSTM layers alone: leave it out")
         h, g = magnitude_module.resolve(magnitude), angular_module.resolve(angular)
         self.weighted = weighted if weighted is None else check_choice("weighted", weighted, WEIGHTED)
         self.affine = affine
@@ -204,32 +205,57 @@ def _listed(shapes: Sequence[tuple[int, ...]]) -> str:
     return " and ".join(map(str, shapes))
 
 
-class _SphereRNN(_DecoupledRNN):
-    """Args are those of the ``torch.nn`` layer, and ``angular`` and ``affine`` as in the decoupled one."""
+class DecoupledRNN(_DecoupledRNN):
+    """h_t = tanh(f(w_x, x_t) + b_x + f(w_h, h_{t−1}) + b_h), or with relu: arguments of :class:`torch.nn.RNN`, and
+
+    magnitude, angular, weighted: as in :class:`DecoupledConv2d`; every weight matrix has its own copy.
+    affine: a learnable scale per neuron (its shift is the layer's bias).
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        mode = f"RNN_{check_choice('nonlinearity', nonlinearity, ('tanh', 'relu')).upper()}"
+        super().__init__(mode, input_size, hidden_size, num_layers, *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+
+class DecoupledLSTM(_DecoupledRNN):
+    """Arguments of :class:`torch.nn.LSTM`; the rest as in :class:`DecoupledRNN`, each gate with neurons of its own."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+
+class DecoupledGRU(_DecoupledRNN):
+    """Arguments of :class:`torch.nn.GRU`; the rest as in :class:`DecoupledRNN`, each gate with neurons of its own."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("GRU", *args, **kwargs)
+
+
+class SphereRNN(DecoupledRNN):
+    """g(θ) in place of every inner product: arguments of :class:`torch.nn.RNN`, ``angular`` and ``affine``."""
 
     def __init__(self, *args: Any, angular: str | AngularRule = "cosine", affine: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, magnitude="sphere", angular=angular, weighted=None, affine=affine, **kwargs)
+        super().__init__(*args, magnitude="sphere", weighted=None, angular=angular, affine=affine, **kwargs)
 
 
-class DecoupledRNN(_DecoupledRNN, nn.RNN):
-    pass
+class SphereLSTM(DecoupledLSTM):
+    """g(θ) in place of every inner product: arguments of :class:`torch.nn.LSTM`, ``angular`` and ``affine``."""
+
+    def __init__(self, *args: Any, angular: str | AngularRule = "cosine", affine: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, magnitude="sphere", weighted=None, angular=angular, affine=affine, **kwargs)
 
 
-class DecoupledLSTM(_DecoupledRNN, nn.LSTM):
-    pass
+class SphereGRU(DecoupledGRU):
+    """g(θ) in place of every inner product: arguments of :class:`torch.nn.GRU`, ``angular`` and ``affine``."""
 
-
-class DecoupledGRU(_DecoupledRNN, nn.GRU):
-    pass
-
-
-class SphereRNN(_SphereRNN, DecoupledRNN):
-    pass
-
-
-class SphereLSTM(_SphereRNN, DecoupledLSTM):
-    pass
-
-
-class SphereGRU(_SphereRNN, DecoupledGRU):
-    pass
+    def __init__(self, *args: Any, angular: str | AngularRule = "cosine", affine: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, magnitude="sphere", weighted=None, angular=angular, affine=affine, **kwargs)

@@ -12,8 +12,9 @@ from torch.utils.hooks import RemovableHandle
 from .._errors import check_count, check_positive
 from .._neurons import Neurons, iter_neurons
 from ..functional._sphere import norm, unit
+from ..losses.head import ClassHead
 from ..nn._layer import Decoupled
-from ..nn.recurrent import _DecoupledRNN
+from ..nn.recurrent import _DecoupledRNN, _Rules
 
 __all__ = ["WeightProjection", "parameter_groups", "weighted_gradients"]
 
@@ -62,9 +63,10 @@ class WeightProjection:
 def weighted_gradients(model: nn.Module) -> list[RemovableHandle]:
     """Multiply each neuron's gradient by ‖w‖ (thesis eq. 4.18), so that it no longer depends on it.
 
-    Returns the handles of the hooks; ``handle.remove()`` undoes it. Weighted operators are refused.
+    Returns the handles of the hooks; ``handle.remove()`` undoes it. Weighted operators are refused, frozen
+    weights left alone.
     """
-    return [_weigh(neurons) for neurons in _directions(model, "weighted_gradients")]
+    return [_weigh(neurons) for neurons in _directions(model, "weighted_gradients") if neurons.weight.requires_grad]
 
 
 def _weigh(neurons: Neurons) -> RemovableHandle:
@@ -82,11 +84,11 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, ob
     """Two optimizer groups: weights that decay, and parameters that must not.
 
     Not decayed are the directions (weights of unweighted operators, normalised class vectors: decay
-    would only change their step size), k and ρ, biases, and everything with fewer than two dimensions,
-    as the scales of normalisation layers have.
+    would only change their step size), what h and g learn (k, ρ), biases, the parameters of normalisation
+    layers, and everything with fewer than two dimensions.
     """
     check_positive("weight_decay", weight_decay, zero=True)
-    free = {id(p) for p in _undecayed(model)}
+    free = {id(p) for module in model.modules() for p in _undecayed(module)}
     decayed: list[Tensor] = []
     kept: list[Tensor] = []
     for parameter in model.parameters():
@@ -95,17 +97,32 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, ob
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
 
 
-def _undecayed(model: nn.Module) -> Iterator[Tensor]:
-    for module in model.modules():
-        if isinstance(module, Decoupled | _DecoupledRNN) and module.weighted is None:
-            yield from (p for name, p in module.named_parameters(recurse=False) if name.startswith("weight"))
-        if getattr(module, "normalized_weight", False):
-            yield module.get_parameter("weight")
+_NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+
+
+def _undecayed(module: nn.Module) -> Iterator[Tensor]:
+    if isinstance(module, _NORMS):
+        yield from module.parameters(recurse=False)
+    if isinstance(module, Decoupled | _Rules):
+        yield from (p for rule in (module.magnitude, module.angular) for p in _parameters(rule))
+    if isinstance(module, Decoupled | _DecoupledRNN) and module.weighted is None:
+        yield from (p for name, p in module.named_parameters(recurse=False) if name.startswith("weight"))
+    if isinstance(module, ClassHead):
+        yield from _parameters(getattr(module, "angular", None))
+        if module.normalize:
+            yield module.weight
+    if isinstance(getattr(module, "bias", None), nn.Parameter):
+        yield module.get_parameter("bias")
+
+
+def _parameters(rule: object) -> Iterator[Tensor]:
+    """Of an h or g, which need not be a module."""
+    return rule.parameters() if isinstance(rule, nn.Module) else iter(())
 
 
 def _directions(model: nn.Module, what: str) -> list[Neurons]:
     """The weights of the hyperspherical layers, of which only the direction matters."""
-    found = []
+    found: dict[int, Neurons] = {}  # a tied weight counts once
     for neurons in iter_neurons(model):
         module = neurons.module
         if not isinstance(module, Decoupled | _DecoupledRNN):
@@ -117,7 +134,13 @@ def _directions(model: nn.Module, what: str) -> list[Neurons]:
             )
         if parametrize.is_parametrized(module, neurons.tensor_name):
             raise ValueError(f"{neurons.name} is parametrized: merge the parametrization before {what}")
-        found.append(neurons)
+        found.setdefault(id(neurons.weight), neurons)
     if not found:
         raise ValueError(f"{what} found no hyperspherical layer in the model: see hypersphere.convert")
-    return found
+    for name, module in model.named_modules():
+        if not isinstance(module, Decoupled | _DecoupledRNN):
+            for parameter in module.parameters(recurse=False):
+                if id(parameter) in found:
+                    tied = f"{found[id(parameter)].name} is tied to the plain layer {name or 'itself'}"
+                    raise ValueError(f"{tied}, whose output depends on ‖w‖: untie them, or leave {what} out")
+    return list(found.values())
