@@ -18,7 +18,7 @@ from ._angular import angular as angular_function
 from ._geometry import Geometry, convolve
 from ._magnitude import MAGNITUDES, magnitude_ratio
 from ._magnitude import magnitude as magnitude_function
-from ._modes import is_plain_eager
+from ._modes import autocast_dtype, is_plain_eager
 from ._patch_norm import tied_patch_norm
 from ._sphere import norm, safe_reciprocal, unit, upcast
 
@@ -274,9 +274,9 @@ def _within_half(kernel: Tensor, geometry: Geometry) -> float:
 
 def _autocast(x: Tensor, weight: Tensor) -> Tensor:
     """x as a convolution under autocast would take it."""
-    device = x.device.type
-    if torch.is_autocast_enabled(device):
-        return x if x.dtype == torch.float64 else x.to(torch.get_autocast_dtype(device))
+    dtype = autocast_dtype(x.device)
+    if dtype is not None:
+        return x if x.dtype == torch.float64 else x.to(dtype)
     if x.dtype != weight.dtype:
         raise TypeError(f"x is {x.dtype} and weight {weight.dtype}: cast one, or run under torch.autocast")
     return x

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ._modes import without_autocast
+
 __all__ = ["Geometry", "box", "convolve", "convolve_backward"]
 
 
@@ -88,7 +90,7 @@ def _box_by_pooling(squares: Tensor, g: Geometry, padding: tuple[int, ...]) -> T
 def _box_by_convolution(squares: Tensor, g: Geometry) -> Tensor:
     maps = squares.flatten(0, 1).unsqueeze(1)
     ones = torch.ones((1, 1, *g.kernel), dtype=squares.dtype, device=squares.device)
-    with torch.autocast(squares.device.type, enabled=False):
+    with without_autocast(squares.device):
         summed = torch.convolution(
             maps, ones, None, g.stride, g.padding, g.dilation, g.transposed, g.output_padding or _zeros(g), 1
         )

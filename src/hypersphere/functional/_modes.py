@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["is_plain_eager"]
+__all__ = ["autocast_dtype", "is_plain_eager", "without_autocast"]
 
 
 def is_plain_eager(*tensors: Tensor) -> bool:
@@ -19,3 +21,17 @@ def is_plain_eager(*tensors: Tensor) -> bool:
         if forward_ad.unpack_dual(tensor).tangent is not None:
             return False
     return True
+
+
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The dtype that autocast would run a matrix product in on this device, None where it is off."""
+    kind = device.type
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return None
+    return torch.get_autocast_dtype(kind)
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """A context in which matrix products keep the precision of their operands."""
+    available = torch.amp.is_autocast_available(device.type)
+    return torch.autocast(device.type, enabled=False) if available else nullcontext()

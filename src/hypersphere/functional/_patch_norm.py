@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import replace
 from typing import Any
@@ -54,36 +55,38 @@ def tied_patch_norm(x: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
     What is computed from both should read the x that comes back: its gradient and that of the norms
     are then added up in one pass.
     """
-    if is_plain_eager(x):
-        if torch.is_grad_enabled() and x.requires_grad:
-            return _TiedPatchNorm.apply(x, geometry)
-        return x, _norms(x, geometry)
+    if torch.is_grad_enabled() and x.requires_grad and is_plain_eager(x):
+        return _TiedPatchNorm.apply(x, geometry)
     return x, _norms(x, geometry)
 
 
 def _norms(x: Tensor, geometry: Geometry) -> Tensor:
     """The norms by differentiable operations, with squares kept in range on the CPU."""
-    squares = box(_sum_of_squares(upcast(x), geometry.groups), geometry)
+    positions = _grouped_sum(upcast(x).square(), geometry.groups)
+    squares = box(positions, geometry)
     if x.device.type != "cpu" or x.dtype == torch.float16 or x.numel() == 0:
         return sqrt(squares)
-    if is_plain_eager(x) and _within_range(squares):
-        return sqrt(squares) if squares.requires_grad else squares.sqrt_()
+    if is_plain_eager(x) and _within_range(x, positions, squares, geometry.groups):
+        return sqrt(squares) if squares.requires_grad else squares.sqrt()
     scaled, scale = _rescaled(upcast(x))
-    return sqrt(box(_sum_of_squares(scaled, geometry.groups), geometry)) * scale
+    return sqrt(box(_grouped_sum(scaled.square(), geometry.groups), geometry)) * scale
 
 
-def _sum_of_squares(x: Tensor, groups: int) -> Tensor:
-    squares = x * x
+def _grouped_sum(x: Tensor, groups: int) -> Tensor:
+    """(N, C, ...) summed over the channels of each group."""
     if groups == 1:
-        return squares.sum(1, keepdim=True)
-    return squares if groups == x.shape[1] else squares.unflatten(1, (groups, -1)).sum(2)
+        return x.sum(1, keepdim=True)
+    return x if groups == x.shape[1] else x.unflatten(1, (groups, -1)).sum(2)
 
 
-def _within_range(squares: Tensor) -> bool:
-    """Whether no square overflowed, and none that matters underflowed."""
+def _within_range(x: Tensor, positions: Tensor, squares: Tensor, groups: int) -> bool:
+    """Whether no square overflowed, and none of a number that is not 0 underflowed."""
+    if squares.numel() == 0 or not bool(torch.isfinite(squares.max())):
+        return squares.numel() == 0
     tiny = torch.finfo(squares.dtype).tiny / torch.finfo(squares.dtype).eps
-    low, high = squares.aminmax()
-    return bool(torch.isfinite(high)) and (bool(low > tiny) or not bool(((squares < tiny) & (squares > 0)).any()))
+    if bool(positions.min() > tiny):
+        return True
+    return not bool(_grouped_sum(x.abs(), groups)[positions <= tiny].any())
 
 
 def _rescaled(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,12 +112,15 @@ class _TiedPatchNorm(torch.autograd.Function):
         if grad_norms is None:
             return grad_x, None
         x, norms = ctx.saved_tensors
-        per_square = grad_norms * safe_reciprocal(norms)
-        spread = _box_transposed(per_square, x, ctx.geometry)
-        if torch.is_grad_enabled() or grad_x is None or grad_x.dtype != spread.dtype:
-            share = (upcast(x) * spread).to(x.dtype)
+        inverse = safe_reciprocal(norms)
+        if grad_x is None or grad_x.dtype != norms.dtype or torch.is_grad_enabled():
+            share = (upcast(x) * _box_transposed(grad_norms * inverse, x, ctx.geometry)).to(x.dtype)
             return share if grad_x is None else grad_x + share, None
-        return grad_x.addcmul_(x, spread), None  # grad_x is a fresh tensor: only the operator read this x
+        # x and 1/n may each be far from 1, never their product: meet in the middle
+        size = float(norms.max()) if norms.device.type == "cpu" and norms.numel() else 1.0
+        size = size if 0 < size < math.inf else 1.0
+        spread = _box_transposed(grad_norms * (inverse * size), x, ctx.geometry)
+        return grad_x.addcmul_(x, spread, value=1 / size), None  # grad_x is ours: only the operator read this x
 
 
 def _box_transposed(grad: Tensor, x: Tensor, geometry: Geometry) -> Tensor:

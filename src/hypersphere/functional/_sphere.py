@@ -49,9 +49,14 @@ def unit(w: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
 
 
 def safe_reciprocal(n: Tensor) -> Tensor:
-    """1/n, and 0 with gradient 0 where n is 0."""
-    zero = n == 0
-    return torch.where(zero, 0.0, 1.0 / torch.where(zero, 1.0, n))
+    """1/n, and 0 with gradient 0 where n is 0 (or too small to have a reciprocal).
+
+    Written as c/(n·c) with the constant c = 1/n, so that no 1/n² stands in the gradient by itself.
+    """
+    zero = n.abs() < torch.finfo(n.dtype).tiny
+    safe = torch.where(zero, 1.0, n)
+    c = safe.detach().reciprocal()
+    return torch.where(zero, 0.0, c / (safe * c))
 
 
 def upcast(x: Tensor) -> Tensor:

@@ -1,0 +1,103 @@
+"""Patch norms: against loops, at every scale, with the gradient of zero patches."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+import hypersphere as hs
+
+patch_norm = hs.functional.patch_norm
+
+
+def loops(x: np.ndarray, kernel: tuple[int, ...], stride: int, padding: int, dilation: int, groups: int) -> np.ndarray:
+    dims = len(kernel)
+    x = np.pad(x, [(0, 0), (0, 0)] + [(padding, padding)] * dims)
+    size = [(s - dilation * (k - 1) - 1) // stride + 1 for s, k in zip(x.shape[2:], kernel, strict=True)]
+    channels = x.shape[1] // groups
+    out = np.zeros((x.shape[0], groups, *size))
+    for n, g, *position in itertools.product(range(x.shape[0]), range(groups), *map(range, size)):
+        window = tuple(
+            slice(p * stride, p * stride + dilation * (k - 1) + 1, dilation)
+            for p, k in zip(position, kernel, strict=True)
+        )
+        patch = x[(n, slice(g * channels, (g + 1) * channels), *window)]
+        out[(n, g, *position)] = np.sqrt((patch**2).sum())
+    return out
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation", "groups"),
+    [(3, 1, 1, 1, 1), (3, 2, 1, 1, 2), (2, 1, 2, 1, 1), (1, 2, 0, 1, 4), (3, 1, 2, 2, 2), (2, 2, 1, 2, 4)],
+)
+def test_against_loops_with_gradients(dims, kernel, stride, padding, dilation, groups):
+    x = torch.randn(2, 4, *[6, 5, 5][:dims], dtype=torch.float64, requires_grad=True)
+    arguments = (kernel, stride, padding, dilation, groups)
+    out = patch_norm(x, *arguments)
+    np.testing.assert_allclose(out.detach(), loops(x.detach().numpy(), (kernel,) * dims, *arguments[1:]), atol=1e-12)
+    assert gradcheck(lambda x: patch_norm(x, *arguments), x, fast_mode=True)
+    if dims < 3:
+        assert gradgradcheck(lambda x: patch_norm(x, *arguments), x, fast_mode=True)
+
+
+def test_rectangular_windows():
+    x = torch.randn(1, 2, 7, 6, dtype=torch.float64)
+    out = patch_norm(x, (3, 1), stride=(2, 1), padding=(1, 0))
+    unfolded = torch.nn.functional.unfold(x, (3, 1), padding=(1, 0), stride=(2, 1)).norm(dim=1)
+    torch.testing.assert_close(out.flatten(1), unfolded)
+
+
+@pytest.mark.parametrize("scale", [1e-35, 1e-25, 1e19, 1e25, 1e37])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_right_at_every_scale_on_cpu(scale, compiled):
+    x = torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(0))
+    function = torch.compile(patch_norm, backend="aot_eager", fullgraph=True) if compiled else patch_norm
+    torch.testing.assert_close(
+        function(x * scale, 3, padding=1) / scale, patch_norm(x, 3, padding=1), rtol=2e-5, atol=0
+    )
+    big = (x * scale).requires_grad_()
+    (grad,) = torch.autograd.grad(function(big, 3, padding=1).sum(), big)
+    plain = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(patch_norm(plain, 3, padding=1).sum(), plain)
+    torch.testing.assert_close(grad, expected, rtol=2e-5, atol=1e-6)
+
+
+def test_half_precision_does_not_overflow():
+    x = torch.full((1, 64, 3, 3), 6e4, dtype=torch.float16)
+    out = patch_norm(x, 3)
+    assert out.dtype == torch.float32
+    assert out.item() == pytest.approx(x.float().norm().item(), rel=1e-6)
+
+
+def test_zero_patches_have_norm_and_gradient_zero():
+    x = torch.zeros(1, 2, 6, 6)
+    x[..., 5, 5] = 1.0
+    x.requires_grad_()
+    out = patch_norm(x, 3, padding=1)
+    (grad,) = torch.autograd.grad(out.sum(), x)
+    assert out[0, 0, :4, :4].eq(0).all()
+    assert grad.isfinite().all()
+    assert grad[..., :4, :4].eq(0).all()
+
+
+def test_empty_batch():
+    x = torch.zeros(0, 2, 5, 5, requires_grad=True)
+    out = patch_norm(x, 3)
+    assert out.shape == (0, 1, 3, 3)
+    assert torch.autograd.grad(out.sum(), x)[0].shape == x.shape
+
+
+@pytest.mark.parametrize(
+    ("x", "arguments", "message"),
+    [
+        (torch.ones(2, 3), (3,), r"shape \(2, 3\).*spatial"),
+        (torch.ones(2, 3, 4), ((3, 3),), r"one for each entry"),
+        (torch.ones(2, 3, 4, 4), (3, 1, 0, 1, 2), r"groups=2 does not divide the 3"),
+    ],
+)
+def test_wrong_shapes_are_named(x, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        patch_norm(x, *arguments)
