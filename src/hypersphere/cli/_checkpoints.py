@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -89,6 +90,8 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zip, runtime and end-of-file errors alike
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if isinstance(error, pickle.UnpicklingError):
+            reason = "it is no such file, or it holds objects other than tensors"
         raise ValueError(
             f"{path} is no torch checkpoint that can be read safely (weights_only): {reason}. "
             "Save the model's state_dict with torch.save or safetensors."

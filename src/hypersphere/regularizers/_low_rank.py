@@ -37,12 +37,11 @@ class LowRankBilateral(nn.Module):
     """W̃ = Y_2 (P_1 Y_2)^(−1) Y_1 (thesis E.23), with rows as neurons: y1·(y2 P_1ᵀ)^(−1)·y2.
 
     The layer learns y1 (N, r) and y2 (r, d) instead of (N, d) numbers; P_1 (r, d) is random and stays.
-    A given weight becomes y1 = W P_1ᵀ, y2 = P_2 W with a random P_2 (E.20): exact for weights of rank
-    at most r.
+    A given weight starts as its best approximation of rank r: of the y2 = P_2 W that E.20 admits, the
+    one whose rows are the first right singular vectors, which a random P_2 would miss by far.
     """
 
     projection: Tensor
-    mixing: Tensor
 
     def __init__(self, shape: torch.Size, rank: int, *, seed: int = 0) -> None:
         super().__init__()
@@ -53,7 +52,6 @@ class LowRankBilateral(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         self.shape = torch.Size(shape)
         self.register_buffer("projection", gaussian(rank, dim, generator))
-        self.register_buffer("mixing", gaussian(rank, count, generator))
 
     def forward(self, y1: Tensor, y2: Tensor) -> Tensor:
         with torch.autocast(y1.device.type, enabled=False):
@@ -64,8 +62,11 @@ class LowRankBilateral(nn.Module):
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         matrix = upcast(weight.reshape(self.shape[0], -1))
-        y1, y2 = matrix @ self.projection.to(matrix).mT, self.mixing.to(matrix) @ matrix
-        return y1.to(weight.dtype), y2.to(weight.dtype)
+        left, singular, right = torch.linalg.svd(matrix, full_matrices=False)
+        rank = len(self.projection)
+        y2 = right[:rank]
+        y1 = (left[:, :rank] * singular[:rank]) @ (y2 @ self.projection.to(matrix).mT)
+        return y1.to(weight.dtype), y2.contiguous().to(weight.dtype)
 
     def extra_repr(self) -> str:
         return f"shape={tuple(self.shape)}, rank={len(self.projection)}"

@@ -1,0 +1,104 @@
+import math
+
+import pytest
+import torch
+
+from hypersphere.functional import energy, refine
+
+# Σ_{i<j} 1/r of the global minima of Thomson's problem
+THOMSON = {
+    2: 0.5, 3: 1.732050808, 4: 3.674234614, 5: 6.474691495, 6: 9.985281374, 7: 14.452977414, 8: 19.675287861,
+    9: 25.759986531, 10: 32.716949460, 11: 40.596450510, 12: 49.165253058, 13: 58.853230612, 14: 69.306363297,
+    15: 80.670244114, 16: 92.911655303, 17: 106.050404829, 18: 120.084467447, 19: 135.089467557, 20: 150.881568334,
+}  # fmt: skip
+# Largest smallest angle between N points on the 2-sphere, degrees
+TAMMES = {3: 120.0, 4: math.degrees(math.acos(-1 / 3)), 6: 90.0, 8: 74.8584922, 10: 66.1468220, 12: 63.4349488}
+
+
+def start(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@pytest.mark.parametrize("count", sorted(THOMSON))
+def test_thomson(count):
+    points = refine(start(count, 3, seed=count))
+    assert (torch.pdist(points) ** -1).sum().item() == pytest.approx(THOMSON[count], rel=1e-8)
+    torch.testing.assert_close(points.norm(dim=1), torch.ones(count, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("count", sorted(TAMMES))
+def test_tammes(count):
+    points = refine(start(count, 3), s=math.inf)
+    cosines = (points @ points.mT).fill_diagonal_(-1)
+    assert math.degrees(math.acos(float(cosines.max()))) == pytest.approx(TAMMES[count], rel=2e-6)
+
+
+def test_high_dimensions_reach_the_simplex_and_the_orthogonal_frame():
+    simplex = refine(start(8, 20))
+    expected = torch.full((8, 8), -1 / 7, dtype=torch.float64).fill_diagonal_(1)
+    torch.testing.assert_close(simplex @ simplex.mT, expected, atol=1e-6, rtol=0)
+    frame = refine(start(6, 6), s=2.0, half_space=True)
+    torch.testing.assert_close((frame @ frame.mT).abs(), torch.eye(6, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "angular"])
+@pytest.mark.parametrize("s", [0.0, 2.0, 30.0])
+def test_descends_and_is_stationary(s, distance):
+    w = start(30, 4)
+    points = refine(w, s, distance=distance, starts=1, steps=400).requires_grad_()
+    value = energy(points, s, distance)
+    assert value < energy(w, s, distance)
+    if distance == "euclidean":  # angles have a kink at π, where minima of theirs may sit
+        (gradient,) = torch.autograd.grad(value, points)
+        assert gradient.abs().max() < 1e-4 * max(1.0, value.item())
+
+
+def test_batches_are_refined_set_by_set():
+    w = start(2, 5, 3)
+    points = refine(w, starts=1)
+    assert points.shape == w.shape
+    for one in points:
+        assert (torch.pdist(one) ** -1).sum().item() == pytest.approx(THOMSON[5], rel=1e-6)
+
+
+def test_equal_and_zero_vectors_part():
+    for w in (torch.ones(6, 3), torch.zeros(6, 3)):
+        points = refine(w, starts=1)
+        assert points.dtype == torch.float32
+        assert (torch.pdist(points) ** -1).sum().item() == pytest.approx(THOMSON[6], rel=1e-5)
+
+
+def test_float32_bf16_and_large_sets():
+    w = start(64, 300, dtype=torch.float32)
+    points = refine(w, steps=30)
+    assert energy(points, 1.0) < energy(w, 1.0) - 1e-3
+    assert refine(w.bfloat16(), steps=2).dtype == torch.bfloat16
+
+
+def test_reproducible_and_outside_the_graph():
+    w = start(7, 3).requires_grad_()
+    first = refine(w)
+    torch.manual_seed(123)
+    assert torch.equal(first, refine(w))
+    assert not first.requires_grad
+
+
+def test_nothing_to_move():
+    torch.testing.assert_close(refine(torch.tensor([[3.0, 4.0]])), torch.tensor([[0.6, 0.8]]))
+    assert refine(torch.tensor([[3.0], [-2.0]])).tolist() == [[1.0], [-1.0]]
+    w = start(4, 3)
+    torch.testing.assert_close(refine(w, steps=0), w / w.norm(dim=1, keepdim=True))
+
+
+def test_bad_input():
+    w = start(4, 3)
+    with pytest.raises(ValueError, match="NaN"):
+        refine(w * math.nan)
+    with pytest.raises(ValueError, match="s=-1"):
+        refine(w, s=-1.0)
+    with pytest.raises(ValueError, match="steps"):
+        refine(w, steps=-1)
+    with pytest.raises(ValueError, match="starts"):
+        refine(w, starts=0)
+    with pytest.raises(ValueError, match="rows"):
+        refine(w[0])

@@ -1,0 +1,202 @@
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from hypersphere.functional import energy
+from hypersphere.regularizers import MHE
+
+
+class Everything(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 6, 3)
+        self.grouped = nn.Conv2d(6, 8, 3, groups=2)
+        self.up = nn.ConvTranspose2d(8, 5, 2)
+        self.lstm = nn.LSTM(5, 7)
+        self.attention = nn.MultiheadAttention(6, 2)
+        self.hidden = nn.Linear(7, 9)
+        self.classifier = nn.Linear(9, 4)
+
+
+def small(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 16), nn.Linear(16, 5))
+
+
+def test_sum_of_thesis_5_4():
+    model = small()
+    hidden = energy(model[0].weight.flatten(1)) + energy(model[3].weight)
+    torch.testing.assert_close(MHE(model)(), 10 * hidden + energy(model[4].weight))
+    half = energy(model[0].weight.flatten(1), half_space=True) + energy(model[3].weight, half_space=True)
+    torch.testing.assert_close(MHE(model, half_space=True)(), half + energy(model[4].weight))
+    torch.testing.assert_close(
+        MHE(model, hidden=0.5, output=0.0, s=0.0)(),
+        0.5 * sum(energy(w, 0.0) for w in (model[0].weight.flatten(1), model[3].weight)),
+    )
+
+
+def test_every_kind_of_layer():
+    model = Everything()
+    values = MHE(model).layers()
+    assert set(values) == {
+        "conv.weight", "grouped.weight", "up.weight", "lstm.weight_ih_l0", "lstm.weight_hh_l0",
+        "attention.in_proj_weight", "attention.out_proj.weight", "hidden.weight", "classifier.weight",
+    }  # fmt: skip
+    grouped = model.grouped.weight.reshape(2, 4, -1)
+    torch.testing.assert_close(values["grouped.weight"], energy(grouped).mean().detach())
+    torch.testing.assert_close(values["up.weight"], energy(model.up.weight.transpose(0, 1).flatten(1)).detach())
+    torch.testing.assert_close(
+        values["lstm.weight_hh_l0"], energy(model.lstm.weight_hh_l0.reshape(4, 7, 7)).mean().detach()
+    )
+    torch.testing.assert_close(
+        values["attention.in_proj_weight"], energy(model.attention.in_proj_weight.reshape(3, 6, 6)).mean().detach()
+    )
+
+
+def test_the_model_is_not_registered():
+    model = small()
+    reg = MHE(model)
+    assert list(reg.parameters()) == []
+    assert list(reg.children()) == []
+    assert list(reg.state_dict()) == ["_extra_state"]
+    reg().backward()
+    assert all(model[i].weight.grad is not None for i in (0, 3, 4))
+
+
+def test_output_layer_and_head():
+    model = small()
+    head = nn.Linear(5, 3)
+    reg = MHE(model, head)
+    assert list(reg.layers()) == ["0.weight", "3.weight", "4.weight", "head.weight"]
+    torch.testing.assert_close(
+        reg(),
+        10 * sum(energy(w.flatten(1)) for w in (model[0].weight, model[3].weight, model[4].weight))
+        + energy(head.weight),
+    )
+    reg = MHE(model, output_layer="3", half_space=True)
+    expected = energy(model[0].weight.flatten(1), half_space=True) + energy(model[4].weight, half_space=True)
+    torch.testing.assert_close(reg(), expected + energy(model[3].weight))
+
+
+def test_patterns():
+    model = small()
+    assert list(MHE(model, include="0").layers()) == ["0.weight"]
+    assert list(MHE(model, skip=["4", "0.*"]).layers()) == ["3.weight"]
+    assert list(MHE(Everything(), include="lstm.weight_hh*").layers()) == ["lstm.weight_hh_l0"]
+    with pytest.raises(ValueError, match="matches none"):
+        MHE(model, include="layer9.*")
+    with pytest.raises(ValueError, match="no layer is left"):
+        MHE(model, include="0", skip="0")
+
+
+def test_labels_take_the_classes_of_the_batch():
+    model = small()
+    reg = MHE(model, hidden=0.0)
+    labels = torch.tensor([0, 3, 3])
+    unit = torch.nn.functional.normalize(model[4].weight)
+    terms = [(unit[y] - unit[j]).norm() ** -2 for y in (0, 3, 3) for j in range(5) if j != y]
+    torch.testing.assert_close(reg(labels), torch.stack(terms).mean())
+    reg(labels).backward()
+    assert model[4].weight.grad.abs().sum() > 0
+
+
+def test_sampled_neurons_estimate_the_energy_and_resume():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(12, 40), nn.Linear(40, 3))
+    reg = MHE(model, sample=10, output=0.0, hidden=1.0, seed=3)
+    draws = torch.stack([reg().detach() for _ in range(400)])
+    assert len(draws.unique()) > 300
+    assert draws.mean().item() == pytest.approx(energy(model[0].weight).item(), rel=0.01)
+    other = MHE(model, sample=10, output=0.0, hidden=1.0, seed=99)
+    other.load_state_dict(reg.state_dict())
+    assert torch.equal(other(), reg())
+    reg.eval()
+    assert torch.equal(reg(), reg())  # evaluation does not advance
+    assert MHE(model, sample=100)() == MHE(model)()
+
+
+def test_parametrized_weights_are_read_as_the_layer_sees_them():
+    model = small()
+    nn.utils.parametrizations.weight_norm(model[3])
+    reg = MHE(model, include="3")
+    torch.testing.assert_close(reg(), 10 * energy(model[3].weight))
+    reg().backward()
+    assert model[3].parametrizations.weight.original1.grad.abs().sum() > 0
+    with torch.no_grad():
+        before = reg()
+        model[3].parametrizations.weight.original1.normal_()
+    assert reg() != before
+
+
+def test_tied_weights_count_once_and_shared_modules_too():
+    first, second = nn.Linear(6, 6), nn.Linear(6, 6)
+    second.weight = first.weight
+    model = nn.Sequential(first, second, first, nn.Linear(6, 3))
+    assert list(MHE(model).layers()) == ["0.weight", "3.weight"]
+
+
+@pytest.mark.parametrize("copies", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
+def test_copies_stay_connected(copies):
+    model, reg = copies((small(), None))[0], None
+    reg = MHE(model, sample=4)
+    reg()
+    other, other_reg = copies((model, reg))
+    assert other_reg.steps == 1
+    with torch.no_grad():
+        other[0].weight.normal_()
+    assert other_reg.layers()["0.weight"] != reg.layers()["0.weight"]
+    torch.testing.assert_close(other_reg.layers()["0.weight"], energy(other[0].weight.flatten(1)).detach())
+
+
+def test_state_survives_a_file():
+    reg = MHE(small(), sample=4, seed=7)
+    reg()
+    buffer = io.BytesIO()
+    torch.save(reg.state_dict(), buffer)
+    buffer.seek(0)
+    other = MHE(small(), sample=4)
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    assert (other.seed, other.steps) == (7, 1)
+
+
+def test_training_lowers_the_energy():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 12), nn.Linear(12, 3))
+    reg = MHE(model, half_space=True)
+    before = reg.layers()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in range(60):
+        optimizer.zero_grad()
+        reg().backward()
+        optimizer.step()
+    assert all(reg.layers()[name] < before[name] for name in before)
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="no layer with neurons"):
+        MHE(nn.Sequential(nn.ReLU(), nn.BatchNorm2d(3)))
+    with pytest.raises(TypeError, match="output layers are always in full space"):
+        MHE(small(), half_space="output")
+    with pytest.raises(ValueError, match="hidden"):
+        MHE(small(), hidden=-1.0)
+    with pytest.raises(ValueError, match="s=-2"):
+        MHE(small(), s=-2.0)
+    with pytest.raises(ValueError, match="output_layer"):
+        MHE(small(), output_layer="nope")
+    with pytest.raises(ValueError, match="no single weight"):
+        MHE(small(), nn.ReLU())
+    with pytest.raises(ValueError, match="sample"):
+        MHE(small(), sample=1)
+
+
+def test_half_precision_and_autocast():
+    model = small().bfloat16()
+    value = MHE(model)()
+    assert value.dtype == torch.float32
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(MHE(model)(), value)
+    assert "3.weight" in repr(MHE(model))

@@ -1,0 +1,125 @@
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from hypersphere.cli import main
+from hypersphere.functional import energy
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return nn.ModuleDict(
+        {
+            "conv": nn.Conv2d(3, 8, 3),
+            "norm": nn.BatchNorm2d(8),
+            "lstm": nn.LSTM(4, 5, proj_size=3),
+            "gru": nn.GRU(4, 5),
+            "attention": nn.MultiheadAttention(4, 2),
+            "fc": nn.Linear(4, 30),
+        }
+    )
+
+
+def rows(capsys):
+    return {row["layer"]: row for row in json.loads(capsys.readouterr().out)}
+
+
+def test_table(model, tmp_path, capsys):
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    assert main(["energy", str(tmp_path / "model.pt")]) == 0
+    out = capsys.readouterr().out
+    assert "s = 2, euclidean, full space" in out
+    header = next(line for line in out.splitlines() if line.startswith("layer"))
+    assert header.split() == ["layer", "neurons", "dim", "energy", "random", "refined"]
+    line = next(line for line in out.splitlines() if line.startswith("conv.weight"))
+    assert line.split()[1:3] == ["8", "27"]
+    assert float(line.split()[3]) == pytest.approx(energy(model["conv"].weight.flatten(1)).item(), rel=1e-4)
+    assert "norm" not in out
+
+
+@pytest.mark.parametrize("kind", ["torch", "nested", "safetensors", "folder"])
+def test_every_kind_of_file(model, kind, tmp_path, capsys):
+    state = model.state_dict()
+    path = tmp_path / ("m.safetensors" if kind == "safetensors" else "m.pt")
+    if kind == "safetensors":
+        save_file(state, path)
+    elif kind == "nested":
+        torch.save({"epoch": 3, "model": state, "optimizer": {"state": {0: {"m_weight": torch.ones(3, 3)}}}}, path)
+    else:
+        torch.save(state, path)
+    assert main(["energy", str(tmp_path if kind == "folder" else path), "--json"]) == 0
+    found = rows(capsys)
+    assert set(found) == {
+        "conv.weight", "lstm.weight_ih_l0", "lstm.weight_hh_l0", "lstm.weight_hr_l0", "gru.weight_ih_l0",
+        "gru.weight_hh_l0", "attention.in_proj_weight", "attention.out_proj.weight", "fc.weight",
+    }  # fmt: skip
+    assert found["attention.in_proj_weight"]["sets"] == 3
+    assert found["lstm.weight_ih_l0"]["sets"] == found["lstm.weight_hh_l0"]["sets"] == 4
+    assert found["gru.weight_hh_l0"]["sets"] == 3
+
+
+def test_refined_is_below_random_and_options_reach_the_energy(model, tmp_path, capsys):
+    torch.save(model.state_dict(), tmp_path / "m.pt")
+    command = ["energy", str(tmp_path / "m.pt"), "--json", "--s", "1", "--half-space", "--include", "fc*"]
+    assert main(command) == 0
+    (row,) = rows(capsys).values()
+    assert row["refined"] < row["random"] < row["energy"] + 1
+    assert row["energy"] == pytest.approx(energy(model["fc"].weight, 1.0, half_space=True).item())
+    assert main([*command, "--limit", "10"]) == 0
+    (row,) = rows(capsys).values()
+    assert (row["neurons"], row["sampled"]) == (30, 10)
+    assert main(["energy", str(tmp_path / "m.pt"), "--limit", "10", "--skip", "conv*"]) == 0
+    assert "10 of 30" in capsys.readouterr().out
+
+
+class Foreign:
+    pass
+
+
+@pytest.mark.parametrize(
+    "name", ["missing.pt", "truncated.pt", "truncated.safetensors", "text.pt", "object.pt", "bias.pt", "empty"]
+)
+def test_files_that_cannot_be_measured(name, tmp_path, capsys):
+    weight = {"weight": torch.randn(100, 100)}
+    torch.save(weight, tmp_path / "good.pt")
+    save_file(weight, tmp_path / "good.safetensors")
+    (tmp_path / "truncated.pt").write_bytes((tmp_path / "good.pt").read_bytes()[:9000])
+    (tmp_path / "truncated.safetensors").write_bytes((tmp_path / "good.safetensors").read_bytes()[:9000])
+    (tmp_path / "text.pt").write_text("not a checkpoint")
+    torch.save({"weight": Foreign()}, tmp_path / "object.pt")
+    torch.save({"bias": torch.ones(3)}, tmp_path / "bias.pt")
+    (tmp_path / "empty").mkdir()
+    assert main(["energy", str(tmp_path / name)]) == 2
+    captured = capsys.readouterr()
+    assert name in captured.err
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+
+
+def test_bad_arguments(model, tmp_path, capsys):
+    torch.save(model.state_dict(), tmp_path / "m.pt")
+    path = str(tmp_path / "m.pt")
+    assert main(["energy", path, "--s", "-1"]) == 2
+    assert "s=-1.0" in capsys.readouterr().err
+    assert main(["energy", path, "--include", "nothing*"]) == 2
+    assert "matches none" in capsys.readouterr().err
+    assert main(["energy", path, "--limit", "1"]) == 2
+    assert main(["energy"]) == 2
+    assert main([]) == 2
+    assert main(["nonsense"]) == 2
+
+
+def test_help_and_version(capsys):
+    assert main(["--help"]) == 0
+    assert "energy" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("hypersphere ")
+    done = subprocess.run([sys.executable, "-m", "hypersphere", "energy", "nowhere.pt"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "does not exist" in done.stderr

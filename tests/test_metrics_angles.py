@@ -1,0 +1,116 @@
+import math
+
+import pytest
+import torch
+
+from hypersphere.metrics import (
+    angular_fisher_score,
+    angular_visual_hardness,
+    covering_radius,
+    separation_distance,
+    uniformity,
+)
+
+
+def vectors(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def angle_of(a, b):
+    return math.acos(float(a @ b) / math.sqrt(float(a @ a) * float(b @ b)))
+
+
+def test_angular_visual_hardness():
+    x, w, labels = vectors(5, 4), vectors(3, 4, seed=1), torch.tensor([0, 2, 1, 1, 0])
+    expected = [angle_of(a, w[y]) / sum(angle_of(a, v) for v in w) for a, y in zip(x, labels, strict=True)]
+    torch.testing.assert_close(angular_visual_hardness(x, w, labels), torch.tensor(expected, dtype=torch.float64))
+    assert angular_visual_hardness(w, w, torch.arange(3)).max() < 1e-6  # on its own class vector: no hardness
+    assert angular_visual_hardness(x.bfloat16(), w.bfloat16(), labels).dtype == torch.float32
+    with pytest.raises(ValueError, match="3 classes"):
+        angular_visual_hardness(x, w, labels + 1)
+    with pytest.raises(ValueError, match="must agree"):
+        angular_visual_hardness(x, w[:, :3], labels)
+    with pytest.raises(ValueError, match="class indices"):
+        angular_visual_hardness(x, w, labels[:2])
+
+
+def test_angular_fisher_score():
+    x, labels = vectors(12, 3), torch.tensor([7, 7, 7, 2, 2, 2, 2, 5, 5, 5, 5, 5])
+    mean, within, between = x.mean(0), 0.0, 0.0
+    for label in (2, 5, 7):
+        own = x[labels == label]
+        center = own.mean(0)
+        within += sum(1 - math.cos(angle_of(row, center)) for row in own)
+        between += len(own) * (1 - math.cos(angle_of(center, mean)))
+    assert angular_fisher_score(x, labels).item() == pytest.approx(within / between)
+    tight = torch.eye(3, dtype=torch.float64)[torch.tensor([0, 0, 1, 1, 2, 2])]
+    assert angular_fisher_score(tight, torch.tensor([0, 0, 1, 1, 2, 2])).item() == pytest.approx(0, abs=1e-12)
+    with pytest.raises(ValueError, match="empty"):
+        angular_fisher_score(x[:0], labels[:0])
+
+
+def test_separation_distance():
+    w = vectors(40, 3)
+    pairs = [(angle_of(w[i], w[j]), angle_of(w[i], -w[j])) for i in range(40) for j in range(i)]
+    assert separation_distance(w).item() == pytest.approx(min(a for a, _ in pairs))
+    assert separation_distance(w, half_space=True).item() == pytest.approx(min(min(p) for p in pairs))
+    gap = 1e-5  # far below what a float32 cosine resolves
+    close = torch.tensor([[1.0, 0.0], [math.cos(gap), math.sin(gap)], [-1.0, 0.0]])
+    assert separation_distance(close).item() == pytest.approx(gap, rel=1e-3)
+    assert separation_distance(torch.ones(2, 3)) == 0
+    assert separation_distance(torch.tensor([[1.0, 2], [-1, -2]])).item() == pytest.approx(math.pi)
+    assert separation_distance(torch.tensor([[1.0, 2], [-1, -2]]), half_space=True) == 0
+    with pytest.raises(ValueError, match="needs two"):
+        separation_distance(w[:1])
+
+
+def test_separation_distance_over_several_blocks():
+    w = vectors(4500, 16).float()
+    w[4400] = w[2100] + 1e-3 * w[7]
+    expected = angle_of(w[4400].double(), w[2100].double())
+    assert separation_distance(w).item() == pytest.approx(expected, rel=1e-3)
+
+
+def test_covering_radius():
+    octahedron = torch.cat([torch.eye(3), -torch.eye(3)])
+    radius = covering_radius(octahedron, samples=20_000).item()
+    exact = math.acos(1 / math.sqrt(3))
+    assert exact - 0.05 < radius <= exact + 1e-6
+    assert covering_radius(octahedron, samples=200).item() < radius  # a lower bound that grows
+    assert covering_radius(octahedron, samples=500) == covering_radius(octahedron, samples=500)
+    assert covering_radius(torch.tensor([[1.0, 0.0]]), 5000).item() == pytest.approx(math.pi, abs=0.01)
+    with pytest.raises(ValueError, match="samples"):
+        covering_radius(octahedron, samples=0)
+    with pytest.raises(ValueError, match="needs one"):
+        covering_radius(torch.ones(0, 3))
+
+
+def test_uniformity():
+    w = vectors(9, 4)
+    unit = torch.nn.functional.normalize(w)
+    terms = [math.exp(-2 * float((unit[i] - unit[j]).square().sum())) for i in range(9) for j in range(9) if i != j]
+    assert uniformity(w).item() == pytest.approx(math.log(sum(terms) / 72))
+    assert uniformity(torch.ones(3, 2)).item() == pytest.approx(0, abs=1e-6)
+    many = vectors(3000, 8)
+    torch.testing.assert_close(uniformity(many, 1.0), _uniformity_whole(many, 1.0))
+
+
+def _uniformity_whole(w, t):
+    squares = torch.pdist(torch.nn.functional.normalize(w)) ** 2
+    return (-t * squares).exp().mean().log()
+
+
+@pytest.mark.parametrize("metric", [separation_distance, covering_radius, uniformity])
+def test_bad_input(metric):
+    with pytest.raises(TypeError, match="floating"):
+        metric(torch.ones(3, 2, dtype=torch.long))
+    with pytest.raises(ValueError, match="rows"):
+        metric(torch.ones(3))
+
+
+def test_nan_gives_nan():
+    w = vectors(5, 3)
+    w[1, 1] = math.nan
+    assert uniformity(w).isnan()
+    assert covering_radius(w, 10).isnan()
+    assert separation_distance(w).isnan()
