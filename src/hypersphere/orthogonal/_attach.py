@@ -16,7 +16,7 @@ from ..functional._sphere import compute_dtype
 from ._blocks import BlockMatrix
 from ._maps import Map, resolve
 from ._recurrent import read_through
-from ._rotation import Rotation, iter_rotations
+from ._rotation import Rotation, iter_rotations, unshare_class
 
 __all__ = ["attach"]
 
@@ -187,6 +187,7 @@ def _install(layer: Neurons, v: Tensor, rotation: Rotation, learn_v: bool) -> No
     else:
         del module._parameters[name]
         module.register_buffer(name, v.clone())
+    unshare_class(module)
     parametrize.register_parametrization(module, name, rotation, unsafe=True)
     rotation.train(module.training)
     if isinstance(module, nn.RNNBase):

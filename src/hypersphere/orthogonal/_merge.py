@@ -8,7 +8,7 @@ from torch.nn.utils import parametrize
 
 from ._model import attached, set_task
 from ._recurrent import restore
-from ._rotation import Rotation
+from ._rotation import Rotation, unshare_class
 
 __all__ = ["merge"]
 
@@ -33,6 +33,7 @@ def merge(model: nn.Module, task: int | None = None) -> nn.Module:
 
 
 def _fold(module: nn.Module, tensor_name: str, rotation: Rotation) -> None:
+    unshare_class(module)
     parametrize.remove_parametrizations(module, tensor_name, leave_parametrized=True)
     if not rotation.learn_v:
         folded = module._buffers.pop(tensor_name)

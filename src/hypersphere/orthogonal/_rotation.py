@@ -11,7 +11,7 @@ from torch.nn.utils import parametrize
 from .._neurons import Neurons
 from ._blocks import BlockMatrix
 
-__all__ = ["Rotation", "iter_rotations"]
+__all__ = ["Rotation", "iter_rotations", "unshare_class"]
 
 _NOWHERE = nn.Module()
 
@@ -46,6 +46,18 @@ class Rotation(nn.Module):
 
     def extra_repr(self) -> str:
         return f"learn_v={self.learn_v}, task={self.task}"
+
+
+def unshare_class(module: nn.Module) -> None:
+    """Give a parametrized module a class of its own.
+
+    ``parametrize`` stores its properties on a class that deep copies share: changing them for one
+    module would break the others.
+    """
+    cls = module.__class__
+    if parametrize.is_parametrized(module):
+        own = {key: value for key, value in vars(cls).items() if key not in ("__dict__", "__weakref__")}
+        module.__class__ = type(cls.__name__, cls.__bases__, own)
 
 
 def iter_rotations(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Rotation]]:
