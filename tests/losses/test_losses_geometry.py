@@ -43,10 +43,6 @@ def circle_head(angles, m):
     return head
 
 
-def thin(region):
-    return region[:: max(len(region) // 800, 1)] if len(region) > 1600 else region
-
-
 def edges(region):
     """The region's samples next to its ends, plus a few inside."""
     cuts = np.flatnonzero(np.diff(region) > 2 * (GRID[1] - GRID[0]))

@@ -14,6 +14,7 @@ from ..angular import AngularLike
 from ..functional._angular import angular as angular_from_cos
 from ..functional._angular import angular_from_angle
 from ..functional._sphere import norm, unit
+from ._polar import polar_form
 from .annealing import MarginSchedule, resolve
 from .head import ClassHead
 
@@ -110,33 +111,36 @@ class MarginSoftmax(ClassHead):
     def losses(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         share = None if self.annealing is None else self.annealing().to(x.dtype)
         smoothing = self._smoothing(x)
+        polar = self._polar(x) if self._needs_polar else []
         if self.changes_others:
             shared = [] if share is None else [share]
-            seen = self.reduce(self._score_others, self._polar(x), labels, shared, weights=smoothing)
+            seen = self.reduce(self._score_others, polar, labels, shared, weights=smoothing)
         else:
-            seen = self.reduce(self.score, self.rows(x), labels, [], weights=smoothing)
-        own = self._own_logit(x, seen.target.to(x.dtype), labels, share)
+            seen = self.reduce(self.score, self._linear_rows(x, polar), labels, [], weights=smoothing)
+        own = self._own_logit(x, polar, seen.target.to(x.dtype), labels, share)
         lse = torch.logaddexp(seen.logsumexp, own)
         weight = torch.ones_like(own) if self.class_weight is None else self.class_weight.to(x.dtype)[labels]
-        losses = weight * (lse - own)
+        losses = lse - own if self.class_weight is None else weight * (lse - own)
         if smoothing is not None:
             spread = smoothing.sum() * lse - seen.total - weight * own
             losses = (1 - self.label_smoothing) * losses + (self.label_smoothing / self.num_classes) * spread
         return losses, weight
 
-    def _own_logit(self, x: Tensor, w: Tensor, labels: Tensor, share: Tensor | None) -> Tensor:
+    def _own_logit(self, x: Tensor, polar: list[Tensor], w: Tensor, labels: Tensor, share: Tensor | None) -> Tensor:
         """plain + share·amplitude·(g with margin − g) of each sample's own class."""
-        direction, amplitude = self._polar(x)
-        cos = (direction * unit(w)).sum(-1)
-        amplitude = amplitude[:, 0] if self.normalize else amplitude[:, 0] * norm(w)
-        k = self._k()
-        g = self.angular if k is None else _SigmoidOf(k[labels])
+        length, direction = polar_form(w) if self.normalize or polar else (None, w)
+        logit = None
         if self._linear:
-            logit = (self.rows(x)[0] * (unit(w) if self.normalize else w)).sum(-1)
-        else:
-            logit = amplitude * g.from_cos(cos)
-        if self.changes_target:
-            logit = logit + amplitude * self._blend(self.target(cos, g) - g.from_cos(cos), share)
+            logit = (self._linear_rows(x, polar)[0] * (direction if self.normalize else w)).sum(-1)
+        if self.changes_target or logit is None:
+            cos = (polar[0] * direction).sum(-1)
+            amplitude = polar[1][:, 0] if self.normalize or length is None else polar[1][:, 0] * length[:, 0]
+            k = self._k()
+            g = self.angular if k is None else _SigmoidOf(k[labels])
+            plain = g.from_cos(cos)
+            logit = amplitude * plain if logit is None else logit
+            if self.changes_target:
+                logit = logit + amplitude * self._blend(self.target(cos, g) - plain, share)
         return logit if self.bias is None else logit + self.bias[labels].to(x.dtype)
 
     def _blend(self, margin: Tensor, share: Tensor | None) -> Tensor:
@@ -153,9 +157,7 @@ class MarginSoftmax(ClassHead):
 
     def rows(self, x: Tensor) -> list[Tensor]:
         """The vector of the inner product where g is the cosine (‖x‖cos θ = ŵ·x), else direction and amplitude."""
-        if self._linear:
-            return [x if self.scale is None else self.scale * unit(x)]
-        return self._polar(x)
+        return self._linear_rows(x, [] if self._linear and self.scale is None else self._polar(x))
 
     def classes(self) -> list[Tensor]:
         """The class vectors; the biases, if any; the k of each class, if g learns them."""
@@ -187,11 +189,21 @@ class MarginSoftmax(ClassHead):
 
     def _polar(self, x: Tensor) -> list[Tensor]:
         """Direction (N, d) and amplitude (N, 1) of each sample."""
-        return [unit(x), norm(x, keepdim=True) if self.scale is None else x.new_full((x.shape[0], 1), self.scale)]
+        length, direction = polar_form(x)
+        return [direction, length if self.scale is None else torch.full_like(length, self.scale)]
+
+    def _linear_rows(self, x: Tensor, polar: list[Tensor]) -> list[Tensor]:
+        if not self._linear:
+            return polar
+        return [x if self.scale is None else self.scale * polar[0]]
 
     @property
     def _linear(self) -> bool:
         return isinstance(self.angular, _angular.Cosine)
+
+    @property
+    def _needs_polar(self) -> bool:
+        return self.scale is not None or not self._linear or self.changes_target or self.changes_others
 
     def _k(self) -> Tensor | None:
         """The learnable k of a sigmoid g, one per class."""

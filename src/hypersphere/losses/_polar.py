@@ -1,0 +1,18 @@
+"""Length and direction of vectors in one go."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..functional._sphere import norm
+
+__all__ = ["polar_form"]
+
+
+def polar_form(x: Tensor) -> tuple[Tensor, Tensor]:
+    """(‖x‖ with its last dimension kept, x/‖x‖), at any scale; a zero vector has direction 0 and gradient 0."""
+    length = norm(x, keepdim=True)
+    zero = length == 0
+    direction = torch.where(zero, 0.0, x / torch.where(zero, 1.0, length))
+    return length, direction
