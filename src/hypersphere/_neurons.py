@@ -82,8 +82,8 @@ def _neurons_of(name: str, module: nn.Module) -> Iterator[Neurons]:
     elif isinstance(module, nn.Linear):
         yield Neurons(name, module, "weight")
     elif isinstance(module, nn.RNNBase):
-        for tensor_name in module._all_weights:
-            for entry in tensor_name:
+        for names in module._all_weights:
+            for entry in names:
                 if entry.startswith("weight_hr"):
                     yield Neurons(name, module, entry)
                 elif entry.startswith("weight"):

@@ -114,10 +114,11 @@ class _WithRadius(Magnitude):
         if not self.training or n.numel() == 0:
             return upcast(self.running_norm)
         mean = upcast(n).mean()
-        mean = torch.where(torch.isfinite(mean) & (mean > 0), mean, upcast(self.running_norm).to(mean.dtype))
+        counts = torch.isfinite(mean) & (mean > 0)
+        mean = torch.where(counts, mean, upcast(self.running_norm).to(mean.dtype))
         weight = torch.where(self.num_batches_tracked == 0, 1.0, self.momentum).to(self.running_norm.dtype)
         self.running_norm.lerp_(mean.to(self.running_norm.dtype), weight)
-        self.num_batches_tracked.add_(1)
+        self.num_batches_tracked.add_(counts)
         return mean
 
     def extra_repr(self) -> str:

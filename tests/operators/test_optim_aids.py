@@ -199,6 +199,7 @@ def test_groups_partition_the_trainable_parameters() -> None:
             "classifier": nn.Linear(4, 2),
         }
     )
+    model["plain"].bias = nn.Parameter(torch.zeros(4, 1))  # a bias all the same
     model["again"] = model["plain"]
     decayed, kept = hs.optim.parameter_groups(model, 5e-4)
     assert (decayed["weight_decay"], kept["weight_decay"]) == (5e-4, 0.0)

@@ -323,6 +323,14 @@ def test_k_per_filter_and_radius_learn() -> None:
         assert not torch.equal(parameter, start[name]), name
 
 
+def test_zero_start_is_no_batch_of_the_running_norm() -> None:
+    layer = hs.nn.DecoupledRNN(FEATURES, HIDDEN, magnitude="tanh")
+    output, _ = layer(torch.randn(2, BATCH, FEATURES))
+    h = layer.rules["weight_hh_l0"].magnitude
+    assert h.num_batches_tracked.item() == 1
+    torch.testing.assert_close(h.running_norm, output[0].norm(dim=-1).mean().detach())
+
+
 def test_affine_scales_every_gate_neuron() -> None:
     layer = hs.nn.SphereRNN(FEATURES, HIDDEN, nonlinearity="relu", affine=True)
     scales = [name for name, _ in layer.named_parameters() if name.endswith("scale")]

@@ -111,8 +111,7 @@ def _undecayed(module: nn.Module) -> Iterator[Tensor]:
         yield from _parameters(getattr(module, "angular", None))
         if module.normalize:
             yield module.weight
-    if isinstance(getattr(module, "bias", None), nn.Parameter):
-        yield module.get_parameter("bias")
+    yield from (p for name, p in module.named_parameters(recurse=False) if name == "bias")
 
 
 def _parameters(rule: object) -> Iterator[Tensor]:
