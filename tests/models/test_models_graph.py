@@ -72,6 +72,23 @@ def test_forward_is_equation_e24() -> None:
         torch.testing.assert_close(model(x, sparse), expected)
 
 
+@pytest.mark.parametrize(("conv", "bias"), [("plain", False), ("plain", True), ("sphere", False)])
+def test_sparse_features(conv: str, bias: bool) -> None:
+    torch.manual_seed(0)
+    model = models.create("gcn", 3, in_features=9, hidden=(6, 4), conv=conv, bias=bias).eval()
+    a_hat = models.normalize_adjacency(graph(6).float())
+    x = torch.randn(6, 9) * (torch.rand(6, 9) < 0.3)
+    weights = list(model.parameters())
+    expected = model(x, a_hat)
+    grads = torch.autograd.grad(expected.square().sum(), weights)
+    for sparse in (x.to_sparse_coo(), x.to_sparse_csr()):
+        given = model(sparse, a_hat.to_sparse())
+        torch.testing.assert_close(given, expected)
+        torch.testing.assert_close(torch.autograd.grad(given.square().sum(), weights), grads)
+    model.train()
+    assert not torch.equal(model(x.to_sparse(), a_hat), model(x.to_sparse(), a_hat))
+
+
 @pytest.mark.parametrize("conv", ["plain", "sphere", "decoupled"])
 def test_gradients(conv: str) -> None:
     torch.manual_seed(1)

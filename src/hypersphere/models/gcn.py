@@ -19,7 +19,8 @@ __all__ = ["GCN", "MODELS", "gcn", "normalize_adjacency"]
 class GCN(nn.Module):
     """Z = Â·act(Â·X·W₀)·W₁ (thesis E.24; the softmax belongs to the loss).
 
-    Any operator may stand for X·W₀. Dropout acts on the input of each layer, as in Kipf and Welling.
+    Any operator may stand for X·W₀. Dropout acts on the input of each layer, as in Kipf and Welling; of a sparse X on
+    its nonzero entries, which comes to the same.
 
     Args:
         in_features: numbers of one node.
@@ -44,10 +45,23 @@ class GCN(nn.Module):
         self.classifier = slots.classifier(self.feature_dim, num_classes)
 
     def features(self, x: Tensor, adjacency: Tensor) -> Tensor:
-        """The embedding of each node, ``(N, feature_dim)``; ``adjacency`` is Â, dense or sparse."""
+        """The embedding of each node, ``(N, feature_dim)``; ``x`` and ``adjacency`` (Â) may be dense or sparse."""
         for layer, norm, act in zip(self.layers, self.norms, self.acts, strict=True):
-            x = act(norm(_propagate(adjacency, layer(F.dropout(x, self.dropout, self.training)))))
+            x = act(norm(_propagate(adjacency, self._apply_layer(layer, x))))
         return x
+
+    def _apply_layer(self, layer: nn.Module, x: Tensor) -> Tensor:
+        if x.layout == torch.strided:
+            out: Tensor = layer(F.dropout(x, self.dropout, self.training))
+            return out
+        x = x.to_sparse_coo().coalesce()
+        values = F.dropout(x.values(), self.dropout, self.training)
+        x = torch.sparse_coo_tensor(x.indices(), values, x.shape, is_coalesced=True, check_invariants=False)
+        if type(layer) is not nn.Linear:
+            out = layer(x.to_dense())
+            return out
+        out = _propagate(x, layer.weight.mT)  # the zeros of X cost nothing
+        return out if layer.bias is None else out + layer.bias
 
     def forward_features(self, x: Tensor, adjacency: Tensor) -> Tensor:
         """The same as :meth:`features`."""
