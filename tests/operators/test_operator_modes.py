@@ -219,7 +219,6 @@ def test_anomaly_mode_and_checkpointing():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize(("h", "g"), [("sphere", "linear"), ("tanh", "sigmoid"), ("segment", "cosine")])
 def test_cuda_agrees_with_cpu(name, h, g):

@@ -1,4 +1,6 @@
-"""Tests marked ``real_data("name")`` are collected only where ``$HYPERSPHERE_DATA`` holds that set.
+"""One seed and one thread for every test; tests that need a GPU or real data run where these are.
+
+Tests marked ``real_data("name")`` are collected only where ``$HYPERSPHERE_DATA`` holds that set.
 
 With ``HYPERSPHERE_REQUIRE_DATA=1`` they are always collected, so that a missing set is a failure.
 """
@@ -13,7 +15,13 @@ import torch
 from hypersphere import data
 
 
+@pytest.fixture(autouse=True)
+def reproducible() -> None:
+    torch.manual_seed(0)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    torch.set_num_threads(1)  # one core for each worker
     config.addinivalue_line("markers", "real_data(name): needs the real data set `name` in $HYPERSPHERE_DATA")
 
 

@@ -1,0 +1,89 @@
+"""The names that users rely on: removing or renaming one is a decision, not an accident."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import hypersphere as hs
+
+FRONT_DOOR = {
+    "functional": """angle patch_norm angular magnitude decoupled_conv decoupled_conv_transpose decoupled_linear psi
+        energy refine orthogonalize unit norm""",
+    "nn": """SphereConv1d SphereConv2d SphereConv3d SphereConvTranspose1d SphereConvTranspose2d SphereConvTranspose3d
+        DecoupledConv1d DecoupledConv2d DecoupledConv3d DecoupledConvTranspose1d DecoupledConvTranspose2d
+        DecoupledConvTranspose3d SphereLinear DecoupledLinear SphereRNN SphereLSTM SphereGRU DecoupledRNN DecoupledLSTM
+        DecoupledGRU""",
+    "angular": "Cosine Linear Sigmoid SquareCosine",
+    "magnitude": "Sphere Ball Tanh Linear Segment Log Mix",
+    "losses": """Softmax WSoftmax SSoftmax LSoftmax ASoftmax SphereFace GASoftmax AMSoftmax CosFace ArcFace SphereFaceR
+        SphereFace2 SphereFacePlus Annealing""",
+    "regularizers": "MHE CoMHE Orthonormal Orthogonal SRIP",
+    "orthogonal": "attach merge",
+    "optim": "OrthogonalSGD WeightProjection weighted_gradients parameter_groups",
+    "metrics": "angular_visual_hardness angular_fisher_score separation_distance covering_radius",
+    "models": "create list_models",
+    "data": "load",
+}
+NAMES = [(module, name) for module, names in FRONT_DOOR.items() for name in names.split()]
+
+SIGNATURES = {
+    "functional.patch_norm": "x kernel_size stride padding dilation groups",
+    "functional.angular": "cos kind k",
+    "functional.magnitude": "norm kind alpha beta rho",
+    "functional.decoupled_conv": "x weight bias stride padding dilation groups magnitude angular weighted",
+    "functional.psi": "cos margin",
+    "functional.energy": "w s distance half_space weights reduction",
+    "functional.refine": "w s half_space steps",
+    "functional.orthogonalize": "u method",
+    "orthogonal.attach": "model method blocks share_blocks normalize refine init include skip",
+    "optim.OrthogonalSGD": "params lr momentum",
+    "optim.WeightProjection": "model every norm",
+    "optim.parameter_groups": "model weight_decay",
+    "regularizers.MHE": "model head hidden output s distance half_space output_layer",
+    "regularizers.CoMHE": "model head projection dim count aggregate refresh half_space",
+    "losses.GASoftmax": "in_features num_classes margin angular",
+    "losses.SphereFacePlus": "head weight s",
+    "losses.Annealing": "base gamma power minimum",
+    "angular.Sigmoid": "k learnable share",
+    "convert": "model magnitude angular include skip keep_weights inplace",
+}
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES, ids=lambda value: value)
+def test_every_name_is_there_public_and_documented(module, name):
+    part = getattr(hs, module)
+    assert name in part.__all__
+    assert inspect.getdoc(getattr(part, name))
+
+
+@pytest.mark.parametrize(("path", "arguments"), SIGNATURES.items(), ids=lambda value: str(value).split()[0])
+def test_arguments_keep_their_names(path, arguments):
+    target = hs
+    for part in path.split("."):
+        target = getattr(target, part)
+    assert set(arguments.split()) <= set(inspect.signature(target).parameters)
+
+
+def test_the_library_needs_torch_alone():
+    """Importing it must not import what the extras bring."""
+    code = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        blocked = "numpy scipy sklearn matplotlib rich safetensors onnx PIL tyro torchvision timm".split()
+        if name.split(".")[0] in blocked and not any("torch" in (f.f_globals.get("__name__") or "") for f in frames()):
+            raise ImportError(f"{name} is not a dependency of the library")
+def frames():
+    frame = sys._getframe(2)
+    while frame:
+        yield frame
+        frame = frame.f_back
+sys.meta_path.insert(0, Refuse())
+import torch
+import hypersphere as hs
+assert abs(hs.functional.decoupled_conv(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3)).item() - 1) < 1e-6
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
