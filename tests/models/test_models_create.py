@@ -1,6 +1,7 @@
 """create, list_models, options, describe; what every network promises."""
 
 import inspect
+import pickle
 
 import pytest
 import torch
@@ -179,3 +180,28 @@ def test_wrong_image_size_says_what_to_do() -> None:
 def test_too_small_clouds_say_what_to_do() -> None:
     with pytest.raises(ValueError, match="smaller points="):
         models.create("pointnet2")(torch.randn(1, 100, 3))
+
+
+@pytest.mark.parametrize("name", [name for name in TINY if name != "sngan_discriminator"])
+def test_pickle_round_trip(name: str) -> None:
+    """(torch saves parametrized modules, such as those with spectral norm, by state_dict only.)"""
+    options, shape = TINY[name]
+    model = models.create(name, 5, conv="decoupled", **options).eval()
+    x = torch.randn(2, *shape)
+    assert torch.equal(pickle.loads(pickle.dumps(model))(x), model(x))
+
+
+@pytest.mark.parametrize("name", ["cnn3", "pointnet2"])
+def test_export(name: str) -> None:
+    options, shape = TINY[name]
+    model = models.create(name, 5, conv="plain" if name == "pointnet2" else "sphere", **options).eval()
+    x = torch.randn(4, *shape)
+    program = torch.export.export(model, (x,))
+    torch.testing.assert_close(program.module()(x), model(x))
+
+
+def test_wide_widths_fit_every_imagenet_resnet() -> None:
+    for name, dim in (("resnet18", 1024), ("resnet34", 1024), ("resnet50", 4096)):
+        model = models.create(name, widths="wide", shortcut="operator", device="meta")
+        assert model.feature_dim == dim
+        assert model.body.conv0[0].op.out_channels == 256
