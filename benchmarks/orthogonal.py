@@ -91,7 +91,7 @@ def alternatives(d: int, method: str, device: str) -> dict[str, Callable[[], obj
         },
         "lowdin": {
             "SVD, closed-form backward": (exact.lowdin, exact.lowdin_backward),
-            "Newton, float64": (iterative.newton_polar, iterative.newton_polar_backward),
+            "polynomials, float64": (iterative.polynomial_polar, iterative.polynomial_polar_backward),
         },
     }
     return {

@@ -344,6 +344,11 @@ def test_state_dict_round_trip_before_and_after_merging() -> None:
     assert not torch.allclose(model(IMAGES), other(IMAGES))
     other.load_state_dict(model.state_dict())
     torch.testing.assert_close(other(IMAGES), model(IMAGES), atol=0, rtol=0)
+    assigned = hs.orthogonal.attach(convnet(), "gradient")
+    tagged = [hs.orthogonal.is_orthogonal(p) for p in assigned.parameters()]
+    assigned.load_state_dict({name: t.clone() for name, t in assigned.state_dict().items()}, assign=True)
+    assert [hs.orthogonal.is_orthogonal(p) for p in assigned.parameters()] == tagged
+    assert any(tagged)
     plain = convnet()
     plain.load_state_dict(hs.orthogonal.merge(model).state_dict())
     torch.testing.assert_close(plain(IMAGES), other(IMAGES), atol=1e-6, rtol=0)

@@ -109,7 +109,7 @@ def test_gradient_of_the_halved_inverse(monkeypatch: pytest.MonkeyPatch) -> None
     ("forward", "backward"),
     [
         (iterative.cholesky_qr, exact.qr_backward),
-        (iterative.newton_polar, iterative.newton_polar_backward),
+        (iterative.polynomial_polar, iterative.polynomial_polar_backward),
     ],
 )
 def test_algorithms_for_gpus_are_the_same_maps(forward, backward) -> None:
@@ -124,13 +124,13 @@ def test_algorithms_for_gpus_are_the_same_maps(forward, backward) -> None:
         torch.testing.assert_close(backward(grad, r, *kept), wanted, atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize("forward", [iterative.cholesky_qr, iterative.newton_polar])
+@pytest.mark.parametrize("forward", [iterative.cholesky_qr, iterative.polynomial_polar])
 def test_algorithms_for_gpus_fall_back_where_they_fail(forward) -> None:
     u = gaussian(6, 6)
     u[:, 3] = u[:, 2]
     r, *kept = forward(u)
     assert defect(r) < 1e-10
-    backward = exact.qr_backward if forward is iterative.cholesky_qr else iterative.newton_polar_backward
+    backward = exact.qr_backward if forward is iterative.cholesky_qr else iterative.polynomial_polar_backward
     assert backward(gaussian(6, 6, seed=1), r, *kept).isfinite().all()
 
 
@@ -148,6 +148,12 @@ def test_lowdin_gradient_where_all_singular_values_coincide() -> None:
 @pytest.mark.parametrize("d", [36, 144, 300])
 def test_float32_is_orthogonal_to_1e_5(method: str, d: int) -> None:
     for scale in (1.0, d**-0.5):
+        assert defect(orthogonalize(scale * gaussian(d, d, dtype=torch.float32), method)) <= 1e-5
+
+
+@pytest.mark.parametrize(("method", "scale"), [("cayley", 1e2), ("cayley", 1e4), ("cayley", 1e7), ("exponential", 1e3)])
+def test_float32_is_orthogonal_for_large_skew_matrices(method: str, scale: float) -> None:
+    for d in (5, 60):
         assert defect(orthogonalize(scale * gaussian(d, d, dtype=torch.float32), method)) <= 1e-5
 
 

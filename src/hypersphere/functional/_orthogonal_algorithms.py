@@ -50,7 +50,8 @@ def qr_backward(grad: Tensor, q: Tensor, t: Tensor) -> Tensor:
     x = (n - n.mT).tril_(-1)
     pivots = t.diagonal(dim1=-2, dim2=-1).abs()
     dead = pivots <= torch.finfo(t.dtype).eps * t.shape[-1] * pivots.amax(-1, keepdim=True)
-    if dead.any():  # columns of U that the earlier ones span: no derivative, taken as 0
+    # columns of U that the earlier ones span: no derivative, taken as 0 (asking a GPU costs more than doing it)
+    if t.device.type != "cpu" or dead.any():
         x = x.masked_fill(dead.unsqueeze(-2), 0.0)
         t = t.masked_fill(dead.unsqueeze(-2) | dead.unsqueeze(-1), 0.0) + torch.diag_embed(dead.to(t.dtype))
     return torch.linalg.solve_triangular(t.mT, q @ x, upper=False, left=False)

@@ -75,7 +75,7 @@ def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonal
     """Compute ``method`` by ``algorithm`` on devices of ``device_type``; returns the one used so far.
 
     By default LAPACK-like factorizations everywhere, except on ``"cuda"`` for Gram-Schmidt
-    (CholeskyQR, twice, in float64) and Löwdin (Newton's iteration in float64), where a GPU's
+    (CholeskyQR, twice, in float64) and Löwdin (polynomial iterations in float64), where a GPU's
     factorizations are slow.
     """
     check_choice("method", method, METHODS)
@@ -94,7 +94,7 @@ _ALGORITHMS: dict[tuple[str, str], Orthogonalizer] = {
     ("cayley", _ANY): Orthogonalizer(exact.cayley, exact.cayley_backward),
     ("exponential", _ANY): Orthogonalizer(exact.exponential, exact.exponential_backward, ("matrix",)),
     ("gram_schmidt", "cuda"): Orthogonalizer(iterative.cholesky_qr, exact.qr_backward, ("matrix",)),
-    ("lowdin", "cuda"): Orthogonalizer(iterative.newton_polar, iterative.newton_polar_backward, ("matrix",)),
+    ("lowdin", "cuda"): Orthogonalizer(iterative.polynomial_polar, iterative.polynomial_polar_backward, ("matrix",)),
 }
 
 

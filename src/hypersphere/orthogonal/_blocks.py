@@ -38,6 +38,7 @@ class BlockMatrix(nn.Module):
         )
         self._kept: tuple[list[tuple[Tensor, int, int]], list[Tensor]] | None = None
         self._tag()
+        self.register_load_state_dict_post_hook(_after_loading)
 
     def matrices(self) -> list[Tensor]:
         """The blocks, as one (count, k, k) tensor for each size; count is 1 where they are shared."""
@@ -110,9 +111,11 @@ class BlockMatrix(nn.Module):
         super().__setstate__(state)
         self._tag()
 
-    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        super()._load_from_state_dict(*args, **kwargs)
-        self._kept = None
+
+def _after_loading(blocks: BlockMatrix, _keys: object) -> None:
+    """``load_state_dict(assign=True)`` puts other parameters in the place of ours."""
+    blocks._kept = None
+    blocks._tag()
 
 
 def tag_orthogonal(parameter: Tensor) -> None:
