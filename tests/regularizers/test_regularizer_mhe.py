@@ -200,3 +200,22 @@ def test_half_precision_and_autocast():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(MHE(model)(), value)
     assert "3.weight" in repr(MHE(model))
+
+
+def test_compiles_once():
+    model = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
+    reg, plain = MHE(model, half_space=True), MHE(model, half_space=True)
+    torch._dynamo.utils.counters.clear()
+    reg.compile(backend="aot_eager", fullgraph=True)
+    for _ in range(4):
+        value = reg()
+        value.backward()
+        torch.testing.assert_close(value, plain())
+        with torch.no_grad():
+            model[0].weight.mul_(1.1).add_(0.01)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    assert reg.steps == 4
+    other, other_model = pickle.loads(pickle.dumps((reg, model)))
+    torch.testing.assert_close(other(), MHE(other_model, half_space=True)())
+    with pytest.raises(ValueError, match="cannot be compiled"):
+        MHE(model, sample=2).compile()

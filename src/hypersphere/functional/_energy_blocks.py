@@ -51,7 +51,7 @@ def _(
 
 def _sweep_one(points: Tensor, beta: Tensor | None, kernel: Kernel, block: int, gradient: Tensor | None) -> Tensor:
     total = torch.zeros((), dtype=torch.float64, device=_accumulator(points.device))
-    fast = _fast_kernel(kernel) if beta is None and points.device.type == "cpu" else None
+    fast = _fast_kernel(kernel) if beta is None and _may_look(points.device) else None
     tile = points.new_empty(2, min(block, len(points)) ** 2)
     for rows, columns, diagonal in _tiles(len(points), block):
         left, right = points[rows], points[columns]
@@ -235,6 +235,11 @@ def _pair_weights(beta: Tensor | None, rows: slice, columns: slice) -> tuple[Ten
         return None, None
     left, right = beta[rows, None], beta[None, columns]
     return left * right, (left - right) ** 2
+
+
+def _may_look(device: torch.device) -> bool:
+    """Whether a value may be read back: while a CUDA graph is recorded it may not."""
+    return device.type == "cpu" or (device.type == "cuda" and not torch.cuda.is_current_stream_capturing())
 
 
 def _accumulator(device: torch.device) -> torch.device:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -47,12 +48,33 @@ class Regularizer(nn.Module, ABC):
         self._hidden, self._output = _find(model, head, output_layer, include, skip)
         self.seed = check_count("seed", seed, minimum=0)
         self.steps = 0
+        self._compiled: Callable[[Tensor | None], Tensor] | None = None
 
     def forward(self, labels: Tensor | None = None) -> Tensor:
-        total = self._penalty(labels)
+        if self.training:
+            self._prepare()
+        total = (self._compiled or self._penalty)(labels)
         if self.training:
             self.steps += 1
         return total
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the penalty with ``torch.compile(..., *args, **kwargs)``; worth it on GPUs, where launches dominate.
+
+        The bookkeeping of a call stays outside, so that nothing is compiled twice. Copies and pickles
+        are not compiled.
+        """
+        self._refuse_to_compile()
+        self._compiled = torch.compile(self._penalty, *args, **kwargs)
+
+    def _refuse_to_compile(self) -> None:
+        """Raise ValueError where a call does more than compute."""
+
+    def _prepare(self) -> None:
+        """What a call in training mode does before it computes."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_compiled": None}
 
     @torch.no_grad()
     def layers(self) -> dict[str, Tensor]:

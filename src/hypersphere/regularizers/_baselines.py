@@ -124,6 +124,9 @@ class SRIP(HiddenRegularizer):
             start = torch.randn(matrix.shape[:2], generator=self._generator(neurons.name, 0))
             self.register_buffer(_key(neurons), unit(start).to(matrix))
 
+    def _refuse_to_compile(self) -> None:
+        raise ValueError("SRIP iterates its vectors while it computes: it cannot be compiled")
+
     def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
         with torch.no_grad():
             vector = self.get_buffer(_key(neurons)).to(matrix)

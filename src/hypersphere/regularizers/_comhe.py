@@ -153,9 +153,15 @@ class CoMHE(EnergyRegularizer):
 
     # Energies ----------------------------------------------------------------------------------------
 
-    def _hidden_energies(self) -> list[Tensor]:
-        if self.training and self.refresh and self.steps and self.steps % self.refresh == 0:
+    def _prepare(self) -> None:
+        if self.refresh and self.steps and self.steps % self.refresh == 0:
             self._draw()
+
+    def _refuse_to_compile(self) -> None:
+        if self.projection in ("angle_preserving", "adversarial"):
+            raise ValueError(f"projection={self.projection!r} learns while it computes: it cannot be compiled")
+
+    def _hidden_energies(self) -> list[Tensor]:
         learned = self._learn() if self.projection in ("angle_preserving", "adversarial") else {}
         return [self._compressed(neurons, learned) for neurons in self._hidden]
 

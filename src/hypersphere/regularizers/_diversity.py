@@ -73,6 +73,9 @@ class Polarization(HiddenRegularizer):
         self.s = check_positive("s", s, zero=True)
         self.samples = check_count("samples", samples)
 
+    def _refuse_to_compile(self) -> None:
+        raise ValueError("Polarization draws while it computes: it cannot be compiled")
+
     def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
         generator = self._generator(neurons.name, self.steps)
         points = torch.randn(self.samples, matrix.shape[-1], generator=generator).to(matrix)

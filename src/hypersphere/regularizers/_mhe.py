@@ -101,6 +101,10 @@ class MHE(EnergyRegularizer):
         super().__init__(model, head, weight, output, s, distance, half_space, output_layer, include, skip, seed)
         self.sample = None if sample is None else check_count("sample", sample, minimum=2)
 
+    def _refuse_to_compile(self) -> None:
+        if self.sample is not None:
+            raise ValueError(f"sample={self.sample} draws while it computes: it cannot be compiled; use sample=None")
+
     def _hidden_energies(self) -> list[Tensor]:
         return [self._energy(self._sampled(neurons)) for neurons in self._hidden]
 
