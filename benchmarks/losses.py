@@ -1,0 +1,123 @@
+"""Heads at 100,000 classes: time and memory of the dense way, of blocks of classes, and of pytorch-metric-learning.
+
+    python benchmarks/losses.py [--rounds N] [--device cpu|cuda]
+
+A step is forward and backward with gradients for features and class vectors: N = 256, d = 128, C = 100,000,
+float32. Memory is what a step needs at its peak beyond those gradients.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import harness
+import pytorch_metric_learning
+import torch
+import torch.nn.functional as F
+from pytorch_metric_learning import losses as peer
+from torch import Tensor, nn
+
+import hypersphere as hs
+
+N, D, C = 256, 128, 100_000
+
+
+class TorchLinear(nn.Module):
+    """F.linear_cross_entropy of torch ≥ 2.13, in its chunked form: plain softmax only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(C, D) / math.sqrt(D))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return F.linear_cross_entropy(x, self.weight, y, options=nn.LinearCrossEntropyOptions())
+
+
+HEADS: dict[str, Callable[[], nn.Module]] = {
+    "ArcFace dense": lambda: hs.losses.ArcFace(D, C, chunk=None),
+    "ArcFace blocks": lambda: hs.losses.ArcFace(D, C),
+    "ArcFace pytorch-metric-learning": lambda: peer.ArcFaceLoss(C, D),
+    "SphereFace dense": lambda: hs.losses.SphereFace(D, C, chunk=None),
+    "SphereFace blocks": lambda: hs.losses.SphereFace(D, C),
+    "SphereFace pytorch-metric-learning": lambda: peer.SphereFaceLoss(C, D),
+    "L-Softmax dense": lambda: hs.losses.LSoftmax(D, C, chunk=None),
+    "L-Softmax blocks": lambda: hs.losses.LSoftmax(D, C),
+    "L-Softmax pytorch-metric-learning": lambda: peer.LargeMarginSoftmaxLoss(C, D),
+    "SphereFace-R v2 dense": lambda: hs.losses.SphereFaceR(D, C, chunk=None),
+    "SphereFace-R v2 blocks": lambda: hs.losses.SphereFaceR(D, C),
+    "SphereFace2 dense": lambda: hs.losses.SphereFace2(D, C, chunk=None),
+    "SphereFace2 blocks": lambda: hs.losses.SphereFace2(D, C),
+    "Softmax dense": lambda: hs.losses.Softmax(D, C, chunk=None),
+    "Softmax blocks": lambda: hs.losses.Softmax(D, C),
+}
+if hasattr(F, "linear_cross_entropy"):
+    HEADS["Softmax torch linear_cross_entropy"] = TorchLinear
+FAMILIES = ("ArcFace", "SphereFace", "L-Softmax", "SphereFace-R v2", "SphereFace2", "Softmax")
+
+
+def step(head: nn.Module, device: str) -> Callable[[], object]:
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(N, D, generator=generator).to(device)
+    labels = torch.randint(0, C, (N,), generator=generator).to(device)
+
+    def run() -> object:
+        head.zero_grad(set_to_none=True)
+        x = features.clone().requires_grad_()
+        loss = head(x, labels)
+        loss.backward()
+        return loss.detach(), x.grad
+
+    return run
+
+
+def extra_memory(build: Callable[[], nn.Module], device: str) -> float:
+    """MB beyond the gradients of features and parameters."""
+    gradients = 4 * (N * D + C * D)
+    if device == "cuda":
+        run = step(build().to(device), device)
+        run()
+        torch.cuda.synchronize()
+        base = torch.cuda.memory_allocated() - 4 * C * D
+        torch.cuda.reset_peak_memory_stats()
+        run()
+        return (torch.cuda.max_memory_allocated() - base - gradients) / 2**20
+
+    def prepare() -> Callable[[], object]:
+        torch.manual_seed(0)
+        small = hs.losses.ArcFace(D, 512, chunk=128)
+        small(torch.randn(8, D), torch.arange(8)).backward()  # load what loads once
+        return step(build(), device)
+
+    return (harness.peak_extra_memory(prepare) - gradients) / 2**20
+
+
+def main() -> None:
+    options = harness.arguments(__doc__ or "", rounds=5)
+    device = options.device
+    sys.setrecursionlimit(10_000)
+    memory = {name: round(extra_memory(build, device), 1) for name, build in HEADS.items()}
+    payload: dict[str, Any] = {
+        "sizes": {"N": N, "d": D, "C": C},
+        "pytorch_metric_learning": pytorch_metric_learning.__version__,
+        "extra_memory_MB": memory,
+        "memory_ratio_to_dense": {
+            family: round(memory[f"{family} blocks"] / memory[f"{family} dense"], 4) for family in FAMILIES
+        },
+        "time": {},
+    }
+    print("extra memory, MB:", *(f"  {name:40s} {value:8.1f}" for name, value in memory.items()), sep="\n")
+    for family in FAMILIES:
+        members = {name: build for name, build in HEADS.items() if name.startswith(f"{family} ")}
+        members = {n: b for n, b in members.items() if family != "SphereFace" or not n.startswith("SphereFace-R")}
+        runs = {name: step(build().to(device), device) for name, build in members.items()}
+        summary = harness.interleave(runs, options.rounds, f"{family} dense", device)
+        payload["time"][family] = summary
+        harness.show(family, summary)
+    print("wrote", harness.write(options.name or "losses", payload, device))
+
+
+if __name__ == "__main__":
+    main()
