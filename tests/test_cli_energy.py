@@ -78,6 +78,22 @@ def test_refined_is_below_random_and_options_reach_the_energy(model, tmp_path, c
     assert "10 of 30" in capsys.readouterr().out
 
 
+def test_folders_of_our_runs(tmp_path, capsys):
+    run = tmp_path / "run"
+    for index, part in enumerate(("seed-0/checkpoints/step-00000100", "seed-0/checkpoints/step-00000200", "seed-1")):
+        (run / part).mkdir(parents=True)
+        save_file({f"weight{index}": torch.randn(4, 3)}, run / part / "model.safetensors")
+    assert main(["energy", str(run / "seed-0"), "--json"]) == 0
+    assert list(rows(capsys)) == ["weight1"]  # the last step
+    assert main(["energy", str(run), "--json"]) == 0
+    assert list(rows(capsys)) == ["weight2"]  # a finished seed before an unfinished one
+    save_file({"weight3": torch.randn(4, 3)}, run / "seed-0" / "model.safetensors")
+    assert main(["energy", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert "weight3" in out
+    assert "seed-0" in out.splitlines()[0]
+
+
 class Foreign:
     pass
 

@@ -9,23 +9,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-__all__ = ["neuron_sets", "read_tensors"]
+__all__ = ["find_file", "neuron_sets", "read_tensors"]
 
 _MODEL_KEYS = ("state_dict", "model_state_dict", "model", "module", "net", "network", "params")
-_RUN_FILES = (
-    "model.safetensors",
-    "final.safetensors",
-    "best.safetensors",
-    "last.safetensors",
-    "model.pt",
-    "checkpoint.pt",
-)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Every tensor of a safetensors or torch file (``weights_only``), or of the model in a run folder."""
-    if path.is_dir():
-        path = _model_of(path)
+    """Every tensor of a safetensors or torch file (``weights_only``)."""
     if not path.exists():
         raise ValueError(f"{path} does not exist: pass a .safetensors or torch file, or a run folder")
     tensors = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
@@ -61,16 +51,23 @@ def _groups(name: str, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
     return groups if groups > 0 and tensor.shape[0] % groups == 0 else 1
 
 
-def _model_of(folder: Path) -> Path:
-    for name in _RUN_FILES:
-        if (folder / name).exists():
-            return folder / name
-    found = sorted(p for p in folder.iterdir() if p.suffix in (".safetensors", ".pt", ".pth", ".bin"))
+def find_file(path: Path) -> Path:
+    """The file to read: ``path`` itself, or the model of a run folder.
+
+    A run of ours keeps RUN/seed-K/model.safetensors, and before its end
+    RUN/seed-K/checkpoints/step-N/model.safetensors: the first seed's, the last step's.
+    """
+    if not path.is_dir():
+        return path
+    for pattern in ("{}", "seed-*/{}", "checkpoints/step-*/{}", "seed-*/checkpoints/step-*/{}"):
+        found = sorted(path.glob(pattern.format("model.safetensors"))) or sorted(path.glob(pattern.format("model.pt")))
+        if found:
+            seed = found[0].relative_to(path).parts[0]
+            return max(f for f in found if f.relative_to(path).parts[0] == seed) if "seed" in pattern else found[-1]
+    found = sorted(p for p in path.iterdir() if p.suffix in (".safetensors", ".pt", ".pth", ".bin"))
     if len(found) != 1:
         names = ", ".join(p.name for p in found) or "none"
-        raise ValueError(
-            f"{folder} has no file named {_RUN_FILES[0]} and not one checkpoint (found: {names}): name the file"
-        )
+        raise ValueError(f"{path} is no run folder (no model.safetensors) and has not one checkpoint (found: {names})")
     return found[0]
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._neurons import select
 from ..functional import energy, refine
-from ._checkpoints import neuron_sets, read_tensors
+from ._checkpoints import find_file, neuron_sets, read_tensors
 
 __all__ = ["configure", "run"]
 
@@ -38,7 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.limit < 2:
         raise ValueError(f"--limit {options.limit} must be at least 2")
-    sets = dict(neuron_sets(read_tensors(options.checkpoint)))
+    options.file = find_file(options.checkpoint)
+    sets = dict(neuron_sets(read_tensors(options.file)))
     if not sets:
         raise ValueError(
             f"{options.checkpoint} holds no weight with neurons: no floating-point tensor of two or more dimensions"
@@ -100,7 +101,7 @@ def _table(rows: list[dict[str, object]], options: argparse.Namespace) -> str:
         for line in cells
     ]
     space = "half" if options.half_space else "full"
-    title = f"Hyperspherical energy, s = {options.s:g}, {options.distance}, {space} space"
+    title = f"Hyperspherical energy of {options.file}: s = {options.s:g}, {options.distance}, {space} space"
     return "\n".join([title, "", *lines, "", _NOTE.format(steps=options.steps)])
 
 
