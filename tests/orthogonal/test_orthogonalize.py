@@ -168,7 +168,7 @@ def test_lowdin_in_float32_is_close_to_the_float64_polar_factor(d: int) -> None:
 @settings(deadline=None, max_examples=30)
 def test_orthogonal_whatever_the_matrix(d: int, seed: int, method: str, scale: float) -> None:
     scale = min(scale, 10.0) if method == "exponential" else scale
-    assert defect(orthogonalize(scale * gaussian(d, d, seed=seed), method)) < 1e-9
+    assert defect(orthogonalize(scale * gaussian(d, d, seed=seed), method)) < 1e-8
 
 
 @pytest.mark.parametrize("method", ["gram_schmidt", "householder", "lowdin"])

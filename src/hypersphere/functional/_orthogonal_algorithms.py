@@ -24,10 +24,12 @@ __all__ = [
 
 
 def gram_schmidt(u: Tensor) -> tuple[Tensor, Tensor]:
-    """Q and T of U = QT with diag T > 0: Algorithm 1 (and 2) in exact arithmetic."""
-    reflectors, tau = torch.geqrf(u)
-    q, t = torch.linalg.householder_product(reflectors, tau), reflectors.triu_()
-    return _flip(q, t, _signs(t))
+    """Q and T of U = QT with diag T > 0: Algorithm 1 (and 2) in exact arithmetic.
+
+    Below its diagonal T is whatever the factorization left there: no one reads it.
+    """
+    t, tau = torch.geqrf(u)
+    return _flip(torch.linalg.householder_product(t, tau), t, _signs(t))
 
 
 def householder(u: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,23 +39,23 @@ def householder(u: Tensor) -> tuple[Tensor, Tensor]:
     the diagonal. Flipping a column's sign is one more reflection, so the last sign is the product
     of the others: Q then has the determinant of Algorithm 3's product, (−1)^(reflections).
     """
-    reflectors, tau = torch.geqrf(u)
-    q, t = torch.linalg.householder_product(reflectors, tau), reflectors.triu_()
-    signs = torch.where(tau == 0, 1.0, _signs(t))
+    t, tau = torch.geqrf(u)
+    signs = _signs(t).masked_fill_(tau == 0, 1.0)
     signs[..., -1] = signs[..., :-1].prod(-1)
-    return _flip(q, t, signs)
+    return _flip(torch.linalg.householder_product(t, tau), t, signs)
 
 
 def qr_backward(grad: Tensor, q: Tensor, t: Tensor) -> Tensor:
     """Ω = tril(X,−1) − tril(X,−1)ᵀ with X = QᵀdU T⁻¹, so dL/dU = Q tril(N − Nᵀ,−1) T⁻ᵀ with N = QᵀG."""
     n = q.mT @ grad
     x = (n - n.mT).tril_(-1)
-    pivots = t.diagonal(dim1=-2, dim2=-1).abs()
-    dead = pivots <= torch.finfo(t.dtype).eps * t.shape[-1] * pivots.amax(-1, keepdim=True)
+    low, high = t.diagonal(dim1=-2, dim2=-1).abs().aminmax(dim=-1, keepdim=True)
+    floor = high * (torch.finfo(t.dtype).eps * t.shape[-1])
     # columns of U that the earlier ones span: no derivative, taken as 0 (asking a GPU costs more than doing it)
-    if t.device.type != "cpu" or dead.any():
+    if t.device.type != "cpu" or (low <= floor).any():
+        dead = t.diagonal(dim1=-2, dim2=-1).abs() <= floor
         x = x.masked_fill(dead.unsqueeze(-2), 0.0)
-        t = t.masked_fill(dead.unsqueeze(-2) | dead.unsqueeze(-1), 0.0) + torch.diag_embed(dead.to(t.dtype))
+        t = t.triu().masked_fill(dead.unsqueeze(-2) | dead.unsqueeze(-1), 0.0) + torch.diag_embed(dead.to(t.dtype))
     return torch.linalg.solve_triangular(t.mT, q @ x, upper=False, left=False)
 
 
@@ -148,7 +150,7 @@ def _skew(u: Tensor) -> Tensor:
 
 def _signs(t: Tensor) -> Tensor:
     diagonal = t.diagonal(dim1=-2, dim2=-1)
-    return torch.where(diagonal < 0, -1.0, 1.0).to(t.dtype)
+    return torch.ones_like(diagonal).copysign_(diagonal)
 
 
 def _flip(q: Tensor, t: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:

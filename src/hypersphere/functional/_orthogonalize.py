@@ -44,7 +44,8 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
     blocks, computed in one call. The algorithm depends on the device, see
     :func:`register_orthogonalizer`.
     """
-    check_choice("method", method, METHODS)
+    if method not in METHODS:
+        check_choice("method", method, METHODS)
     check_floating("u", u)
     if u.dim() < 2 or u.shape[-1] != u.shape[-2]:
         raise ValueError(f"u has shape {tuple(u.shape)}: pass square matrices (..., d, d)")
@@ -54,7 +55,8 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
         from ._orthogonalize_op import orthogonalize_op
 
         return orthogonalize_op(upcast(u), method).to(u.dtype)
-    return _Orthogonalize.apply(upcast(u), method).to(u.dtype)
+    r: Tensor = _Orthogonalize.apply(upcast(u), method)
+    return r if r.dtype == u.dtype else r.to(u.dtype)
 
 
 @dataclass(frozen=True)
@@ -111,17 +113,18 @@ class _Orthogonalize(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, method: str) -> Tensor:
-        r, *kept = _forward(u, method)
-        ctx.u, ctx.method, ctx.kept = u, method, (r.detach(), *kept)
+        algorithm = _algorithm(method, u.device.type)
+        with _full_precision(u.device.type):
+            r, *kept = algorithm.forward(u)
+        ctx.u, ctx.backward_of, ctx.kept = u, algorithm.backward, (r.detach(), *kept)
         return r
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        if torch.is_grad_enabled():  # create_graph=True
-            with torch.no_grad():
-                out = _backward(grad, *ctx.kept, ctx.method)
-            return DifferentiatedOnce.apply(out, grad, ctx.u), None
-        return _backward(grad, *ctx.kept, ctx.method), None
+        create_graph = torch.is_grad_enabled()
+        with torch.no_grad(), _full_precision(grad.device.type):
+            out = ctx.backward_of(grad, *ctx.kept)
+        return DifferentiatedOnce.apply(out, grad, ctx.u) if create_graph else out, None
 
 
 class DifferentiatedOnce(torch.autograd.Function):
@@ -142,16 +145,8 @@ class DifferentiatedOnce(torch.autograd.Function):
         raise RuntimeError("orthogonalize has no second derivative: detach R, or drop create_graph=True")
 
 
-def _forward(u: Tensor, method: str) -> tuple[Tensor, ...]:
-    with _full_precision(u.device.type):
-        return tuple(tensor.contiguous() for tensor in _algorithm(method, u.device.type).forward(u))
-
-
-def _backward(grad: Tensor, *kept: Any) -> Tensor:
-    *tensors, method = kept
-    with _full_precision(grad.device.type):
-        return _algorithm(method, grad.device.type).backward(grad, *tensors).contiguous()
-
-
 def _full_precision(device_type: str) -> AbstractContextManager[object]:
-    return torch.autocast(device_type, enabled=False) if torch.is_autocast_enabled(device_type) else nullcontext()
+    return torch.autocast(device_type, enabled=False) if torch.is_autocast_enabled(device_type) else _NOTHING
+
+
+_NOTHING = nullcontext()

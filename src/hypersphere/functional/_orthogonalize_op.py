@@ -25,13 +25,15 @@ def orthogonalize_op(u: Tensor, method: str) -> Tensor:
 
 @torch.library.custom_op("hypersphere::orthogonalize", mutates_args=())
 def _forward(u: Tensor, method: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return _four(plain._forward(u, method), u)
+    with plain._full_precision(u.device.type):
+        return _four(plain._algorithm(method, u.device.type).forward(u), u)
 
 
 @torch.library.custom_op("hypersphere::orthogonalize_backward", mutates_args=())
 def _backward(grad: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, method: str) -> Tensor:
-    keeps = plain._algorithm(method, grad.device.type).keeps
-    return plain._backward(grad, r, *(a, b, c)[: len(keeps)], method)
+    algorithm = plain._algorithm(method, grad.device.type)
+    with plain._full_precision(grad.device.type):
+        return algorithm.backward(grad, r, *(a, b, c)[: len(algorithm.keeps)]).contiguous()
 
 
 @_forward.register_fake
@@ -99,7 +101,8 @@ class _Backward(torch.autograd.Function):
 
 def _four(tensors: tuple[Tensor, ...], like: Tensor) -> _Four:
     """R and three places for what is kept; empty tensors in the places that a method does not use."""
-    r, a, b, c = (*tensors, *(like.new_empty(0) for _ in range(4 - len(tensors))))
+    contiguous = (tensor.contiguous() for tensor in tensors)  # as the fake tensors are
+    r, a, b, c = (*contiguous, *(like.new_empty(0) for _ in range(4 - len(tensors))))
     return r, a, b, c
 
 
