@@ -234,6 +234,15 @@ def test_exports():
     torch.testing.assert_close(program.module()(w), energy(w, half_space=True))
 
 
+def test_vmap_over_tiles():
+    w = vectors(3, 6, 4, dtype=torch.float64)
+
+    def tiled(x):
+        return energy(x, half_space=True, block_size=4)
+
+    torch.testing.assert_close(torch.func.vmap(tiled)(w), energy(w, half_space=True))
+
+
 def test_vmap_and_forward_mode_of_small_sets():
     w = vectors(3, 6, 4, dtype=torch.float64)
     torch.testing.assert_close(torch.func.vmap(energy)(w), energy(w))

@@ -35,8 +35,8 @@ def energy(
         s: any real number ≥ 0. Large s looks at the closest pairs only.
         distance: ``"euclidean"``, or ``"angular"`` for arccos(ŵ_i·ŵ_j) instead (thesis 5.5).
         half_space: the energy of the 2N vectors {ŵ, −ŵ} (thesis 5.3.4), the pairs ŵ_i, −ŵ_i included.
-        weights: β (..., N): distances ‖β_i ŵ_i − β_j ŵ_j‖ (thesis D.10). Euclidean only; constants, to
-            which no gradient flows.
+        weights: β (..., N), not zero: distances ‖β_i ŵ_i − β_j ŵ_j‖ (thesis D.10). Euclidean only;
+            constants, to which no gradient flows.
         reduction: ``"mean"`` over the N(N−1) ordered pairs (2N(2N−1) in half space), or their ``"sum"``.
         block_size: None keeps all cosines for up to 2^20 pairs (N = 1024) and beyond that sweeps over
             tiles, value and gradient together, with no N × N tensor in memory. A number forces tiles
@@ -47,7 +47,8 @@ def energy(
             is 16·eps of the computing dtype (distances of 1.4e-3 in float32, 6e-8 in float64), or
             more where s is so large that energies would overflow: max^(−1.5/(s+2)) of the dtype.
 
-    Half precision is computed and returned in float32, autocast or not. Twice differentiable. No or
+    Half precision is computed and returned in float32, autocast or not; matrix products follow torch's
+    float32 matmul precision, so that with TF32 allowed the floor should be about 1e-2. Twice differentiable. No or
     one neuron has energy 0 in full space. A zero vector has no direction: it counts as orthogonal to
     every other one and gets gradient 0. NaN in ``w`` gives NaN.
     """

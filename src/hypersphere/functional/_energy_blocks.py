@@ -186,6 +186,22 @@ def _backward(ctx: Any, grad_values: Tensor | None, grad_gradient: Tensor | None
 _sweep.register_autograd(_backward, setup_context=_setup)
 
 
+@_sweep.register_vmap
+def _(
+    info: Any, in_dims: tuple[int | None, ...], unit: Tensor, beta: Tensor | None, *settings: Any
+) -> tuple[tuple[Tensor, Tensor], tuple[int, int | None]]:
+    """More sets: the batch that is mapped over joins the batch of sets."""
+    size = info.batch_size
+    mapped = unit.movedim(in_dims[0], 0) if in_dims[0] is not None else unit.expand(size, *unit.shape)
+    if beta is not None:
+        beta = beta.movedim(in_dims[1], 0) if in_dims[1] is not None else beta.expand(size, *beta.shape)
+        beta = beta.flatten(0, 1)
+    values, gradient = _sweep(mapped.flatten(0, 1), beta, *settings)
+    if not gradient.numel():
+        return (values.unflatten(0, (size, -1)), gradient), (0, None)
+    return (values.unflatten(0, (size, -1)), gradient.unflatten(0, (size, -1))), (0, 0)
+
+
 @torch.library.custom_op("hypersphere::energy_hessian_product", mutates_args=())
 def _hessian_product(
     unit: Tensor, v: Tensor, beta: Tensor | None, s: float, angular: bool, half_space: bool, floor: float, block: int

@@ -144,4 +144,4 @@ def _gap_times(matrix: Tensor, vector: Tensor) -> Tensor:
 
 
 def _key(neurons: Neurons) -> str:
-    return f"vector_{neurons.name.replace('.', '_')}"
+    return f"vector_{neurons.name.replace('.', '__')}"

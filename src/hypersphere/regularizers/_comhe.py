@@ -112,7 +112,7 @@ class CoMHE(EnergyRegularizer):
     # Projections: buffers by key, one for each dimension (or layer) ----------------------------------
 
     def _key(self, neurons: Neurons, size: int, what: str) -> str:
-        return f"{what}_{size}" if self.share else f"{what}_{neurons.name.replace('.', '_')}"
+        return f"{what}_{size}" if self.share else f"{what}_{neurons.name.replace('.', '__')}"
 
     @torch.no_grad()
     def _draw(self) -> None:
