@@ -1,0 +1,50 @@
+"""``hypersphere train RECIPE``: train a recipe, or go on with it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from ..recipes import get
+from ..train import Config, Stopped, to_dict, with_values
+from ..train import run as train
+from ..train.folder import run_path
+from ..train.options import add_arguments, overridden
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "recipe", help="recipe, see `hypersphere list recipes`; `custom` starts from the defaults below"
+    )
+    parser.add_argument("--show", action="store_true", help="print the settings as JSON and do not train")
+    parser.usage = "hypersphere train RECIPE [--GROUP.FIELD VALUE ...] [--show]"
+    parser.epilog = (
+        "Defaults are those of `custom`; recipes set their own (see --show). The same command goes on with an "
+        "interrupted run. Under torchrun the batch is shared by the processes."
+    )
+    add_arguments(parser, Config())
+
+
+def run(options: argparse.Namespace) -> int:
+    base = Config() if options.recipe == "custom" else get(options.recipe)
+    config = with_values(base, overridden(options))
+    if options.show:
+        print(json.dumps(to_dict(config), indent=2))
+        return 0
+    try:
+        summary = train(config)
+    except Stopped as stopped:
+        print(f"hypersphere train: {stopped}", file=sys.stderr)
+        return stopped.code
+    for result in summary.get("seeds", ()):
+        print(
+            f"{config.recipe} seed {result['seed']}: final {result['final_accuracy']:.2f}%, "
+            f"best {result['best_accuracy']:.2f}% (step {result['best_step']}), "
+            f"{result['steps_per_second']:.1f} steps/s"
+        )
+    if summary:
+        print(f"in {run_path(config)}")
+    return 0

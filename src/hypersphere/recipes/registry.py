@@ -1,0 +1,59 @@
+"""Recipes by name: ``table.cell``, or the one cell of a table by the table's name alone."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from fnmatch import fnmatch
+from functools import cache
+
+from ..train import Config
+from .table import Table
+
+__all__ = ["find", "get", "list_recipes", "tables"]
+
+
+@cache
+def tables() -> dict[str, Table]:
+    """Every table of every module of this package, by name, in the order of the documents."""
+    found: dict[str, Table] = {}
+    package = importlib.import_module(__package__ or "hypersphere.recipes")
+    for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+        for table in getattr(importlib.import_module(f"{package.__name__}.{module}"), "TABLES", ()):
+            found[table.name] = table
+    return dict(sorted(found.items(), key=lambda item: _order(item[0])))
+
+
+def list_recipes(pattern: str = "*") -> list[str]:
+    """Full names ``table.cell`` that match a shell pattern."""
+    names = [f"{table.name}.{cell.name}" for table in tables().values() for cell in table.cells]
+    return [name for name in names if fnmatch(name, pattern)]
+
+
+def get(name: str) -> Config:
+    """The settings of a recipe; a table's name alone means its first cell."""
+    if name in tables():
+        name = f"{name}.{tables()[name].cells[0].name}"
+    table, cell = find(name)
+    return table.cells[cell].config(table.name)
+
+
+def find(name: str) -> tuple[Table, int]:
+    """Table and number of the cell ``table.cell``."""
+    names = {
+        f"{table.name}.{cell.name}": (table, index)
+        for table in tables().values()
+        for index, cell in enumerate(table.cells)
+    }
+    if name not in names:
+        near = [one for one in names if one.startswith(name)] or difflib.get_close_matches(name, names, 4, 0.5)
+        shown = ", ".join(near[:6]) + (", ..." if len(near) > 6 else "")
+        hint = f"did you mean {shown}?" if near else "see `hypersphere list recipes`"
+        raise ValueError(f"recipe {name!r} is unknown: {hint}")
+    return names[name]
+
+
+def _order(name: str) -> list[tuple[int, str]]:
+    parts = name.replace("table", "table.").replace("figure", "figure.").split(".")
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

@@ -1,0 +1,35 @@
+"""The training program: typed settings in, a run folder out.
+
+``run(config)`` trains; ``load(folder)`` gives the trained network; settings are the dataclasses below.
+"""
+
+from .config import Config, RunConfig
+from .data import DataConfig
+from .loading import load
+from .model import ModelConfig, OrthogonalConfig
+from .objective import Classifier, LossConfig
+from .optimizer import OptimConfig
+from .options import from_dict, to_dict, with_values
+from .penalty import RegularizerConfig
+from .run import run
+from .schedule import ScheduleConfig
+from .training import Stopped
+
+__all__ = [
+    "Classifier",
+    "Config",
+    "DataConfig",
+    "LossConfig",
+    "ModelConfig",
+    "OptimConfig",
+    "OrthogonalConfig",
+    "RegularizerConfig",
+    "RunConfig",
+    "ScheduleConfig",
+    "Stopped",
+    "from_dict",
+    "load",
+    "run",
+    "to_dict",
+    "with_values",
+]

@@ -1,0 +1,50 @@
+"""From settings to the parts of a training, every random choice drawn from the seed."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from .config import Config
+from .data import Facts, make_source
+from .distributed import Team
+from .model import attach, make_model
+from .objective import Objective, make_head
+from .optimizer import make_optimizers, make_projection
+from .penalty import make_penalty
+from .schedule import factors
+from .step import Parts
+
+__all__ = ["make_objective", "make_parts"]
+
+
+def make_objective(config: Config, facts: Facts, seed: int) -> Objective:
+    """Network and head with fresh weights; orthogonal matrices attached, if the settings say so."""
+    torch.manual_seed(seed)
+    plain = config.loss.name == "cross_entropy"
+    model = make_model(config.model, facts, classifier=plain)
+    features = 0 if plain else int(model.feature_dim)  # type: ignore[arg-type]
+    head = make_head(config.loss, features, facts.num_classes)
+    attach(config.orthogonal, model, head, seed)
+    return Objective(model, head, config.loss.label_smoothing)
+
+
+def make_parts(config: Config, seed: int, team: Team) -> Parts:
+    """Everything that a step needs, on the device of this process."""
+    torch.set_float32_matmul_precision(config.run.matmul)
+    source = make_source(config.data, seed, team.device, team.rank, team.world, config.run.channels_last)
+    objective = make_objective(config, source.facts, seed).to(team.device)
+    if config.run.channels_last:
+        objective.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    team.synchronize(objective)
+    model: nn.Module = objective.model
+    return Parts(
+        source=source,
+        objective=objective,
+        penalty=make_penalty(config.regularizer, config.orthogonal, model, objective.head, seed).to(team.device),
+        optimizers=make_optimizers(config.optim, objective, factors(config.schedule), team.device),
+        projection=make_projection(config.optim, model),
+        team=team,
+        run=config.run,
+        clip=config.optim.clip,
+    )

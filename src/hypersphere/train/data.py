@@ -1,0 +1,206 @@
+"""What a run trains on: resident sets, one graph, or image folders, behind one face."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from .. import data
+from .._errors import check_choice, check_count
+from ..data.loader import IGNORE
+from .options import option
+
+__all__ = ["DataConfig", "Facts", "Source", "make_source"]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """The data set, its batches and its augmentation."""
+
+    name: str = option("digits", "data set, see `hypersphere list datasets`")
+    root: str | None = option(
+        None, "folder of the data; none: $HYPERSPHERE_DATA, else the user's cache", material=False
+    )
+    batch_size: int = option(128, "samples of one step, over all processes together")
+    eval_batch_size: int = option(500, "samples of one evaluation batch", material=False)
+    normalize: str = option("symmetric", "pixels: symmetric (x-127.5)/128, unit x/255, standard (by mean and std)")
+    hflip: bool = option(False, "mirror left-right at random")
+    vflip: bool = option(False, "mirror up-down at random")
+    pad: int = option(0, "pad by so many pixels and crop at random")
+    points: int = option(1024, "points of a cloud")
+    rotate: bool = option(True, "turn point clouds about the upright axis, and jitter them")
+    imbalance: str | None = option(None, "class-imbalance variant: single, multiple, digit0 (thesis 5.5.1)")
+    image_size: int = option(224, "window cut from the images of a folder")
+    resize: int = option(256, "size to which the images of a folder are resized first")
+    workers: int = option(8, "processes that decode the images of a folder", material=False)
+
+    def __post_init__(self) -> None:
+        check_choice("data.name", self.name, data.list_datasets())
+        check_count("data.batch_size", self.batch_size)
+        check_count("data.eval_batch_size", self.eval_batch_size)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the model must know of the data."""
+
+    num_classes: int
+    in_channels: int | None = None
+    image_size: tuple[int, int] | None = None
+    in_features: int | None = None
+    classes: tuple[str, ...] = ()
+
+
+Batch = tuple[tuple[Tensor, ...], Tensor]
+
+
+class Source(Protocol):
+    """Batches by position. ``resident``: :meth:`batch` takes a tensor on the device and waits for nothing."""
+
+    facts: Facts
+    resident: bool
+
+    def seek(self, step: int) -> int:
+        """Prepare the epoch of a global step; the position within it."""
+        ...
+
+    def batch(self, position: Tensor) -> Batch:
+        """Inputs of the model and labels."""
+        ...
+
+    def test(self) -> Iterator[Batch]:
+        """The test split once; labels -100 do not count."""
+        ...
+
+
+def make_source(
+    config: DataConfig,
+    seed: int,
+    device: torch.device,
+    rank: int = 0,
+    world: int = 1,
+    channels_last: bool = False,
+) -> Source:
+    """Read the data and put it where the training is."""
+    options: dict[str, Any] = {"points": config.points} if config.name == "modelnet40" else {}
+    if config.imbalance is not None:
+        options |= {"imbalance": config.imbalance, "seed": seed}
+    dataset = data.load(config.name, config.root, progress=rank == 0, **options)
+    if isinstance(dataset, data.Graph):
+        return _Graph(dataset.to(device))
+    if isinstance(dataset, data.ImageTree):
+        return _Tree(dataset, config, seed, device, rank, world)
+    if isinstance(dataset, data.Dataset | data.PointClouds):
+        return _Resident(dataset, config, seed, device, rank, world, channels_last)
+    raise ValueError(f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on")
+
+
+class _Resident:
+    """Images or point clouds that live on the device."""
+
+    resident = True
+
+    def __init__(
+        self,
+        dataset: data.Dataset | data.PointClouds,
+        config: DataConfig,
+        seed: int,
+        device: torch.device,
+        rank: int,
+        world: int,
+        channels_last: bool,
+    ) -> None:
+        shared: dict[str, Any] = {"device": device, "rank": rank, "world": world}
+        self.facts = Facts(dataset.num_classes, classes=dataset.classes)
+        augment: Any
+        if isinstance(dataset, data.Dataset):
+            channels, height, width = dataset.shape
+            self.facts = Facts(dataset.num_classes, channels, (height, width), classes=dataset.classes)
+            shared |= {"normalize": config.normalize, "channels_last": channels_last}
+            if config.normalize == "standard":
+                shared |= {"mean": dataset.mean, "std": dataset.std}
+            augment = data.Augment(hflip=config.hflip, vflip=config.vflip, pad=config.pad)
+            augment = augment if config.hflip or config.vflip or config.pad else None
+        else:
+            augment = data.PointAugment() if config.rotate else None
+        self.loader = data.Loader(dataset.train, config.batch_size, augment=augment, seed=seed, **shared)
+        size = min(-(-config.eval_batch_size // world) * world, -(-len(dataset.test.labels) // world) * world)
+        self._test = data.Loader(dataset.test, size, shuffle=False, drop_last=False, **shared)
+
+    def seek(self, step: int) -> int:
+        return self.loader.seek(step)
+
+    def batch(self, position: Tensor) -> Batch:
+        inputs, labels = self.loader.batch(position)
+        return (inputs,), labels
+
+    def test(self) -> Iterator[Batch]:
+        for step in range(len(self._test)):
+            inputs, labels = self._test.batch(step)
+            yield (inputs,), labels
+
+
+class _Graph:
+    """One graph: every step sees all nodes, the loss those of the training set."""
+
+    resident = True
+
+    def __init__(self, graph: data.Graph) -> None:
+        self.facts = Facts(graph.num_classes, in_features=graph.features.shape[1], classes=graph.classes)
+        self._inputs = (graph.normalized_features(), graph.adjacency())
+        self._train, self._test = (_labels_of(graph, nodes) for nodes in (graph.train, graph.test))
+
+    def seek(self, step: int) -> int:
+        return step
+
+    def batch(self, position: Tensor) -> Batch:
+        return self._inputs, self._train
+
+    def test(self) -> Iterator[Batch]:
+        yield self._inputs, self._test
+
+
+def _labels_of(graph: data.Graph, nodes: Tensor) -> Tensor:
+    labels = torch.full_like(graph.labels, IGNORE)
+    labels[nodes] = graph.labels[nodes]
+    return labels
+
+
+class _Tree:
+    """Folders of images, decoded by worker processes; bytes travel, numbers are made on the device."""
+
+    resident = False
+
+    def __init__(
+        self, tree: data.ImageTree, config: DataConfig, seed: int, device: torch.device, rank: int, world: int
+    ) -> None:
+        self.device, self.kind = device, config.normalize
+        shared: dict[str, Any] = {"size": config.image_size, "resize": config.resize, "workers": config.workers}
+        shared |= {"seed": seed, "rank": rank, "world": world}
+        self.facts = Facts(len(tree.train.classes), 3, (config.image_size,) * 2, classes=tree.train.classes)
+        self.loader = data.FolderLoader(tree.train, batch_size=config.batch_size, train=True, **shared)
+        self._test = data.FolderLoader(tree.test, batch_size=config.eval_batch_size, train=False, **shared)
+        self._stream: Iterator[tuple[Tensor, Tensor]] = iter(())
+        self._next = -1
+
+    def seek(self, step: int) -> int:
+        epoch, inside = divmod(step, len(self.loader))
+        if step != self._next or inside == 0:
+            self._stream = iter(self.loader.epoch(epoch, start=inside))
+        self._next = step + 1
+        return inside
+
+    def batch(self, position: Tensor) -> Batch:
+        return self._ready(*next(self._stream))
+
+    def test(self) -> Iterator[Batch]:
+        for images, labels in self._test.epoch(0):
+            yield self._ready(images, labels)
+
+    def _ready(self, images: Tensor, labels: Tensor) -> Batch:
+        inputs = data.normalize(images.to(self.device, non_blocking=True), self.kind)
+        return (inputs,), labels.to(self.device, non_blocking=True)

@@ -1,0 +1,130 @@
+"""Data parallel training under torchrun: the same global batch, gradients and statistics averaged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from ..magnitude import _WithRadius
+from .batchnorm import synchronized
+
+__all__ = ["Team", "team"]
+
+
+@dataclass(frozen=True)
+class Team:
+    """This process among ``world``."""
+
+    rank: int
+    world: int
+    device: torch.device
+
+    @property
+    def writer(self) -> bool:
+        """Whether this process writes files and shows progress."""
+        return self.rank == 0
+
+    def synchronize(self, model: nn.Module) -> nn.Module:
+        """Equal weights everywhere, and batch statistics (BatchNorm, running norms of h) over the global batch."""
+        if self.world == 1:
+            return model
+        model = synchronized(model)
+        for module in model.modules():
+            if isinstance(module, _WithRadius) and module.running:
+                _share_mean(module)
+        for tensor in (*model.parameters(), *model.buffers()):
+            dist.broadcast(tensor.detach(), 0)
+        return model
+
+    def average_gradients(self, parameters: list[nn.Parameter]) -> None:
+        """Replace every gradient by its mean over the processes, in one message."""
+        if self.world == 1:
+            return
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        flat = torch.cat([g.reshape(-1).float() for g in gradients])
+        dist.all_reduce(flat)
+        flat /= self.world
+        parts = flat.split([g.numel() for g in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over the processes."""
+        if self.world > 1:
+            dist.all_reduce(values)
+        return values
+
+    def gather(self, value: Tensor) -> list[Tensor]:
+        """The tensors of all processes, which have one shape, on the CPU."""
+        if self.world == 1:
+            return [value.cpu()]
+        mine = value.to(self.device)
+        every = [torch.empty_like(mine) for _ in range(self.world)]
+        dist.all_gather(every, mine)
+        return [one.cpu() for one in every]
+
+    def agree(self, flag: bool) -> bool:
+        """Whether any process says so."""
+        if self.world == 1:
+            return flag
+        value = torch.tensor([float(flag)], device=self.device)
+        dist.all_reduce(value, dist.ReduceOp.MAX)
+        return bool(value.item())
+
+    def wait(self) -> None:
+        if self.world > 1:
+            dist.barrier()
+
+
+@contextmanager
+def team(device: str) -> Iterator[Team]:
+    """The processes that torchrun started, or this one alone."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    rank, local = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
+    chosen = _device(device, local if world > 1 else None)
+    if chosen.type == "cuda":
+        torch.cuda.set_device(chosen)
+    if world == 1:
+        yield Team(0, 1, chosen)
+        return
+    started = not dist.is_initialized()
+    if started:
+        options: dict[str, Any] = {"device_id": chosen} if chosen.type == "cuda" else {}
+        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo", **options)
+    try:
+        yield Team(rank, world, chosen)
+    finally:
+        if started:
+            dist.destroy_process_group()
+
+
+def _device(name: str, local: int | None) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"run.device={name!r}, but this machine has no GPU that torch can use: choose cpu")
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", local or 0)
+    return device
+
+
+def _share_mean(module: _WithRadius) -> None:
+    """The running norm sees the mean over the global batch; its own code takes the mean of what it is given."""
+    own = module._mean_norm
+
+    def shared(n: Tensor) -> Tensor:
+        if not module.training or n.numel() == 0:
+            return own(n)
+        mean = n.detach().float().mean().reshape(1)
+        dist.all_reduce(mean)
+        return own(mean / dist.get_world_size())
+
+    module._mean_norm = shared  # type: ignore[method-assign]

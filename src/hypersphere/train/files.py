@@ -1,0 +1,94 @@
+"""Files that are either whole or not there: temporary name, fsync, rename."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+__all__ = ["check_room", "read_json", "read_tensors", "sync_folder", "write_bytes", "write_json", "write_tensors"]
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write atomically: after a crash at any moment the file has its old or its new content."""
+    temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, content: Any) -> None:
+    write_bytes(path, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is no JSON file: {error}") from error
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """A safetensors file; tied tensors are written once each."""
+    from safetensors.torch import save
+
+    write_bytes(path, save({name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}))
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return dict(load(path.read_bytes()))
+    except SafetensorError as error:
+        raise ValueError(f"{path} is no complete safetensors file: {error}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in ``folder`` durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def check_room(folder: Path, needed: int) -> None:
+    """Fail now rather than hours later: the folder must be writable and have ``needed`` bytes left."""
+    probe = folder / f".room{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+        if free < needed:
+            raise OSError(
+                f"{folder} has {_size(free)} left, and the checkpoints of this run need {_size(needed)}: "
+                "free some space, or choose another --run.folder"
+            )
+        with open(probe, "wb") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, max(needed, 1))  # quotas show here, not in disk_usage
+            os.fsync(file.fileno())
+    except PermissionError as error:
+        raise OSError(f"{folder} cannot be written ({error.strerror}): choose another --run.folder") from error
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        raise OSError(
+            f"{folder} cannot take the {_size(needed)} that this run needs ({error.strerror}): free some space, "
+            "or choose another --run.folder"
+        ) from error
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**20:.1f} MiB" if count < 2**30 else f"{count / 2**30:.1f} GiB"

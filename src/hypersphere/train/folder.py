@@ -1,0 +1,152 @@
+"""A run folder: configuration, versions, log, checkpoints, result. Enough to go on from.
+
+RUN/config.json                   the settings
+RUN/result.json                   every seed that is done
+RUN/seed-0/environment.json       versions, device, commit, command
+RUN/seed-0/log.jsonl              one line a log interval and evaluation
+RUN/seed-0/checkpoints/step-00002000/{model,state}.safetensors, state.json
+RUN/seed-0/latest                 name of the newest checkpoint
+RUN/seed-0/model.safetensors      the trained network, orthogonal matrices merged
+RUN/seed-0/result.json            final and best accuracy
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from .config import Config
+from .files import read_json, read_tensors, sync_folder, write_bytes, write_json, write_tensors
+from .options import changed, from_dict, to_dict
+from .state import join, split
+
+__all__ = ["SeedFolder", "open_run", "read_config", "run_path", "write_result"]
+
+
+def run_path(config: Config) -> Path:
+    """Where the run of ``config`` lies."""
+    return Path(config.run.folder).expanduser() / (config.run.name or config.recipe)
+
+
+def open_run(config: Config) -> Path:
+    """Make the run folder, or go on in it if it holds a run with the same settings."""
+    folder = run_path(config)
+    path = folder / "config.json"
+    if path.exists():
+        old = read_config(folder)
+        differences = changed(old, config)
+        if differences:
+            shown = ", ".join(f"{name} ({was!r}, now {now!r})" for name, (was, now) in list(differences.items())[:5])
+            raise ValueError(
+                f"{folder} holds a run with other settings: {shown}. Choose another --run.name, or remove the folder"
+            )
+    write_json(path, to_dict(config))
+    return folder
+
+
+def read_config(folder: Path) -> Config:
+    """The settings of a run."""
+    path = Path(folder) / "config.json"
+    if not path.exists():
+        raise ValueError(f"{folder} is no run folder: it has no config.json")
+    return from_dict(Config, read_json(path))
+
+
+def write_result(folder: Path, config: Config) -> dict[str, Any]:
+    """Gather the results of all seeds that are done in ``RUN/result.json``."""
+    done = [read_json(path) for path in sorted(folder.glob("seed-*/result.json"))]
+    summary: dict[str, Any] = {"recipe": config.recipe, "seeds": sorted(done, key=lambda one: one["seed"])}
+    for name in ("final_accuracy", "best_accuracy"):
+        values = [one[name] for one in done]
+        summary[f"mean_{name}"] = sum(values) / len(values) if values else None
+    write_json(folder / "result.json", summary)
+    return summary
+
+
+class SeedFolder:
+    """The part of a run folder that belongs to one seed."""
+
+    def __init__(self, run: Path, seed: int) -> None:
+        self.path = run / f"seed-{seed}"
+        self.checkpoints = self.path / "checkpoints"
+
+    def prepare(self) -> None:
+        """Make the folders and sweep what a killed process left."""
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        for left in self.checkpoints.glob("tmp-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        for pattern in ("*.tmp*", ".room*"):
+            for file in (*self.path.glob(pattern), *self.path.parent.glob(pattern)):
+                file.unlink(missing_ok=True)
+
+    # Result -----------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        path = self.path / "result.json"
+        return read_json(path) if path.exists() else None
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        write_json(self.path / "result.json", result)
+
+    # Checkpoints ------------------------------------------------------------------------------------
+
+    def save(self, step: int, model: dict[str, Tensor], state: Any, keep: int) -> Path:
+        """Write a checkpoint under a temporary name, rename it, point ``latest`` at it, drop old ones."""
+        name = f"step-{step:08d}"
+        temporary, final = self.checkpoints / f"tmp-{name}", self.checkpoints / name
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        tensors, skeleton = split(state)
+        write_tensors(temporary / "model.safetensors", model)
+        write_tensors(temporary / "state.safetensors", tensors)
+        write_json(temporary / "state.json", {"step": step, "state": skeleton})
+        if final.exists():  # the same step again: its content is the same
+            shutil.rmtree(temporary)
+        else:
+            os.replace(temporary, final)
+        sync_folder(self.checkpoints)
+        write_bytes(self.path / "latest", name.encode())
+        for old in sorted(self.checkpoints.glob("step-*"))[:-keep]:
+            if old.name < name:
+                shutil.rmtree(old, ignore_errors=True)
+        return final
+
+    def latest(self) -> Path | None:
+        """The newest whole checkpoint. A directory gets its final name only once it is complete."""
+        found = sorted(path for path in self.checkpoints.glob("step-*") if (path / "state.json").exists())
+        return found[-1] if found else None
+
+    def load(self, checkpoint: Path) -> tuple[int, dict[str, Tensor], Any]:
+        """(step, model, state) of a checkpoint."""
+        content = read_json(checkpoint / "state.json")
+        state = join(read_tensors(checkpoint / "state.safetensors"), content["state"])
+        return int(content["step"]), read_tensors(checkpoint / "model.safetensors"), state
+
+    # Log --------------------------------------------------------------------------------------------
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / "log.jsonl"
+
+    def log(self, line: dict[str, Any]) -> None:
+        with open(self.log_path, "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def rewind_log(self, step: int) -> None:
+        """Drop the lines after ``step`` (and a torn last one): they will be written again."""
+        if not self.log_path.exists():
+            return
+        kept = []
+        for line in self.log_path.read_text().splitlines():
+            try:
+                if json.loads(line)["step"] <= step:
+                    kept.append(line)
+            except (json.JSONDecodeError, KeyError, TypeError):
+                continue
+        write_bytes(self.log_path, "".join(f"{line}\n" for line in kept).encode())

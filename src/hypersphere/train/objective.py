@@ -1,0 +1,116 @@
+"""The loss of a run: the network's own classifier with cross-entropy, or a head of :mod:`hypersphere.losses`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .. import losses
+from .._errors import check_choice
+from ..data.loader import IGNORE
+from .model import make_angular
+from .options import about, option
+
+__all__ = ["Classifier", "LossConfig", "Objective", "make_head"]
+
+_HEADS = {
+    "softmax": losses.Softmax,
+    "w_softmax": losses.WSoftmax,
+    "s_softmax": losses.SSoftmax,
+    "ga_softmax": losses.GASoftmax,
+    "l_softmax": losses.LSoftmax,
+    "a_softmax": losses.ASoftmax,
+    "am_softmax": losses.AMSoftmax,
+    "arcface": losses.ArcFace,
+    "sphereface_r": losses.SphereFaceR,
+    "sphereface2": losses.SphereFace2,
+}
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """The loss: cross_entropy on the network's plain classifier, or a head with its own class vectors."""
+
+    name: str = option("cross_entropy", f"cross_entropy, {', '.join(_HEADS)}")
+    margin: float | None = option(None, "margin m; none: the head's default")
+    scale: float | None = option(None, "scale s of heads on normalised features; none: the head's default")
+    angular: str | None = option(None, "g of w_softmax, s_softmax and ga_softmax; none: the head's default")
+    k: float | None = option(None, "k of the sigmoid")
+    learnable_k: bool = option(False, "learn k, one for each class")
+    annealing: str | None = option(None, "preset of the margin's annealing: sphereface, l_softmax_cifar10, ...")
+    label_smoothing: float = option(0.0, "label smoothing (the authors' SphereNet code has 0.01)")
+    bias: bool = option(False, "bias of the softmax head")
+    energy: float = option(0.0, "weight of the energy of the class vectors (SphereFace+)")
+    energy_s: float = option(2.0, "power of that energy")
+    extra: dict[str, Any] = field(
+        default_factory=dict, metadata=about("further options of the head, name=value;name=value")
+    )
+
+    def __post_init__(self) -> None:
+        check_choice("loss.name", self.name, ("cross_entropy", *_HEADS))
+        if self.name == "cross_entropy" and (self.margin is not None or self.angular is not None or self.energy):
+            raise ValueError("margin, angular and energy belong to a head: choose another loss.name than cross_entropy")
+
+
+def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module | None:
+    """The head, or None for the network's own classifier."""
+    if config.name == "cross_entropy":
+        return None
+    settings: dict[str, Any] = dict(config.extra)
+    if config.angular is not None:
+        settings["angular"] = make_angular(config.angular, config.k, config.learnable_k)
+    for name in ("margin", "scale", "annealing"):
+        if getattr(config, name) is not None:
+            settings[name] = getattr(config, name)
+    if config.label_smoothing:
+        settings["label_smoothing"] = config.label_smoothing
+    if config.bias:
+        settings["bias"] = True
+    head = _HEADS[config.name](features, num_classes, **settings)
+    return losses.SphereFacePlus(head, config.energy, config.energy_s) if config.energy else head
+
+
+class Objective(nn.Module):
+    """(inputs, labels) → loss and how many the logits got right."""
+
+    def __init__(self, model: nn.Module, head: nn.Module | None, label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.model, self.head, self.label_smoothing = model, head, label_smoothing
+
+    def forward(self, inputs: tuple[Tensor, ...], labels: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.model(*inputs)
+        if self.head is None:
+            loss = F.cross_entropy(out, labels, ignore_index=IGNORE, label_smoothing=self.label_smoothing)
+            return loss, hits(out.detach(), labels)
+        loss = self.head(out, labels)
+        with torch.no_grad():
+            return loss, hits(self.head.logits(out.detach()), labels)  # type: ignore[operator]
+
+    def classifier(self) -> nn.Module:
+        """What is evaluated: inputs → logits."""
+        return self.model if self.head is None else Classifier(self.model, self.head)
+
+
+class Classifier(nn.Module):
+    """A network and its head: ``classifier(x)`` gives the logits ranked at test time, ``features(x)`` the embedding."""
+
+    def __init__(self, network: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.network, self.head = network, head
+
+    def features(self, *inputs: Tensor) -> Tensor:
+        out: Tensor = self.network(*inputs)
+        return out
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        out: Tensor = self.head.logits(self.network(*inputs))  # type: ignore[operator]
+        return out
+
+
+def hits(logits: Tensor, labels: Tensor) -> Tensor:
+    """Number of samples whose label has the largest logit (-100 never has)."""
+    return (logits.argmax(-1) == labels).sum()

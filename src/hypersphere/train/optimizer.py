@@ -1,0 +1,153 @@
+"""Optimizers whose learning rate is a number on the CPU and a tensor on a GPU, and the aids of thesis sec. 4.4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, AdamW
+from torch.optim.optimizer import Optimizer
+
+from .. import optim
+from .._errors import check_choice, check_count, check_positive
+from .muon import Muon
+from .options import option
+
+__all__ = ["OptimConfig", "Optimizers", "make_optimizers", "make_projection"]
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """The optimizer, weight decay, and what is done to the weights of hyperspherical layers."""
+
+    name: str = option("adam", "sgd, adam, adamw, muon (Adam for what is no matrix), orthogonal_sgd (for OPT gradient)")
+    lr: float = option(1e-3, "learning rate before the schedule")
+    momentum: float = option(0.9, "of sgd, orthogonal_sgd and muon")
+    nesterov: bool = option(False, "Nesterov momentum of sgd and orthogonal_sgd")
+    beta1: float = option(0.9, "of adam, adamw")
+    beta2: float = option(0.999, "of adam, adamw")
+    eps: float = option(1e-8, "of adam, adamw")
+    weight_decay: float = option(0.0, "weight decay")
+    decay: str = option("weights", "weights: not on directions, k, rho, biases, norms; all: on every parameter")
+    adam_lr: float = option(1e-3, "learning rate of muon's Adam part")
+    clip: float | None = option(None, "clip the norm of the whole gradient")
+    projection_every: int = option(
+        0, "project hyperspherical weights to length projection_norm every n steps; 0: never"
+    )
+    projection_norm: float = option(1.0, "that length")
+    weighted_gradients: bool = option(False, "multiply each neuron's gradient by its norm (thesis 4.18)")
+
+    def __post_init__(self) -> None:
+        check_choice("optim.name", self.name, ("sgd", "adam", "adamw", "muon", "orthogonal_sgd"))
+        check_choice("optim.decay", self.decay, ("weights", "all"))
+        check_positive("optim.lr", self.lr)
+        check_positive("optim.weight_decay", self.weight_decay, zero=True)
+        check_count("optim.projection_every", self.projection_every, minimum=0)
+
+
+class Optimizers:
+    """One or two optimizers that step together under one schedule."""
+
+    def __init__(self, parts: list[Optimizer], factors: list[float], device: torch.device) -> None:
+        self.parts, self._factors = parts, factors
+        self._groups = [group for part in parts for group in part.param_groups]
+        self._base = [float(group["lr"]) for group in self._groups]
+        self._tensor = device.type == "cuda"
+        for part in parts:  # warm-up steps run uncaptured on purpose
+            part._warned_capturable_if_run_uncaptured = True
+        if self._tensor:
+            self._table = torch.tensor(factors, dtype=torch.float32, device=device)
+            for group, base in zip(self._groups, self._base, strict=True):
+                group["lr"] = torch.tensor(base, dtype=torch.float32, device=device)
+
+    def schedule(self, step: Tensor, host_step: int) -> None:
+        """Set the rates of a step: from the tensor on a GPU, where the host may be asleep, else from the number."""
+        if self._tensor:
+            factor = self._table.index_select(0, step.reshape(1)).squeeze(0)
+            for group, base in zip(self._groups, self._base, strict=True):
+                group["lr"].copy_(factor * base)
+        else:
+            for group, base in zip(self._groups, self._base, strict=True):
+                group["lr"] = base * self._factors[host_step]
+
+    def rate(self, step: int) -> float:
+        """The first learning rate at a step, for logging."""
+        return self._base[0] * self._factors[min(step, len(self._factors) - 1)]
+
+    def step(self) -> None:
+        for part in self.parts:
+            part.step()
+
+    def zero_grad(self) -> None:
+        for part in self.parts:
+            part.zero_grad(set_to_none=True)
+
+    @property
+    def capturable(self) -> bool:
+        return not any(isinstance(part, optim.OrthogonalSGD) for part in self.parts)
+
+    def state_dict(self) -> list[Any]:
+        """The states by position of the parameter; rates and other settings belong to the configuration."""
+        return [part.state_dict()["state"] for part in self.parts]
+
+    def load_state_dict(self, states: list[Any]) -> None:
+        for part, state in zip(self.parts, states, strict=True):
+            rates = [group["lr"] for group in part.param_groups]
+            part.load_state_dict({"state": state, "param_groups": part.state_dict()["param_groups"]})
+            for group, rate in zip(part.param_groups, rates, strict=True):
+                group["lr"] = rate  # the tensor that a captured graph knows
+        self._groups = [group for part in self.parts for group in part.param_groups]
+
+
+def make_optimizers(config: OptimConfig, trained: nn.Module, factors: list[float], device: torch.device) -> Optimizers:
+    """The optimizer of every trainable parameter of ``trained``."""
+    groups: list[Any] = optim.parameter_groups(trained, config.weight_decay)
+    if config.decay == "all":
+        everything = [p for p in trained.parameters() if p.requires_grad]
+        groups = [{"params": everything, "weight_decay": config.weight_decay}]
+    groups = [group for group in groups if group["params"]]
+    fused: dict[str, Any] = {"fused": True} if device.type == "cuda" else {}
+    adam: dict[str, Any] = {"betas": (config.beta1, config.beta2), "eps": config.eps, **fused}
+    if device.type == "cuda":
+        adam["capturable"] = True
+    match config.name:
+        case "sgd":
+            parts: list[Optimizer] = [
+                SGD(groups, config.lr, momentum=config.momentum, nesterov=config.nesterov, **fused)
+            ]
+        case "adam":
+            parts = [Adam(groups, config.lr, **adam)]
+        case "adamw":
+            parts = [AdamW(groups, config.lr, **adam)]
+        case "muon":
+            matrices, others = _split(groups, trained)
+            parts = [Muon(matrices, config.lr, config.momentum)] if matrices else []
+            parts += [AdamW(others, config.adam_lr, **adam)] if others else []
+        case _:
+            parts = [optim.OrthogonalSGD(groups, config.lr, config.momentum, nesterov=config.nesterov)]
+    return Optimizers(parts, factors, device)
+
+
+def make_projection(config: OptimConfig, model: nn.Module) -> optim.WeightProjection | None:
+    """Weight projection and weighted gradients, where asked for."""
+    if config.weighted_gradients:
+        optim.weighted_gradients(model)
+    if config.projection_every:
+        return optim.WeightProjection(model, config.projection_every, config.projection_norm)
+    return None
+
+
+def _split(groups: list[Any], trained: nn.Module) -> tuple[list[Any], list[Any]]:
+    """Hidden matrices for Muon; the output layer and everything with fewer than two dimensions for Adam."""
+    last = [p for p in trained.parameters() if p.requires_grad and p.dim() >= 2][-1:]
+
+    def pick(matrix: bool) -> list[Any]:
+        picked = [
+            {**group, "params": [p for p in group["params"] if (p.dim() >= 2 and p is not last[0]) == matrix]}
+            for group in groups
+        ]
+        return [group for group in picked if group["params"]]
+
+    return pick(True), pick(False)

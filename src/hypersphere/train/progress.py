@@ -1,0 +1,101 @@
+"""What one sees while it trains: a live bar in a terminal, plain lines elsewhere, TensorBoard beside."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Progress"]
+
+_SHOWN = {
+    "loss": "loss {:.4f}",
+    "penalty": "penalty {:.3g}",
+    "accuracy": "test {:.2f}%",
+    "best_accuracy": "best {:.2f}%",
+    "lambda": "λ {:.3g}",
+    "energy": "energy {:.4f}",
+}
+
+
+class Progress:
+    """Rate, time left, loss, accuracy, λ and energy. ``kind``: auto, rich, plain, off."""
+
+    def __init__(self, kind: str = "auto", events: Path | None = None) -> None:
+        self._kind = _settle(kind)
+        self._events = events
+        self._values: dict[str, float] = {}
+        self._bar: Any = None
+        self._writer: Any = None
+
+    def start(self, title: str, total: int, done: int) -> None:
+        self._values, self._title, self._total = {}, title, total
+        self._begin, self._first = time.perf_counter(), done
+        if self._events is not None:
+            self._writer = _event_writer(self._events, done)
+        if self._kind == "rich":
+            self._bar = _rich_bar()
+            self._bar.start()
+            self._task = self._bar.add_task(title, total=total, completed=done, values="")
+
+    def update(self, step: int, line: dict[str, float]) -> None:
+        self._values |= line
+        if self._writer is not None:
+            for name, value in line.items():
+                self._writer.add_scalar(name, value, step)
+        if self._kind == "off":
+            return
+        shown = [form.format(self._values[name]) for name, form in _SHOWN.items() if self._shows(name)]
+        if "rate" in self._values:
+            shown.append(f"{self._values['rate']:.1f} steps/s")
+        if self._bar is not None:
+            self._bar.update(self._task, completed=step, values="  ".join(shown))
+        elif "loss" in line or "accuracy" in line:
+            self.say(f"{self._title}  {step}/{self._total}  {'  '.join(shown)}  {self._left(step)}".rstrip())
+
+    def say(self, text: str) -> None:
+        if self._kind != "off":
+            print(text, flush=True)
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _shows(self, name: str) -> bool:
+        return name in self._values and (name != "penalty" or self._values[name] != 0)
+
+    def _left(self, step: int) -> str:
+        speed = (step - self._first) / max(time.perf_counter() - self._begin, 1e-9)
+        seconds = int((self._total - step) / speed) if speed else 0
+        return f"{seconds // 60}:{seconds % 60:02d} left" if step < self._total else ""
+
+
+def _settle(kind: str) -> str:
+    if kind in ("auto", "rich"):
+        try:
+            import rich  # noqa: F401
+        except ImportError:
+            return "plain"
+        return "rich" if kind == "rich" or sys.stdout.isatty() else "plain"
+    return kind
+
+
+def _rich_bar() -> Any:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn())
+    return Bar(*columns, TextColumn("{task.fields[values]}"), refresh_per_second=5)
+
+
+def _event_writer(folder: Path, purge: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=purge + 1)

@@ -1,0 +1,190 @@
+"""One training step: data → forward → loss + penalty → backward → optimizer → schedule, the same code everywhere.
+
+On a GPU the forward pass is compiled and the whole step replayed as one CUDA graph: positions, learning rates and
+sums live in tensors that the step itself advances, so the host is asked for nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..data.loader import IGNORE
+from ..optim import WeightProjection
+from .config import RunConfig
+from .data import Source
+from .distributed import Team
+from .objective import Objective
+from .optimizer import Optimizers
+from .penalty import Penalty
+
+__all__ = ["NotFinite", "Parts", "Step"]
+
+_WARM_UP = 3  # eager steps before a capture: they are part of the training
+
+
+class NotFinite(RuntimeError):
+    """The loss of a step is NaN or infinite; nothing of that step was applied on a CPU."""
+
+    def __init__(self, step: int, value: float) -> None:
+        super().__init__(f"loss {value} at step {step}")
+        self.step, self.value = step, value
+
+
+@dataclass
+class Parts:
+    """What a step is made of."""
+
+    source: Source
+    objective: Objective
+    penalty: Penalty
+    optimizers: Optimizers
+    projection: WeightProjection | None
+    team: Team
+    run: RunConfig
+    clip: float | None = None
+
+
+class Step:
+    """Call it once a step, in order; ``step`` counts. ``read()`` gives and clears what was summed since."""
+
+    def __init__(self, parts: Parts, step: int = 0, *, eager: bool = False) -> None:
+        self.parts, self.step = parts, step
+        self.device = parts.team.device
+        self._cuda = self.device.type == "cuda"
+        self._trained = [p for p in parts.objective.parameters() if p.requires_grad]
+        self._position = torch.zeros((), dtype=torch.int64, device=self.device)
+        self._counter = torch.full((), step, dtype=torch.int64, device=self.device)
+        self._sums = torch.zeros(5, dtype=torch.float64, device=self.device)
+        self._bad = torch.full((), -1, dtype=torch.int64, device=self.device)
+        self._forward: Callable[..., tuple[Tensor, Tensor]] = self._plain_forward
+        if not eager and _wanted(parts.run.compile, self._cuda):
+            self._forward = torch.compile(self._plain_forward)
+        self.why_no_graph = self._obstacle()
+        self._graph: Any = None
+        self._eager_left = _WARM_UP if not eager and self.why_no_graph is None else -1
+        self._expected = 0
+
+    def __call__(self) -> None:
+        """Do step ``self.step``."""
+        position = self.parts.source.seek(self.step)
+        if position != self._expected or position == 0 or self._graph is None:
+            self._position.fill_(position)
+        self._expected = position + 1
+        if self._graph is not None:
+            self._graph.replay()
+        elif self._eager_left == 0:
+            self._capture()
+        else:
+            self._eager_left -= 1
+            with _side_stream(self._cuda and self._eager_left >= 0):
+                self._work()
+        if self.parts.projection is not None:
+            self.parts.projection.step()
+        self.step += 1
+
+    def read(self) -> dict[str, float]:
+        """Mean loss, penalty and accuracy since the last time; waits for the device. Raises :class:`NotFinite`."""
+        loss, penalty, right, samples, steps = self.parts.team.sum(self._sums.clone()).tolist()
+        bad = int(self._bad)
+        if self.parts.team.agree(bad >= 0):
+            raise NotFinite(bad if bad >= 0 else self.step, math.nan)
+        self._sums.zero_()
+        steps = max(steps, 1.0)
+        return {"loss": loss / steps, "penalty": penalty / steps, "train_accuracy": right / max(samples, 1.0)}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sums": self._sums}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._sums.copy_(state["sums"])
+
+    # The step itself --------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        parts = self.parts
+        parts.optimizers.zero_grad()
+        parts.optimizers.schedule(self._counter, self.step)
+        where = (self._position,) if parts.source.resident else parts.source.batch(self._position)
+        total, stats = self._forward(*where)
+        if not self._cuda:
+            self._check(total.item())
+        total.backward()
+        parts.team.average_gradients(self._trained)
+        if parts.clip is not None:
+            nn.utils.clip_grad_norm_(self._trained, parts.clip)
+        parts.optimizers.step()
+        self._sums.add_(stats)
+        if self._cuda:
+            ended = torch.isfinite(total.detach()) | (self._bad >= 0)
+            self._bad.copy_(torch.where(ended, self._bad, self._counter))
+        self._position.add_(1)
+        self._counter.add_(1)
+
+    def _check(self, value: float) -> None:
+        if not math.isfinite(value):
+            if self.parts.team.world == 1:
+                raise NotFinite(self.step, value)
+            self._bad.fill_(self.step)  # the others wait in the exchange of gradients: all stop at the next reading
+
+    def _plain_forward(self, *where: Any) -> tuple[Tensor, Tensor]:
+        """The loss with its penalty; and loss, penalty, right answers, samples, 1, to be summed."""
+        parts = self.parts
+        inputs, labels = parts.source.batch(where[0]) if len(where) == 1 else where
+        half = parts.run.precision == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=half, cache_enabled=False):
+            loss, right = parts.objective(inputs, labels)
+        one = torch.ones((), dtype=torch.float64, device=self.device)
+        penalty = parts.penalty() if parts.penalty else torch.zeros((), device=self.device)
+        samples = (labels != IGNORE).sum()
+        stats = torch.stack([value.detach().double() for value in (loss, penalty, right, samples, one)])
+        return loss + penalty, stats
+
+    # Graphs -----------------------------------------------------------------------------------------
+
+    def _capture(self) -> None:
+        """Record the step without doing it, then do it by the first replay."""
+        torch.cuda.synchronize()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._work()
+        self._graph.replay()
+
+    def _obstacle(self) -> str | None:
+        """Why the step cannot be one graph, or None if it can and is wanted."""
+        parts = self.parts
+        why = None
+        if not self._cuda:
+            why = "there is no GPU"
+        elif not parts.source.resident:
+            why = "the data come from the host"
+        elif not parts.optimizers.capturable:
+            why = "this optimizer asks the host"
+        elif not parts.penalty.capturable:
+            why = "this regularizer counts or draws on the host"
+        if parts.run.graph == "on" and why is not None:
+            raise ValueError(f"run.graph='on' is not possible: {why}. Use auto or off")
+        return "run.graph is off" if parts.run.graph == "off" else why
+
+
+def _wanted(switch: str, automatic: bool) -> bool:
+    return automatic if switch == "auto" else switch == "on"
+
+
+@contextmanager
+def _side_stream(active: bool) -> Iterator[None]:
+    """Warm-up steps run beside the default stream, as captures ask for."""
+    if not active:
+        yield
+        return
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        yield
+    torch.cuda.current_stream().wait_stream(side)

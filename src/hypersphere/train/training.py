@@ -1,0 +1,250 @@
+"""One training of one seed: go on from the newest checkpoint, step, log, evaluate, save."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import time
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..orthogonal import merge
+from ..regularizers import MHE
+from .build import make_parts
+from .config import Config
+from .diagnose import blame
+from .distributed import Team
+from .environment import environment
+from .evaluate import evaluate
+from .files import check_room, write_json, write_tensors
+from .folder import SeedFolder
+from .progress import Progress
+from .step import NotFinite, Step
+
+__all__ = ["Stopped", "Training", "merged"]
+
+
+class Stopped(RuntimeError):
+    """Training ended before its last step; the message says why and how to go on. ``code`` is the exit status."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Training:
+    """``run()`` trains to the end and returns the result; the same call after a crash goes on."""
+
+    def __init__(self, config: Config, seed: int, team: Team, folder: SeedFolder, progress: Progress) -> None:
+        self.config, self.seed, self.team, self.folder, self.progress = config, seed, team, folder, progress
+        self.interrupted = False
+        self.best, self.best_step, self.seconds = -math.inf, 0, 0.0
+        self.last: dict[str, float] = {}
+        self.parts = make_parts(config, seed, team)
+        self.step = Step(self.parts)
+        self._energy = self._energy_meter() if config.run.energy else None
+
+    def run(self) -> dict[str, Any]:
+        if self.team.writer:
+            self.folder.prepare()
+            check_room(self.folder.path, self._bytes() * (self.config.run.keep + 2))
+            write_json(self.folder.path / "environment.json", environment(self.team.device))
+            write_json(self.folder.path / "facts.json", dataclasses.asdict(self.parts.source.facts))
+        self.team.wait()
+        self._resume()
+        try:
+            self._steps()
+        except NotFinite as error:
+            raise Stopped(self._explain(error)) from error
+        return self._finish()
+
+    # The loop ---------------------------------------------------------------------------------------
+
+    def _steps(self) -> None:
+        run, total = self.config.run, self.config.schedule.steps
+        self.progress.start(f"{self.config.recipe} seed {self.seed}", total, self.step.step)
+        since, done, idle = time.perf_counter(), self.step.step, 0.0
+        while self.step.step < total:
+            self.step()
+            now = self.step.step
+            end, stop = now == total, self._stop(now)
+            if now % run.log_every == 0 or end:
+                line = self.step.read()
+                elapsed = time.perf_counter() - since - idle
+                self.seconds += elapsed
+                self._log(now, line | {"rate": (now - done) / max(elapsed, 1e-9)} | self._margin(now))
+                since, done, idle = time.perf_counter(), now, 0.0
+            pause = time.perf_counter()
+            if now % run.eval_every == 0 or end:
+                self._evaluate(now)
+            if now % run.checkpoint_every == 0 or end or stop:
+                self.save()
+            if stop and not end:
+                raise Stopped(self._goodbye(now), code=130)
+            idle += time.perf_counter() - pause
+
+    def _stop(self, now: int) -> bool:
+        if self.team.world == 1:
+            return self.interrupted
+        return now % self.config.run.log_every == 0 and self.team.agree(self.interrupted)
+
+    def _evaluate(self, now: int) -> None:
+        scores = evaluate(self.parts.objective.classifier(), self.parts.source, self.team, self.config.run.precision)
+        if scores["accuracy"] > self.best:
+            self.best, self.best_step = scores["accuracy"], now
+        line = {"accuracy": scores["accuracy"], "test_loss": scores["loss"], "best_accuracy": self.best}
+        if self._energy is not None:
+            values = [float(value) for value in self._energy.layers().values()]
+            line["energy"] = sum(values) / len(values)
+        self._log(now, line)
+
+    def _log(self, now: int, line: dict[str, float]) -> None:
+        self.last |= line
+        if self.team.writer:
+            self.folder.log({"step": now, **line})
+            self.progress.update(now, line)
+
+    def _margin(self, now: int) -> dict[str, float]:
+        extra = {"lr": self.parts.optimizers.rate(now - 1)}
+        for module in self.parts.objective.head.modules() if self.parts.objective.head is not None else ():
+            if hasattr(module, "lam") and isinstance(module.lam, Tensor):
+                extra["lambda"] = float(module.lam)
+        return extra
+
+    # Saving and going on ----------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write a checkpoint, unless the weights are not finite: the last one on disk is always good."""
+        weights = self.parts.objective.state_dict()
+        floats = [value.isfinite().all() for value in weights.values() if value.is_floating_point()]
+        if not bool(torch.stack(floats).all()):
+            raise NotFinite(self.step.step, math.nan)
+        random = self.team.gather(torch.get_rng_state())
+        device_random = self.team.gather(torch.cuda.get_rng_state()) if self.team.device.type == "cuda" else []
+        if not self.team.writer:
+            return
+        projection = self.parts.projection
+        state = {
+            "optimizers": self.parts.optimizers.state_dict(),
+            "penalty": dict(self.parts.penalty.state_dict()),
+            "projection": None if projection is None else projection.state_dict(),
+            "meters": self.step.state_dict(),
+            "random": random,
+            "device_random": device_random,
+            "best": [self.best, self.best_step],
+            "seconds": self.seconds,
+        }
+        try:
+            self.folder.save(self.step.step, weights, state, self.config.run.keep)
+        except OSError as error:
+            last = self.folder.latest()
+            raise OSError(
+                f"the checkpoint of step {self.step.step} could not be written ({error}); the last good "
+                f"one is {last}: make room and give the same command again"
+            ) from error
+
+    def _resume(self) -> None:
+        checkpoint = self.folder.latest()
+        step = self._restore()
+        self.team.wait()
+        if self.team.writer:
+            self.folder.rewind_log(step if checkpoint is not None else -1)
+            if checkpoint is not None:
+                self.progress.say(f"going on from step {step} ({checkpoint})")
+
+    def _restore(self) -> int:
+        """Load the newest checkpoint; 0 if there is none."""
+        checkpoint = self.folder.latest()
+        if checkpoint is None:
+            return 0
+        step, weights, state = self.folder.load(checkpoint)
+        parts = self.parts
+        parts.objective.load_state_dict(weights)
+        parts.penalty.load_state_dict(state["penalty"])
+        parts.optimizers.load_state_dict(state["optimizers"])
+        if parts.projection is not None:
+            parts.projection.load_state_dict(state["projection"])
+        if len(state["random"]) == self.team.world:
+            torch.set_rng_state(state["random"][self.team.rank])
+            if state["device_random"] and self.team.device.type == "cuda":
+                torch.cuda.set_rng_state(state["device_random"][self.team.rank])
+        self.step = Step(parts, step)
+        self.step.load_state_dict(state["meters"])
+        (self.best, best_step), self.seconds = state["best"], state["seconds"]
+        self.best_step = int(best_step)
+        return step
+
+    # Ends -------------------------------------------------------------------------------------------
+
+    def _finish(self) -> dict[str, Any]:
+        config = self.config
+        done = self.folder.result
+        if "accuracy" not in self.last:  # everything but the result was there
+            self._evaluate(self.step.step)
+        result = {
+            "recipe": config.recipe,
+            "seed": self.seed,
+            "steps": config.schedule.steps,
+            "final_accuracy": self.last["accuracy"],
+            "best_accuracy": self.best,
+            "best_step": self.best_step,
+            "test_loss": self.last["test_loss"],
+            "train_loss": self.last.get("loss"),
+            "parameters": sum(p.numel() for p in self.parts.objective.parameters()),
+            "seconds": round(self.seconds, 3),
+            "steps_per_second": round(config.schedule.steps / max(self.seconds, 1e-9), 2),
+            "processes": self.team.world,
+            "precision": config.run.precision,
+            "environment": environment(self.team.device),
+        }
+        if self.team.writer and done is None:
+            write_tensors(
+                self.folder.path / "model.safetensors", merged(self.parts.objective.classifier()).state_dict()
+            )
+            self.folder.write_result(result)
+        self.progress.stop()
+        self.team.wait()
+        return result
+
+    def _explain(self, error: NotFinite) -> str:
+        """Step, layer and last good checkpoint of a loss that is not finite."""
+        bad, last = error.step, self.folder.latest()
+        self.progress.stop()
+        if self.team.device.type == "cuda":  # the damage has spread since: go back and walk there again
+            start = self._restore()
+            if last is not None:
+                step = Step(self.parts, start, eager=True)
+                while step.step < bad:
+                    step()
+        where = blame(self.parts, self.parts.source.seek(bad)) if self.team.world == 1 else "one of the processes"
+        good = f"the last good checkpoint is {last}" if last is not None else "no checkpoint was written yet"
+        return (
+            f"the loss is not finite at step {bad}, first in {where}; {good}. Lower --optim.lr, clip gradients "
+            "with --optim.clip, or use --run.precision float32, under another --run.name"
+        )
+
+    def _goodbye(self, now: int) -> str:
+        return f"stopped at step {now}; everything is saved in {self.folder.path}. Give the same command again to go on"
+
+    def _bytes(self) -> int:
+        """About the size of one checkpoint: weights, and two states of them."""
+        tensors = [*self.parts.objective.parameters(), *self.parts.objective.buffers(), *self.parts.penalty.buffers()]
+        return 3 * sum(t.numel() * t.element_size() for t in tensors) + 2**20
+
+    def _energy_meter(self) -> MHE | None:
+        try:
+            return MHE(self.parts.objective.model, self.parts.objective.head, output=0.0)
+        except ValueError:  # no layer with neurons
+            return None
+
+
+def merged(classifier: nn.Module) -> nn.Module:
+    """A copy with orthogonal matrices multiplied in, if there are any."""
+    plain = copy.deepcopy(classifier)
+    try:
+        return merge(plain)
+    except ValueError:  # nothing was attached
+        return plain

@@ -1,0 +1,23 @@
+"""``kill -9`` at any moment, then the same command: bit-identical weights and the same log."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def test_killed_and_continued_training_ends_bit_identical(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(HERE / "crash.py"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"},
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["different"] == []
+    assert report["kills"] >= 10, "too few processes were killed before they ended"
