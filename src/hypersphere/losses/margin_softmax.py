@@ -78,11 +78,14 @@ class MarginSoftmax(ClassHead):
         self.register_buffer("class_weight", _checked_weight(class_weight, num_classes))
         if device is not None:
             self.to(device)
-        self.reset_parameters()
+        self._reset_bias()
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        bias = getattr(self, "bias", None)
+        self._reset_bias()
+
+    def _reset_bias(self) -> None:
+        bias = getattr(self, "bias", None)  # not there yet while the base class is built
         if bias is not None:
             nn.init.uniform_(bias, -(self.in_features**-0.5), self.in_features**-0.5)
 
