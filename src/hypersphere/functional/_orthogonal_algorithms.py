@@ -73,9 +73,10 @@ def lowdin_backward(grad: Tensor, r: Tensor, w: Tensor, vt: Tensor, sigma: Tenso
     """
     k = w.mT @ grad @ vt.mT
     sums = sigma.unsqueeze(-1) + sigma.unsqueeze(-2)
-    floor = torch.finfo(sigma.dtype).eps * sigma.shape[-1] * sigma.amax(-1)
-    sums.masked_fill_(sums <= floor[..., None, None], torch.inf)
-    return w @ ((k - k.mT) / sums) @ vt
+    floor = sigma[..., :1] * (torch.finfo(sigma.dtype).eps * sigma.shape[-1])
+    if (sigma[..., -1:] <= floor).any():
+        sums.masked_fill_(sums <= floor.unsqueeze(-1), torch.inf)
+    return w @ (k - k.mT).div_(sums) @ vt
 
 
 def cayley(u: Tensor) -> tuple[Tensor]:

@@ -121,10 +121,12 @@ class _Orthogonalize(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        create_graph = torch.is_grad_enabled()
-        with torch.no_grad(), _full_precision(grad.device.type):
-            out = ctx.backward_of(grad, *ctx.kept)
-        return DifferentiatedOnce.apply(out, grad, ctx.u) if create_graph else out, None
+        with _full_precision(grad.device.type):
+            if not torch.is_grad_enabled():
+                return ctx.backward_of(grad, *ctx.kept), None
+            with torch.no_grad():  # create_graph=True
+                out = ctx.backward_of(grad, *ctx.kept)
+        return DifferentiatedOnce.apply(out, grad, ctx.u), None
 
 
 class DifferentiatedOnce(torch.autograd.Function):
