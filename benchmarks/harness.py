@@ -123,8 +123,8 @@ def _resident() -> int:
 
 
 def pin_allocator() -> None:
-    """Start the script again with glibc's trim threshold fixed: page faults otherwise swamp small differences."""
-    wanted = {"MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_MMAP_THRESHOLD_": str(1 << 34), "MALLOC_TOP_PAD_": "0"}
+    """Start the script again with glibc keeping freed memory: page faults otherwise swamp small differences."""
+    wanted = {"MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_MMAP_MAX_": "0"}
     if all(os.environ.get(key) == value for key, value in wanted.items()):
         return
     os.environ.update(wanted)

@@ -61,41 +61,46 @@ def _sigmoid(c: Tensor, k: K) -> Tensor:
 
 def _sigmoid_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
     p, q = _logistic(value, k)
-    c = _deviation(p, q, k).sin_()
-    slope = p.mul_(q).mul_(_asin_slope(c)).mul_(grad)  # 4pq = 1 − tanh²
+    slope = p * q  # 4pq = 1 − tanh²
+    c = _deviation_(p, q, k).sin_()
+    through = slope.mul_(_asin_slope(c, q)).mul_(grad)
     factor = 2 / (k * _top(k))
-    return (c, slope.mul_(factor), 1.0) if isinstance(factor, Tensor) else (c, slope, factor)
+    return (c, through.mul_(factor), 1.0) if isinstance(factor, Tensor) else (c, through, factor)
 
 
 def _sigmoid_k(value: Tensor, grad: Tensor, k: Tensor) -> Tensor:
     """∂g/∂k with t = tanh(a/2k), T = tanh(π/4k): [t(1−T²)π/4 − (1−t²)·T·a/2] / (k²T²)."""
     top = _top(k)
     p, q = _logistic(value, k)
-    curve = (p - q) * ((1 - top * top) * (math.pi / 4)) - 2 * p * q * _deviation(p, q, k) * top
+    curve = (p - q) * ((1 - top * top) * (math.pi / 4)) - 2 * p * q * top * _deviation_(p, q, k)
     return (curve * grad / (k * k * top * top)).sum_to_size(k.shape)
 
 
 def _logistic(value: Tensor, k: K) -> tuple[Tensor, Tensor]:
-    """p = σ(asin(c)/k) and 1−p from g, kept away from 0 and 1, which a steep g rounds to."""
+    """p = σ(asin(c)/k) and 1−p from g, each raised by half an eps: a steep g rounds to 0 and 1."""
     half = torch.finfo(value.dtype).eps / 2
     top = _top(k)
-    p = (value * (top / 2)).add_(0.5) if isinstance(top, Tensor) else torch.rsub(value, 0.5, alpha=-top / 2)
-    return p.clamp_(half, 1 - half), 1 - p
+    p = (
+        (value * (top / 2)).add_(0.5 + half)
+        if isinstance(top, Tensor)
+        else torch.rsub(value, 0.5 + half, alpha=-top / 2)
+    )
+    return p, (1 + 2 * half) - p
 
 
-def _deviation(p: Tensor, q: Tensor, k: K) -> Tensor:
-    """asin c = k·log(p/q), in a new tensor."""
-    return (p / q).log_().mul_(k)
+def _deviation_(p: Tensor, q: Tensor, k: K) -> Tensor:
+    """asin c = k·log(p/q), in place of p."""
+    return p.div_(q).log_().mul_(k)
 
 
 def _top(k: K) -> K:
     return torch.tanh(math.pi / (4 * k)) if isinstance(k, Tensor) else math.tanh(math.pi / (4 * k))
 
 
-def _asin_slope(c: Tensor) -> Tensor:
-    """1/√(1−c²) in a new tensor, 1/√eps at ±1: see :func:`angle`."""
-    one = torch.ones((), dtype=c.dtype, device=c.device)
-    return torch.addcmul(one, c, c, value=-1).clamp_(min=torch.finfo(c.dtype).eps).rsqrt_()
+def _asin_slope(c: Tensor, out: Tensor | None = None) -> Tensor:
+    """1/√(1−c²), about 1/√eps at ±1 (see :func:`angle`), in ``out`` if given."""
+    one = torch.tensor(1 + torch.finfo(c.dtype).eps, dtype=c.dtype, device=c.device)
+    return torch.addcmul(one, c, c, value=-1, out=out).rsqrt_()
 
 
 CLOSED_FORMS = {

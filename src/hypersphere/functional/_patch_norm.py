@@ -62,14 +62,15 @@ def tied_patch_norm(x: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
 
 def _norms(x: Tensor, geometry: Geometry) -> Tensor:
     """The norms by differentiable operations, with squares kept in range on the CPU."""
-    positions = _grouped_sum(upcast(x).square(), geometry.groups)
+    wide = upcast(x)
+    positions = _grouped_sum(wide * wide, geometry.groups)
     squares = box(positions, geometry)
     if x.device.type != "cpu" or x.dtype == torch.float16 or x.numel() == 0:
         return sqrt(squares)
-    if is_plain_eager(x) and _within_range(x, positions, squares, geometry.groups):
+    if is_plain_eager(x) and _within_range(x, positions, geometry):
         return sqrt(squares) if squares.requires_grad else squares.sqrt()
-    scaled, scale = _rescaled(upcast(x))
-    return sqrt(box(_grouped_sum(scaled.square(), geometry.groups), geometry)) * scale
+    scaled, scale = _rescaled(wide)
+    return sqrt(box(_grouped_sum(scaled * scaled, geometry.groups), geometry)) * scale
 
 
 def _grouped_sum(x: Tensor, groups: int) -> Tensor:
@@ -79,14 +80,14 @@ def _grouped_sum(x: Tensor, groups: int) -> Tensor:
     return x if groups == x.shape[1] else x.unflatten(1, (groups, -1)).sum(2)
 
 
-def _within_range(x: Tensor, positions: Tensor, squares: Tensor, groups: int) -> bool:
-    """Whether no square overflowed, and none of a number that is not 0 underflowed."""
-    if squares.numel() == 0 or not bool(torch.isfinite(squares.max())):
-        return squares.numel() == 0
-    tiny = torch.finfo(squares.dtype).tiny / torch.finfo(squares.dtype).eps
-    if bool(positions.min() > tiny):
-        return True
-    return not bool(_grouped_sum(x.abs(), groups)[positions <= tiny].any())
+def _within_range(x: Tensor, positions: Tensor, geometry: Geometry) -> bool:
+    """Whether no sum of squares overflows, and no square of a number that is not 0 has underflowed."""
+    limits = torch.finfo(positions.dtype)
+    low, high = (float(bound) for bound in positions.aminmax())
+    if not high * math.prod(geometry.kernel) < limits.max:
+        return False
+    tiny = limits.tiny / limits.eps
+    return low > tiny or not bool(_grouped_sum(x.abs(), geometry.groups)[positions <= tiny].any())
 
 
 def _rescaled(x: Tensor) -> tuple[Tensor, Tensor]:

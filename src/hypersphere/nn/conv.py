@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from ..functional._decoupled import AngularRule, MagnitudeRule, decoupled_conv
+from ..functional._decoupled import AngularRule, MagnitudeRule
+from ..functional._operators import decoupled_conv
 from ._layer import Decoupled
 
 __all__ = ["DecoupledConv1d", "DecoupledConv2d", "DecoupledConv3d", "SphereConv1d", "SphereConv2d", "SphereConv3d"]

@@ -11,7 +11,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvTransposeNd
 
-from ..functional._decoupled import AngularRule, MagnitudeRule, decoupled_conv_transpose
+from ..functional._decoupled import AngularRule, MagnitudeRule
+from ..functional._operators import decoupled_conv_transpose
 from ._layer import Decoupled
 
 __all__ = [

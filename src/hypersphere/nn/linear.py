@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..functional._decoupled import AngularRule, MagnitudeRule, decoupled_linear
+from ..functional._decoupled import AngularRule, MagnitudeRule
+from ..functional._operators import decoupled_linear
 from ._layer import Decoupled
 
 __all__ = ["DecoupledLinear", "SphereLinear"]
