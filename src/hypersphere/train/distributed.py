@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,6 +97,7 @@ def team(device: str) -> Iterator[Team]:
         return
     started = not dist.is_initialized()
     if started:
+        _prefer_loopback(world)
         options: dict[str, Any] = {"device_id": chosen} if chosen.type == "cuda" else {}
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo", **options)
     try:
@@ -103,6 +105,13 @@ def team(device: str) -> Iterator[Team]:
     finally:
         if started:
             dist.destroy_process_group()
+
+
+def _prefer_loopback(world: int) -> None:
+    """Gloo asks the host's name for an address, which may lead nowhere; on one machine the loopback always works."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
+    if here == world and any(name == "lo" for _, name in socket.if_nameindex()):
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 
 def _device(name: str, local: int | None) -> torch.device:

@@ -1,0 +1,31 @@
+"""What one and two processes must agree on."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tiny import tiny
+
+from hypersphere.train import Config, LossConfig, ModelConfig, OptimConfig, RegularizerConfig
+
+
+def parallel_cases(folder: Path) -> list[Config]:
+    small = ModelConfig(name="cnn3", widths="4,4,4", feature_dim=8)
+    return [
+        tiny(folder, "no_batchnorm", 12, model=replace(small, norm="off", conv="sphere", angular="cosine")),
+        tiny(
+            folder,
+            "batchnorm",
+            12,
+            model=small,
+            loss=LossConfig(name="a_softmax", margin=2, annealing="sphereface"),
+            regularizer=RegularizerConfig(name="mhe"),
+            optim=OptimConfig(name="sgd", lr=0.05),
+        ),
+        tiny(
+            folder,
+            "running_norm",
+            12,
+            model=replace(small, conv="decoupled", magnitude="tanh"),
+            optim=OptimConfig(name="sgd", lr=0.05),
+        ),
+    ]
