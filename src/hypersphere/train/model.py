@@ -10,6 +10,7 @@ from torch import nn
 
 from .. import angular, magnitude, models, orthogonal
 from .._errors import check_choice
+from .._neurons import find_output_layer, iter_neurons
 from .data import Facts
 from .options import about, option
 
@@ -51,6 +52,7 @@ class OrthogonalConfig:
     normalize: bool = option(False, "neurons of length 1")
     refine: str | None = option(None, "minimise the energy of the fixed neurons first: full, half")
     init: str = option("random", "R starts random, identity or literal")
+    learn_v: bool = option(False, "train the neurons as well")
     beta: float = option(1.0, "weight of the relaxed penalty")
 
 
@@ -87,18 +89,32 @@ def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module
 
 
 def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, seed: int) -> None:
-    """Put the orthogonal matrices in, if any are asked for."""
-    if config.method is not None:
+    """Put the orthogonal matrices in, if any are asked for.
+
+    Layers with fewer dimensions than ``blocks`` (a first convolution of three channels) take a block a channel.
+    """
+    if config.method is None:
+        return
+    generator = torch.Generator().manual_seed(seed)
+    last = find_output_layer(model, head)
+    found = [n for n in iter_neurons(model) if last is None or n.module is not last[1]]
+    small = {n.name: n.weight.shape[1] for n in found if n.matrix().shape[-1] < config.blocks}
+    plans: list[tuple[int, list[str] | None]] = [(min(config.blocks, small[name]), [name]) for name in small]
+    rest = [n.name for n in found if n.name not in small]
+    plans.append((config.blocks, rest if small else None))
+    for blocks, include in plans:
         orthogonal.attach(
             model,
             config.method,
-            blocks=config.blocks,
+            blocks=blocks,
             share_blocks=config.share_blocks,
             normalize=config.normalize,
             refine=config.refine,
             init=config.init,
+            learn_v=config.learn_v,
             head=head,
-            generator=torch.Generator().manual_seed(seed),
+            include=include,
+            generator=generator,
         )
 
 
