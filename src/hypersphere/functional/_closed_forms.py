@@ -41,7 +41,7 @@ def _linear(c: Tensor, k: K) -> Tensor:
 
 
 def _linear_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
-    c = (value * (math.pi / 2)).sin_()
+    c = _sine(value, math.pi / 2)
     return c, _asin_slope(c).mul_(grad), 2 / math.pi
 
 
@@ -62,7 +62,7 @@ def _sigmoid(c: Tensor, k: K) -> Tensor:
 def _sigmoid_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
     p, q = _logistic(value, k)
     slope = p * q  # 4pq = 1 − tanh²
-    c = _deviation_(p, q, k).sin_()
+    c = _sine(p.div_(q).log_(), k)  # asin c = k·log(p/q)
     through = slope.mul_(_asin_slope(c, q)).mul_(grad)
     factor = 2 / (k * _top(k))
     return (c, through.mul_(factor), 1.0) if isinstance(factor, Tensor) else (c, through, factor)
@@ -72,7 +72,7 @@ def _sigmoid_k(value: Tensor, grad: Tensor, k: Tensor) -> Tensor:
     """∂g/∂k with t = tanh(a/2k), T = tanh(π/4k): [t(1−T²)π/4 − (1−t²)·T·a/2] / (k²T²)."""
     top = _top(k)
     p, q = _logistic(value, k)
-    curve = (p - q) * ((1 - top * top) * (math.pi / 4)) - 2 * p * q * top * _deviation_(p, q, k)
+    curve = (p - q) * ((1 - top * top) * (math.pi / 4)) - 2 * p * q * top * k * (p / q).log_()
     return (curve * grad / (k * k * top * top)).sum_to_size(k.shape)
 
 
@@ -88,19 +88,34 @@ def _logistic(value: Tensor, k: K) -> tuple[Tensor, Tensor]:
     return p, (1 + 2 * half) - p
 
 
-def _deviation_(p: Tensor, q: Tensor, k: K) -> Tensor:
-    """asin c = k·log(p/q), in place of p."""
-    return p.div_(q).log_().mul_(k)
-
-
 def _top(k: K) -> K:
     return torch.tanh(math.pi / (4 * k)) if isinstance(k, Tensor) else math.tanh(math.pi / (4 * k))
 
 
+def _sine(x: Tensor, scale: K) -> Tensor:
+    """sin(scale·x) for |scale·x| ≤ π/2, in a new tensor.
+
+    In float32 on a CPU a polynomial (error 2e-11 before rounding) takes about half as long as torch's sine,
+    which reduces its argument first.
+    """
+    if x.dtype != torch.float32 or x.device.type != "cpu" or isinstance(scale, Tensor):
+        return (x * scale).sin_()
+    squares = x * x
+    *inner, last = (c * scale ** (2 * i + 3) for i, c in enumerate(_SINE))
+    polynomial = torch.rsub(squares, inner[-1], alpha=-last)
+    for c in reversed(inner[:-1]):
+        torch.addcmul(torch.tensor(c), polynomial, squares, out=polynomial)
+    return torch.addcmul(x.mul(scale), squares.mul_(x), polynomial, out=squares)
+
+
+# sin a = a + a³·(c₀ + c₁a² + ...): least maximal error on [−π/2, π/2]
+_SINE = (-0.16666666606477265, 0.008333330496049883, -0.00019840804084569853, 2.7522621045537e-06, -2.38467309215e-08)
+
+
 def _asin_slope(c: Tensor, out: Tensor | None = None) -> Tensor:
-    """1/√(1−c²), about 1/√eps at ±1 (see :func:`angle`), in ``out`` if given."""
-    one = torch.tensor(1 + torch.finfo(c.dtype).eps, dtype=c.dtype, device=c.device)
-    return torch.addcmul(one, c, c, value=-1, out=out).rsqrt_()
+    """1/√(1−c²), 1/√eps at ±1 (see :func:`angle`), in ``out`` if given."""
+    one = torch.ones((), dtype=c.dtype, device=c.device)
+    return torch.addcmul(one, c, c, value=-1, out=out).clamp_(min=torch.finfo(c.dtype).eps).rsqrt_()
 
 
 CLOSED_FORMS = {

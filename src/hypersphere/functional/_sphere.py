@@ -37,9 +37,9 @@ def arcsin(cos: Tensor) -> Tensor:
 def norm(w: Tensor, dim: int | tuple[int, ...] = -1, keepdim: bool = False) -> Tensor:
     """‖w‖ over ``dim``; no overflow or underflow at any scale, gradient 0 for a zero vector."""
     check_floating("w", w)
-    scaled, scale = _rescaled(upcast(w), dim)
-    length = sqrt((scaled * scaled).sum(dim, keepdim=True)) * scale
-    return (length if keepdim else _squeeze(length, dim)).to(w.dtype)
+    _, length, scale = _unit(upcast(w), dim)
+    length = length * scale
+    return (length if keepdim else length.squeeze(dim)).to(w.dtype)
 
 
 def unit(w: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
@@ -51,39 +51,14 @@ def unit(w: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
     return _unit(wide, dim)[0].to(w.dtype)
 
 
-def _unit(w: Tensor, dim: int | tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-    """w/‖w‖, and ‖w‖ as a product of two numbers."""
-    scaled, scale = _rescaled(w, dim)
-    length = sqrt((scaled * scaled).sum(dim, keepdim=True))
-    return scaled * safe_reciprocal(length), length, scale
-
-
-class _Unit(torch.autograd.Function):
-    """ŵ with its gradient (g − ŵ⟨ŵ, g⟩)/‖w‖ in closed form: fewer and smaller things to keep."""
-
-    @staticmethod
-    def forward(ctx: Any, w: Tensor, dim: int | tuple[int, ...]) -> Tensor:
-        direction, length, scale = _unit(w, dim)
-        ctx.dim = dim
-        ctx.save_for_backward(w, direction, length, scale)
-        return direction
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        w, direction, length, scale = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
-            with torch.enable_grad():
-                return torch.autograd.grad(_unit(w, ctx.dim)[0], w, grad, create_graph=True)[0], None
-        across = grad - direction * (direction * grad).sum(ctx.dim, keepdim=True)
-        return across * safe_reciprocal(length) / scale, None
-
-
 def safe_reciprocal(n: Tensor) -> Tensor:
-    """1/n, and 0 with gradient 0 where n is 0 (or too small to have a reciprocal).
+    """1/n of n ≥ 0, and 0 with gradient 0 where n is 0 (or too small to have a reciprocal).
 
-    Written as c/(n·c) with the constant c = 1/n, so that no 1/n² stands in the gradient by itself.
+    No 1/n² stands in the gradient by itself: it would overflow long before the gradient does.
     """
-    zero = n.abs() < torch.finfo(n.dtype).tiny
+    if torch.is_grad_enabled() and n.requires_grad and is_plain_eager(n):
+        return _Reciprocal.apply(n)
+    zero = n < torch.finfo(n.dtype).tiny
     safe = torch.where(zero, 1.0, n)
     c = safe.detach().reciprocal()
     return torch.where(zero, 0.0, c / (safe * c))
@@ -99,23 +74,58 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def _rescaled(w: Tensor, dim: int | tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """w divided by its largest entry over ``dim``, and that entry (a constant; 1 for zero vectors)."""
+def _unit(w: Tensor, dim: int | tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    """w/‖w‖, and ‖w‖ as a product: the norm of w over its largest entry, and that entry (a constant)."""
     if w.numel() == 0:
-        return w, torch.ones((), dtype=w.dtype, device=w.device)
+        length = w.sum(dim, keepdim=True)
+        return w, length, torch.ones_like(length)
     largest = w.detach().abs().amax(dim, keepdim=True)
-    scale = torch.where((largest == 0) | ~torch.isfinite(largest), 1.0, largest)
-    return w / scale, scale
+    zero = largest == 0
+    scale = torch.where(zero, 1.0, largest)
+    scaled = w / scale
+    length = sqrt((scaled * scaled).sum(dim, keepdim=True))
+    return torch.where(zero, 0.0, scaled / torch.where(zero, 1.0, length)), length, scale
+
+
+class _Unit(torch.autograd.Function):
+    """ŵ with its gradient (g − ŵ⟨ŵ, g⟩)/‖w‖ in closed form: fewer and smaller things to keep."""
+
+    @staticmethod
+    def forward(ctx: Any, w: Tensor, dim: int | tuple[int, ...]) -> Tensor:
+        direction, length, scale = _unit(w, dim)
+        ctx.dim = dim
+        ctx.save_for_backward(w, direction, safe_reciprocal(length) / scale)
+        return direction
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        w, direction, inverse = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
+            with torch.enable_grad():
+                return torch.autograd.grad(_unit(w, ctx.dim)[0], w, grad, create_graph=True)[0], None
+        along = (direction * grad).sum(ctx.dim, keepdim=True)
+        return torch.addcmul(grad, direction, along, value=-1).mul_(inverse), None
+
+
+class _Reciprocal(torch.autograd.Function):
+    """:func:`safe_reciprocal` with its gradient −(g·r)·r."""
+
+    @staticmethod
+    def forward(ctx: Any, n: Tensor) -> Tensor:
+        r = n.reciprocal().masked_fill_(n < torch.finfo(n.dtype).tiny, 0.0)
+        ctx.save_for_backward(r)
+        return r
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (r,) = ctx.saved_tensors
+        return (grad * r) * -r
 
 
 def sqrt(squares: Tensor) -> Tensor:
     """√, with gradient 0 (not inf) at 0."""
     zero = squares == 0
     return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())
-
-
-def _squeeze(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
-    return x.squeeze(dim)
 
 
 def _extended(inverse: Callable[[Tensor], Tensor], c: Tensor, sign: float) -> Tensor:
