@@ -12,7 +12,7 @@ __all__ = ["main"]
 # name → (module, one line for --help). The module has configure(parser) and run(options) → exit code.
 COMMANDS: dict[str, tuple[str, str]] = {
     "energy": ("hypersphere.cli.energy", "hyperspherical energy of each layer of a checkpoint"),
-    "list": ("hypersphere.cli.list", "recipes with published numbers and ours, models, data sets"),
+    "list": ("hypersphere.cli.listing", "recipes with published numbers and ours, models, data sets"),
     "reproduce": ("hypersphere.cli.reproduce", "run a table of the documents and compare"),
     "train": ("hypersphere.cli.train", "train a recipe, or go on with an interrupted run"),
 }

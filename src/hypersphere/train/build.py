@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from .config import Config
-from .data import Facts, make_source
+from .data import Facts, Source, make_source
 from .distributed import Team
 from .model import attach, make_model
 from .objective import Objective, make_head
@@ -29,10 +29,10 @@ def make_objective(config: Config, facts: Facts, seed: int) -> Objective:
     return Objective(model, head, config.loss.label_smoothing)
 
 
-def make_parts(config: Config, seed: int, team: Team) -> Parts:
-    """Everything that a step needs, on the device of this process."""
+def make_parts(config: Config, seed: int, team: Team, source: Source | None = None) -> Parts:
+    """Everything that a step needs, on the device of this process; ``source`` stands in for the data set."""
     torch.set_float32_matmul_precision(config.run.matmul)
-    source = make_source(config.data, seed, team.device, team.rank, team.world, config.run.channels_last)
+    source = source or make_source(config.data, seed, team.device, team.rank, team.world, config.run.channels_last)
     objective = make_objective(config, source.facts, seed).to(team.device)
     if config.run.channels_last:
         objective.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

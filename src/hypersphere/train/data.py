@@ -14,7 +14,7 @@ from .._errors import check_choice, check_count
 from ..data.loader import IGNORE
 from .options import option
 
-__all__ = ["DataConfig", "Facts", "Source", "make_source"]
+__all__ = ["DataConfig", "Facts", "Resident", "Source", "make_source"]
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ def make_source(
     if isinstance(dataset, data.ImageTree):
         return _Tree(dataset, config, seed, device, rank, world)
     if isinstance(dataset, data.Dataset | data.PointClouds):
-        return _Resident(dataset, config, seed, device, rank, world, channels_last)
+        return Resident(dataset, config, seed, device, rank, world, channels_last)
     raise ValueError(f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on")
 
 
-class _Resident:
+class Resident:
     """Images or point clouds that live on the device."""
 
     resident = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -87,7 +88,8 @@ def check_room(folder: Path, needed: int) -> None:
             "or choose another --run.folder"
         ) from error
     finally:
-        probe.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            probe.unlink()
 
 
 def _size(count: int) -> str:

@@ -64,7 +64,8 @@ class Step:
         self._sums = torch.zeros(5, dtype=torch.float64, device=self.device)
         self._bad = torch.full((), -1, dtype=torch.int64, device=self.device)
         self._forward: Callable[..., tuple[Tensor, Tensor]] = self._plain_forward
-        if not eager and _wanted(parts.run.compile, self._cuda):
+        self._penalized = bool(parts.penalty)
+        if not eager and _wanted(parts.run.compile, self._cuda and parts.team.world == 1):
             self._forward = torch.compile(self._plain_forward)
         self.why_no_graph = self._obstacle()
         self._graph: Any = None
@@ -141,7 +142,7 @@ class Step:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half, cache_enabled=False):
             loss, right = parts.objective(inputs, labels)
         one = torch.ones((), dtype=torch.float64, device=self.device)
-        penalty = parts.penalty() if parts.penalty else torch.zeros((), device=self.device)
+        penalty = parts.penalty() if self._penalized else torch.zeros((), device=self.device)
         samples = (labels != IGNORE).sum()
         stats = torch.stack([value.detach().double() for value in (loss, penalty, right, samples, one)])
         return loss + penalty, stats

@@ -1,0 +1,204 @@
+"""Short real trainings: the loss falls, one for each family; results, resuming, loading."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny import tiny
+
+import hypersphere.data
+from hypersphere.cli import main
+from hypersphere.cli.reproduce import shortened
+from hypersphere.recipes import get
+from hypersphere.train import (
+    DataConfig,
+    LossConfig,
+    ModelConfig,
+    OptimConfig,
+    OrthogonalConfig,
+    RegularizerConfig,
+    ScheduleConfig,
+    load,
+    run,
+    with_values,
+)
+
+SMALL = ModelConfig(name="cnn3", widths="8,8,8", feature_dim=16)
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "seed-0" / "log.jsonl").read_text().splitlines()]
+
+
+def accuracy(model):
+    test = hypersphere.data.load("digits").test
+    inputs = hypersphere.data.normalize(test.images)
+    with torch.no_grad():
+        return 100 * (model(inputs).argmax(1) == test.labels).double().mean().item()
+
+
+FAMILIES = {
+    "cross_entropy": {},
+    "sphere": {
+        "model": replace(SMALL, conv="sphere", angular="sigmoid"),
+        "optim": OptimConfig(lr=1e-2, projection_every=10),
+    },
+    "decoupled": {
+        # a short run needs a quick BatchNorm: these outputs are small, and its variance starts at 1
+        "model": replace(SMALL, conv="decoupled", magnitude="tanh", extra={"norm_momentum": 0.4}),
+        "optim": OptimConfig(lr=1e-2, weighted_gradients=True),
+    },
+    "ga_softmax": {"loss": LossConfig(name="ga_softmax", margin=2, angular="linear", annealing="sphereface")},
+    "sphereface+": {"loss": LossConfig(name="a_softmax", margin=2, annealing="sphereface", energy=1.0)},
+    "arcface": {"loss": LossConfig(name="arcface", margin=0.1, scale=16)},
+    "sphereface2": {"loss": LossConfig(name="sphereface2", margin=0.1, scale=16)},
+    "mhe": {"regularizer": RegularizerConfig(name="mhe", orthonormality=1e-4)},
+    "comhe": {"regularizer": RegularizerConfig(name="comhe", dim=6, refresh=10, half_space=True)},
+    "srip": {"regularizer": RegularizerConfig(name="srip", weight=1e-3)},
+    "opt_cayley": {"orthogonal": OrthogonalConfig(method="cayley")},
+    "opt_relaxed": {"orthogonal": OrthogonalConfig(method="relaxed", beta=1e-3)},
+    "opt_blocks": {"orthogonal": OrthogonalConfig(method="cayley", blocks=12)},
+    "opt_gradient": {
+        "orthogonal": OrthogonalConfig(method="gradient"),
+        "optim": OptimConfig(name="orthogonal_sgd", lr=0.1),
+    },
+    "sgd": {"optim": OptimConfig(name="sgd", lr=0.1, nesterov=True, weight_decay=5e-4, clip=5.0)},
+    "adamw": {"optim": OptimConfig(name="adamw", lr=1e-2, weight_decay=0.01, decay="all")},
+    "muon": {"optim": OptimConfig(name="muon", lr=0.02, adam_lr=5e-3)},
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_loss_falls_and_the_network_comes_back(family, tmp_path):
+    schedule = ScheduleConfig(steps=40, milestones=(34,))
+    parts = {"model": SMALL, "optim": OptimConfig(lr=1e-2), "schedule": schedule, **FAMILIES[family]}
+    summary = run(tiny(tmp_path, family, 40, **parts))
+    (result,) = summary["seeds"]
+    losses = [line["loss"] for line in lines(tmp_path / family) if "loss" in line]
+    assert losses[-1] < 0.8 * losses[0]
+    assert result["final_accuracy"] > 30
+    assert result["best_accuracy"] >= result["final_accuracy"]
+    model = load(tmp_path / family)
+    assert accuracy(model) == pytest.approx(result["final_accuracy"], abs=1e-6)
+    assert not model.training
+    assert not any("parametrizations" in name for name in model.state_dict())
+
+
+def test_bfloat16_trains(tmp_path):
+    config = with_values(tiny(tmp_path, "half", 16, model=SMALL), {"run.precision": "bfloat16", "optim.lr": 5e-3})
+    run(config)
+    losses = [line["loss"] for line in lines(tmp_path / "half") if "loss" in line]
+    assert losses[-1] < losses[0]
+
+
+def test_a_step_is_the_loop_one_would_write(tmp_path):
+    """Bit for bit: the program adds nothing to batch, loss, backward and Adam."""
+    config = tiny(tmp_path, "same", 14, model=SMALL, optim=OptimConfig(lr=5e-3))
+    run(config)
+    torch.manual_seed(0)
+    model = hypersphere.models.create("cnn3", 10, widths=(8, 8, 8), feature_dim=16, in_channels=1, image_size=(8, 8))
+    optimizer = torch.optim.Adam(hypersphere.optim.parameter_groups(model, 0.0), lr=5e-3)
+    augment = hypersphere.data.Augment(pad=1)
+    loader = hypersphere.data.Loader(hypersphere.data.load("digits").train, 32, augment=augment, seed=0)
+    for step in range(14):
+        for group in optimizer.param_groups:
+            group["lr"] = 5e-3 * (0.1 if step >= 12 else 1.0)
+        inputs, labels = loader.batch(loader.seek(step))
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+    trained = load(tmp_path / "same").state_dict()
+    for name, value in model.state_dict().items():
+        assert torch.equal(trained[name], value), name
+
+
+def test_result_log_and_folder(tmp_path):
+    config = with_values(
+        tiny(tmp_path, "two", 16, loss=LossConfig(name="a_softmax", annealing="sphereface")), {"run.seeds": (0, 3)}
+    )
+    summary = run(config)
+    assert [one["seed"] for one in summary["seeds"]] == [0, 3]
+    assert summary["mean_final_accuracy"] == pytest.approx(sum(one["final_accuracy"] for one in summary["seeds"]) / 2)
+    folder = tmp_path / "two"
+    log = lines(folder)
+    assert [line["step"] for line in log if "loss" in line] == list(range(2, 17, 2))
+    assert [line["step"] for line in log if "accuracy" in line] == [8, 16]
+    assert all(line["lambda"] > 5 and line["rate"] > 0 and line["lr"] > 0 for line in log if "loss" in line)
+    assert all(math.isfinite(line["energy"]) for line in log if "accuracy" in line)
+    environment = json.loads((folder / "seed-0" / "environment.json").read_text())
+    assert environment["torch"] == torch.__version__
+    assert {"commit", "device", "python", "command"} <= environment.keys()
+    kept = sorted(path.name for path in (folder / "seed-0" / "checkpoints").iterdir())
+    assert kept == ["step-00000012", "step-00000016"]
+    assert (folder / "seed-0" / "latest").read_text() == kept[-1]
+    before = (folder / "seed-0" / "model.safetensors").stat().st_mtime_ns
+    assert run(config) == summary  # nothing is trained again
+    assert (folder / "seed-0" / "model.safetensors").stat().st_mtime_ns == before
+    assert load(folder, seed=3).state_dict().keys() == load(folder / "seed-3").state_dict().keys()
+
+
+def test_other_settings_are_refused_in_the_same_folder(tmp_path):
+    config = tiny(tmp_path, "mine", 2)
+    run(config)
+    with pytest.raises(ValueError, match=r"other settings: optim\.lr \(0\.001, now 0\.5\)"):
+        run(with_values(config, {"optim.lr": 0.5}))
+
+
+def test_reproduce_measures_once_and_prints_the_table(tmp_path, capsys):
+    words = ["reproduce", "digits", "--steps", "12", "--results", str(tmp_path / "results"), "--run.device", "cpu"]
+    words += ["--run.folder", str(tmp_path), "--run.progress", "off", "--cells", "cnn", "--seeds", "0,1"]
+    assert main(words) == 0
+    table = capsys.readouterr().out
+    assert "published" in table
+    assert "difference" in table
+    content = json.loads((tmp_path / "results" / "digits.json").read_text())
+    assert [(m["cell"], m["seed"], m["steps"]) for m in content["measurements"]] == [("cnn", 0, 12), ("cnn", 1, 12)]
+    assert {"environment", "settings", "final_accuracy", "best_accuracy"} <= content["measurements"][0].keys()
+    assert main(words) == 0
+    assert "is done" in capsys.readouterr().out
+
+
+def test_shortened_protocols_keep_their_shape():
+    short = shortened(get("paper.table1.original.softmax"), 640)
+    assert short.schedule.milestones == (340, 540)
+    assert short.run.name == "paper.table1.original.softmax-640"
+
+
+def test_graphs_train_on_all_nodes_and_score_the_test_nodes(tmp_path, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(60) % 3
+    features = torch.nn.functional.one_hot(labels, 3).float().repeat(1, 4) + 0.3 * torch.rand(
+        60, 12, generator=generator
+    )
+    chain = torch.stack([torch.arange(57), torch.arange(57) + 3])
+    graph = hypersphere.data.Graph(
+        "toy", features, torch.cat([chain, chain.flip(0)], 1), labels,
+        torch.arange(12), torch.arange(12, 30), torch.arange(30, 60), ("a", "b", "c"),
+    )  # fmt: skip
+    monkeypatch.setattr(hypersphere.data, "load", lambda *a, **k: graph)
+    config = tiny(tmp_path, "graph", 40, data=DataConfig(name="cora"), model=ModelConfig(name="gcn"))
+    (result,) = run(with_values(config, {"optim.lr": 0.05, "schedule.milestones": ()}))["seeds"]
+    assert result["final_accuracy"] > 90
+
+
+@pytest.mark.real_data("cora")
+def test_gcn_reaches_its_published_accuracy_on_cora(tmp_path):
+    config = with_values(get("thesis.table7.11.baseline.cora"), {"run.folder": str(tmp_path), "run.progress": "off"})
+    (result,) = run(config)["seeds"]
+    assert result["final_accuracy"] >= 80
+
+
+@pytest.mark.real_data("modelnet40")
+def test_pointnet_learns_a_slice_of_modelnet40(tmp_path):
+    base = get("thesis.table7.12.baseline")
+    config = with_values(base, {
+        "run.folder": str(tmp_path), "run.progress": "off", "run.device": "cpu", "data.points": 128,
+        "model.extra": {"width": 0.25}, "schedule.steps": 100, "schedule.milestones": (), "run.log_every": 10,
+        "run.eval_every": 100, "run.checkpoint_every": 100, "run.energy": False, "optim.lr": 3e-3,
+    })  # fmt: skip
+    (result,) = run(config)["seeds"]
+    losses = [line["loss"] for line in lines(tmp_path / config.recipe) if "loss" in line]
+    assert losses[-1] < 0.8 * losses[0]
+    assert result["final_accuracy"] > 15  # one in forty by chance

@@ -1,0 +1,147 @@
+"""What goes wrong goes wrong early, loudly, and without losing work."""
+
+import os
+import resource
+import signal
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny import everything, tiny
+
+from hypersphere.cli import main
+from hypersphere.train import Stopped, files, load, run, with_values
+from hypersphere.train.folder import SeedFolder
+from hypersphere.train.state import join, split
+from hypersphere.train.training import Training
+
+
+def test_a_full_disk_is_found_before_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 100_000})())
+    with pytest.raises(OSError, match=r"0\.1 MiB left.*free some space"):
+        run(tiny(tmp_path))
+    assert not (tmp_path / "tiny" / "seed-0" / "log.jsonl").exists()
+
+
+def test_a_quota_is_found_before_training(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    try:
+        with pytest.raises(OSError, match="cannot take the"):
+            files.check_room(tmp_path, 10_000_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unwritable_folder_is_found_before_training(tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    assert main(["train", "digits.cnn", "--run.folder", str(tmp_path / "file"), "--run.device", "cpu"]) == 2
+    assert "choose another --run.folder" in capsys.readouterr().err
+
+
+def test_a_failed_checkpoint_names_the_last_good_one(tmp_path, monkeypatch):
+    genuine, count = files.write_bytes, 0
+
+    def write_bytes(path, content):
+        nonlocal count
+        count += path.name == "state.safetensors"
+        if count == 2:
+            raise OSError(28, "No space left on device")
+        genuine(path, content)
+
+    monkeypatch.setattr(files, "write_bytes", write_bytes)
+    with pytest.raises(OSError, match=r"step 8 could not be written.*step-00000004.*same command"):
+        run(tiny(tmp_path))
+
+
+def test_a_loss_that_is_not_finite_stops_with_step_layer_and_checkpoint(tmp_path):
+    config = with_values(tiny(tmp_path, steps=12), {"schedule.kind": "constant", "run.checkpoint_every": 2})
+    genuine, count = Training._log, 0
+
+    def log(self, now, line):
+        nonlocal count
+        genuine(self, now, line)
+        if now == 6 and not count:
+            count = 1
+            with torch.no_grad():
+                self.parts.objective.model.body.conv2[0].op.weight[0] = float("inf")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "_log", log)
+        with pytest.raises(
+            Stopped, match=r"not finite at step 6, first in parameter model\.body\.conv2\.0\.op\.weight"
+        ) as stop:
+            run(config)
+    assert "step-00000004" in str(stop.value)
+    assert all(torch.isfinite(value).all() for value in load(tmp_path / "tiny").state_dict().values())
+
+
+def test_the_layer_is_found_when_only_its_output_overflows(tmp_path):
+    genuine = Training._log
+
+    def log(self, now, line):
+        genuine(self, now, line)
+        if now == 6:
+            with torch.no_grad():
+                self.parts.objective.model.body.conv2[0].op.weight.fill_(3e38)
+                self.parts.objective.model.body.conv1[0].norm.bias.fill_(3e38)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "_log", log)
+        with pytest.raises(Stopped, match=r"step 6, first in layer model\.body\.conv2\.0\.op \(Conv2d\)"):
+            run(tiny(tmp_path, steps=12))
+
+
+def test_ctrl_c_saves_and_the_same_command_ends_as_if_never_stopped(tmp_path):
+    run(everything(tmp_path, "straight", 14))
+    genuine = Training._log
+
+    def log(self, now, line):
+        genuine(self, now, line)
+        if now == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "_log", log)
+        with pytest.raises(Stopped, match=r"stopped at step [67]; everything is saved.*same command again") as stop:
+            run(everything(tmp_path, "stopped", 14))
+    assert stop.value.code == 130
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    run(everything(tmp_path, "stopped", 14))
+    one, two = (load_file(tmp_path / name / "seed-0" / "model.safetensors") for name in ("straight", "stopped"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_nothing_in_a_run_folder_is_a_pickle(tmp_path):
+    run(tiny(tmp_path, steps=4))
+    suffixes = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}
+    assert suffixes <= {".json", ".jsonl", ".safetensors", ""}
+
+
+def test_states_survive_as_tensors_and_json():
+    state = {"a": [1, 2.5, None, "x"], 3: {"t": torch.arange(3), "flag": True}, "inf": float("-inf")}
+    again = join(*split(state))
+    assert again["a"] == state["a"]
+    assert again["inf"] == state["inf"]
+    assert torch.equal(again[3]["t"], state[3]["t"])
+    with pytest.raises(TypeError, match=r"state\.b is a set"):
+        split({"b": {1}})
+
+
+def test_torn_files_are_named(tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{")
+    with pytest.raises(ValueError, match="no complete safetensors file"):
+        files.read_tensors(tmp_path / "x.safetensors")
+    folder = SeedFolder(tmp_path, 0)
+    folder.prepare()
+    folder.log_path.write_text('{"step": 1}\n{"step": 2}\n{"st')
+    folder.rewind_log(1)
+    assert folder.log_path.read_text() == '{"step": 1}\n'
+
+
+def test_asking_for_what_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match="no run folder"):
+        load(tmp_path)
+    with pytest.raises(ValueError, match=r"run\.graph='on' is not possible: there is no GPU"):
+        run(with_values(tiny(tmp_path), {"run.graph": "on"}))
