@@ -137,7 +137,7 @@ _LARGE = 64.0  # rounding leaves an error of about eps·‖A‖ in RᵀR = I: be
 
 def _restore(r: Tensor, size: float) -> Tensor:
     """R orthogonal again, after rounding errors that grow with the size of A; by its polar factor if they are large."""
-    return polish(r) if size * torch.finfo(r.dtype).eps < 1e-3 else lowdin(r)[0]
+    return polish(polish(r)) if size * torch.finfo(r.dtype).eps < 1e-3 else lowdin(r)[0]  # each polish squares it
 
 
 def _largest_column(a: Tensor) -> float:
