@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from PIL import Image
 from tiny import tiny
+from torch._dynamo.backends.debugging import aot_eager
 
 import hypersphere.data
 from hypersphere.cli import main
@@ -24,6 +26,9 @@ from hypersphere.train import (
     run,
     with_values,
 )
+from hypersphere.train.build import make_parts
+from hypersphere.train.distributed import Team
+from hypersphere.train.step import Step
 
 SMALL = ModelConfig(name="cnn3", widths="8,8,8", feature_dim=16)
 
@@ -112,6 +117,59 @@ def test_a_step_is_the_loop_one_would_write(tmp_path):
     trained = load(tmp_path / "same").state_dict()
     for name, value in model.state_dict().items():
         assert torch.equal(trained[name], value), name
+
+
+def test_live_progress_in_a_terminal(tmp_path, capsys):
+    run(with_values(tiny(tmp_path, "live", 8, regularizer=RegularizerConfig(name="mhe")), {"run.progress": "rich"}))
+    shown = capsys.readouterr().out
+    assert "live seed 0" in shown
+    for word in ("8/8", "loss", "penalty", "test", "best", "energy"):
+        assert word in shown
+
+
+def test_plain_lines_elsewhere(tmp_path, capsys):
+    run(with_values(tiny(tmp_path, "plain", 8), {"run.progress": "auto"}))
+    shown = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("plain seed 0  4/8  loss") and "left" in line for line in shown)
+
+
+def test_folders_of_images(tmp_path):
+    for split, count in (("train", 12), ("val", 5)):
+        for index, colour in enumerate(("red", "green", "blue")):
+            for number in range(count):
+                path = tmp_path / "imagenet" / split / colour / f"{number}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.new("RGB", (20, 20), tuple(200 if c == index else 10 * (number % 5) for c in range(3))).save(path)
+    data = DataConfig("imagenet", str(tmp_path), 12, 7, "unit", image_size=16, resize=18, workers=0)
+    config = tiny(tmp_path, "tree", 20, data=data, model=SMALL, optim=OptimConfig(lr=1e-2))
+    (result,) = run(with_values(config, {"model.extra": {"norm_momentum": 0.5}}))["seeds"]
+    assert result["final_accuracy"] > 60
+
+
+def test_the_forward_pass_is_one_graph_compiled_once(tmp_path):
+    config = tiny(
+        tmp_path,
+        model=replace(SMALL, conv="sphere", angular="sigmoid"),
+        loss=LossConfig(name="w_softmax"),
+        regularizer=RegularizerConfig(name="mhe"),
+    )
+    compiles, losses = 0, []
+
+    def backend(graph, inputs):
+        nonlocal compiles
+        compiles += 1
+        return aot_eager(graph, inputs)
+
+    for compiled in (False, True):
+        torch.compiler.reset()
+        step = Step(make_parts(config, 0, Team(0, 1, torch.device("cpu"))))
+        if compiled:
+            step._forward = torch.compile(step._plain_forward, fullgraph=True, backend=backend)
+        for _ in range(4):
+            step()
+        losses.append(step.read()["loss"])
+    assert compiles == 1
+    assert losses[1] == pytest.approx(losses[0], abs=1e-5)
 
 
 def test_result_log_and_folder(tmp_path):

@@ -114,6 +114,8 @@ def _read(hint: Any, text: str) -> Any:
             return None
         return _read(next(kind for kind in inner if kind is not type(None)), text)
     if origin is tuple:
+        if text.lower() == "none":
+            return ()
         return tuple(_read(inner[0], item.strip()) for item in text.strip("()[]").split(",") if item.strip())
     if origin in (dict, Mapping, types.MappingProxyType) or hint is dict:
         pairs = [item.split("=", 1) for item in text.split(";") if item.strip()]

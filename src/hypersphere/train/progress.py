@@ -35,9 +35,7 @@ class Progress:
         if self._events is not None:
             self._writer = _event_writer(self._events, done)
         if self._kind == "rich":
-            self._bar = _rich_bar()
-            self._bar.start()
-            self._task = self._bar.add_task(title, total=total, completed=done, values="")
+            self._bar = _Live(title, total, done)
 
     def update(self, step: int, line: dict[str, float]) -> None:
         self._values |= line
@@ -50,7 +48,7 @@ class Progress:
         if "rate" in self._values:
             shown.append(f"{self._values['rate']:.1f} steps/s")
         if self._bar is not None:
-            self._bar.update(self._task, completed=step, values="  ".join(shown))
+            self._bar.update(step, "  ".join(shown))
         elif "loss" in line or "accuracy" in line:
             self.say(f"{self._title}  {step}/{self._total}  {'  '.join(shown)}  {self._left(step)}".rstrip())
 
@@ -85,12 +83,28 @@ def _settle(kind: str) -> str:
     return kind
 
 
-def _rich_bar() -> Any:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+class _Live:
+    """A bar with the time left, and a line of numbers below it."""
 
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn())
-    return Bar(*columns, TextColumn("{task.fields[values]}"), refresh_per_second=5)
+    def __init__(self, title: str, total: int, done: int) -> None:
+        from rich.console import Group
+        from rich.live import Live
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+        from rich.text import Text
+
+        self._bar = Bar(TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
+        self._task = self._bar.add_task(title, total=total, completed=done)
+        self._numbers = Text()
+        self._live = Live(Group(self._bar, self._numbers), refresh_per_second=5)
+        self._live.start()
+
+    def update(self, step: int, numbers: str) -> None:
+        self._bar.update(self._task, completed=step)
+        self._numbers.plain = f"  {numbers}"
+
+    def stop(self) -> None:
+        self._live.stop()
 
 
 def _event_writer(folder: Path, purge: int) -> Any:

@@ -43,6 +43,7 @@ class Training:
         self.interrupted = False
         self.best, self.best_step, self.seconds = -math.inf, 0, 0.0
         self.last: dict[str, float] = {}
+        torch.compiler.reset()  # what an earlier training compiled would count against this one
         self.parts = make_parts(config, seed, team)
         self.step = Step(self.parts)
         self._energy = self._energy_meter() if config.run.energy else None
@@ -214,11 +215,10 @@ class Training:
         bad, last = error.step, self.folder.latest()
         self.progress.stop()
         if self.team.device.type == "cuda":  # the damage has spread since: go back and walk there again
-            start = self._restore()
-            if last is not None:
-                step = Step(self.parts, start, eager=True)
-                while step.step < bad:
-                    step()
+            self.parts = make_parts(self.config, self.seed, self.team)
+            step = Step(self.parts, self._restore(), eager=True)
+            while step.step < bad:
+                step()
         where = blame(self.parts, self.parts.source.seek(bad)) if self.team.world == 1 else "one of the processes"
         good = f"the last good checkpoint is {last}" if last is not None else "no checkpoint was written yet"
         return (
