@@ -56,14 +56,18 @@ def _square_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, flo
 
 def _sigmoid(c: Tensor, k: K) -> Tensor:
     """tanh(u) = 2σ(2u) − 1: the logistic is the faster function."""
-    return c.clamp_(-1, 1).asin_().mul_(1 / k).sigmoid_().sub_(0.5).mul_(2 / _top(k))
+    c.clamp_(-1, 1).asin_().mul_(1 / k).sigmoid_()
+    top = _top(k)
+    if isinstance(top, Tensor):
+        return c.sub_(0.5).mul_(2 / top)
+    return torch.sub(torch.tensor(-1 / top, dtype=c.dtype, device=c.device), c, alpha=-2 / top, out=c)
 
 
 def _sigmoid_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
     p, q = _logistic(value, k)
     slope = p * q  # 4pq = 1 − tanh²
     c = _sine(p.div_(q).log_(), k)  # asin c = k·log(p/q)
-    through = slope.mul_(_asin_slope(c, q)).mul_(grad)
+    through = slope.mul_(_asin_slope(c, out=p)).mul_(grad)
     factor = 2 / (k * _top(k))
     return (c, through.mul_(factor), 1.0) if isinstance(factor, Tensor) else (c, through, factor)
 
