@@ -5,11 +5,16 @@ import dataclasses
 import json
 
 import pytest
+import torch
 
 from hypersphere import recipes
 from hypersphere.cli import main
 from hypersphere.train import Config, from_dict, to_dict, with_values
+from hypersphere.train.build import make_objective
+from hypersphere.train.data import Facts
+from hypersphere.train.optimizer import make_optimizers, make_projection
 from hypersphere.train.options import add_arguments, changed, overridden
+from hypersphere.train.penalty import make_penalty
 from hypersphere.train.schedule import ScheduleConfig, factors
 
 
@@ -133,3 +138,27 @@ def test_list_shows_tables_models_and_data(capsys, tmp_path):
     ):
         assert main(words) == 0
         assert expected in capsys.readouterr().out
+
+
+FACTS = {
+    "cifar10": Facts(10, 3, (32, 32)),
+    "cifar100": Facts(100, 3, (32, 32)),
+    "mnist": Facts(10, 1, (28, 28)),
+    "imagenet": Facts(1000, 3, (224, 224)),
+    "digits": Facts(10, 1, (8, 8)),
+    "pubmed": Facts(3, in_features=500),
+    "modelnet40": Facts(40),
+}
+
+
+@pytest.mark.parametrize("name", list(recipes.tables()))
+def test_a_cell_of_every_table_can_be_built(name):
+    last = recipes.tables()[name].cells[-1]
+    config = last.config(name)
+    if config.model.widths == "320,640,1280":  # a hundred million numbers: a narrower one will do
+        config = with_values(config, {"model.widths": "32,64,128"})
+    objective = make_objective(config, FACTS[config.data.name], 0)
+    make_penalty(config.regularizer, config.orthogonal, objective.model, objective.head, 0)
+    make_optimizers(config.optim, objective, [1.0], torch.device("cpu"))
+    make_projection(config.optim, objective.model)
+    assert sum(p.numel() for p in objective.parameters()) > 100

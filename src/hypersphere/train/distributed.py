@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,27 +83,24 @@ class Team:
             dist.barrier()
 
 
-@contextmanager
-def team(device: str) -> Iterator[Team]:
-    """The processes that torchrun started, or this one alone."""
+def team(device: str) -> Team:
+    """The processes that torchrun started, or this one alone. They meet once and stay together until they exit."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     rank, local = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
     chosen = _device(device, local if world > 1 else None)
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
-    if world == 1:
-        yield Team(0, 1, chosen)
-        return
-    started = not dist.is_initialized()
-    if started:
+    if world > 1 and not dist.is_initialized():
         _prefer_loopback(world)
         options: dict[str, Any] = {"device_id": chosen} if chosen.type == "cuda" else {}
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo", **options)
-    try:
-        yield Team(rank, world, chosen)
-    finally:
-        if started:
-            dist.destroy_process_group()
+        atexit.register(_part)
+    return Team(rank, world, chosen)
+
+
+def _part() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _prefer_loopback(world: int) -> None:

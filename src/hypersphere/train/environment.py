@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import subprocess
 import sys
@@ -16,8 +17,10 @@ __all__ = ["environment"]
 
 def environment(device: torch.device) -> dict[str, Any]:
     """Versions of what computes, the device by name, and the commit of the code, if it lies in a repository."""
+    from .. import __version__
+
     return {
-        "hypersphere": _version("hypersphere"),
+        "hypersphere": __version__,
         "torch": torch.__version__,
         "triton": _version("triton"),
         "python": platform.python_version(),
@@ -38,6 +41,9 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
+    """Of the repository this lies in; where the code travels without it, ``$HYPERSPHERE_COMMIT`` may say."""
+    if "HYPERSPHERE_COMMIT" in os.environ:
+        return os.environ["HYPERSPHERE_COMMIT"]
     try:
         found = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=12"],

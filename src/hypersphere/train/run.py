@@ -28,17 +28,17 @@ def run(config: Config) -> dict[str, Any]:
     Raises :class:`hypersphere.train.Stopped` when training ends early, and ``OSError`` before training if the folder
     cannot be written.
     """
-    with team(config.run.device) as crew:
-        folder = run_path(config)
-        if crew.writer:
-            check_room(folder, 2**16)
-            open_run(config)
-        crew.wait()
-        for seed in config.run.seeds:
-            _train(config, seed, crew, SeedFolder(folder, seed))
-        summary = write_result(folder, config) if crew.writer else {}
-        crew.wait()
-        return summary
+    crew = team(config.run.device)
+    folder = run_path(config)
+    if crew.writer:
+        check_room(folder, 2**16)
+        open_run(config)
+    crew.wait()
+    for seed in config.run.seeds:
+        _train(config, seed, crew, SeedFolder(folder, seed))
+    summary = write_result(folder, config) if crew.writer else {}
+    crew.wait()
+    return summary
 
 
 def _train(config: Config, seed: int, crew: Team, folder: SeedFolder) -> None:

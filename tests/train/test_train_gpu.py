@@ -1,0 +1,81 @@
+"""On a GPU: one CUDA graph does what eager steps do, resumes, and finds what is not finite."""
+
+import json
+
+import pytest
+import torch
+from tiny import everything, tiny
+
+from hypersphere.train import LossConfig, ModelConfig, OptimConfig, RegularizerConfig, Stopped, run, with_values
+from hypersphere.train.build import make_parts
+from hypersphere.train.distributed import team
+from hypersphere.train.step import Step
+from hypersphere.train.training import Training
+
+pytestmark = pytest.mark.gpu
+
+CASES = {
+    "adam": {"optim": OptimConfig(lr=5e-3)},
+    "sgd": {"optim": OptimConfig(name="sgd", lr=0.05, clip=5.0)},
+    "muon": {"optim": OptimConfig(name="muon", lr=0.02)},
+    "margin and energy": {
+        "model": ModelConfig(name="cnn3", widths="8,8,8", feature_dim=16, conv="sphere", angular="sigmoid"),
+        "loss": LossConfig(name="ga_softmax", margin=2, angular="linear", annealing="sphereface"),
+        "regularizer": RegularizerConfig(name="mhe"),
+        "optim": OptimConfig(lr=5e-3, projection_every=4),
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_captured_step_is_an_eager_step(case, tmp_path):
+    losses = {}
+    for eager in (True, False):
+        config = tiny(tmp_path, "gpu", 60, **CASES[case])
+        config = with_values(config, {"run.device": "cuda", "run.matmul": "highest"})
+        step = Step(make_parts(config, 0, team("cuda")), eager=eager)
+        losses[eager] = []
+        for _ in range(5):
+            for _ in range(12):  # crosses epochs (45 batches) and milestones
+                step()
+            losses[eager].append(step.read()["loss"])
+        assert eager == (step._graph is None)
+    assert losses[False] == pytest.approx(losses[True], rel=0.03)
+
+
+def test_the_learning_rate_follows_the_schedule_inside_the_graph(tmp_path):
+    config = with_values(tiny(tmp_path, "rate", 24), {"run.device": "cuda"})
+    parts = make_parts(config, 0, team("cuda"))
+    step = Step(parts)
+    seen = []
+    for _ in range(24):
+        step()
+        seen.append(float(parts.optimizers.parts[0].param_groups[0]["lr"]))
+    assert seen == pytest.approx([1e-3] * 12 + [1e-4] * 6 + [1e-5] * 6)
+
+
+def test_a_run_goes_on_from_its_checkpoint(tmp_path):
+    config = with_values(everything(tmp_path, "on", 16), {"run.device": "cuda", "run.precision": "bfloat16"})
+    genuine = Training._log
+
+    def log(self, now, line):
+        genuine(self, now, line)
+        self.interrupted = now == 6
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "_log", log)
+        with pytest.raises(Stopped, match="stopped at step"):
+            run(config)
+    run(config)
+    lines = [json.loads(line) for line in (tmp_path / "on" / "seed-0" / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "loss" in line] == list(range(2, 17, 2))
+
+
+def test_the_first_bad_step_is_found_after_the_fact(tmp_path):
+    config = with_values(
+        tiny(tmp_path, "bad", 40, optim=OptimConfig(name="sgd", lr=1e30, weight_decay=0.0)),
+        {"run.device": "cuda", "run.log_every": 20, "run.checkpoint_every": 40, "schedule.kind": "constant"},
+    )
+    with pytest.raises(Stopped, match=r"not finite at step [1-9]\b.*first in"):
+        run(config)
+    assert torch.cuda.is_available()
