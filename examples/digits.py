@@ -153,7 +153,14 @@ def main() -> None:
     (options.out / "result.json").write_text(
         json.dumps({"torch": torch.__version__, "accuracy": curves}, indent=1) + "\n"
     )
-    console.print(f"{time.perf_counter() - began:.0f} s. See curves.png, features.png and result.json in {options.out}")
+    console.print(
+        f"{time.perf_counter() - began:.0f} s. See curves.png, features.png and result.json in {options.out}."
+    )
+    console.print("Next:  .venv/bin/python examples/margin_features.py     the margin losses' picture")
+    console.print("       .venv/bin/hypersphere train digits.spherenet     a recipe: run folder, log, checkpoints")
+    console.print(
+        "       .venv/bin/hypersphere train paper.table1.sigmoid0.3.softmax     the paper's CIFAR-10 protocol"
+    )
 
 
 def _column(column: object) -> TextColumn | BarColumn:

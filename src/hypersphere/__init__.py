@@ -2,6 +2,7 @@
 
 from . import angular, data, functional, losses, magnitude, metrics, models, nn, optim, orthogonal, regularizers
 from .conversion import convert
+from .train import load
 
 __version__ = "0.1.0"
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "convert",
     "data",
     "functional",
+    "load",
     "losses",
     "magnitude",
     "metrics",
