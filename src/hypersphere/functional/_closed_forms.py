@@ -65,9 +65,9 @@ def _sigmoid(c: Tensor, k: K) -> Tensor:
 
 def _sigmoid_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
     p, q = _logistic(value, k)
-    slope = p * q  # 4pq = 1 − tanh²
+    through: Tensor = torch.ops.aten.sigmoid_backward(grad, p)  # grad·pq, and 4pq = 1 − tanh²
     c = _sine(p.div_(q).log_(), k)  # asin c = k·log(p/q)
-    through = slope.mul_(_asin_slope(c, out=p)).mul_(grad)
+    through.mul_(_asin_slope(c, out=p))
     factor = 2 / (k * _top(k))
     return (c, through.mul_(factor), 1.0) if isinstance(factor, Tensor) else (c, through, factor)
 
@@ -105,15 +105,22 @@ def _sine(x: Tensor, scale: K) -> Tensor:
     if x.dtype != torch.float32 or x.device.type != "cpu" or isinstance(scale, Tensor):
         return (x * scale).sin_()
     squares = x * x
-    *inner, last = (c * scale ** (2 * i + 3) for i, c in enumerate(_SINE))
+    *inner, last = (c * scale ** (2 * i + 1) for i, c in enumerate(_SINE))
     polynomial = torch.rsub(squares, inner[-1], alpha=-last)
     for c in reversed(inner[:-1]):
         torch.addcmul(torch.tensor(c), polynomial, squares, out=polynomial)
-    return torch.addcmul(x.mul(scale), squares.mul_(x), polynomial, out=squares)
+    return polynomial.mul_(x)
 
 
-# sin a = a + a³·(c₀ + c₁a² + ...): least maximal error on [−π/2, π/2]
-_SINE = (-0.16666666606477265, 0.008333330496049883, -0.00019840804084569853, 2.7522621045537e-06, -2.38467309215e-08)
+# sin a = a·(1 + c₁a² + c₂a⁴ + ...): least maximal error on [−π/2, π/2]
+_SINE = (
+    1.0,
+    -0.16666666606477265,
+    0.008333330496049883,
+    -0.00019840804084569853,
+    2.7522621045537e-06,
+    -2.38467309215e-08,
+)
 
 
 def _asin_slope(c: Tensor, out: Tensor | None = None) -> Tensor:

@@ -19,7 +19,7 @@ from ._sphere import safe_reciprocal, upcast
 
 __all__ = ["composed", "fused"]
 
-_CACHED = 1 << 18  # numbers in a slice: 1 MiB of float32
+_CACHED = 1 << 19  # numbers in a slice: 2 MiB of float32
 
 
 def composed(x: Tensor, w: Tensor, r: Tensor, s: Tensor | None, k: Tensor | float, form: str, g: Geometry) -> Tensor:
