@@ -56,8 +56,8 @@ def safe_reciprocal(n: Tensor) -> Tensor:
 
     No 1/n² stands in the gradient by itself: it would overflow long before the gradient does.
     """
-    if torch.is_grad_enabled() and n.requires_grad and is_plain_eager(n):
-        return _Reciprocal.apply(n)
+    if is_plain_eager(n):
+        return _Reciprocal.apply(n) if torch.is_grad_enabled() and n.requires_grad else _reciprocal(n)
     zero = n < torch.finfo(n.dtype).tiny
     safe = torch.where(zero, 1.0, n)
     c = safe.detach().reciprocal()
@@ -107,12 +107,16 @@ class _Unit(torch.autograd.Function):
         return torch.addcmul(grad, direction, along, value=-1).mul_(inverse), None
 
 
+def _reciprocal(n: Tensor) -> Tensor:
+    return n.reciprocal().masked_fill_(n < torch.finfo(n.dtype).tiny, 0.0)
+
+
 class _Reciprocal(torch.autograd.Function):
     """:func:`safe_reciprocal` with its gradient −(g·r)·r."""
 
     @staticmethod
     def forward(ctx: Any, n: Tensor) -> Tensor:
-        r = n.reciprocal().masked_fill_(n < torch.finfo(n.dtype).tiny, 0.0)
+        r = _reciprocal(n)
         ctx.save_for_backward(r)
         return r
 
