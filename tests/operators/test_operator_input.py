@@ -84,6 +84,7 @@ def test_one_class_one_sample_one_pixel():
         (lambda x, w: F.decoupled_conv(x[:, :1], w), r"shape \(2, 1, 5, 5\).*takes \(N, 3, \.\.\.\)"),
         (lambda x, w: F.decoupled_conv(x[0, 0], w), r"2 spatial dimensions"),
         (lambda x, w: F.decoupled_conv(x, w[0, 0]), r"weight has shape \(3, 3\): it must have 3 to 5"),
+        (lambda x, w: F.decoupled_conv(x, w, dilation=3), r"window of 3 \(dilation 3\) does not fit into 5"),
         (lambda x, w: F.decoupled_conv(x, w, stride=0), r"stride=0 must be at least 1"),
         (lambda x, w: F.decoupled_conv(x, w, stride=(1, 1, 1)), r"stride=\(1, 1, 1\) must be a number or 2 numbers"),
         (lambda x, w: F.decoupled_conv(x, w, padding=-1), r"padding=-1 must be at least 0"),

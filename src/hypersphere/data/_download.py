@@ -123,9 +123,21 @@ def _unpack(archive: Path, folder: Path) -> None:
                 content.extractall(folder)
         else:
             with tarfile.open(archive) as content:
-                content.extractall(folder, filter="data")
+                _extract_tar(content, folder)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
         raise ValueError(f"{archive.name} is not a readable archive: {error}") from error
+
+
+def _extract_tar(content: tarfile.TarFile, folder: Path) -> None:
+    """Plain files and folders inside ``folder`` alone; Python before 3.11.4 has no filter that sees to it."""
+    if hasattr(tarfile, "data_filter"):
+        content.extractall(folder, filter="data")
+        return
+    root = folder.resolve()
+    for member in content.getmembers():
+        if not (member.isfile() or member.isdir()) or not (root / member.name).resolve().is_relative_to(root):
+            raise tarfile.TarError(f"{member.name!r} would be written outside of the folder")
+    content.extractall(folder)
 
 
 def _merge(source: Path, target: Path) -> None:

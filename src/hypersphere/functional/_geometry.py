@@ -61,38 +61,43 @@ def convolve_backward(
 
 
 def box(squares: Tensor, geometry: Geometry) -> Tensor:
-    """Sum of (N, groups, ...) over the window at every output position (zero padding)."""
+    """Sum of (N, groups, ...) over the window at every output position (zero padding).
+
+    A box is separable: shifted slices are added up along one dimension after the other. Nothing but
+    additions, so that zeros give exactly zero, on every device and in the same order each time.
+    """
     g = geometry
-    if not g.kernel:
-        return squares
-    if g.transposed or any(d != 1 for d in g.dilation):
-        return _box_by_convolution(squares, g)
-    padding = g.padding
-    if any(2 * p > k for p, k in zip(padding, g.kernel, strict=True)):
-        squares = F.pad(squares, [p for p in reversed(padding) for _ in range(2)])
-        padding = _zeros(g)
-    return _box_by_pooling(squares, g, padding) * float(math.prod(g.kernel))
+    if g.transposed:
+        return _box_transposed(squares, g)
+    if any(g.padding):
+        squares = F.pad(squares, [p for p in reversed(g.padding) for _ in range(2)])
+    for dim, (k, stride, dilation) in enumerate(zip(g.kernel, g.stride, g.dilation, strict=True), start=2):
+        length = (squares.shape[dim] - dilation * (k - 1) - 1) // stride + 1
+        if length < 1:
+            raise ValueError(
+                f"a window of {k} (dilation {dilation}) does not fit into {squares.shape[dim]} padded positions: "
+                f"use larger inputs, more padding or a smaller kernel"
+            )
+        span = (length - 1) * stride + 1
+        total = _window(squares, dim, 0, span, stride)
+        for i in range(1, k):
+            total = total + _window(squares, dim, i * dilation, span, stride)
+        squares = total
+    return squares
 
 
-def _box_by_pooling(squares: Tensor, g: Geometry, padding: tuple[int, ...]) -> Tensor:
-    """Window means by 2-d average pooling alone, whose backward is deterministic on every device."""
-    if len(g.kernel) == 1:
-        (k,), (s,), (p,) = g.kernel, g.stride, padding
-        return F.avg_pool2d(squares.unsqueeze(2), (1, k), (1, s), (0, p)).squeeze(2)
-    if len(g.kernel) == 2:
-        return F.avg_pool2d(squares, g.kernel, g.stride, padding)
-    planes = F.avg_pool2d(squares.flatten(0, 1), g.kernel[1:], g.stride[1:], padding[1:])
-    depth_first = planes.flatten(2)
-    pooled = F.avg_pool2d(depth_first, (g.kernel[0], 1), (g.stride[0], 1), (padding[0], 0))
-    return pooled.unflatten(2, planes.shape[2:]).unflatten(0, squares.shape[:2])
+def _window(x: Tensor, dim: int, start: int, span: int, stride: int) -> Tensor:
+    """Every ``stride``-th entry of ``span`` entries from ``start``."""
+    return x[(slice(None),) * dim + (slice(start, start + span, stride),)]
 
 
-def _box_by_convolution(squares: Tensor, g: Geometry) -> Tensor:
+def _box_transposed(squares: Tensor, g: Geometry) -> Tensor:
+    """The same over the zero-stuffed input of a transposed convolution."""
     maps = squares.flatten(0, 1).unsqueeze(1)
     ones = torch.ones((1, 1, *g.kernel), dtype=squares.dtype, device=squares.device)
     with without_autocast(squares.device):
         summed = torch.convolution(
-            maps, ones, None, g.stride, g.padding, g.dilation, g.transposed, g.output_padding or _zeros(g), 1
+            maps, ones, None, g.stride, g.padding, g.dilation, True, g.output_padding or _zeros(g), 1
         )
     # A fast algorithm may leave rounding noise where all summands are 0; a sum of squares is not negative.
     return summed.squeeze(1).unflatten(0, squares.shape[:2]).clamp_min(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import replace
 from typing import Any
 
@@ -129,9 +128,8 @@ def _box_transposed(grad: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
     g, shape = geometry, (x.shape[0], geometry.groups, *x.shape[2:])
     if not g.kernel:
         spread = grad
-    elif not g.transposed and {*g.stride, *g.dilation} == {1} and all(map(operator.lt, g.padding, g.kernel)):
-        mirrored = tuple(k - 1 - p for k, p in zip(g.kernel, g.padding, strict=True))
-        spread = box(grad, replace(g, padding=mirrored))
+    elif not g.transposed and set(g.stride) == {1} and all(p >= 0 for p in _mirrored(g)):
+        spread = box(grad, replace(g, padding=_mirrored(g)))
     else:
         with torch.enable_grad():
             probe = grad.new_zeros(shape).requires_grad_()
@@ -139,3 +137,8 @@ def _box_transposed(grad: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
     if geometry.groups in (1, x.shape[1]):
         return spread
     return spread.repeat_interleave(x.shape[1] // geometry.groups, dim=1)
+
+
+def _mirrored(g: Geometry) -> tuple[int, ...]:
+    """The padding with which a box of stride 1 is its own transpose."""
+    return tuple(d * (k - 1) - p for k, p, d in zip(g.kernel, g.padding, g.dilation, strict=True))
