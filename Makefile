@@ -22,7 +22,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.dev ## the numbers in docs and README (minutes)
-	$(BIN)/python benchmarks/operators.py
+	for name in operators losses energy orthogonal training; do $(BIN)/python benchmarks/$$name.py; done
 
 # torch comes first and alone, pinned, so that no other package can pull another build of it.
 $(VENV)/.torch: constraints.txt
