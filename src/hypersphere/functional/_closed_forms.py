@@ -99,7 +99,7 @@ def _top(k: K) -> K:
 def _sine(x: Tensor, scale: K) -> Tensor:
     """sin(scale·x) for |scale·x| ≤ π/2, in a new tensor.
 
-    In float32 on a CPU a polynomial (error 2e-11 before rounding) takes about half as long as torch's sine,
+    In float32 on a CPU a polynomial (error 2e-11 before rounding) takes two thirds of the time of torch's sine,
     which reduces its argument first.
     """
     if x.dtype != torch.float32 or x.device.type != "cpu" or isinstance(scale, Tensor):
@@ -108,7 +108,7 @@ def _sine(x: Tensor, scale: K) -> Tensor:
     *inner, last = (c * scale ** (2 * i + 1) for i, c in enumerate(_SINE))
     polynomial = torch.rsub(squares, inner[-1], alpha=-last)
     for c in reversed(inner[:-1]):
-        torch.addcmul(torch.tensor(c), polynomial, squares, out=polynomial)
+        torch.addcmul(torch.tensor(c, dtype=x.dtype, device=x.device), polynomial, squares, out=polynomial)
     return polynomial.mul_(x)
 
 
