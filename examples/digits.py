@@ -1,6 +1,6 @@
 """Train a small SphereNet beside its ordinary CNN on scikit-learn's digits, and show both curves.
 
-    python examples/digits.py [--epochs 15] [--seeds 2] [--out runs/digits]
+    python examples/digits.py [--epochs 30] [--seeds 2] [--out runs/digits]
 
 The SphereNet is the CNN with one call: ``hs.convert(cnn, angular="sigmoid")``. Both start from the
 same weights and see the same batches. Everything runs on a laptop's CPU in about a minute.
@@ -116,7 +116,7 @@ def draw_features(nets: dict[str, nn.Module], split: data.Split, path: Path) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/digits"))
     options = parser.parse_args()
@@ -129,8 +129,8 @@ def main() -> None:
     curves: dict[str, list[list[float]]] = {name: [] for name in COLORS}
     columns = (
         "[bold]{task.description:12}",
-        BarColumn(bar_width=16),
-        "{task.fields[curve]:22}",
+        BarColumn(bar_width=8),
+        "{task.fields[curve]:30}",
         "loss {task.fields[loss]}",
     )
     began = time.perf_counter()
@@ -156,11 +156,10 @@ def main() -> None:
     console.print(
         f"{time.perf_counter() - began:.0f} s. See curves.png, features.png and result.json in {options.out}."
     )
-    console.print("Next:  .venv/bin/python examples/margin_features.py     the margin losses' picture")
-    console.print("       .venv/bin/hypersphere train digits.spherenet     a recipe: run folder, log, checkpoints")
-    console.print(
-        "       .venv/bin/hypersphere train paper.table1.sigmoid0.3.softmax     the paper's CIFAR-10 protocol"
-    )
+    console.print("Next, from .venv/bin:")
+    console.print("  python examples/margin_features.py                    margin losses, a picture")
+    console.print("  hypersphere train digits.spherenet                    a recipe, its run folder")
+    console.print("  hypersphere train paper.table1.sigmoid0.3.softmax     CIFAR-10, as the paper")
 
 
 def _column(column: object) -> TextColumn | BarColumn:
