@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._errors import check_floating, check_positive
 from ._energy_kernel import Kernel, pair_energy
+from ._modes import without_autocast
 from ._sphere import unit, upcast
 
 __all__ = ["largest_cosine", "polarization", "uniformity"]
@@ -43,7 +44,7 @@ def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
     """
     check_floating("w", w)
     check_positive("s", s, zero=True)
-    with torch.autocast(w.device.type, enabled=False):
+    with without_autocast(w.device):
         neurons = unit(upcast(w))
         cosines = unit(upcast(points)).to(neurons) @ neurons.mT
         kernel = Kernel.build(float(s), "euclidean", False, None, neurons.dtype)
@@ -54,6 +55,6 @@ def _cosines(w: Tensor) -> tuple[Tensor, Tensor]:
     check_floating("w", w)
     if w.ndim < 2:
         raise ValueError(f"w has shape {tuple(w.shape)}: pass neurons as rows, (..., N, d)")
-    with torch.autocast(w.device.type, enabled=False):
+    with without_autocast(w.device):
         neurons = unit(upcast(w))
         return neurons @ neurons.mT, torch.eye(w.shape[-2], dtype=torch.bool, device=w.device)

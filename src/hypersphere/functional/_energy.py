@@ -8,6 +8,7 @@ from torch import Tensor
 from .._errors import check_choice, check_count, check_floating, check_positive
 from ._energy_blocks import sweep
 from ._energy_kernel import Kernel, opposite, pair_energy
+from ._modes import without_autocast
 from ._sphere import unit, upcast
 
 __all__ = ["class_energy", "energy"]
@@ -56,7 +57,7 @@ def energy(
     count, batch = w.shape[-2], w.shape[:-2]
     if block_size is not None:
         check_count("block_size", block_size)
-    with torch.autocast(w.device.type, enabled=False):
+    with without_autocast(w.device):
         points = unit(upcast(w))
         beta = None if weights is None else upcast(weights.detach()).to(points).expand(w.shape[:-1])
         kernel = Kernel.build(float(s), distance, half_space, floor, points.dtype)
@@ -96,7 +97,7 @@ def class_energy(
         raise ValueError(f"w has shape {tuple(w.shape)}: pass the class vectors as (num_classes, dim)")
     if labels.ndim != 1 or labels.is_floating_point():
         raise ValueError(f"labels is {labels.dtype} of shape {tuple(labels.shape)}: pass class indices of shape (m,)")
-    with torch.autocast(w.device.type, enabled=False):
+    with without_autocast(w.device):
         points = unit(upcast(w))
         kernel = Kernel.build(float(s), distance, False, floor, points.dtype)
         own = torch.arange(len(points), device=w.device) == labels[:, None]

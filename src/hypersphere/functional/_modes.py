@@ -33,4 +33,4 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """A context in which matrix products keep the precision of their operands."""
-    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
+    return nullcontext() if autocast_dtype(device) is None else torch.autocast(device.type, enabled=False)

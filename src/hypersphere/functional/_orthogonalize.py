@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 from .._errors import check_choice, check_floating
 from . import _orthogonal_algorithms as exact
 from . import _orthogonal_iterations as iterative
+from ._modes import without_autocast
 from ._sphere import upcast
 
 __all__ = ["METHODS", "Orthogonalizer", "orthogonalize", "register_orthogonalizer"]
@@ -114,14 +114,14 @@ class _Orthogonalize(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Tensor, method: str) -> Tensor:
         algorithm = _algorithm(method, u.device.type)
-        with _full_precision(u.device.type):
+        with without_autocast(u.device):
             r, *kept = algorithm.forward(u)
         ctx.u, ctx.backward_of, ctx.kept = u, algorithm.backward, (r.detach(), *kept)
         return r
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        with _full_precision(grad.device.type):
+        with without_autocast(grad.device):
             if not torch.is_grad_enabled():
                 return ctx.backward_of(grad, *ctx.kept), None
             with torch.no_grad():  # create_graph=True
@@ -145,10 +145,3 @@ class DifferentiatedOnce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
         raise RuntimeError("orthogonalize has no second derivative: detach R, or drop create_graph=True")
-
-
-def _full_precision(device_type: str) -> AbstractContextManager[object]:
-    return torch.autocast(device_type, enabled=False) if torch.is_autocast_enabled(device_type) else _NOTHING
-
-
-_NOTHING = nullcontext()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from . import _orthogonalize as plain
+from ._modes import without_autocast
 
 __all__ = ["orthogonalize_op"]
 
@@ -25,14 +26,14 @@ def orthogonalize_op(u: Tensor, method: str) -> Tensor:
 
 @torch.library.custom_op("hypersphere::orthogonalize", mutates_args=())
 def _forward(u: Tensor, method: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    with plain._full_precision(u.device.type):
+    with without_autocast(u.device):
         return _four(plain._algorithm(method, u.device.type).forward(u), u)
 
 
 @torch.library.custom_op("hypersphere::orthogonalize_backward", mutates_args=())
 def _backward(grad: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, method: str) -> Tensor:
     algorithm = plain._algorithm(method, grad.device.type)
-    with plain._full_precision(grad.device.type):
+    with without_autocast(grad.device):
         return algorithm.backward(grad, r, *(a, b, c)[: len(algorithm.keeps)]).contiguous()
 
 

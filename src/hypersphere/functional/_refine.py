@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._errors import check_choice, check_count, check_floating, check_positive
 from ._energy import energy
+from ._modes import without_autocast
 from ._sphere import unit, upcast
 
 __all__ = ["refine"]
@@ -60,7 +61,7 @@ def refine(
     if starts is None:
         starts = 1 if count * dim > _SMALL else 8 if s <= 16 else 32
     check_count("starts", starts)
-    with torch.no_grad(), torch.autocast(w.device.type, enabled=False):
+    with torch.no_grad(), without_autocast(w.device):
         points = unit(upcast(w.detach()))
         if steps == 0 or count < 2 or dim < 2:
             return points.to(w.dtype)

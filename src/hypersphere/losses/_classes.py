@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..functional._modes import without_autocast
+
 __all__ = ["Classes", "Score", "block_width", "reduce_classes"]
 
 Score: TypeAlias = Callable[[list[Tensor], list[Tensor], list[Tensor]], Tensor]
@@ -123,7 +125,7 @@ class _Blockwise(torch.autograd.Function):
         labels, weights, lse, *tensors = ctx.saved_tensors
         score, counts, width, logsumexp, with_total = ctx.settings
         rows, classes, shared = _split(tensors, counts)
-        with _no_autocast(lse.device):
+        with without_autocast(lse.device):
             d_rows = [torch.zeros_like(r) for r in rows]
             d_classes = [torch.empty_like(c) for c in classes]
             d_shared = [torch.zeros_like(s) for s in shared]
@@ -166,7 +168,3 @@ def _at(u: Tensor, labels: Tensor, value: float) -> tuple[Tensor, Tensor]:
 def _floor(dtype: torch.dtype) -> float:
     """A finite "−∞": e^(floor − u) is 0 for any logit, and nothing becomes NaN when there is one class only."""
     return torch.finfo(dtype).min / 2
-
-
-def _no_autocast(device: torch.device) -> Any:
-    return torch.autocast(device.type, enabled=False)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import check_choice, check_count
+from ..functional._modes import without_autocast
 from ..functional._sphere import compute_dtype
 from ._classes import Classes, Score, block_width, reduce_classes
 from ._inputs import check_features, check_labels, miner_weights, reduce_losses
@@ -64,7 +65,7 @@ class ClassHead(nn.Module):
         """
         check_features(features, self.in_features)
         flat, counts = check_labels(labels, features, self.num_classes, self.ignore_index)
-        with torch.autocast(features.device.type, enabled=False):
+        with without_autocast(features.device):
             x = features.reshape(-1, self.in_features).to(self._dtype(features))
             losses, divisors = self.losses(x, flat)
             weights = miner_weights(indices_tuple, x.shape[0], losses)
@@ -74,7 +75,7 @@ class ClassHead(nn.Module):
     def logits(self, features: Tensor) -> Tensor:
         """(..., num_classes): what is ranked at test time, without margin and annealing."""
         check_features(features, self.in_features)
-        with torch.autocast(features.device.type, enabled=False):
+        with without_autocast(features.device):
             x = features.reshape(-1, self.in_features).to(self._dtype(features))
             return self.score(self.rows(x), self.classes(), []).reshape(*features.shape[:-1], self.num_classes)
 

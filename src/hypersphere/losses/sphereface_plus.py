@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from .._errors import check_choice, check_positive
 from ..functional._energy_kernel import Kernel, pair_energy
+from ..functional._modes import without_autocast
 from ..functional._sphere import unit, upcast
 from ._classes import block_width, reduce_classes
 from ._inputs import check_labels, reduce_losses
@@ -66,7 +67,7 @@ class SphereFacePlus(nn.Module):
     def _energies(self, labels: Tensor) -> Tensor:
         """1/(C−1)·Σ_{j≠y_i} f_s of each sample."""
         w = self.head.weight
-        with torch.autocast(w.device.type, enabled=False):
+        with without_autocast(w.device):
             own = unit(upcast(w.index_select(0, labels)))
             kernel = Kernel.build(self.s, self.distance, False, None, own.dtype)
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .._errors import check_count, check_floating
+from ..functional._modes import without_autocast
 from .entry import Entry
 from .slots import Slots
 
@@ -121,7 +122,7 @@ def gcn(
 
 def _propagate(adjacency: Tensor, x: Tensor) -> Tensor:
     """Â·x, in the precision of Â also under autocast (sparse products know no half precision)."""
-    with torch.autocast(x.device.type, enabled=False):
+    with without_autocast(x.device):
         return adjacency @ x.to(adjacency.dtype)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import check_count
+from ..functional._modes import without_autocast
 from ..functional._sphere import upcast
 from .entry import Entry
 from .network import Network
@@ -144,7 +145,7 @@ def _departure(transform: Tensor | None, x: Tensor) -> Tensor:
         return x.new_zeros(())
     a = upcast(transform)
     eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
-    with torch.autocast(x.device.type, enabled=False):
+    with without_autocast(x.device):
         return (eye - a @ a.mT).square().sum() / 2
 
 

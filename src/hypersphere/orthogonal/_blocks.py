@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..functional._modes import without_autocast
 from ..functional._sphere import compute_dtype
 from ._maps import Draw, Map, Own, module_of
 
@@ -55,7 +56,7 @@ class BlockMatrix(nn.Module):
 
     def rotate(self, neurons: Tensor) -> Tensor:
         """Rv for each row v of ``neurons`` (n, dim), in at least float32 whatever autocast says."""
-        with torch.autocast(neurons.device.type, enabled=False):
+        with without_autocast(neurons.device):
             parts, start = [], 0
             for (k, count), matrix in zip(self.layout, self.matrices(), strict=True):
                 part = neurons[:, start : start + k * count].to(matrix.dtype)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import check_count, check_positive
+from ..functional._modes import without_autocast
 from ._rotation import Rotation, iter_rotations
 
 __all__ = ["attached", "matrices", "penalty", "set_task"]
@@ -23,7 +24,7 @@ def penalty(model: nn.Module, beta: float = 1.0) -> Tensor:
     for _, _, _, rotation in attached(model):
         if rotation.active.method.penalized:
             for r in rotation.active.matrices():
-                with torch.autocast(r.device.type, enabled=False):
+                with without_autocast(r.device):
                     terms.append((r.mT @ r - torch.eye(r.shape[-1], dtype=r.dtype, device=r.device)).square().sum())
     if not terms:
         raise ValueError("the model has no relaxed matrix: attach with method='relaxed' first")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from .._errors import check_count, check_positive
 from .._neurons import Neurons, Patterns
 from ..functional import unit
+from ..functional._modes import without_autocast
 from ..functional._sphere import upcast
 from ._base import Regularizer, total_of
 
@@ -42,7 +43,7 @@ class HiddenRegularizer(Regularizer):
 
     def _value(self, neurons: Neurons) -> Tensor:
         matrix = neurons.matrix()
-        with torch.autocast(matrix.device.type, enabled=False):
+        with without_autocast(matrix.device):
             return self._measure(upcast(matrix), neurons)
 
     @abstractmethod

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from .._errors import check_choice, check_count, check_positive
 from .._neurons import Neurons, Patterns
 from ..functional import energy, unit
+from ..functional._modes import without_autocast
 from ..functional._sphere import compute_dtype, upcast
 from ._mhe import EnergyRegularizer
 from ._projections import MATRICES
@@ -190,12 +191,12 @@ class CoMHE(EnergyRegularizer):
             matrix = neurons.matrix()
             bases = self._basis(self._key(neurons, matrix.shape[-1], "basis"), weight)
             mixing = self._basis(self._key(neurons, matrix.shape[-2], "mixing"), weight)
-        with torch.autocast(weight.device.type, enabled=False):
+        with without_autocast(weight.device):
             first, second = bilateral_views(neurons, bases, mixing)
         return self._energy(first) + self._energy(second)
 
     def _project(self, weight: Tensor, bases: Tensor) -> Tensor:
-        with torch.autocast(weight.device.type, enabled=False):
+        with without_autocast(weight.device):
             return project(weight, bases)
 
     def _energy(self, sets: Tensor) -> Tensor:
@@ -230,7 +231,7 @@ class CoMHE(EnergyRegularizer):
         return learned
 
     def _descend(self, bases: Tensor, weights: list[Tensor], steps: int, differentiable: bool) -> Tensor:
-        with torch.enable_grad(), torch.autocast(bases.device.type, enabled=False):
+        with torch.enable_grad(), without_autocast(bases.device):
             moved = bases.detach().requires_grad_()
             for _ in range(steps):
                 (slope,) = torch.autograd.grad(self._inner(moved, weights), moved, create_graph=differentiable)

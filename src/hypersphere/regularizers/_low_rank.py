@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from .._errors import check_count
+from ..functional._modes import without_autocast
 from ..functional._sphere import upcast
 from ._projections import gaussian
 
@@ -54,7 +55,7 @@ class LowRankBilateral(nn.Module):
         self.register_buffer("projection", gaussian(rank, dim, generator))
 
     def forward(self, y1: Tensor, y2: Tensor) -> Tensor:
-        with torch.autocast(y1.device.type, enabled=False):
+        with without_autocast(y1.device):
             codes, directions = upcast(y1), upcast(y2)
             core = directions @ self.projection.to(directions).mT
             weight = codes @ torch.linalg.solve(core, directions)
