@@ -12,6 +12,7 @@ from .optimizer import OptimConfig
 from .options import from_dict, to_dict, with_values
 from .penalty import RegularizerConfig
 from .run import run
+from .runs import Run
 from .schedule import ScheduleConfig
 from .training import Stopped
 
@@ -24,6 +25,7 @@ __all__ = [
     "OptimConfig",
     "OrthogonalConfig",
     "RegularizerConfig",
+    "Run",
     "RunConfig",
     "ScheduleConfig",
     "Stopped",

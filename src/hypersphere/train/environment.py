@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -29,8 +30,13 @@ def environment(device: torch.device) -> dict[str, Any]:
         "device_type": device.type,
         "threads": torch.get_num_threads(),
         "commit": _commit(),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join([_program(), *sys.argv[1:]]),
     }
+
+
+def _program() -> str:
+    name = Path(sys.argv[0]).name
+    return "hypersphere" if name == "__main__.py" else name
 
 
 def _version(package: str) -> str | None:
