@@ -7,8 +7,9 @@ NumPy, Pillow, scikit-learn and rich are imported only where a set needs them.
 from .augment import Augment, PointAugment, augment, normalize
 from .folder import FolderLoader, ImageFolder, ImageTree
 from .imbalance import imbalance, imbalance_counts
-from .lfw import Faces, Pairs
+from .lfw import Faces
 from .loader import Loader
+from .pairs import Pairs, make_pairs
 from .registry import available, describe, list_datasets, load
 from .types import CloudSplit, Dataset, Graph, PointClouds, Split
 
@@ -33,5 +34,6 @@ __all__ = [
     "imbalance_counts",
     "list_datasets",
     "load",
+    "make_pairs",
     "normalize",
 ]

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from ._images import decode_all
 from ._store import Layout, Remote, Store
-from .types import Split
+from .pairs import Pairs
+from .types import Dataset, Split
 
-__all__ = ["LFW", "Faces", "Pairs", "lfw"]
+__all__ = ["LFW", "Faces", "lfw"]
 
 # MD5 of the published lists. The images are not checked: aligned copies of them are as good.
 LISTS = {
@@ -33,19 +34,6 @@ LFW = Layout(
         *(Remote(f"{_SITE}/{name}", f"lfw/{name}", md5) for name, md5 in LISTS.items()),
     ),
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Verification pairs: ``same[i]`` if images ``left[i]`` and ``right[i]`` show one person; folds count from 0."""
-
-    left: Tensor
-    right: Tensor
-    same: Tensor
-    fold: Tensor
-
-    def __len__(self) -> int:
-        return len(self.same)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +74,11 @@ class Faces:
     def test(self) -> Split:
         """The DevTest people's images, labels counted from 0 (decoded once, on first use)."""
         return self._split(self.test_index)
+
+    @cached_property
+    def open_set(self) -> Dataset:
+        """DevTrain people to learn from, DevTest people to judge on."""
+        return Dataset(self.name, self.train, self.test)
 
     def _split(self, index: Tensor) -> Split:
         members, labels = self.labels[index].unique(return_inverse=True)

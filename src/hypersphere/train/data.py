@@ -63,6 +63,19 @@ class Source(Protocol):
 
     facts: Facts
     resident: bool
+    open_set: bool
+    """Whether the test classes are others than those of training."""
+    test_classes: tuple[str, ...]
+
+    @property
+    def pictures(self) -> Tensor | None:
+        """The test images as bytes on the CPU, in the order of :meth:`test`; None where there are none in memory."""
+        ...
+
+    @property
+    def pairs(self) -> data.Pairs | None:
+        """The official pairs of the test images, for verification; None where there are none."""
+        ...
 
     def seek(self, step: int) -> int:
         """Prepare the epoch of a global step; the position within it."""
@@ -94,6 +107,9 @@ def make_source(
         return _Graph(dataset.to(device))
     if isinstance(dataset, data.ImageTree):
         return _Tree(dataset, config, seed, device, rank, world)
+    if isinstance(dataset, data.Faces):
+        pairs = dataset.test_pairs.within(dataset.test_index)
+        return Resident(dataset.open_set, config, seed, device, rank, world, channels_last, pairs)
     if isinstance(dataset, data.Dataset | data.PointClouds):
         return Resident(dataset, config, seed, device, rank, world, channels_last)
     raise ValueError(f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on")
@@ -113,7 +129,12 @@ class Resident:
         rank: int,
         world: int,
         channels_last: bool,
+        pairs: data.Pairs | None = None,
     ) -> None:
+        self.test_classes = dataset.test.classes
+        self.open_set = self.test_classes != dataset.train.classes
+        self.pairs = pairs
+        self._test_split = dataset.test
         shared: dict[str, Any] = {"device": device, "rank": rank, "world": world}
         self.facts = Facts(dataset.num_classes, classes=dataset.classes)
         augment: Any
@@ -131,6 +152,10 @@ class Resident:
         size = min(-(-config.eval_batch_size // world) * world, -(-len(dataset.test.labels) // world) * world)
         self._test = data.Loader(dataset.test, size, shuffle=False, drop_last=False, **shared)
 
+    @property
+    def pictures(self) -> Tensor | None:
+        return self._test_split.images.cpu() if isinstance(self._test_split, data.Split) else None
+
     def seek(self, step: int) -> int:
         return self.loader.seek(step)
 
@@ -147,9 +172,10 @@ class Resident:
 class _Graph:
     """One graph: every step sees all nodes, the loss those of the training set."""
 
-    resident = True
+    resident, open_set, pictures, pairs = True, False, None, None
 
     def __init__(self, graph: data.Graph) -> None:
+        self.test_classes = graph.classes
         self.facts = Facts(graph.num_classes, in_features=graph.features.shape[1], classes=graph.classes)
         self._inputs = (graph.normalized_features(), graph.adjacency())
         self._train, self._test = (_labels_of(graph, nodes) for nodes in (graph.train, graph.test))
@@ -173,12 +199,14 @@ def _labels_of(graph: data.Graph, nodes: Tensor) -> Tensor:
 class _Tree:
     """Folders of images, decoded by worker processes; bytes travel, numbers are made on the device."""
 
-    resident = False
+    resident, pictures, pairs = False, None, None
 
     def __init__(
         self, tree: data.ImageTree, config: DataConfig, seed: int, device: torch.device, rank: int, world: int
     ) -> None:
         self.device, self.kind = device, config.normalize
+        self.test_classes = tree.test.classes
+        self.open_set = self.test_classes != tree.train.classes
         shared: dict[str, Any] = {"size": config.image_size, "resize": config.resize, "workers": config.workers}
         shared |= {"seed": seed, "rank": rank, "world": world}
         self.facts = Facts(len(tree.train.classes), 3, (config.image_size,) * 2, classes=tree.train.classes)
