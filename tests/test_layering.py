@@ -31,7 +31,9 @@ MAY_IMPORT["models"] = PARTS
 MAY_IMPORT["plots"] = PARTS | {"models"}
 MAY_IMPORT["recipes"] = PARTS | {"models", "data", "train"}
 MAY_IMPORT["train"] = PARTS | {"models", "data", "plots", "recipes"}
-MAY_IMPORT["cli"] = PARTS | {"models", "data", "train", "recipes", "plots"}
+MAY_IMPORT["evaluation"] = PARTS | {"models", "data", "train"}
+MAY_IMPORT["report"] = PARTS | {"models", "data", "train", "recipes", "evaluation"}
+MAY_IMPORT["cli"] = PARTS | {"models", "data", "train", "recipes", "plots", "evaluation", "report"}
 MAY_IMPORT["__main__"] = {"cli"}
 MAY_IMPORT["__init__"] = set(MAY_IMPORT)
 

@@ -58,8 +58,7 @@ def make_pairs(labels: Tensor, folds: int = 10, each: int = 300, seed: int = 0) 
         classes = [members[number] for number in order[fold::folds]]
         for same in (True, False):
             rows += [(*pair, same, fold) for pair in _draw(classes, each, same, generator)]
-    left, right, same, fold = (torch.tensor(column) for column in zip(*rows, strict=True))
-    return Pairs(left, right, same, fold)
+    return Pairs(*(torch.tensor(column) for column in zip(*rows, strict=True)))
 
 
 def _draw(classes: list[Tensor], count: int, same: bool, generator: torch.Generator) -> list[tuple[int, int]]:
