@@ -35,7 +35,8 @@ def run(options: argparse.Namespace) -> int:
     if not chosen:
         raise ValueError(f"--cells {options.cells!r} matches no cell of {table.name}")
     seeds = tuple(int(seed) for seed in options.seeds.split(","))
-    for cell in chosen if not options.only_print else ():
+    trainings = {cell.training: cell for cell in reversed(chosen)}  # cells may share one
+    for cell in list(trainings.values())[::-1] if not options.only_print else ():
         try:
             _measure(table, cell, seeds, options)
         except Stopped as stopped:
@@ -71,12 +72,12 @@ def _measure(table: Table, cell: Cell, seeds: tuple[int, ...], options: argparse
     done = {
         m["seed"]
         for m in results.read(table, options.results)
-        if m["cell"] == cell.name and m["steps"] == config.schedule.steps
+        if m["cell"] == cell.training and m["steps"] == config.schedule.steps
     }
     missing = tuple(seed for seed in seeds if seed not in done)
     if not missing:
-        print(f"{table.name}.{cell.name} is done", flush=True)
+        print(f"{table.name}.{cell.training} is done", flush=True)
         return
     config = replace(config, run=replace(config.run, seeds=missing))
     for result in train(config).get("seeds", ()):
-        results.record(table, cell.name, config, result, options.results)
+        results.record(table, cell.training, config, result, options.results)

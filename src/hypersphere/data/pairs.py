@@ -24,6 +24,16 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.same)
 
+    def folded(self, folds: int) -> Pairs:
+        """Itself if it has folds; else ``folds`` consecutive ones, each with its share of either kind of pairs."""
+        if len(self.fold.unique()) > 1:
+            return self
+        fold = torch.empty_like(self.fold)
+        for kind in (True, False):
+            chosen = (self.same == kind).nonzero().squeeze(1)
+            fold[chosen] = torch.arange(len(chosen), device=fold.device) * folds // max(len(chosen), 1)
+        return replace(self, fold=fold)
+
     def within(self, index: Tensor) -> Pairs:
         """The same pairs as positions in ``index``, a sorted selection of the images that holds them all."""
         places = []

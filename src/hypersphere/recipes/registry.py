@@ -19,8 +19,8 @@ def tables() -> dict[str, Table]:
     """Every table of every module of this package, by name, in the order of the documents."""
     found: dict[str, Table] = {}
     package = importlib.import_module(__package__ or "hypersphere.recipes")
-    for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
-        for table in getattr(importlib.import_module(f"{package.__name__}.{module}"), "TABLES", ()):
+    for module in sorted(info.name for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")):
+        for table in getattr(importlib.import_module(module), "TABLES", ()):
             found[table.name] = table
     return dict(sorted(found.items(), key=lambda item: _order(item[0])))
 
@@ -40,12 +40,14 @@ def get(name: str) -> Config:
 
 
 def find(name: str) -> tuple[Table, int]:
-    """Table and number of the cell ``table.cell``."""
-    names = {
-        f"{table.name}.{cell.name}": (table, index)
-        for table in tables().values()
-        for index, cell in enumerate(table.cells)
-    }
+    """Table and number of the cell ``table.cell``, or of the first cell of a training that several share."""
+    names: dict[str, tuple[Table, int]] = {}
+    for table in tables().values():
+        for index, cell in enumerate(table.cells):
+            names.setdefault(f"{table.name}.{cell.training}", (table, index))
+    for table in tables().values():
+        for index, cell in enumerate(table.cells):
+            names[f"{table.name}.{cell.name}"] = (table, index)
     if name not in names:
         near = [one for one in names if one.startswith(name)] or difflib.get_close_matches(name, names, 4, 0.5)
         shown = ", ".join(near[:6]) + (", ..." if len(near) > 6 else "")

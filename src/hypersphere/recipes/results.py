@@ -7,7 +7,7 @@ from typing import Any
 
 from ..train import Config, to_dict
 from ..train.files import read_json, write_json
-from .table import Table
+from .table import Cell, Table
 
 __all__ = ["ours", "read", "record", "render"]
 
@@ -19,7 +19,7 @@ def read(table: Table, folder: Path) -> list[dict[str, Any]]:
 
 
 def record(table: Table, cell: str, config: Config, result: dict[str, Any], folder: Path) -> None:
-    """Add one seed's result, in place of an earlier one of the same cell, seed and number of steps."""
+    """Add one seed's result, in place of an earlier one of the same training, seed and number of steps."""
     entry = {"cell": cell, "published": _published(table, cell), **result, "settings": to_dict(config)}
     kept = [old for old in read(table, folder) if _key(old) != _key(entry)]
     measurements = sorted([*kept, entry], key=lambda one: (one["cell"], one["steps"], one["seed"]))
@@ -29,15 +29,22 @@ def record(table: Table, cell: str, config: Config, result: dict[str, Any], fold
 
 
 def ours(
-    table: Table, cell: str, measurements: list[dict[str, Any]], steps: int | None = None
+    table: Table, cell: Cell, measurements: list[dict[str, Any]], steps: int | None = None
 ) -> dict[str, Any] | None:
-    """Mean over seeds of final and best, as the table counts; of the full protocol, or of so many steps."""
-    full = next(one for one in table.cells if one.name == cell).make().schedule.steps
-    found = [m for m in measurements if m["cell"] == cell and m["steps"] == (steps or full)]
-    if not found:
+    """Mean over seeds of final (and best, of the accuracy), as the table counts; of all steps, or of so many."""
+    full = cell.make().schedule.steps
+    found = [m for m in measurements if m["cell"] == cell.training and m["steps"] == (steps or full)]
+    finals = [_measured(m, cell.measure) for m in found]
+    values = [table.ours(value) for value in finals if value is not None]
+    if not values:
         return None
-    final, best = (sum(table.ours(m[key]) for m in found) / len(found) for key in ("final_accuracy", "best_accuracy"))
-    return {"final": final, "best": best, "seeds": len(found), "steps": steps or full}
+    best = [table.ours(m["best_accuracy"]) for m in found] if cell.measure == "accuracy" else []
+    return {
+        "final": sum(values) / len(values),
+        "best": sum(best) / len(best) if best else None,
+        "seeds": len(values),
+        "steps": steps or full,
+    }
 
 
 def render(table: Table, folder: Path, cells: list[str] | None = None, steps: int | None = None) -> str:
@@ -47,13 +54,14 @@ def render(table: Table, folder: Path, cells: list[str] | None = None, steps: in
     for cell in table.cells:
         if cells is not None and cell.name not in cells:
             continue
-        mine = ours(table, cell.name, measurements, steps)
+        mine = ours(table, cell, measurements, steps)
         published = "-" if cell.published is None else f"{cell.published:.2f}"
         if mine is None:
             rows.append([cell.name, published, "-", "-", "-", "-"])
             continue
         gap = "-" if cell.published is None else f"{mine['final'] - cell.published:+.2f}"
-        rows.append([cell.name, published, f"{mine['final']:.2f}", gap, f"{mine['best']:.2f}", str(mine["seeds"])])
+        best = "-" if mine["best"] is None else f"{mine['best']:.2f}"
+        rows.append([cell.name, published, f"{mine['final']:.2f}", gap, best, str(mine["seeds"])])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [
         "  ".join(
@@ -61,7 +69,8 @@ def render(table: Table, folder: Path, cells: list[str] | None = None, steps: in
         )
         for row in rows
     ]
-    title = f"{table.name}: {table.title}; {table.metric} in %" + (f", {steps} steps" if steps else "")
+    unit = f"{table.metric} in %" if table.metric in ("accuracy", "error") else table.metric
+    title = f"{table.name}: {table.title}; {unit}" + (f", {steps} steps" if steps else "")
     return "\n".join([title, *lines, *([table.note] if table.note else [])])
 
 
@@ -69,5 +78,11 @@ def _key(entry: dict[str, Any]) -> tuple[str, int, int]:
     return entry["cell"], entry["steps"], entry["seed"]
 
 
-def _published(table: Table, cell: str) -> float | None:
-    return next(one.published for one in table.cells if one.name == cell)
+def _measured(entry: dict[str, Any], measure: str) -> float | None:
+    """The number of one seed; None if that was not measured."""
+    return entry.get("metrics", {}).get(measure, entry["final_accuracy"] if measure == "accuracy" else None)
+
+
+def _published(table: Table, training: str) -> dict[str, float | None]:
+    """What the table prints for a training, by cell."""
+    return {cell.name: cell.published for cell in table.cells if cell.training == training}

@@ -18,22 +18,35 @@ class Cell:
         name: of the cell within its table, without spaces.
         make: the settings, made when asked for.
         published: the number as printed, None where the table prints none (or "N/C").
-        data: what stands in the way, where the data cannot be had, e.g. the folder it needs.
+        note: what stands in the way, where the data cannot be had, e.g. the folder it needs.
+        measure: the measurement that is compared, a name in ``metrics`` of the result.
+        run: name of the training, where several cells are measured on one; None: the cell's own name.
     """
 
     name: str
     make: Callable[[], Config]
     published: float | None
     note: str = ""
+    measure: str = "accuracy"
+    run: str | None = None
+
+    @property
+    def training(self) -> str:
+        """Name of the training within the table."""
+        return self.run or self.name
 
     def config(self, table: str) -> Config:
-        """The settings, named after the cell."""
-        return replace(self.make(), recipe=f"{table}.{self.name}")
+        """The settings, named after the training."""
+        return replace(self.make(), recipe=f"{table}.{self.training}")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table or figure: ``metric`` is ``"accuracy"`` or ``"error"``, in percent."""
+    """A table or figure.
+
+    ``metric`` is ``"accuracy"`` or ``"error"`` in percent (an error is 100 − the measurement), or what else the
+    numbers are, e.g. ``"inception score"``.
+    """
 
     name: str
     title: str
@@ -41,9 +54,9 @@ class Table:
     cells: tuple[Cell, ...]
     note: str = ""
 
-    def ours(self, accuracy: float) -> float:
-        """An accuracy in percent as the table counts."""
-        return accuracy if self.metric == "accuracy" else 100.0 - accuracy
+    def ours(self, value: float) -> float:
+        """A measurement as the table counts."""
+        return 100.0 - value if self.metric == "error" else value
 
 
 def cells(rows: Iterable[tuple[str, Callable[[], Config], float | None]]) -> tuple[Cell, ...]:

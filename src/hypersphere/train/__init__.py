@@ -6,6 +6,7 @@
 from .config import Config, RunConfig
 from .data import DataConfig
 from .loading import load
+from .measures import EvaluationConfig
 from .model import ModelConfig, OrthogonalConfig
 from .objective import Classifier, LossConfig
 from .optimizer import OptimConfig
@@ -20,6 +21,7 @@ __all__ = [
     "Classifier",
     "Config",
     "DataConfig",
+    "EvaluationConfig",
     "LossConfig",
     "ModelConfig",
     "OptimConfig",

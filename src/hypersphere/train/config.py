@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from .._errors import check_choice, check_count
 from .data import DataConfig
+from .measures.config import EvaluationConfig
 from .model import ModelConfig, OrthogonalConfig
 from .objective import LossConfig
 from .optimizer import OptimConfig
@@ -68,4 +69,5 @@ class Config:
     orthogonal: OrthogonalConfig = field(default_factory=OrthogonalConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     run: RunConfig = field(default_factory=RunConfig)

@@ -18,9 +18,9 @@ from .config import Config
 from .diagnose import blame
 from .distributed import Team
 from .environment import environment
-from .evaluate import evaluate
 from .files import check_room, write_json, write_tensors
 from .folder import SeedFolder
+from .measures import Judged, measure, measure_all
 from .progress import Progress
 from .step import NotFinite, Step
 
@@ -43,6 +43,7 @@ class Training:
         self.interrupted = False
         self.best, self.best_step, self.seconds = -math.inf, 0, 0.0
         self.last: dict[str, float] = {}
+        self.scores: dict[str, float] = {}
         torch.compiler.reset()  # what an earlier training compiled would count against this one
         self.parts = make_parts(config, seed, team)
         self.step = Step(self.parts)
@@ -93,14 +94,19 @@ class Training:
         return now % self.config.run.log_every == 0 and self.team.agree(self.interrupted)
 
     def _evaluate(self, now: int) -> None:
-        scores = evaluate(self.parts.objective.classifier(), self.parts.source, self.team, self.config.run.precision)
+        scores = self.scores = measure(self._judged())
         if scores["accuracy"] > self.best:
             self.best, self.best_step = scores["accuracy"], now
-        line = {"accuracy": scores["accuracy"], "test_loss": scores["loss"], "best_accuracy": self.best}
+        line = {"test_loss" if name == "loss" else name: value for name, value in scores.items()}
+        line["best_accuracy"] = self.best
         if self._energy is not None:
-            values = [float(value) for value in self._energy.layers().values()]
-            line["energy"] = sum(values) / len(values)
+            layers = {name: float(value) for name, value in self._energy.layers().items()}
+            line["energy"] = sum(layers.values()) / len(layers)
+            line |= {f"energy/{name}": value for name, value in layers.items()}
         self._log(now, line)
+
+    def _judged(self) -> Judged:
+        return Judged(self.parts.objective.classifier(), self.parts.source, self.team, self.config)
 
     def _log(self, now: int, line: dict[str, float]) -> None:
         self.last |= line
@@ -183,17 +189,19 @@ class Training:
     def _finish(self) -> dict[str, Any]:
         config = self.config
         done = self.folder.result
-        if "accuracy" not in self.last:  # everything but the result was there
+        if not self.scores:  # everything but the result was there
             self._evaluate(self.step.step)
+        metrics = self.scores | measure_all(self._judged())
         result = {
             "recipe": config.recipe,
             "seed": self.seed,
             "steps": config.schedule.steps,
-            "final_accuracy": self.last["accuracy"],
+            "final_accuracy": self.scores["accuracy"],
             "best_accuracy": self.best,
             "best_step": self.best_step,
-            "test_loss": self.last["test_loss"],
+            "test_loss": self.scores.get("loss"),
             "train_loss": self.last.get("loss"),
+            "metrics": metrics,
             "parameters": sum(p.numel() for p in self.parts.objective.parameters()),
             "seconds": round(self.seconds, 3),
             "steps_per_second": round(config.schedule.steps / max(self.seconds, 1e-9), 2),

@@ -1,0 +1,27 @@
+"""Verification: do two test images show one class? Also for classes that training never saw."""
+
+from __future__ import annotations
+
+from ... import data, metrics
+from .judged import Judged
+
+__all__ = ["FAR", "verification"]
+
+FAR = (1e-1, 1e-2, 1e-3)  # false accept rates at which the true accept rate is given
+
+
+def verification(judged: Judged) -> dict[str, float]:
+    """LFW's protocol on the pairs of the test split, cosine of the features, all in percent.
+
+    ``accuracy`` with the threshold of each fold chosen on the others, its standard error ``accuracy_std``, area under
+    the ROC curve ``auc``, equal error rate ``eer`` and true accept rates ``tar@0.01``.
+    """
+    config = judged.config.evaluation
+    features, labels = judged.embedding(config.flip)
+    pairs = judged.source.pairs
+    if pairs is None:
+        pairs = data.make_pairs(labels, config.folds, config.pairs)
+    found = metrics.verify_pairs(features, pairs.folded(config.folds), center=config.center)
+    rates = {f"tar@{far:g}": 100 * float(found.tar_at(far)) for far in FAR}
+    shown = {"accuracy": found.accuracy, "accuracy_std": found.std, "auc": found.auc, "eer": found.eer}
+    return {name: 100 * float(value) for name, value in shown.items()} | rates
