@@ -25,6 +25,7 @@ FRONT_DOOR = {
     "metrics": "angular_visual_hardness angular_fisher_score separation_distance covering_radius",
     "models": "create list_models",
     "data": "load",
+    "attacks": "fgsm bim deepfool robust_accuracy adversarial_batch pixels",
 }
 NAMES = [(module, name) for module, names in FRONT_DOOR.items() for name in names.split()]
 

@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "magnitude": {*FOUNDATION, "functional"},
     "metrics": {*FOUNDATION, "functional"},
     "data": {"_errors"},
+    "attacks": {"_errors", "functional"},
 }
 MAY_IMPORT["nn"] = {*FOUNDATION, "functional", "angular", "magnitude"}
 MAY_IMPORT["losses"] = {*FOUNDATION, "functional", "angular", "magnitude"}
@@ -26,7 +27,7 @@ MAY_IMPORT["conversion"] = MAY_IMPORT["nn"] | {"nn"}
 MAY_IMPORT["regularizers"] = {*FOUNDATION, "functional"}
 MAY_IMPORT["orthogonal"] = {*FOUNDATION, "functional"}
 MAY_IMPORT["optim"] = MAY_IMPORT["nn"] | {"nn", "orthogonal", "losses"}
-PARTS = MAY_IMPORT["conversion"] | {"conversion", "losses", "metrics", "regularizers", "orthogonal", "optim"}
+PARTS = MAY_IMPORT["conversion"] | {"attacks", "conversion", "losses", "metrics", "regularizers", "orthogonal", "optim"}
 MAY_IMPORT["models"] = PARTS
 MAY_IMPORT["plots"] = PARTS | {"models"}
 MAY_IMPORT["recipes"] = PARTS | {"models", "data", "train"}

@@ -1,6 +1,19 @@
 """Deep learning on the hypersphere for PyTorch."""
 
-from . import angular, data, functional, losses, magnitude, metrics, models, nn, optim, orthogonal, regularizers
+from . import (
+    angular,
+    attacks,
+    data,
+    functional,
+    losses,
+    magnitude,
+    metrics,
+    models,
+    nn,
+    optim,
+    orthogonal,
+    regularizers,
+)
 from .conversion import convert
 from .train import load
 
@@ -8,6 +21,7 @@ __version__ = "0.1.0"
 __all__ = [
     "__version__",
     "angular",
+    "attacks",
     "convert",
     "data",
     "functional",

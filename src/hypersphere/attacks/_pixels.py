@@ -1,0 +1,57 @@
+"""Budgets in pixels, in the units of a normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice, check_positive
+from ._inputs import Bounds, Number
+
+__all__ = ["Pixels", "pixels"]
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """What ``clip`` and ``eps`` are for images normalised in one way; see :func:`pixels`."""
+
+    scale: Number
+    clip: Bounds
+
+    def eps(self, value: float, peak: float = 255) -> Number:
+        """A distance between pixels that run from 0 to ``peak`` (255, or 1), in units of the network's inputs."""
+        check_positive("value", value, zero=True)
+        return self.scale * (value * 255 / check_positive("peak", peak))
+
+
+def pixels(
+    kind: str | None = "symmetric",
+    *,
+    mean: Tensor | Sequence[float] | None = None,
+    std: Tensor | Sequence[float] | None = None,
+    device: torch.device | str | None = None,
+) -> Pixels:
+    """Bounds and budgets for the ``kind`` given to :func:`hypersphere.data.normalize`.
+
+    ``"symmetric"``: inputs (x − 127.5)/128, so 8 of 255 is 0.0625; ``"unit"``: x/255; ``"standard"``:
+    (x/255 − mean)/std, numbers for each channel as tensors ``(C, 1, 1)`` on ``device``; None: the bytes themselves.
+    """
+    if kind is None:
+        return Pixels(1.0, (0.0, 255.0))
+    check_choice("kind", kind, ("symmetric", "unit", "standard"))
+    if kind == "symmetric":
+        return Pixels(1 / 128, (-127.5 / 128, 127.5 / 128))
+    if kind == "unit":
+        return Pixels(1 / 255, (0.0, 1.0))
+    if mean is None or std is None:
+        raise ValueError("kind='standard' needs mean= and std= of the training images, e.g. dataset.mean, dataset.std")
+    centre, spread = (torch.as_tensor(number, dtype=torch.float64).view(-1, 1, 1) for number in (mean, std))
+    if not bool((spread > 0).all()):
+        raise ValueError(f"std={std} must be positive in every channel")
+    scale, low, high = (
+        value.float().to(device) for value in (1 / (255 * spread), -centre / spread, (1 - centre) / spread)
+    )
+    return Pixels(scale, (low, high))

@@ -1,0 +1,106 @@
+"""Accuracy on attacked inputs: white-box, or transferred from another model (thesis Tables 4.7, 4.8, Figure C.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ._gradient import Model
+from ._inputs import IGNORE, check_labels, check_logits
+
+__all__ = ["Robustness", "robust_accuracy"]
+
+Attack = Callable[[Any, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """Accuracies in percent, and the strength of every perturbation r, sample by sample on the CPU."""
+
+    clean: float
+    adversarial: float
+    samples: int
+    right: Tensor = field(repr=False, compare=False)  # answered correctly before the attack
+    held: Tensor = field(repr=False, compare=False)  # and after it
+    l2: Tensor = field(repr=False, compare=False)  # ‖r‖₂
+    linf: Tensor = field(repr=False, compare=False)  # max |r|
+    size: Tensor = field(repr=False, compare=False)  # ‖x‖₂
+
+    @property
+    def relative(self) -> float:
+        """Mean of ‖r‖₂/‖x‖₂ over the samples that were changed at all: DeepFool's measure of robustness."""
+        changed = (self.l2 > 0) & (self.size > 0)
+        return float((self.l2[changed] / self.size[changed]).mean()) if bool(changed.any()) else 0.0
+
+
+def robust_accuracy(
+    model: Model,
+    batches: Iterable[tuple[Tensor | tuple[Tensor], Tensor]],
+    attack: Attack,
+    *,
+    source: Model | None = None,
+) -> Robustness:
+    """Accuracy of ``model`` on ``batches`` before and after ``attack``.
+
+    Args:
+        model: inputs to logits; put in evaluation mode meanwhile, its modes are restored.
+        batches: ``(x, labels)`` on the model's device; labels -100 do not count.
+        attack: ``attack(model, x, labels)`` gives the changed inputs, e.g.
+            ``functools.partial(hs.attacks.fgsm, eps=..., clip=...)``.
+        source: the model that the attack sees. None is the white box, the judged model itself; another one is the
+            black box: what is made on ``source`` is transferred to ``model`` (thesis C.1.3).
+    """
+    rows: list[Tensor] = []
+    with _evaluating(model, source):
+        for inputs, labels in batches:
+            x = inputs if isinstance(inputs, Tensor) else _only(inputs)
+            check_labels(labels, x)
+            changed = attack(model if source is None else source, x, labels)
+            if not isinstance(changed, Tensor) or changed.shape != x.shape:
+                shape = tuple(changed.shape) if isinstance(changed, Tensor) else type(changed).__name__
+                raise ValueError(
+                    f"attack gave {shape} for x of shape {tuple(x.shape)}: it must give inputs of that shape"
+                )
+            answers = [_answers(model, sample, labels) == labels for sample in (x, changed)]
+            before, change = x.flatten(1).double(), (changed.double() - x.double()).flatten(1)
+            largest = change.abs().amax(1) if change.shape[1] else change.sum(1)
+            numbers = torch.stack([*answers, change.norm(dim=1), largest, before.norm(dim=1)])
+            rows.append(numbers[:, labels != IGNORE].cpu())
+    table = torch.cat(rows, 1) if rows else torch.zeros(5, 0, dtype=torch.float64)
+    if table.shape[1] == 0:
+        raise ValueError("batches hold no labelled samples: there is no accuracy to measure")
+    right, held, l2, linf, size = table.unbind()
+    clean, adversarial = (100 * float(hit.mean()) for hit in (right, held))
+    return Robustness(clean, adversarial, table.shape[1], right.bool(), held.bool(), l2, linf, size)
+
+
+@torch.no_grad()
+def _answers(model: Model, x: Tensor, labels: Tensor) -> Tensor:
+    logits = model(x)
+    check_logits(logits, labels, True)
+    if bool(logits.isnan().any()):
+        raise ValueError("the model gives NaN logits: they answer nothing")
+    return logits.argmax(1)
+
+
+def _only(inputs: tuple[Tensor]) -> Tensor:
+    if len(inputs) != 1:
+        raise ValueError(f"batches hold {len(inputs)} inputs each: an attack changes models of one input")
+    return inputs[0]
+
+
+@contextmanager
+def _evaluating(*models: Any) -> Iterator[None]:
+    modes = {part: part.training for model in models if isinstance(model, nn.Module) for part in model.modules()}
+    try:
+        for part in modes:
+            part.training = False
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode

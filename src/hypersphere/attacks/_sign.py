@@ -1,0 +1,142 @@
+"""Fast gradient sign method and its iterations: BIM, and PGD from a random start (thesis C.1.2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._errors import check_count
+from ._gradient import Loss, Model, input_gradient, per_sample_loss, predicted, untouched
+from ._inputs import Bounds, Number, check_inputs, check_labels, check_number, clamped, values
+
+__all__ = ["bim", "fgsm"]
+
+
+def fgsm(
+    model: Model,
+    x: Tensor,
+    labels: Tensor | None,
+    eps: Number,
+    *,
+    clip: Bounds | None,
+    targeted: bool = False,
+    loss: Loss = "log_odds",
+    update_statistics: bool = False,
+    check: bool = True,
+) -> Tensor:
+    """x̃ = clip(x + ε·sign ∇ₓJ(x, y)): one step to the corner of the ε-cube that increases the loss (thesis C.1.2).
+
+    Args:
+        model: inputs to logits, or to what ``loss`` takes. It is used in the modes it is in, with autocast as it is;
+            modes, ``requires_grad``, ``.grad`` and buffers are left alone. Unwrap ``DistributedDataParallel``.
+        x: inputs ``(N, ...)`` in any normalisation.
+        labels: true classes ``(N,)``; -100 leaves a sample as it is. None takes the model's own answers, so that an
+            adversarial example tells nothing of the label (label leaking, Kurakin et al.).
+        eps: size ε of the step in units of ``x``, a number or a tensor that broadcasts (one for each channel, ...);
+            :func:`pixels` converts 8 of 255.
+        clip: lowest and highest value of an input, numbers or tensors; None for inputs without bounds.
+        targeted: ``labels`` are classes to move to: the loss is decreased.
+        loss: J, whose gradient is taken. ``"log_odds"``, log Σ_{j≠y} exp z_j − z_y, has exactly the gradient of the
+            cross-entropy divided by 1 − p_y, hence the same signs, but does not round to 0 where p_y rounds to 1;
+            ``"cross_entropy"`` is the cross-entropy itself in float32, as other libraries compute it; or a function
+            of the model's output and ``labels`` (a head of :mod:`hypersphere.losses` on embeddings), whose mean or
+            sum is taken.
+        update_statistics: let training-mode layers see the attack's batches (BatchNorm, running norms, annealing);
+            not within ``torch.compile``.
+        check: look at the values and raise ValueError for inputs outside ``clip``, labels out of range and NaN
+            gradients. On a GPU this waits for the device; never done while compiling or capturing, where NaN
+            gradients become NaN inputs.
+    """
+    return _climb(model, x, labels, eps, eps, 1, clip, targeted, loss, update_statistics, check)
+
+
+def bim(
+    model: Model,
+    x: Tensor,
+    labels: Tensor | None,
+    eps: Number,
+    step: Number | None = None,
+    iterations: int = 20,
+    *,
+    clip: Bounds | None,
+    targeted: bool = False,
+    random_start: bool = False,
+    generator: torch.Generator | None = None,
+    loss: Loss = "log_odds",
+    update_statistics: bool = False,
+    check: bool = True,
+) -> Tensor:
+    """x̃ ← clip_ε(x̃ + τ·sign ∇ₓJ(x̃, y)), N times: the basic iterative method (thesis C.1.2).
+
+    clip_ε keeps x̃ within ε of x and within ``clip``. ``step`` τ defaults to ε/4 and ``iterations`` N to 20, the
+    thesis' 2 and 20 at ε = 8. ``random_start`` begins at a uniform point of the cube: projected gradient descent (PGD),
+    drawn from ``generator`` or torch's own. The rest is as in :func:`fgsm`; ``labels=None`` keeps the answer given to
+    the unchanged input.
+    """
+    check_count("iterations", iterations)
+    start = (generator,) if random_start else None
+    return _climb(model, x, labels, eps, step, iterations, clip, targeted, loss, update_statistics, check, start)
+
+
+def _climb(
+    model: Model,
+    x: Tensor,
+    labels: Tensor | None,
+    eps: Number,
+    step: Number | None,
+    iterations: int,
+    clip: Bounds | None,
+    targeted: bool,
+    loss: Loss,
+    update_statistics: bool,
+    check: bool,
+    start: tuple[torch.Generator | None] | None = None,
+) -> Tensor:
+    check_inputs(x, clip, check)
+    check_number("eps", eps, x, check)
+    step = eps / 4 if step is None else step
+    check_number("step", step, x, check)
+    if labels is None and targeted:
+        raise ValueError("targeted=True needs labels: the classes to move to")
+    if labels is not None:
+        check_labels(labels, x)
+    if len(x) == 0:
+        return x.detach().clone()
+    forward = untouched(model, update_statistics)
+    objective = loss if isinstance(loss, str) else untouched(loss, update_statistics)
+    x = x.detach()
+    labels = predicted(forward, x) if labels is None else labels.long()
+    if not torch.compiler.is_compiling() and labels.is_inference():
+        with torch.inference_mode(False):
+            labels = labels.clone()  # autograd keeps it for the backward pass
+
+    def total(at: Tensor) -> Tensor:
+        return per_sample_loss(objective, forward(at), labels, check)
+
+    low, high = x - eps, x + eps
+    if clip is not None:
+        low, high = clamped(low, clip), clamped(high, clip)
+    found = x
+    if start is not None:
+        found = _uniform(low, high, start[0])
+    for _ in range(iterations):
+        direction = input_gradient(total, found).sign() * step
+        found = (found - direction if targeted else found + direction).to(x.dtype).clamp(low, high)
+    if check and values(found):
+        _refuse_nan(found)
+    return found.detach()
+
+
+def _uniform(low: Tensor, high: Tensor, generator: torch.Generator | None) -> Tensor:
+    share = torch.rand(low.shape, generator=generator, dtype=low.dtype, device=low.device)
+    return torch.lerp(low, high, share)
+
+
+def _refuse_nan(found: Tensor) -> None:
+    bad = found.isnan().flatten(1).any(1)
+    if bool(bad.any()):
+        where = bad.nonzero().flatten().tolist()
+        raise ValueError(
+            f"the gradient of the loss is NaN for {len(where)} of {len(found)} samples (first: sample {where[0]}): "
+            "the model or its backward pass gives NaN there"
+        )

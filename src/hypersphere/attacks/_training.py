@@ -1,0 +1,55 @@
+"""Batches for adversarial training (thesis 4.6.2, C.1.2; Goodfellow et al.; Kurakin et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice
+from ._gradient import Model, predicted, untouched
+
+__all__ = ["adversarial_batch"]
+
+
+def adversarial_batch(
+    model: Model,
+    x: Tensor,
+    labels: Tensor,
+    attack: Callable[[Any, Tensor, Tensor], Tensor],
+    *,
+    mixture: str = "both",
+    fraction: float = 1.0,
+    against: str = "labels",
+) -> tuple[Tensor, Tensor]:
+    """The batch a step of adversarial training learns from: inputs and labels.
+
+    Args:
+        model: the network as it is in training; the attack leaves it as it was.
+        x, labels: the batch.
+        attack: ``attack(model, x, labels)``, e.g.
+            ``functools.partial(hs.attacks.fgsm, eps=pixels.eps(8), clip=pixels.clip, check=False)``; without its
+            check, nothing waits for the device, and NaN gradients show in the loss.
+        mixture: ``"both"``, clean samples and then their adversarial twins, so that the mean loss of the 2N is
+            ½J(x, y) + ½J(x̃, y) (Goodfellow et al.); ``"replace"``, the first samples of the batch give way
+            to their twins, a share ``fraction`` of them (Kurakin et al. take ½; 1 trains on twins alone).
+        fraction: that share, in (0, 1].
+        against: what the attack leads away from: the true ``"labels"``, as the thesis writes it, or the model's own
+            ``"predictions"``, so that an adversarial example does not give its label away (Kurakin et al.).
+    """
+    check_choice("mixture", mixture, ("both", "replace"))
+    check_choice("against", against, ("labels", "predictions"))
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction <= 1:
+        raise ValueError(f"fraction={fraction!r} must be a share of the batch in (0, 1]")
+    if mixture == "both" and fraction != 1:
+        raise ValueError(f"fraction={fraction!r} belongs to mixture='replace': 'both' keeps every sample and its twin")
+    count = len(x) if mixture == "both" else max(1, round(fraction * len(x)))
+    some, classes = x[:count], labels[:count]
+    if against == "predictions" and len(some):
+        classes = torch.where(classes < 0, classes, predicted(untouched(model), some))
+    twins = attack(model, some, classes)
+    if mixture == "both":
+        return torch.cat([x, twins]), torch.cat([labels, labels])
+    return torch.cat([twins, x[count:]]), labels
