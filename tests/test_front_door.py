@@ -22,7 +22,8 @@ FRONT_DOOR = {
     "regularizers": "MHE CoMHE Orthonormal Orthogonal SRIP",
     "orthogonal": "attach merge",
     "optim": "OrthogonalSGD WeightProjection weighted_gradients parameter_groups",
-    "metrics": "angular_visual_hardness angular_fisher_score separation_distance covering_radius",
+    "metrics": """angular_visual_hardness angular_fisher_score separation_distance covering_radius verification
+        verification_split verify_pairs pair_scores identification retrieval classification cosine_confusion few_shot""",
     "models": "create list_models",
     "data": "load",
     "attacks": "fgsm bim deepfool robust_accuracy adversarial_batch pixels",
@@ -48,6 +49,9 @@ SIGNATURES = {
     "losses.SphereFacePlus": "head weight s",
     "losses.Annealing": "base gamma power minimum",
     "angular.Sigmoid": "k learnable share",
+    "metrics.verification": "scores same folds",
+    "metrics.identification": "probes probe_labels gallery gallery_labels distractors ranks",
+    "embed": "model images flip batch_size device normalize",
     "convert": "model magnitude angular include skip keep_weights inplace",
 }
 
@@ -73,7 +77,7 @@ def test_the_library_needs_torch_alone():
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        blocked = "numpy scipy sklearn matplotlib rich safetensors onnx PIL tyro torchvision timm".split()
+        blocked = "numpy scipy sklearn matplotlib rich safetensors onnx PIL tyro torchvision timm torchmetrics".split()
         if name.split(".")[0] in blocked and not any("torch" in (f.f_globals.get("__name__") or "") for f in frames()):
             raise ImportError(f"{name} is not a dependency of the library")
 def frames():

@@ -29,6 +29,7 @@ MAY_IMPORT["orthogonal"] = {*FOUNDATION, "functional"}
 MAY_IMPORT["optim"] = MAY_IMPORT["nn"] | {"nn", "orthogonal", "losses"}
 PARTS = MAY_IMPORT["conversion"] | {"attacks", "conversion", "losses", "metrics", "regularizers", "orthogonal", "optim"}
 MAY_IMPORT["models"] = PARTS
+MAY_IMPORT["embedding"] = {*FOUNDATION, "functional", "metrics", "data"}
 MAY_IMPORT["plots"] = PARTS | {"models"}
 MAY_IMPORT["recipes"] = PARTS | {"models", "data", "train"}
 MAY_IMPORT["train"] = PARTS | {"models", "data", "plots", "recipes"}

@@ -15,6 +15,7 @@ from . import (
     regularizers,
 )
 from .conversion import convert
+from .embedding import embed
 from .train import load
 
 __version__ = "0.1.0"
@@ -24,6 +25,7 @@ __all__ = [
     "attacks",
     "convert",
     "data",
+    "embed",
     "functional",
     "load",
     "losses",

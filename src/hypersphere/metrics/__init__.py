@@ -1,4 +1,7 @@
-"""Metrics: measurements of features, class vectors and neurons."""
+"""Metrics: measurements of features, class vectors and neurons, and the evaluation protocols of the field.
+
+Rates are fractions in [0, 1]. :mod:`hypersphere.metrics.streaming` has them as torchmetrics (extra ``[metrics]``).
+"""
 
 from ._angles import (
     angular_fisher_score,
@@ -7,11 +10,34 @@ from ._angles import (
     separation_distance,
     uniformity,
 )
+from ._classification import ClassificationResult, classification, cosine_confusion
+from ._few_shot import FewShotResult, few_shot
+from ._identification import identification
+from ._identification_result import IdentificationResult
+from ._pairs import pair_scores, verify_pairs
+from ._retrieval import RetrievalResult, retrieval
+from ._roc import ROC
+from ._verification import VerificationResult, verification, verification_split
 
 __all__ = [
+    "ROC",
+    "ClassificationResult",
+    "FewShotResult",
+    "IdentificationResult",
+    "RetrievalResult",
+    "VerificationResult",
     "angular_fisher_score",
     "angular_visual_hardness",
+    "classification",
+    "cosine_confusion",
     "covering_radius",
+    "few_shot",
+    "identification",
+    "pair_scores",
+    "retrieval",
     "separation_distance",
     "uniformity",
+    "verification",
+    "verification_split",
+    "verify_pairs",
 ]

@@ -1,0 +1,172 @@
+"""``hs.embed``: the embeddings of images, batch by batch, with the model left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ._errors import check_count
+from ._neurons import find_output_layer
+from .data import normalize as to_inputs
+
+__all__ = ["embed"]
+
+Features = Callable[[Tensor], Tensor]
+
+
+@torch.no_grad()
+def embed(
+    model: nn.Module,
+    images: Tensor | Iterable[Any] | Any,
+    *,
+    flip: bool = False,
+    batch_size: int = 256,
+    device: torch.device | str | None = None,
+    normalize: str | None = "symmetric",
+    mean: tuple[float, ...] | Tensor | None = None,
+    std: tuple[float, ...] | Tensor | None = None,
+    features: Features | str | None = None,
+) -> Tensor:
+    """Embeddings (N, d) of images, float32 on the CPU; with ``flip`` (N, 2d), those of image and mirror side by side.
+
+    The embedding is what the model classifies: ``model.features(x)`` if it has that method, as the networks of
+    :mod:`hypersphere.models` and trained runs do; else the input of its output layer (the last linear layer); else its
+    output. The model runs in evaluation mode, without gradients, and gets its modes and device back.
+
+    Args:
+        images: (N, C, H, W), uint8 (normalised here) or floating (taken as they are); a split of
+            :mod:`hypersphere.data`; or an iterable of such batches, or of (batch, labels). Floating points (N, P, 3)
+            and rows (N, F) work too.
+        batch_size: how many go through the model at a time.
+        device: where the model runs; None: where it is.
+        normalize: of uint8 images, ``"symmetric"``, ``"unit"``, ``"standard"`` (with ``mean`` and ``std``), as in
+            training: see :func:`hypersphere.data.normalize`.
+        features: another source of embeddings: the name of the module whose input they are, or a function of a batch,
+            e.g. ``features=model`` for the output of the model.
+    """
+    check_count("batch_size", batch_size)
+    found: list[Tensor] = []
+    with _evaluating(model, device) as place, _source(model, features) as source:
+
+        def run(batch: Tensor) -> Tensor:
+            x = batch.to(place)
+            if not x.is_floating_point():
+                x = to_inputs(x, normalize, mean=mean, std=std)
+            parts = [_features(source, model, view) for view in ((x, x.flip(-1)) if flip else (x,))]
+            return torch.cat(parts, 1).float().cpu()
+
+        count = 0
+        for batch in _batches(images, flip):
+            for part in batch.split(batch_size) if len(batch) else (batch,):
+                # a model need not take an empty batch: one blank image tells the dimension
+                out = run(part) if len(part) else run(part.new_zeros((1, *part.shape[1:])))[:0]
+                bad = ~out.isfinite().all(1)
+                if bool(bad.any()):
+                    raise ValueError(f"the embedding of image {count + int(bad.nonzero()[0])} is NaN or infinite")
+                found.append(out)
+                count += len(out)
+    if not found:
+        raise ValueError("images gave no batch: there is nothing to embed")
+    return torch.cat(found)
+
+
+@contextmanager
+def _evaluating(model: nn.Module, device: torch.device | str | None) -> Iterator[torch.device]:
+    """Evaluation mode on ``device``; each module's own mode and the model's device afterwards."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
+    tensor = next((t for tensors in (model.parameters(), model.buffers()) for t in tensors), None)
+    home = torch.device("cpu") if tensor is None else tensor.device
+    place = home if device is None else torch.device(device)
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        if place != home:
+            model.to(place)
+        yield place
+    finally:
+        if place != home:
+            model.to(home)
+        for module, mode in modes.items():
+            module.training = mode
+
+
+@contextmanager
+def _source(model: nn.Module, features: Features | str | None) -> Iterator[Features]:
+    """The function from a batch to its embeddings."""
+    if features is not None and not isinstance(features, str):
+        yield features
+        return
+    method = getattr(model, "features", None)
+    if features is None and callable(method) and not isinstance(method, nn.Module):
+        yield method
+        return
+    layer = find_output_layer(model, output_layer=features)  # names an unknown layer in its error
+    if layer is None:
+        yield model
+        return
+    name, module = layer
+    seen: list[Tensor] = []
+    hook = module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+
+    def captured(x: Tensor) -> Tensor:
+        seen.clear()
+        model(x)
+        if not seen:
+            raise ValueError(f"the model did not call its layer {name!r}: say whose input is the embedding, features=")
+        return seen.pop()
+
+    try:
+        yield captured
+    finally:
+        hook.remove()
+
+
+def _features(source: Features, model: nn.Module, x: Tensor) -> Tensor:
+    try:
+        out = source(x)
+    except RuntimeError as error:
+        first = next((m for m in model.modules() if isinstance(m, nn.Conv2d)), None)
+        if first is not None and x.ndim == 4 and x.shape[1] != first.in_channels:
+            raise ValueError(
+                f"images have {x.shape[1]} channels, the model's first convolution takes {first.in_channels}"
+            ) from error
+        raise
+    fits = isinstance(out, Tensor) and out.ndim >= 2 and len(out) == len(x) and out[0].numel() == out.shape[1]
+    if not fits:
+        shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise ValueError(
+            f"{len(x)} images gave features {shape}: an embedding is (N, d); choose another with features="
+        )
+    return out.flatten(1)
+
+
+def _batches(images: Any, flip: bool) -> Iterator[Tensor]:
+    """Batches of a tensor, of a split, or of an iterable of tensors or (tensor, labels)."""
+    if isinstance(images, Tensor):
+        yield _checked(images, flip)
+    elif isinstance(getattr(images, "inputs", None), Tensor):
+        yield _checked(images.inputs, flip)
+    elif isinstance(images, Iterable) and not isinstance(images, str | bytes):
+        for item in images:
+            batch = item[0] if isinstance(item, tuple | list) and item else item
+            if not isinstance(batch, Tensor):
+                raise TypeError(
+                    f"images gave a {type(batch).__name__}: each batch must be a tensor or (tensor, labels)"
+                )
+            yield _checked(batch, flip)
+    else:
+        raise TypeError(f"images must be a tensor, a split or an iterable of batches, not {type(images).__name__}")
+
+
+def _checked(batch: Tensor, flip: bool) -> Tensor:
+    images = batch.ndim == 4
+    if batch.dtype != torch.uint8 and not batch.is_floating_point():
+        raise TypeError(f"images have dtype {batch.dtype}: pass uint8 pixels, or floating inputs of the model")
+    if not images and (flip or batch.dtype == torch.uint8 or batch.ndim < 2):
+        raise ValueError(f"images have shape {tuple(batch.shape)}: pass a batch (N, C, H, W)")
+    return batch

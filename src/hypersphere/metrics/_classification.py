@@ -1,0 +1,121 @@
+"""Closed-set classification: accuracy, errors of each class, confusion, and confusion by cosine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._errors import check_count
+from ..functional._modes import without_autocast
+from ..functional._sphere import upcast
+from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within
+
+__all__ = ["ClassificationResult", "classification", "cosine_confusion"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationResult:
+    """Rates are fractions in [0, 1].
+
+    ``accuracy`` and ``top5``; ``class_errors`` (C,), NaN for classes without samples; ``counts`` (C,) of samples;
+    ``confusion`` (C, C), how many of class i (row) were taken for class j (column); ``ranks`` (n,), the place of the
+    right class, 1 the first; ``classes``, their names.
+    """
+
+    accuracy: float
+    top5: float
+    class_errors: Tensor
+    counts: Tensor
+    confusion: Tensor
+    ranks: Tensor
+    classes: tuple[str, ...]
+
+    def top(self, k: int) -> float:
+        """Share of samples whose class is among the first ``k``."""
+        check_count("k", k)
+        return float((self.ranks <= k).double().mean())
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """Mean over the classes that occur of their accuracy."""
+        return 1 - float(self.class_errors.nanmean())
+
+    def worst(self, count: int = 5) -> list[tuple[str, float, int]]:
+        """Name, error and number of samples of the classes with the highest error."""
+        order = self.class_errors.nan_to_num(-1.0).argsort(descending=True, stable=True)
+        chosen = [int(i) for i in order if self.counts[i]][: check_count("count", count)]
+        return [(self.classes[i], float(self.class_errors[i]), int(self.counts[i])) for i in chosen]
+
+    def __repr__(self) -> str:
+        return (
+            f"ClassificationResult(accuracy={self.accuracy:.4f}, top5={self.top5:.4f}, {len(self.ranks)} samples, "
+            f"{len(self.classes)} classes)"
+        )
+
+
+@torch.no_grad()
+def classification(logits: Tensor, labels: Tensor, classes: Sequence[str] | None = None) -> ClassificationResult:
+    """What ``logits`` (n, C), whatever their scale, make of ``labels`` (n,).
+
+    Of equal logits the lower class number comes first, as for ``argmax``. ``classes`` are C names; None: the numbers.
+    """
+    x = check_features("logits", logits)
+    target = check_labels("labels", labels, len(x)).to(x.device)
+    width = x.shape[1]
+    if int(target.min()) < 0 or int(target.max()) >= width:
+        raise ValueError(f"labels reach from {int(target.min())} to {int(target.max())}: logits have {width} classes")
+    names = tuple(map(str, range(width) if classes is None else classes))
+    if len(names) != width:
+        raise ValueError(f"classes has {len(names)} names for logits of {width} classes")
+    rank = torch.cat(
+        [_rank(a, y) for a, y in zip(x.split(rows_within(width)), target.split(rows_within(width)), strict=True)]
+    ).cpu()
+    pairs = (target * width + x.argmax(1)).cpu()
+    confusion = torch.bincount(pairs, minlength=width * width).view(width, width)
+    counts = confusion.sum(1)
+    return ClassificationResult(
+        accuracy=float((rank == 1).double().mean()),
+        top5=float((rank <= 5).double().mean()),
+        class_errors=1 - confusion.diagonal() / counts.double(),
+        counts=counts,
+        confusion=confusion,
+        ranks=rank,
+        classes=names,
+    )
+
+
+@torch.no_grad()
+def cosine_confusion(features: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
+    """(C, C): mean cosine of the features of class i with the vector of class j.
+
+    ``weight`` (C, d) are the class vectors, e.g. ``head.weight``; None: the mean feature of each class, with C the
+    largest label + 1. The mean cosine is the product of the mean direction with the class's direction, so nothing of
+    size n × C is formed. Rows (and, without ``weight``, columns) of classes that do not occur are NaN.
+    """
+    x = check_features("features", features)
+    target = check_labels("labels", labels, len(x)).to(x.device)
+    if weight is not None:
+        check_dimensions("weight", check_features("weight", weight), "features", x)
+    count = int(target.max()) + 1 if weight is None else len(weight)
+    if int(target.min()) < 0 or int(target.max()) >= count:
+        raise ValueError(f"labels reach from {int(target.min())} to {int(target.max())}: weight has {count} classes")
+    sizes = torch.bincount(target, minlength=count)
+    wide = upcast(x)
+    rows = _class_sums(directions(x), target, count) / sizes[:, None]
+    vectors = directions(_class_sums(wide, target, count) if weight is None else weight.detach()).to(rows)
+    with without_autocast(x.device):
+        cosines = rows @ vectors.mT
+    return cosines if weight is not None else cosines.masked_fill_(sizes == 0, torch.nan)
+
+
+def _class_sums(x: Tensor, target: Tensor, count: int) -> Tensor:
+    return torch.zeros(count, x.shape[1], dtype=x.dtype, device=x.device).index_add_(0, target, x)
+
+
+def _rank(logits: Tensor, target: Tensor) -> Tensor:
+    own = logits.gather(1, target[:, None])
+    before = torch.arange(logits.shape[1], device=logits.device) < target[:, None]
+    return 1 + ((logits > own) | ((logits == own) & before)).sum(1)

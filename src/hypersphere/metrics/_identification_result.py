@@ -1,0 +1,100 @@
+"""What identification gives: ranks, the CMC curve, and rates of the open set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import overload
+
+import torch
+from torch import Tensor
+
+from .._errors import check_count
+from ._roc import check_rate
+
+__all__ = ["IdentificationResult"]
+
+
+@dataclass(frozen=True, eq=False)
+class IdentificationResult:
+    """Ranks and scores of all searches; rates are fractions in [0, 1].
+
+    Of each search: ``ranks`` (from 1), ``scores`` (cosine of the mate), ``probes`` (which probe). Of each probe:
+    ``best_impostors``, the highest cosine of a competitor. ``impostors`` counts the scores of competitors, of which
+    ``impostor_tail`` holds the highest in falling order. ``unmated`` probes have no mate in the gallery.
+    """
+
+    ranks: Tensor
+    scores: Tensor
+    probes: Tensor
+    best_impostors: Tensor
+    impostor_tail: Tensor
+    impostors: int
+    unmated: int
+    shown: tuple[int, ...]
+
+    def rank(self, k: int) -> float:
+        """Share of searches whose mate is among the first ``k``."""
+        check_count("k", k)
+        return float((self.ranks <= k).double().mean())
+
+    @property
+    def rates(self) -> dict[int, float]:
+        """The rank-k rates asked for."""
+        return {k: self.rank(k) for k in self.shown}
+
+    @property
+    def cmc(self) -> Tensor:
+        """Cumulative match characteristic: entry k−1 is :meth:`rank` of k, up to the largest rank, where it is 1."""
+        return torch.bincount(self.ranks)[1:].cumsum(0).double() / len(self.ranks)
+
+    @overload
+    def tar_at(self, far: float) -> float: ...
+    @overload
+    def tar_at(self, far: Tensor) -> Tensor: ...
+    def tar_at(self, far: float | Tensor) -> float | Tensor:
+        """Verification: the largest share of mates accepted by a threshold that accepts at most ``far`` of all
+        impostor scores (each probe against each of its competitors; MegaFace's TAR at FAR 10⁻⁶).
+
+        Exact: from the impostor scores themselves. A ``far`` beyond the kept tail is refused.
+        """
+        rates = check_rate("far", far)
+        if not self.impostors:
+            raise ValueError("there are no impostor scores: pass distractors, or a gallery of several classes")
+        wanted = rates.flatten().tolist()
+        found = torch.tensor([self._accepted(rate) for rate in wanted], dtype=torch.float64)
+        return found.view(rates.shape) if isinstance(far, Tensor) else float(found)
+
+    def dir_at(self, fpir: float, rank: int = 1) -> float:
+        """Open-set identification: share of searches that are detected and within ``rank``.
+
+        Detected is a mate whose score is above the lowest threshold at which at most ``fpir`` of the probes, their
+        mates taken away, would still find somebody (their best competitor).
+        """
+        check_count("rank", rank)
+        allowed = _allowed(float(check_rate("fpir", fpir)), len(self.best_impostors))
+        falling = self.best_impostors.sort(descending=True).values
+        limit = float(falling[allowed]) if allowed < len(falling) else -torch.inf
+        return float(((self.ranks <= rank) & (self.scores > limit)).double().mean())
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"rank-{k}={rate:.4f}" for k, rate in self.rates.items())
+        return f"IdentificationResult({shown}, {len(self.ranks)} searches, {self.impostors} impostor scores)"
+
+    def _accepted(self, far: float) -> float:
+        allowed = _allowed(far, self.impostors)
+        if allowed >= self.impostors:
+            return 1.0
+        if allowed >= len(self.impostor_tail):
+            raise ValueError(
+                f"far={far} needs the {allowed + 1} highest of {self.impostors} impostor scores, but "
+                f"{len(self.impostor_tail)} were kept: call identification(..., tail={allowed + 1})"
+            )
+        return float((self.scores > self.impostor_tail[allowed]).double().mean())
+
+
+def _allowed(rate: float, total: int) -> int:
+    """The largest count whose share of ``total`` is at most ``rate``, as floating-point division gives it."""
+    count = int(rate * total)
+    if (count + 1) / total <= rate:
+        return count + 1
+    return count if count / total <= rate else count - 1

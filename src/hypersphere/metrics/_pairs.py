@@ -1,0 +1,112 @@
+"""From embeddings to scored pairs: cosines, mean subtraction, and LFW's two protocols in one call."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ..functional._modes import without_autocast
+from ..functional._sphere import upcast
+from ._inputs import check_features, directions, rows_within
+from ._verification import VerificationResult, cross_validate, pair_kinds, split_validate
+
+__all__ = ["PairList", "pair_scores", "verify_pairs"]
+
+
+class PairList(Protocol):
+    """Pairs of rows: what :class:`hypersphere.data.Pairs` is."""
+
+    @property
+    def left(self) -> Tensor: ...
+    @property
+    def right(self) -> Tensor: ...
+    @property
+    def same(self) -> Tensor: ...
+    @property
+    def fold(self) -> Tensor: ...
+
+
+@torch.no_grad()
+def pair_scores(features: Tensor, left: Tensor, right: Tensor, mean: Tensor | None = None) -> Tensor:
+    """cos⟨x_l − μ, x_r − μ⟩ of each pair of rows (l, r), (n,).
+
+    ``features`` (N, d); ``left`` and ``right`` (n,) are row numbers; ``mean`` μ (d,) is subtracted from every feature,
+    e.g. the mean of the training set. A feature equal to μ has cosine 0 with every other.
+    """
+    x = check_features("features", features)
+    pairs = [_rows(name, index, len(x)).to(x.device) for name, index in (("left", left), ("right", right))]
+    if len(pairs[0]) != len(pairs[1]):
+        raise ValueError(f"left has {len(pairs[0])} rows, right {len(pairs[1])}: a pair has one of each")
+    if mean is not None:
+        if mean.shape != x.shape[1:]:
+            raise ValueError(f"mean has shape {tuple(mean.shape)}: features have dimension {x.shape[1]}")
+        mean = check_features("mean", mean[None])[0].to(upcast(x))
+    return _cosines(x, pairs[0], pairs[1], mean)
+
+
+@torch.no_grad()
+def verify_pairs(
+    features: Tensor, pairs: PairList, *, center: bool | Tensor = False, train_pairs: PairList | None = None
+) -> VerificationResult:
+    """The cosines of ``pairs``, verified as in LFW.
+
+    View 2: ``pairs.fold`` numbers the folds, and each fold's threshold is chosen on the others. View 1: with
+    ``train_pairs`` the threshold is chosen on those.
+
+    Args:
+        features: embeddings of all images, (N, d); ``hs.embed(model, images, flip=True)`` gives those of image and
+            mirror concatenated.
+        pairs: anything with ``left``, ``right``, ``same`` and, for View 2, ``fold``, such as ``faces.pairs``.
+        center: subtract a mean from every feature first. True: the mean of the features of the pairs that the
+            threshold is chosen on, each as often as a pair names it, as the SphereFace evaluation does; a tensor (d,):
+            that mean.
+    """
+    x = check_features("features", features)
+    same = pair_kinds("pairs.same", pairs.same, len(pairs.left))
+
+    def score(other: PairList, mean: Tensor | None) -> Tensor:
+        return pair_scores(x, other.left, other.right, mean).cpu().double()
+
+    fixed = center if isinstance(center, Tensor) else None
+    if train_pairs is not None:
+        train_same = pair_kinds("train_pairs.same", train_pairs.same, len(train_pairs.left))
+        mean = _mean(x, train_pairs, slice(None)) if center is True else fixed
+        return split_validate(score(train_pairs, mean), train_same, score(pairs, mean), same)
+    if pairs.fold.shape != same.shape or len(pairs.fold.unique()) < 2:
+        raise ValueError("pairs.fold must number at least two folds, one number a pair; or pass train_pairs=")
+    if center is not True:
+        column = score(pairs, fixed)
+        return cross_validate(lambda _, __: column, same, pairs.fold.cpu())
+    return cross_validate(lambda _, held: score(pairs, _mean(x, pairs, ~held)), same, pairs.fold.cpu())
+
+
+def _cosines(x: Tensor, left: Tensor, right: Tensor, mean: Tensor | None) -> Tensor:
+    rows = rows_within(x.shape[1])
+    parts = []
+    for one, other in zip(left.split(rows), right.split(rows), strict=True):
+        a, b = upcast(x[one]), upcast(x[other])
+        if mean is not None:
+            a, b = a - mean, b - mean
+        parts.append((directions(a) * directions(b)).sum(1).clamp(-1, 1))
+    return torch.cat(parts)
+
+
+def _mean(x: Tensor, pairs: PairList, chosen: Tensor | slice) -> Tensor:
+    named = torch.cat([_rows("left", pairs.left, len(x))[chosen], _rows("right", pairs.right, len(x))[chosen]])
+    times = torch.bincount(named, minlength=len(x)).to(x.device)
+    wide = upcast(x)
+    with without_autocast(x.device):
+        return (times.to(wide.dtype) @ wide) / times.sum()
+
+
+def _rows(argument: str, index: Tensor, count: int) -> Tensor:
+    if not isinstance(index, Tensor) or index.ndim != 1 or index.is_floating_point() or index.dtype == torch.bool:
+        raise ValueError(f"{argument} must be a one-dimensional tensor of row numbers")
+    if not len(index):
+        raise ValueError(f"{argument} is empty: there are no pairs to score")
+    if int(index.min()) < 0 or int(index.max()) >= count:
+        worst = int(index.min()) if int(index.min()) < 0 else int(index.max())
+        raise ValueError(f"{argument} names row {worst}, but there are {count} features")
+    return index.cpu().long()

@@ -1,0 +1,145 @@
+"""What is like it? Retrieval by cosine: mAP, mAP@R, R-precision and recall at k, exactly and in blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._errors import check_count
+from ..functional._modes import without_autocast
+from ._counting import Groups, count_at_least
+from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within
+
+__all__ = ["RetrievalResult", "retrieval"]
+
+
+@dataclass(frozen=True, eq=False)
+class RetrievalResult:
+    """Means over the queries that have something to find; rates are fractions in [0, 1].
+
+    Of each such query: ``average_precisions``, ``average_precisions_at_r``, ``r_precisions`` and ``first_hits`` (rank
+    of its first relevant item). ``queries`` holds their row numbers; ``excluded`` counts the queries without any
+    relevant item, such as the only member of a class.
+    """
+
+    average_precisions: Tensor
+    average_precisions_at_r: Tensor
+    r_precisions: Tensor
+    first_hits: Tensor
+    queries: Tensor
+    excluded: int
+    shown: tuple[int, ...]
+
+    @property
+    def map(self) -> float:
+        """Mean average precision over the whole ranking."""
+        return float(self.average_precisions.mean())
+
+    @property
+    def map_at_r(self) -> float:
+        """Mean of (1/R) Σ_{i≤R} precision(i)·relevant(i), R the number of relevant items of the query."""
+        return float(self.average_precisions_at_r.mean())
+
+    @property
+    def r_precision(self) -> float:
+        """Mean share of relevant items among the first R."""
+        return float(self.r_precisions.mean())
+
+    def recall_at(self, k: int) -> float:
+        """Share of queries with a relevant item among the first ``k`` (R@k)."""
+        check_count("k", k)
+        return float((self.first_hits <= k).double().mean())
+
+    @property
+    def recall(self) -> dict[int, float]:
+        """R@k for the k asked for."""
+        return {k: self.recall_at(k) for k in self.shown}
+
+    def __repr__(self) -> str:
+        shown = "".join(f", R@{k}={rate:.4f}" for k, rate in self.recall.items())
+        return (
+            f"RetrievalResult(map={self.map:.4f}, map_at_r={self.map_at_r:.4f}{shown}, {len(self.queries)} queries, "
+            f"{self.excluded} excluded)"
+        )
+
+
+@torch.no_grad()
+def retrieval(
+    features: Tensor,
+    labels: Tensor,
+    ks: tuple[int, ...] = (1, 5, 10),
+    queries: Tensor | None = None,
+    query_labels: Tensor | None = None,
+) -> RetrievalResult:
+    """Rank ``features`` (N, d) by cosine for each query; an item is relevant if it has the query's label.
+
+    Average precision is Σ_{relevant i} (relevant with score ≥ s_i)/(all with score ≥ s_i)/R: items of equal score enter
+    together, as in scikit-learn's ``average_precision_score``. Where a rank is needed (R@k, R-precision, mAP@R), ties
+    count against the query: irrelevant items of equal score come first.
+
+    Args:
+        ks: the k of R@k shown in ``recall``; any other can be asked of the result.
+        queries: (Q, d) with ``query_labels`` (Q,); None: each item in turn queries all others.
+    """
+    items = check_features("features", features)
+    classes = check_labels("labels", labels, len(items)).to(items.device)
+    shown = tuple(check_count("ks", k) for k in ks)
+    itself = queries is None
+    if queries is None:
+        if query_labels is not None:
+            raise ValueError("query_labels are given without queries")
+        asked, wanted = items, classes
+    elif query_labels is None:
+        raise ValueError("query_labels are missing: each query needs its label")
+    else:
+        asked = check_features("queries", queries).to(items.device)
+        check_dimensions("queries", asked, "features", items)
+        wanted = check_labels("query_labels", query_labels, len(asked)).to(items.device)
+    directed = directions(items)
+    asking = directed if itself else directions(asked).to(directed.dtype)
+    groups, step = Groups(classes), rows_within(len(items))
+    parts = []
+    for start in range(0, len(asking), step):
+        here = slice(start, start + step)
+        with without_autocast(items.device):
+            scores = asking[here] @ directed.mT
+        rows, real = groups.members(wanted[here])
+        if itself:
+            own = torch.arange(start, start + len(scores), device=items.device)
+            real &= rows != own[:, None]
+            scores[torch.arange(len(scores), device=items.device), own] = -torch.inf
+        parts.append(_measure(scores, rows, real))
+    precision, precision_at_r, share, first = (torch.cat(column) for column in zip(*parts, strict=True))
+    found = first > 0
+    if not bool(found.any()):
+        raise ValueError("no query has a relevant item: every class has a single member, or the labels do not meet")
+    return RetrievalResult(
+        precision[found].cpu(),
+        precision_at_r[found].cpu(),
+        share[found].cpu(),
+        first[found].cpu(),
+        found.nonzero().squeeze(1).cpu(),
+        int((~found).sum()),
+        shown,
+    )
+
+
+def _measure(scores: Tensor, rows: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """AP, AP@R, R-precision and rank of the first hit of each row; 0 where nothing is relevant."""
+    relevant = scores.gather(1, rows).masked_fill_(~real, torch.inf).sort(1).values  # rising, padding last
+    count = real.sum(1, keepdim=True)
+    valid = torch.arange(rows.shape[1], device=rows.device) < count
+    all_above = count_at_least(scores, relevant)
+    above = count - torch.searchsorted(relevant, relevant)  # relevant items with at least this score
+    irrelevant_above = all_above - above
+    place = count - torch.arange(rows.shape[1], device=rows.device)  # 1 for the best relevant item
+    rank = place + irrelevant_above
+
+    def mean(values: Tensor) -> Tensor:
+        return values.double().where(valid, 0.0).sum(1) / count.squeeze(1).clamp_min(1)
+
+    within = rank <= count
+    first = rank.gather(1, (count - 1).clamp_min(0)).squeeze(1).where(count.squeeze(1) > 0, 0)
+    return mean(above.double() / all_above), mean((place.double() / rank).where(within, 0.0)), mean(within), first

@@ -1,0 +1,84 @@
+"""The receiver operating characteristic of scored pairs: exact under ties, no thresholds on a grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import overload
+
+import torch
+from torch import Tensor
+
+from .._errors import check_floating
+
+__all__ = ["ROC", "accept_counts", "check_rate", "roc_curve"]
+
+
+@dataclass(frozen=True, eq=False)
+class ROC:
+    """The points (``fpr``, ``tpr``) of accepting pairs with score ≥ ``thresholds``; float64, from (0, 0) to (1, 1).
+
+    One point for each distinct score, in falling order; equal scores are accepted together. The first threshold is
+    infinite and accepts nothing.
+    """
+
+    fpr: Tensor
+    tpr: Tensor
+    thresholds: Tensor
+
+    @property
+    def auc(self) -> float:
+        """Area under the curve: P(score of a same pair > of a different pair) + ½ P(equal)."""
+        return float(torch.trapezoid(self.tpr, self.fpr))
+
+    @property
+    def eer(self) -> float:
+        """Equal error rate: where the curve, with straight lines between its points, has fpr = 1 − tpr."""
+        excess = self.fpr + self.tpr - 1  # rises from −1 to 1
+        after = int((excess < 0).sum())
+        low, high = excess[after - 1], excess[after]
+        share = -low / (high - low)
+        return float(self.fpr[after - 1] + share * (self.fpr[after] - self.fpr[after - 1]))
+
+    @overload
+    def tar_at(self, far: float) -> float: ...
+    @overload
+    def tar_at(self, far: Tensor) -> Tensor: ...
+    def tar_at(self, far: float | Tensor) -> float | Tensor:
+        """The largest true accept rate of a threshold whose false accept rate is at most ``far``.
+
+        Nothing is interpolated: below one over the number of different pairs it is the rate at no false accept.
+        A tensor of rates gives a tensor.
+        """
+        rates = check_rate("far", far)
+        last = torch.searchsorted(self.fpr.to(rates.dtype), rates.cpu(), right=True) - 1
+        found = self.tpr[last]
+        return found if isinstance(far, Tensor) else float(found)
+
+
+def roc_curve(scores: Tensor, same: Tensor) -> ROC:
+    """The curve of float64 ``scores`` and booleans ``same``, of which both kinds occur."""
+    thresholds, true, false = accept_counts(scores, same)
+    return ROC(false / false[-1].double(), true / true[-1].double(), thresholds)
+
+
+def accept_counts(scores: Tensor, same: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The thresholds ∞ and each distinct score, falling, and how many pairs of each kind have score ≥ threshold."""
+    ordered, place = scores.sort(descending=True)
+    last = torch.ones(len(ordered), dtype=torch.bool)
+    last[:-1] = ordered[1:] != ordered[:-1]
+    ends = last.nonzero().squeeze(1)
+    true = same[place].long().cumsum(0)[ends]
+    none = torch.zeros(1, dtype=torch.int64)
+    thresholds = torch.cat([ordered.new_full((1,), torch.inf), ordered[ends]])
+    return thresholds, torch.cat([none, true]), torch.cat([none, ends + 1 - true])
+
+
+def check_rate(argument: str, rate: float | Tensor) -> Tensor:
+    """``rate`` as a floating tensor, refused outside [0, 1]."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float | Tensor):
+        raise TypeError(f"{argument}={rate!r} must be a number or a tensor of them, not {type(rate).__name__}")
+    rates = rate if isinstance(rate, Tensor) else torch.tensor(float(rate), dtype=torch.float64)
+    check_floating(argument, rates)
+    if not bool(((rates >= 0) & (rates <= 1)).all()):
+        raise ValueError(f"{argument}={rate!r} must be a rate in [0, 1]")
+    return rates
