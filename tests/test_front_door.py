@@ -23,7 +23,8 @@ FRONT_DOOR = {
     "orthogonal": "attach merge",
     "optim": "OrthogonalSGD WeightProjection weighted_gradients parameter_groups",
     "metrics": """angular_visual_hardness angular_fisher_score separation_distance covering_radius verification
-        verification_split verify_pairs pair_scores identification retrieval classification cosine_confusion few_shot""",
+        verification_split verify_pairs pair_scores identification retrieval classification cosine_confusion
+        few_shot""",
     "models": "create list_models",
     "data": "load",
     "attacks": "fgsm bim deepfool robust_accuracy adversarial_batch pixels",

@@ -130,11 +130,12 @@ def _train(
     )
     for _ in range(settings.epochs):
         order = torch.rand(episodes, count, generator=generator).argsort(1).to(support.device)
-        for batch in order.split(settings.batch_size, 1):
-            chosen = support.gather(1, batch[:, :, None].expand(-1, -1, dim))
+        shuffled = support.gather(1, order[:, :, None].expand(-1, -1, dim))
+        batches = zip(*(part.split(settings.batch_size, 1) for part in (shuffled, labels[order])), strict=True)
+        for chosen, target in batches:
             with torch.enable_grad():
                 scores = classifier(chosen, weight, bias)
-                loss = F.cross_entropy(scores.flatten(0, 1), labels[batch].flatten(), reduction="sum") / batch.shape[1]
+                loss = F.cross_entropy(scores.flatten(0, 1), target.flatten(), reduction="sum") / target.shape[1]
                 optimizer.zero_grad()
                 torch.autograd.backward(loss)
             optimizer.step()
