@@ -1,0 +1,1 @@
+"""The paper: a module for each table or figure."""
