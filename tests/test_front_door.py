@@ -27,6 +27,9 @@ FRONT_DOOR = {
         few_shot""",
     "models": "create list_models",
     "data": "load",
+    "plots": """angle_distributions angular_curves cmc condition_numbers confusion_matrix cosine_confusion_matrix
+        energy_curves features_2d features_3d filters layer_energies learned_k learned_rho learning_curves
+        magnitude_curves neuron_trajectories psi_curves roc weighted_neuron_trajectories""",
     "attacks": "fgsm bim deepfool robust_accuracy adversarial_batch pixels",
 }
 NAMES = [(module, name) for module, names in FRONT_DOOR.items() for name in names.split()]
@@ -53,6 +56,9 @@ SIGNATURES = {
     "metrics.verification": "scores same folds",
     "metrics.identification": "probes probe_labels gallery gallery_labels distractors ranks",
     "embed": "model images flip batch_size device normalize",
+    "plots.features_2d": "features labels class_vectors classes",
+    "plots.features_3d": "features labels class_vectors classes",
+    "plots.learning_curves": "runs key band",
     "convert": "model magnitude angular include skip keep_weights inplace",
 }
 

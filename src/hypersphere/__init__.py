@@ -12,6 +12,7 @@ from . import (
     nn,
     optim,
     orthogonal,
+    plots,
     regularizers,
 )
 from .conversion import convert
@@ -35,5 +36,6 @@ __all__ = [
     "nn",
     "optim",
     "orthogonal",
+    "plots",
     "regularizers",
 ]

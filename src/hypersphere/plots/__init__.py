@@ -1,0 +1,39 @@
+"""Pictures of what happens on the sphere: each function returns a ``matplotlib.figure.Figure``.
+
+Needs matplotlib (``pip install hypersphere[plots]``) when a function is called, not before. No function touches pyplot,
+the backend or matplotlib's settings: show a figure in a notebook by returning it, or ``figure.savefig("name.png")``.
+"""
+
+from .angles import angle_distributions
+from .conditioning import condition_numbers
+from .confusion import confusion_matrix, cosine_confusion_matrix
+from .curves import angular_curves, magnitude_curves, psi_curves
+from .energies import layer_energies
+from .features import features_2d, features_3d
+from .first_layer import filters
+from .learned import learned_k, learned_rho
+from .learning import energy_curves, learning_curves
+from .ranking import cmc, roc
+from .trajectories import neuron_trajectories, weighted_neuron_trajectories
+
+__all__ = [
+    "angle_distributions",
+    "angular_curves",
+    "cmc",
+    "condition_numbers",
+    "confusion_matrix",
+    "cosine_confusion_matrix",
+    "energy_curves",
+    "features_2d",
+    "features_3d",
+    "filters",
+    "layer_energies",
+    "learned_k",
+    "learned_rho",
+    "learning_curves",
+    "magnitude_curves",
+    "neuron_trajectories",
+    "psi_curves",
+    "roc",
+    "weighted_neuron_trajectories",
+]

@@ -1,0 +1,149 @@
+"""Which class is taken for which: in counts, and in cosines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice
+from ..functional import unit
+from ._data import class_names, float_values, integer_labels
+from ._style import GREY, INK, SIZES, label_axes, new_figure, picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["confusion_matrix", "cosine_confusion_matrix"]
+
+_WRITTEN = 16  # up to this many classes each cell carries its number
+
+
+@picture
+def confusion_matrix(
+    labels: Any,
+    predictions: Any,
+    classes: Sequence[str] | None = None,
+    *,
+    normalize: str = "true",
+    title: str | None = None,
+) -> Figure:
+    """Rows are true classes, columns predicted ones.
+
+    Args:
+        labels: (n,) true class indices.
+        predictions: (n,) predicted class indices, or (n, num_classes) logits or scores, of which the largest counts.
+        classes: a name for each class; None: their indices.
+        normalize: ``"true"`` for percentages of each true class, ``"none"`` for counts.
+        title: above the picture.
+    """
+    check_choice("normalize", normalize, ("true", "none"))
+    y = integer_labels("labels", labels)
+    predicted, count = _predicted(predictions, len(y))
+    count = max(count, int(y.max()) + 1, len(classes or ()))
+    matrix = torch.zeros(count, count, dtype=torch.float64)
+    matrix.index_put_((y, predicted), torch.ones(len(y), dtype=torch.float64), accumulate=True)
+    if normalize == "true":
+        matrix = 100 * matrix / matrix.sum(1, keepdim=True).clamp_min(1)
+    top = 100.0 if normalize == "true" else float(matrix.max())
+    unit_name = "share of the true class (%)" if normalize == "true" else "samples"
+    numbers = "{:.0f}" if normalize == "none" else "{:.1f}"
+    return _draw(matrix, class_names(classes, count), "Blues", (0.0, top), unit_name, numbers, title, "predicted class")
+
+
+@picture
+def cosine_confusion_matrix(
+    features: Any,
+    labels: Any,
+    class_vectors: Any = None,
+    classes: Sequence[str] | None = None,
+    *,
+    title: str | None = None,
+) -> Figure:
+    """C_ij = mean of cos θ(x, w_j) over the samples x of class i: how close each class lies to each class vector.
+
+    Args:
+        features: (n, d), any device and dtype.
+        labels: (n,) class indices.
+        class_vectors: (num_classes, d), e.g. the head's ``weight``; None: the mean direction of each class's samples.
+        classes: a name for each class; None: their indices.
+        title: above the picture.
+    """
+    x = unit(float_values("features", features, 2))
+    y = integer_labels("labels", labels, len(x))
+    count = int(y.max()) + 1
+    sizes = torch.bincount(y, minlength=count)
+    means = torch.zeros(count, x.shape[1], dtype=torch.float64).index_add_(0, y, x)
+    if class_vectors is None:
+        if int(sizes.min()) == 0:
+            empty = (sizes == 0).nonzero().flatten().tolist()
+            raise ValueError(f"labels has no sample of class {empty[:5]}: pass class_vectors, or number classes anew")
+        vectors, against = means, "mean direction of class"
+    else:
+        vectors, against = float_values("class_vectors", class_vectors, 2), "class vector"
+        if vectors.shape[1] != x.shape[1] or len(vectors) < count:
+            raise ValueError(
+                f"class_vectors has shape {tuple(vectors.shape)}: pass {count} or more of dimension {x.shape[1]}"
+            )
+    matrix = (means / sizes.clamp_min(1)[:, None]) @ unit(vectors).T  # the mean of cosines, since it is linear in x
+    rows = torch.zeros(len(vectors), len(vectors), dtype=torch.float64)
+    rows[:count] = matrix
+    names = class_names(classes, len(vectors))
+    return _draw(rows, names, "PuOr_r", (-1.0, 1.0), "mean cos θ", "{:.2f}", title, against)
+
+
+def _predicted(predictions: Any, count: int) -> tuple[Tensor, int]:
+    tensor = predictions if isinstance(predictions, Tensor) else torch.as_tensor(predictions)
+    if tensor.ndim == 2:
+        scores = float_values("predictions", tensor, 2)
+        if len(scores) != count:
+            raise ValueError(f"predictions has {len(scores)} rows, labels {count}: pass one row for each sample")
+        return scores.argmax(1), scores.shape[1]
+    found = integer_labels("predictions", tensor, count)
+    return found, int(found.max()) + 1
+
+
+def _draw(
+    matrix: Tensor,
+    names: list[str],
+    colours: str,
+    limits: tuple[float, float],
+    unit_name: str,
+    numbers: str,
+    title: str | None,
+    columns: str,
+) -> Figure:
+    figure, (axes,) = new_figure(size=(6.0, 5.1))
+    axes.grid(False)
+    image = axes.imshow(matrix.numpy(), cmap=colours, vmin=limits[0], vmax=limits[1], interpolation="nearest")
+    bar = figure.colorbar(image, ax=axes, shrink=0.9, pad=0.02)
+    bar.set_label(unit_name, fontsize=SIZES["label"], color=INK)
+    bar.ax.tick_params(labelsize=SIZES["tick"], colors=INK)
+    bar.outline.set_edgecolor(GREY)
+    every = max(1, len(names) // 20)
+    ticks = range(0, len(names), every)
+    turned = max(map(len, names)) > 3
+    shown = [names[tick] for tick in ticks]
+    axes.set_xticks(ticks, shown, rotation=45 if turned else 0, ha="right" if turned else "center")
+    axes.set_yticks(ticks, shown)
+    if len(names) <= _WRITTEN:
+        _write(axes, matrix, limits, numbers)
+    label_axes(axes, columns, "true class", title)
+    return figure
+
+
+def _write(axes: Any, matrix: Tensor, limits: tuple[float, float], numbers: str) -> None:
+    """Each cell's number, in white on dark; nothing where it would say 0."""
+    low, high = limits
+    size = SIZES["tick"] - 1.0 - max(0, len(matrix) - 10) * 0.35
+    for row, values in enumerate(matrix.tolist()):
+        for column, value in enumerate(values):
+            if value == 0 and low == 0:
+                continue
+            dark = abs(value) > 0.6 * high if low < 0 else value > 0.55 * high
+            text = numbers.format(value).replace("-", "−")
+            axes.text(
+                column, row, text, ha="center", va="center", fontsize=size, color="white" if dark else INK
+            )  # fmt: skip

@@ -1,0 +1,67 @@
+"""The hyperspherical energy of each layer of a network, as it is now."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from ..functional import energy
+from ..regularizers import MHE
+from ._style import PALETTE, label_axes, legend, new_figure, picture, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["layer_energies"]
+
+
+@picture
+def layer_energies(
+    model: nn.Module,
+    head: nn.Module | None = None,
+    *,
+    s: float = 2.0,
+    distance: str = "euclidean",
+    half_space: bool = False,
+    seed: int = 0,
+    title: str | None = None,
+) -> Figure:
+    """Hyperspherical energy of each layer (thesis 5.1), beside that of as many random directions in its dimension.
+
+    A bar longer than its tick: neurons are more crowded than chance; shorter: more even. The output layer
+    (``head``, or the last linear layer) is in full space always.
+
+    Args:
+        model, head, s, distance, half_space: as in :class:`hypersphere.regularizers.MHE`.
+        seed: of the random directions.
+        title: above the picture.
+    """
+    meter = MHE(model, head, s=s, distance=distance, half_space=half_space)
+    found = {name: float(value) for name, value in meter.layers().items()}
+    bad = [name for name, value in found.items() if not math.isfinite(value)]
+    if bad:
+        raise ValueError(f"the energy of {bad[0]} is not finite: its weights hold NaN or infinite values")
+    generator = torch.Generator().manual_seed(seed)
+    chance = []
+    for neurons in (*meter._hidden, *((meter._output,) if meter._output is not None else ())):
+        random = torch.randn(neurons.matrix().shape, generator=generator)
+        half = half_space and neurons is not meter._output
+        chance.append(float(energy(random, s, distance, half).mean()))
+    names = [shorten(name.removesuffix(".weight")) for name in found]
+    figure, (axes,) = new_figure(size=(6.0, 1.3 + 0.32 * len(names)))
+    places = range(len(names))
+    axes.barh(places, list(found.values()), color=PALETTE[0], height=0.62, label="this network")
+    axes.plot(chance, list(places), ls="", marker="|", ms=14, mew=2.2, color=PALETTE[1], label="random directions")
+    axes.set_yticks(places, names)
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    label_axes(axes, f"hyperspherical energy E{_subscript(s)} (mean of pairs)", "layer", title)
+    legend(axes, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+    return figure
+
+
+def _subscript(s: float) -> str:
+    return f"{s:g}".translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")) if float(s).is_integer() else f" (s = {s:g})"

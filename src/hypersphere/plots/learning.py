@@ -1,0 +1,108 @@
+"""What happened during training: any logged number over steps, and the energy of the layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .._errors import check_choice
+from ._series import BANDS, band_of, named_runs, run_keys, seed_series
+from ._style import LINES, colours, label_axes, legend, new_figure, picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["energy_curves", "learning_curves"]
+
+
+@picture
+def learning_curves(
+    runs: Any,
+    key: str = "accuracy",
+    *,
+    band: str = "range",
+    label: str | None = None,
+    log_scale: bool = False,
+    title: str | None = None,
+) -> Figure:
+    """A logged value over training steps: the mean over the seeds of each run, in a band.
+
+    Args:
+        runs: a run folder, a list of them, or a mapping from names to runs. A run is a folder, a ``train.Run``, one
+            log (a list of records with ``"step"``), one pair (steps, values), or a list of logs or pairs, one for each
+            seed.
+        key: which number of the records, e.g. ``"accuracy"``, ``"loss"``, ``"test_loss"``.
+        band: ``"range"`` from the lowest to the highest seed, or ``"std"`` for mean ± sample standard deviation. Seeds
+            logged at different steps are joined by straight lines; a seed counts from its first to its last step.
+        label: of the vertical axis; None: the key. ``"accuracy"`` is drawn in percent.
+        log_scale: logarithmic vertical axis.
+        title: above the picture.
+    """
+    check_choice("band", band, BANDS)
+    named = named_runs(runs)
+    factor = 100.0 if key in _PERCENT else 1.0
+    figure, (axes,) = new_figure()
+    _draw(axes, {name: seed_series(name, run, key) for name, run in named.items()}, band, factor, log_scale)
+    label_axes(axes, "training step", label or _LABELS.get(key, key), title)
+    legend(axes)
+    return figure
+
+
+@picture
+def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title: str | None = None) -> Figure:
+    """Hyperspherical energy over training: of all layers together, then layer by layer for each run that logged it.
+
+    Args:
+        runs: as in :func:`learning_curves`; records hold ``key`` (the mean over layers, as training logs it) and may
+            hold ``key/LAYER`` for each layer.
+        key: the name of the number in the records.
+        band: as in :func:`learning_curves`.
+        title: above the picture.
+    """
+    check_choice("band", band, BANDS)
+    named = named_runs(runs)
+    layers = {name: sorted(k for k in run_keys(run) if k.startswith(f"{key}/")) for name, run in named.items()}
+    detailed = [name for name, keys in layers.items() if keys]
+    columns = 1 + len(detailed)
+    figure, panels = new_figure(1, columns, size=(max(6.0, 3.6 * columns), 3.9))
+    _draw(panels[0], {name: seed_series(name, run, key) for name, run in named.items()}, band, 1.0, False)
+    label_axes(panels[0], "training step", "hyperspherical energy (mean of pairs)", "all layers")
+    legend(panels[0])
+    for axes, name in zip(panels[1:], detailed, strict=True):
+        of_layers = {k.removeprefix(f"{key}/"): seed_series(name, named[name], k) for k in layers[name]}
+        _draw(axes, of_layers, band, 1.0, False)
+        label_axes(axes, "training step", "", f"{name}, by layer")
+        legend(axes)
+    if title is not None:
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+_PERCENT = ("accuracy", "best_accuracy")
+_LABELS = {
+    "accuracy": "test accuracy (%)",
+    "best_accuracy": "best test accuracy so far (%)",
+    "loss": "training loss",
+    "test_loss": "test loss",
+    "lr": "learning rate",
+    "rate": "steps per second",
+}
+
+
+def _draw(axes: Axes, named: dict[str, Any], band: str, factor: float, log_scale: bool) -> None:
+    for index, ((name, series), colour) in enumerate(zip(named.items(), colours(len(named)), strict=True)):
+        found = band_of(series, band)
+        if log_scale and not bool((found.mean > 0).all()):
+            raise ValueError(f"runs[{name!r}] has values ≤ 0: they have no place on a logarithmic axis")
+        steps = found.steps.numpy()
+        label = name if found.seeds == 1 else f"{name} ({found.seeds} seeds)"
+        style: dict[str, Any] = {"color": colour, "ls": LINES[index % len(LINES)], "lw": 1.8}
+        if len(steps) == 1:
+            style |= {"marker": "o"}
+        axes.plot(steps, factor * found.mean.numpy(), label=label, **style)
+        if found.seeds > 1:
+            low, high = factor * found.low.numpy(), factor * found.high.numpy()
+            axes.fill_between(steps, low, high, color=colour, alpha=0.18, lw=0, label=f"_{name} band")
+    if log_scale:
+        axes.set_yscale("log")
+    axes.margins(x=0.01)
