@@ -77,7 +77,7 @@ def few_shot(
     draws = _draw(y, ways, shots + queries, episodes, generator)
     targets = torch.arange(ways, device=x.device)
     accuracies = []
-    with without_autocast(x.device):
+    with torch.inference_mode(False), without_autocast(x.device):
         for rows in draws.split(_EPISODES):
             support = upcast(x[rows[:, :, :shots].to(x.device)])
             asked = upcast(x[rows[:, :, shots:].to(x.device)]).flatten(1, 2)
@@ -123,11 +123,8 @@ def _train(
     ways, bound = int(labels.max()) + 1, dim**-0.5  # uniform within ±1/√d, as nn.Linear starts
     draws = torch.rand(episodes, ways, dim + 1, generator=generator).to(support).mul_(2 * bound).sub_(bound)
     weight, bias = draws[:, :, :dim].contiguous().requires_grad_(), draws[:, :, dim].contiguous().requires_grad_()
-    unused = classifier is not _linear
-    rate = settings.lr
-    optimizer = torch.optim.SGD(
-        [weight] if unused else [weight, bias], rate, 0.9, dampening=0.9, weight_decay=settings.weight_decay
-    )
+    learned = [weight, bias] if classifier is _linear else [weight]
+    optimizer = torch.optim.SGD(learned, settings.lr, 0.9, dampening=0.9, weight_decay=settings.weight_decay)
     for _ in range(settings.epochs):
         order = torch.rand(episodes, count, generator=generator).argsort(1).to(support.device)
         shuffled = support.gather(1, order[:, :, None].expand(-1, -1, dim))
