@@ -34,17 +34,20 @@ def opt(config: Config, method: str, **settings: Any) -> Config:
 
 def cnn(method: str, network: str = "cnn6", norm: str | None = None, **settings: Any) -> Config:
     """CNN-6 or CNN-9 of Table F.1 on CIFAR-100: ``baseline``, ``hs-mhe``, or a method of OPT."""
-    config = sgd("cifar100", network, "f1", norm=norm)
+    config = sgd("cifar100", network, "f1", 5e-4, norm=norm)
     return mhe(config, half=True) if method == "hs-mhe" else opt(config, method, **settings)
 
 
 def blocks(rows: Mapping[int, tuple[float, ...]], shared: bool) -> tuple[Cell, ...]:
-    """Cells ``method.k2``: R of k diagonal blocks (F.5), CNN-6.
+    """Cells ``method.k2``: R of k diagonal blocks (F.5), CNN-6; and the ``baseline``.
 
     k counts blocks of the 64 channels; the first convolution has three channels, so at most three blocks.
     """
-    return tuple(
-        Cell(f"{method}.k{k}", partial(cnn, method, blocks=k, share_blocks=shared), value)
-        for k, row in rows.items()
-        for method, value in zip(("cp", "gs", "hr", "ls", "ogd"), row, strict=True)
+    return (
+        *(
+            Cell(f"{method}.k{k}", partial(cnn, method, blocks=k, share_blocks=shared), value)
+            for k, row in rows.items()
+            for method, value in zip(("cp", "gs", "hr", "ls", "ogd"), row, strict=True)
+        ),
+        Cell("baseline", partial(cnn, "baseline"), 37.59),
     )

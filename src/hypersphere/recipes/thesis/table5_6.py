@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...train import Config
 from .._grid import grid
-from ..protocols import imagenet
+from ..protocols import IMAGENET, imagenet
 from ..table import Table
 from ._chapter5 import REGULARIZERS
 
@@ -30,6 +30,6 @@ TABLES = (
         "ResNets on ImageNet, top-1",
         "error",
         grid(table5_6, ("resnet18", "resnet34"), ERROR),
-        "needs imagenet/train and imagenet/val under --data.root",
+        IMAGENET,
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...train import Config
 from .._grid import grid
-from ..protocols import imagenet
+from ..protocols import IMAGENET, imagenet
 from ..table import Table
 from ._chapter6 import KINDS
 
@@ -33,6 +33,6 @@ TABLES = (
         "ResNets on ImageNet, top-1",
         "error",
         grid(table6_7, ("resnet18", "resnet34", "resnet50"), ERROR),
-        "needs imagenet/train and imagenet/val under --data.root",
+        IMAGENET,
     ),
 )
