@@ -88,16 +88,19 @@ def _step(forward: Model, x: Tensor, candidates: Tensor, norm: str) -> Tensor:
     scores = scores if scores.dtype == torch.float64 else scores.float()
     if not scores.requires_grad:
         raise ValueError("the model's output does not depend on x by differentiable operations: nothing to attack")
-    columns = range(candidates.shape[1])
-    slopes = (torch.autograd.grad(scores[:, k].sum(), leaf, retain_graph=k < columns[-1])[0] for k in columns)
-    home = next(slopes).to(_wide(x.dtype))
-    scores = scores.detach()
-    tie = 4 * torch.finfo(scores.dtype).eps * (1 + scores.abs().amax(1, keepdim=True))
-    gap = (scores - scores[:, :1]).abs().maximum(tie).to(home.dtype)  # on a boundary, the next number beyond it
+    last = candidates.shape[1] - 1
+
+    def slope(k: int) -> Tensor:
+        (gradient,) = torch.autograd.grad(scores[:, k].sum(), leaf, retain_graph=k < last)
+        return gradient.to(_wide(x.dtype))
+
+    at, home = scores.detach(), slope(0)
+    tie = 4 * torch.finfo(at.dtype).eps * (1 + at.abs().amax(1, keepdim=True))
+    gap = (at - at[:, :1]).abs().maximum(tie).to(home.dtype)  # on a boundary, the next number beyond it
     nearest = torch.full_like(gap[:, 0], torch.inf)
     step = torch.zeros_like(home)
-    for k, slope in zip(columns[1:], slopes, strict=True):
-        normal = slope.to(home.dtype) - home
+    for k in range(1, last + 1):
+        normal = slope(k) - home
         flat = normal.flatten(1)
         length = norm_of(flat) if norm == "l2" else flat.abs().sum(1)
         distance = torch.where(length > 0, gap[:, k] / length, torch.inf)

@@ -37,10 +37,11 @@ def fgsm(
         clip: lowest and highest value of an input, numbers or tensors; None for inputs without bounds.
         targeted: ``labels`` are classes to move to: the loss is decreased.
         loss: J, whose gradient is taken. ``"log_odds"``, log Σ_{j≠y} exp z_j − z_y, has exactly the gradient of the
-            cross-entropy divided by 1 − p_y, hence the same signs, but does not round to 0 where p_y rounds to 1;
-            ``"cross_entropy"`` is the cross-entropy itself in float32, as other libraries compute it; or a function
-            of the model's output and ``labels`` (a head of :mod:`hypersphere.losses` on embeddings), whose mean or
-            sum is taken.
+            cross-entropy divided by 1 − p_y, hence the same signs, but does not vanish where p_y rounds to 1 (only
+            where BatchNorm in training mode mixes the samples of a batch do the signs differ, for it weighs them
+            alike); ``"cross_entropy"`` is the cross-entropy itself, in float32 as other libraries compute it; or a
+            function of the model's output and ``labels`` (a head of :mod:`hypersphere.losses` on embeddings), whose
+            mean or sum is taken.
         update_statistics: let training-mode layers see the attack's batches (BatchNorm, running norms, annealing);
             not within ``torch.compile``.
         check: look at the values and raise ValueError for inputs outside ``clip``, labels out of range and NaN
@@ -120,11 +121,16 @@ def _climb(
     if start is not None:
         found = _uniform(low, high, start[0])
     for _ in range(iterations):
-        direction = input_gradient(total, found).sign() * step
+        direction = _sign(input_gradient(total, found)) * step
         found = (found - direction if targeted else found + direction).to(x.dtype).clamp(low, high)
     if check and values(found):
         _refuse_nan(found)
     return found.detach()
+
+
+def _sign(gradient: Tensor) -> Tensor:
+    """The sign of a number, and NaN of NaN, which torch.sign takes for 0."""
+    return torch.where(gradient.isnan(), gradient, gradient.sign())
 
 
 def _uniform(low: Tensor, high: Tensor, generator: torch.Generator | None) -> Tensor:
