@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from .config import Config
 from .data import Facts
 from .files import read_json
 from .folder import SeedFolder, read_config
 
-__all__ = ["Run"]
+__all__ = ["Run", "facts_from"]
+
+_SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 
 
 class Run:
     """A run folder, or the folder of one seed in it, read only.
 
     Anything that is missing, foreign or torn is a ``ValueError`` that names the file. A last line of the log that was
-    cut off by a crash is not an error: training would drop it, too.
+    cut off by a crash is not an error: training would drop it, too. Folders such as ``seed-0 (copy)`` are no seeds.
 
     Args:
         path: ``RUN`` or ``RUN/seed-0``.
@@ -26,13 +30,16 @@ class Run:
     """
 
     def __init__(self, path: str | Path, seed: int | None = None) -> None:
-        self.path = Path(path).expanduser()
-        if self.path.name.startswith("seed-") and (self.path.parent / "config.json").exists():
-            seed, self.path = int(self.path.name.removeprefix("seed-")), self.path.parent
+        self.path, inside = _split(Path(path).expanduser())
+        if seed is not None and inside is not None and seed != inside:
+            raise ValueError(f"seed={seed} contradicts the folder {path}: give {self.path} to choose a seed of it")
+        seed = inside if seed is None else seed
         if not self.path.is_dir():
-            raise ValueError(f"{self.path} is no folder: give the run folder that `hypersphere train` named at its end")
-        self.config = read_config(self.path)
-        found = tuple(sorted(int(entry.name.removeprefix("seed-")) for entry in self.path.glob("seed-*")))
+            what = "is a file" if self.path.exists() else "does not exist"
+            raise ValueError(f"{self.path} {what}: give the run folder that `hypersphere train` named at its end")
+        self.config = _settings(self.path)
+        names = (_SEED.fullmatch(entry.name) for entry in self.path.iterdir() if entry.is_dir())
+        found = tuple(sorted(int(name[1]) for name in names if name))
         if seed is not None and seed not in found:
             raise ValueError(f"{self.path} has no seed {seed}: it has {', '.join(map(str, found)) or 'none'}")
         if not found:
@@ -58,44 +65,105 @@ class Run:
 
     def folder(self, seed: int | None = None) -> SeedFolder:
         """The folder of a seed; None: of the first."""
+        if seed is not None and seed not in self.seeds:
+            raise ValueError(f"{self.path} was opened for seed {', '.join(map(str, self.seeds))}, not {seed}")
         return SeedFolder(self.path, self.seeds[0] if seed is None else seed)
 
     def log(self, seed: int | None = None) -> list[dict[str, Any]]:
         """The lines of the log, each with its ``step``."""
         path = self.folder(seed).log_path
-        lines = path.read_text().splitlines() if path.exists() else []
+        lines = _text(path).splitlines() if path.exists() else []
         records = []
         for number, line in enumerate(lines, start=1):
             try:
                 record = json.loads(line)
-                records.append({"step": int(record["step"]), **record})
-            except (ValueError, KeyError, TypeError) as error:
+                records.append({**record, "step": int(record["step"])})
+            except (ValueError, KeyError, TypeError, OverflowError) as error:
                 if number < len(lines):
                     raise ValueError(f"{path} is damaged in line {number}: {line[:60]!r} is no record") from error
         return records
 
     def result(self, seed: int | None = None) -> dict[str, Any] | None:
         """``result.json`` of a seed, None while it is not done."""
-        found = self.folder(seed).result
-        if found is not None and not (isinstance(found, dict) and "final_accuracy" in found):
-            raise ValueError(f"{self.folder(seed).path / 'result.json'} holds no result of a training run")
+        path = self.folder(seed).path / "result.json"
+        if not path.exists():
+            return None
+        found = _mapping(path)
+        for name in ("final_accuracy", "best_accuracy"):
+            if not isinstance(found.get(name), int | float):
+                raise ValueError(
+                    f"{path} holds no result of a training run: it has no number {name!r}. Remove the file and give "
+                    "the training command again: it is written anew from the last checkpoint"
+                )
         return found
 
     def environment(self, seed: int | None = None) -> dict[str, Any]:
         """Versions, device, commit and command; empty if the file is not there."""
         path = self.folder(seed).path / "environment.json"
-        return dict(read_json(path)) if path.exists() else {}
+        return _mapping(path) if path.exists() else {}
 
     def facts(self, seed: int | None = None) -> Facts:
         """What the network was told of the data: classes and sizes."""
         path = self.folder(seed).path / "facts.json"
         if not path.exists():
             raise ValueError(f"{path.parent} has no facts.json: it holds no training that began")
-        values = read_json(path)
-        tuples = {name: values.get(name) and tuple(values[name]) for name in ("image_size", "classes")}
-        return Facts(**{**values, **tuples, "classes": tuples["classes"] or ()})
+        return facts_from(_mapping(path), path)
 
     @cached_property
     def command(self) -> str:
         """What to type to train it again."""
         return str(self.environment().get("command") or f"hypersphere train {self.recipe}")
+
+
+def facts_from(values: Any, path: Path) -> Facts:
+    """:class:`Facts` of JSON values; ``path`` is named in errors."""
+    try:
+        size, classes = values.get("image_size"), values.get("classes") or ()
+        facts = Facts(**{**values, "image_size": size and tuple(size), "classes": tuple(classes)})
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{path} holds no facts of a data set, or those of another version: {error}") from error
+    counts = [(name, getattr(facts, name)) for name in ("num_classes", "in_channels", "in_features")]
+    for name, count in (*counts, *(("image_size", side) for side in facts.image_size or ())):
+        missing = count is None and name in ("in_channels", "in_features")
+        if not missing and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+            raise ValueError(f"{path} is damaged: {name} is {count!r}, not a whole number above 0")
+    if facts.image_size is not None and len(facts.image_size) != 2:
+        raise ValueError(f"{path} is damaged: image_size is {facts.image_size}, not height and width")
+    return facts
+
+
+def _split(path: Path) -> tuple[Path, int | None]:
+    """The run folder, and the seed where ``path`` is the folder of one."""
+    here = path.resolve()
+    seed = _SEED.fullmatch(here.name)
+    if seed is None or not (here.parent / "config.json").exists():
+        return path, None
+    return (path.parent if path.name == here.name else here.parent), int(seed[1])
+
+
+def _settings(folder: Path) -> Config:
+    path = folder / "config.json"
+    if not path.exists():
+        raise ValueError(
+            f"{folder} is no run folder: it has no config.json. Give the one that `hypersphere train` named at its end"
+        )
+    _mapping(path)
+    try:
+        return read_config(folder)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} does not hold the settings of a run of this version: {error}") from error
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    _text(path)
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged: it holds {type(found).__name__}, not a JSON object")
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is damaged: it is no text ({error.reason} at byte {error.start})") from error
