@@ -8,6 +8,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.functional import avg_pool2d
 
 __all__ = ["CloudSplit", "Dataset", "Graph", "PointClouds", "Split"]
 
@@ -55,6 +56,16 @@ class Split:
         extra = {name: column[index] for name, column in self.extra.items()}
         return replace(self, images=self.images[index], labels=self.labels[index], extra=extra)
 
+    def shrunk(self, factor: int) -> Split:
+        """Every ``factor`` × ``factor`` pixels averaged into one, rounded; 1 changes nothing."""
+        height, width = self.images.shape[2:]
+        if height % factor or width % factor:
+            raise ValueError(f"images of {height}×{width} pixels cannot be shrunk by {factor}: take a divisor of both")
+        if factor == 1:
+            return self
+        small = [avg_pool2d(part.float(), factor).round().to(torch.uint8) for part in self.images.split(4096)]
+        return replace(self, images=torch.cat(small) if small else self.images)
+
     def to(self, device: Device) -> Split:
         """The same split with every tensor on ``device``."""
         extra = {name: column.to(device) for name, column in self.extra.items()}
@@ -97,6 +108,10 @@ class Dataset:
     def std(self) -> tuple[float, ...]:
         """Standard deviation of each channel of the training images, pixels in [0, 1]."""
         return tuple(self._moments[1].tolist())
+
+    def shrunk(self, factor: int) -> Dataset:
+        """The same set with every ``factor`` × ``factor`` pixels averaged into one."""
+        return replace(self, train=self.train.shrunk(factor), test=self.test.shrunk(factor))
 
     def to(self, device: Device) -> Dataset:
         """The same set with every tensor on ``device``."""

@@ -28,6 +28,7 @@ class DataConfig:
     batch_size: int = option(128, "samples of one step, over all processes together")
     eval_batch_size: int = option(500, "samples of one evaluation batch", material=False)
     normalize: str = option("symmetric", "pixels: symmetric (x-127.5)/128, unit x/255, standard (by mean and std)")
+    shrink: int = option(1, "average so many by so many pixels into one; the side must be a multiple of it")
     hflip: bool = option(False, "mirror left-right at random")
     vflip: bool = option(False, "mirror up-down at random")
     pad: int = option(0, "pad by so many pixels and crop at random")
@@ -42,6 +43,7 @@ class DataConfig:
         check_choice("data.name", self.name, data.list_datasets())
         check_count("data.batch_size", self.batch_size)
         check_count("data.eval_batch_size", self.eval_batch_size)
+        check_count("data.shrink", self.shrink)
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,11 @@ def make_source(
         return _Tree(dataset, config, seed, device, rank, world)
     if isinstance(dataset, data.Faces):
         pairs = dataset.test_pairs.within(dataset.test_index)
-        return Resident(dataset.open_set, config, seed, device, rank, world, channels_last, pairs)
-    if isinstance(dataset, data.Dataset | data.PointClouds):
+        small = dataset.open_set.shrunk(config.shrink)
+        return Resident(small, config, seed, device, rank, world, channels_last, pairs)
+    if isinstance(dataset, data.Dataset):
+        return Resident(dataset.shrunk(config.shrink), config, seed, device, rank, world, channels_last)
+    if isinstance(dataset, data.PointClouds):
         return Resident(dataset, config, seed, device, rank, world, channels_last)
     raise ValueError(f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on")
 

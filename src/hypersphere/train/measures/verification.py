@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ... import data, metrics
+from ... import data
+from ...metrics import verify_pairs
 from .judged import Judged
 
 __all__ = ["FAR", "verification"]
@@ -21,7 +22,7 @@ def verification(judged: Judged) -> dict[str, float]:
     pairs = judged.source.pairs
     if pairs is None:
         pairs = data.make_pairs(labels, config.folds, config.pairs)
-    found = metrics.verify_pairs(features, pairs.folded(config.folds), center=config.center)
+    found = verify_pairs(features, pairs.folded(config.folds), center=config.center)
     rates = {f"tar@{far:g}": 100 * float(found.tar_at(far)) for far in FAR}
     shown = {"accuracy": found.accuracy, "accuracy_std": found.std, "auc": found.auc, "eer": found.eer}
     return {name: 100 * float(value) for name, value in shown.items()} | rates

@@ -1,0 +1,94 @@
+"""Trained on some classes, judged on pairs of others."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+from tiny import tiny
+
+import hypersphere as hs
+from hypersphere import data
+from hypersphere.evaluation import examine
+from hypersphere.train import EvaluationConfig, LossConfig, Run, run
+
+
+@pytest.fixture
+def characters(monkeypatch):
+    """24 patterns of 8×8 pixels with noise: twelve to learn, twelve to be verified."""
+    generator = torch.Generator().manual_seed(1)
+    patterns = torch.randint(0, 256, (24, 1, 8, 8), generator=generator)
+
+    def split(first):
+        labels = torch.arange(12).repeat_interleave(10)
+        noise = torch.randint(-25, 26, (120, 1, 8, 8), generator=generator)
+        images = (patterns[first + labels] + noise).clamp(0, 255).to(torch.uint8)
+        return data.Split(images, labels, tuple(f"pattern {first + label}" for label in range(12)))
+
+    dataset = data.Dataset("omniglot", split(0), split(12))
+    monkeypatch.setattr("hypersphere.data.load", lambda *_, **__: dataset)
+    return dataset
+
+
+def settings(folder, **parts):
+    config = tiny(folder, "open", 60, loss=LossConfig(name="am_softmax"))
+    evaluation = EvaluationConfig(protocol="verification", folds=3, pairs=20)
+    model = replace(config.model, widths="8,8,8", feature_dim=32)
+    config = replace(config, model=model, data=replace(config.data, name="omniglot", pad=0), evaluation=evaluation)
+    return replace(config, **parts)
+
+
+def test_verification_of_unseen_classes_is_measured_and_learned(characters, tmp_path):
+    result = run(settings(tmp_path))["seeds"][0]
+    model = hs.load(tmp_path / "open")
+    images = (characters.test.images.float() - 127.5) / 128
+    with torch.no_grad():
+        features = torch.nn.functional.normalize(model.features(images))
+    pairs = data.make_pairs(characters.test.labels, 3, 20)
+    scores = (features[pairs.left] * features[pairs.right]).sum(1)
+    shares = []
+    for fold in range(3):  # the threshold of the other folds, by trying all
+        others, own = pairs.fold != fold, pairs.fold == fold
+        best = max(
+            sorted(scores[others].tolist()), key=lambda cut: ((scores[others] >= cut) == pairs.same[others]).sum()
+        )
+        cuts = [cut for cut in scores[others].tolist() if cut < best]
+        middle = (best + max(cuts)) / 2 if cuts else best
+        shares.append(float(((scores[own] >= middle) == pairs.same[own]).float().mean()))
+    assert result["final_accuracy"] == pytest.approx(100 * sum(shares) / 3, abs=1e-4)
+    assert result["final_accuracy"] > 75
+    assert result["metrics"]["auc"] == pytest.approx(100 * roc_auc_score(pairs.same, scores), abs=1e-3)
+    assert set(result["metrics"]) >= {"accuracy", "accuracy_std", "auc", "eer", "tar@0.01"}
+    assert result["test_loss"] is None
+    found = examine(Run(tmp_path / "open"))
+    assert found.logits is None
+    assert found.classes[0] == "pattern 12"
+    assert torch.equal(found.images, characters.test.images)
+
+
+def test_mirrors_and_centring_change_what_is_compared(characters, tmp_path):
+    plain = settings(tmp_path)
+    plain = replace(plain, schedule=replace(plain.schedule, steps=6))
+    values = {
+        run(replace(plain, recipe=f"{flip}{center}", evaluation=replace(plain.evaluation, flip=flip, center=center)))[
+            "seeds"
+        ][0]["metrics"]["auc"]
+        for flip in (False, True)
+        for center in (False, True)
+    }
+    assert len(values) == 4
+
+
+def test_classification_of_other_classes_is_refused(characters, tmp_path):
+    with pytest.raises(ValueError, match=r"evaluation.protocol verification"):
+        run(settings(tmp_path, evaluation=EvaluationConfig()))
+
+
+def test_images_can_be_shrunk(characters, tmp_path):
+    half = characters.shrunk(2)
+    assert half.test.images.shape == (120, 1, 4, 4)
+    block = characters.test.images[3, 0, 2:4, 4:6].float().mean().round()
+    assert half.test.images[3, 0, 1, 2] == block
+    assert characters.shrunk(1).train is characters.train
+    with pytest.raises(ValueError, match="8×8 pixels cannot be shrunk by 3"):
+        characters.shrunk(3)
