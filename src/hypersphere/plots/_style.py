@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import torch
 
@@ -69,11 +69,12 @@ def new_figure(
     projection: str | None = None,
     share_x: bool = False,
     share_y: bool = False,
+    layout: Literal["constrained"] | None = "constrained",
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of its own (pyplot does not know it) and its styled axes, row by row."""
+    """A figure of its own (pyplot does not know it) and its styled axes, row by row; layout None: placed by hand."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, facecolor="white", layout="constrained")
+    figure = Figure(figsize=size, facecolor="white", layout=layout)
     keywords = {"projection": projection} if projection else {}
     grid = figure.subplots(rows, columns, squeeze=False, sharex=share_x, sharey=share_y, subplot_kw=keywords)
     panels = [axes for row in grid for axes in row]

@@ -37,7 +37,7 @@ def angle_distributions(
     """Densities of the angle θ of positive pairs (same class) and negative pairs (different classes).
 
     Pass ``features`` and ``labels``, or the ``scores`` of given pairs and whether each is the ``same``. Each density
-    integrates to 1 over degrees; the dashed lines are the means.
+    integrates to 1 over degrees; the dotted lines are the means.
 
     Args:
         features: (n, d), any device and dtype.
@@ -62,15 +62,15 @@ def angle_distributions(
     figure, (axes,) = new_figure()
     edges = torch.linspace(0, 180, bins + 1, dtype=torch.float64).numpy()
     kinds = (
-        ("positive pairs (same class)", PALETTE[0], "//"),
-        ("negative pairs (different classes)", PALETTE[1], None),
+        ("positive pairs (same class)", PALETTE[0], "-"),
+        ("negative pairs (different classes)", PALETTE[1], "--"),
     )
-    for (name, colour, hatch), (counts, mean, drawn) in zip(kinds, histograms, strict=True):
+    for (name, colour, style), (counts, mean, drawn) in zip(kinds, histograms, strict=True):
         density = counts / counts.sum() * (bins / 180)
         label = f"{name}, mean {mean:.1f}°" + (f", {int(counts.sum()):,} sampled" if drawn else "")
-        axes.stairs(density.numpy(), edges, fill=True, color=colour, alpha=0.3, label=f"_{name}", hatch=hatch)
-        axes.stairs(density.numpy(), edges, color=colour, lw=1.5, label=label)
-        axes.axvline(mean, color=colour, lw=1.1, ls=(0, (5, 2)), label="_mean")
+        axes.stairs(density.numpy(), edges, fill=True, color=colour, alpha=0.3, label=f"_{name}")
+        axes.stairs(density.numpy(), edges, color=colour, lw=1.6, ls=style, label=label)
+        axes.axvline(mean, color=colour, lw=1.1, ls=":", label="_mean")
     label_axes(axes, "angle θ between two samples (degrees)", "density (per degree)", title)
     axes.set_xlim(0, 180)
     axes.set_xticks(range(0, 181, 30))

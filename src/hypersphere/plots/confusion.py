@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._errors import check_choice
-from ..functional import unit
+from ..metrics import cosine_confusion
 from ._data import class_names, float_values, integer_labels
 from ._style import GREY, INK, SIZES, label_axes, new_figure, picture
 
@@ -24,7 +25,7 @@ _WRITTEN = 16  # up to this many classes each cell carries its number
 @picture
 def confusion_matrix(
     labels: Any,
-    predictions: Any,
+    predictions: Any = None,
     classes: Sequence[str] | None = None,
     *,
     normalize: str = "true",
@@ -33,18 +34,17 @@ def confusion_matrix(
     """Rows are true classes, columns predicted ones.
 
     Args:
-        labels: (n,) true class indices.
+        labels: (n,) true class indices; or, without predictions, a table of counts (num_classes, num_classes) or a
+            result with such a table as ``.confusion`` (:func:`hypersphere.metrics.classification`).
         predictions: (n,) predicted class indices, or (n, num_classes) logits or scores, of which the largest counts.
         classes: a name for each class; None: their indices.
         normalize: ``"true"`` for percentages of each true class, ``"none"`` for counts.
         title: above the picture.
     """
     check_choice("normalize", normalize, ("true", "none"))
-    y = integer_labels("labels", labels)
-    predicted, count = _predicted(predictions, len(y))
-    count = max(count, int(y.max()) + 1, len(classes or ()))
-    matrix = torch.zeros(count, count, dtype=torch.float64)
-    matrix.index_put_((y, predicted), torch.ones(len(y), dtype=torch.float64), accumulate=True)
+    matrix = _table(labels) if predictions is None else _count(labels, predictions, len(classes or ()))
+    classes = getattr(labels, "classes", None) if classes is None else classes
+    count = len(matrix)
     if normalize == "true":
         matrix = 100 * matrix / matrix.sum(1, keepdim=True).clamp_min(1)
     top = 100.0 if normalize == "true" else float(matrix.max())
@@ -64,34 +64,46 @@ def cosine_confusion_matrix(
 ) -> Figure:
     """C_ij = mean of cos θ(x, w_j) over the samples x of class i: how close each class lies to each class vector.
 
+    Rows of classes without a sample are blank. The numbers are :func:`hypersphere.metrics.cosine_confusion`'s.
+
     Args:
         features: (n, d), any device and dtype.
         labels: (n,) class indices.
-        class_vectors: (num_classes, d), e.g. the head's ``weight``; None: the mean direction of each class's samples.
+        class_vectors: (num_classes, d), e.g. the head's ``weight``; None: the mean feature of each class.
         classes: a name for each class; None: their indices.
         title: above the picture.
     """
-    x = unit(float_values("features", features, 2))
+    x = float_values("features", features, 2)
     y = integer_labels("labels", labels, len(x))
-    count = int(y.max()) + 1
-    sizes = torch.bincount(y, minlength=count)
-    means = torch.zeros(count, x.shape[1], dtype=torch.float64).index_add_(0, y, x)
-    if class_vectors is None:
-        if int(sizes.min()) == 0:
-            empty = (sizes == 0).nonzero().flatten().tolist()
-            raise ValueError(f"labels has no sample of class {empty[:5]}: pass class_vectors, or number classes anew")
-        vectors, against = means, "mean direction of class"
-    else:
+    count, against, vectors = int(y.max()) + 1, "mean feature of class", None
+    if class_vectors is not None:
         vectors, against = float_values("class_vectors", class_vectors, 2), "class vector"
         if vectors.shape[1] != x.shape[1] or len(vectors) < count:
             raise ValueError(
                 f"class_vectors has shape {tuple(vectors.shape)}: pass {count} or more of dimension {x.shape[1]}"
             )
-    matrix = (means / sizes.clamp_min(1)[:, None]) @ unit(vectors).T  # the mean of cosines, since it is linear in x
-    rows = torch.zeros(len(vectors), len(vectors), dtype=torch.float64)
-    rows[:count] = matrix
-    names = class_names(classes, len(vectors))
-    return _draw(rows, names, "PuOr_r", (-1.0, 1.0), "mean cos θ", "{:.2f}", title, against)
+        count = len(vectors)
+    names = class_names(classes, count)
+    return _draw(cosine_confusion(x, y, vectors), names, "PuOr_r", (-1.0, 1.0), "mean cos θ", "{:.2f}", title, against)
+
+
+def _table(counts: Any) -> Tensor:
+    table = float_values("labels", getattr(counts, "confusion", counts))
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or float(table.min()) < 0:
+        raise ValueError(
+            f"labels has shape {tuple(table.shape)}: without predictions pass counts (num_classes, num_classes)"
+        )
+    if not bool(table.any()):
+        raise ValueError("labels counts no sample: there is nothing to draw")
+    return table
+
+
+def _count(labels: Any, predictions: Any, least: int) -> Tensor:
+    y = integer_labels("labels", labels)
+    predicted, count = _predicted(predictions, len(y))
+    count = max(count, int(y.max()) + 1, least)
+    flat = torch.bincount(y * count + predicted, minlength=count * count)
+    return flat.view(count, count).double()
 
 
 def _predicted(predictions: Any, count: int) -> tuple[Tensor, int]:
@@ -140,10 +152,10 @@ def _write(axes: Any, matrix: Tensor, limits: tuple[float, float], numbers: str)
     size = SIZES["tick"] - 1.0 - max(0, len(matrix) - 10) * 0.35
     for row, values in enumerate(matrix.tolist()):
         for column, value in enumerate(values):
-            if value == 0 and low == 0:
+            if math.isnan(value) or (value == 0 and low == 0):
                 continue
             dark = abs(value) > 0.6 * high if low < 0 else value > 0.55 * high
-            text = numbers.format(value).replace("-", "−")
+            text = numbers.format(round(value, 6) + 0.0).replace("-", "−")
             axes.text(
                 column, row, text, ha="center", va="center", fontsize=size, color="white" if dark else INK
             )  # fmt: skip

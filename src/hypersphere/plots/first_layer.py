@@ -91,11 +91,12 @@ def _first_weight(source: nn.Module | Tensor, image_shape: Sequence[int] | None)
 
 
 def _tile(images: Tensor, across: int) -> Tensor:
-    """(n, c, h, w) → one (H, W, c) picture with a pixel of NaN (blank) between the images."""
+    """(n, c, h, w) → one (H, W, c) picture, each weight 4 × 4 pixels, two of NaN (blank) between the images."""
+    images = images.repeat_interleave(4, 2).repeat_interleave(4, 3)
     count, channels, height, width = images.shape
     down = math.ceil(count / across)
-    canvas = torch.full((down * (height + 1) - 1, across * (width + 1) - 1, channels), math.nan, dtype=torch.float64)
+    canvas = torch.full((down * (height + 2) - 2, across * (width + 2) - 2, channels), math.nan, dtype=torch.float64)
     for index, image in enumerate(images):
-        top, left = index // across * (height + 1), index % across * (width + 1)
+        top, left = index // across * (height + 2), index % across * (width + 2)
         canvas[top : top + height, left : left + width] = image.permute(1, 2, 0)
     return canvas

@@ -73,7 +73,7 @@ def _histograms(values: dict[str, Tensor], quantity: str, starts: list[float], b
     edges = torch.linspace(low - room, high + room, bins + 1, dtype=torch.float64).numpy()
     if all(len(one) == 1 for one in values.values()):
         return _points(values, everything, quantity, marks, edges, title)
-    columns = min(3, len(values))
+    columns = 2 if len(values) == 4 else min(3, len(values))
     rows = math.ceil(len(values) / columns)
     figure, panels = new_figure(rows, columns, size=(max(6.0, 2.7 * columns), 2.1 * rows + 0.6), share_x=True)
     for axes in panels[len(values) :]:

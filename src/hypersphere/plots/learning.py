@@ -70,9 +70,13 @@ def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title:
     legend(panels[0])
     for axes, name in zip(panels[1:], detailed, strict=True):
         of_layers = {k.removeprefix(f"{key}/"): seed_series(name, named[name], k) for k in layers[name]}
-        _draw(axes, of_layers, band, 1.0, False)
+        _draw(axes, of_layers, band, 1.0, False, count_seeds=False)
         label_axes(axes, "training step", "", f"{name}, by layer")
         legend(axes)
+    for axes in panels[2:]:
+        axes.sharey(panels[1])  # layers of different runs, to be compared
+    if detailed:
+        panels[1].autoscale(axis="y")
     if title is not None:
         figure.suptitle(title, fontsize=10)
     return figure
@@ -89,13 +93,15 @@ _LABELS = {
 }
 
 
-def _draw(axes: Axes, named: dict[str, Any], band: str, factor: float, log_scale: bool) -> None:
+def _draw(
+    axes: Axes, named: dict[str, Any], band: str, factor: float, log_scale: bool, count_seeds: bool = True
+) -> None:
     for index, ((name, series), colour) in enumerate(zip(named.items(), colours(len(named)), strict=True)):
         found = band_of(series, band)
         if log_scale and not bool((found.mean > 0).all()):
             raise ValueError(f"runs[{name!r}] has values ≤ 0: they have no place on a logarithmic axis")
         steps = found.steps.numpy()
-        label = name if found.seeds == 1 else f"{name} ({found.seeds} seeds)"
+        label = name if found.seeds == 1 or not count_seeds else f"{name} ({found.seeds} seeds)"
         style: dict[str, Any] = {"color": colour, "ls": LINES[index % len(LINES)], "lw": 1.8}
         if len(steps) == 1:
             style |= {"marker": "o"}
