@@ -13,6 +13,7 @@ __all__ = ["main"]
 COMMANDS: dict[str, tuple[str, str]] = {
     "energy": ("hypersphere.cli.energy", "hyperspherical energy of each layer of a checkpoint"),
     "list": ("hypersphere.cli.listing", "recipes with published numbers and ours, models, data sets"),
+    "report": ("hypersphere.cli.report", "one HTML page about a run, or a comparison of several"),
     "reproduce": ("hypersphere.cli.reproduce", "run a table of the documents and compare"),
     "train": ("hypersphere.cli.train", "train a recipe, or go on with an interrupted run"),
 }

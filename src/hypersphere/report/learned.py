@@ -1,0 +1,54 @@
+"""What a trained network learned beside its weights: k of each sigmoid, ρ of each h, and the energy of its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import Tensor, nn
+
+from .. import angular, magnitude
+from ..regularizers import MHE
+
+__all__ = ["layer_energies", "learned_k", "learned_rho"]
+
+
+def learned_k(model: nn.Module) -> dict[str, list[float]]:
+    """The curvatures of every learnable sigmoid, by layer."""
+    found = {
+        _layer(name): module.k
+        for name, module in model.named_modules()
+        if isinstance(module, angular.Sigmoid) and module.raw_k is not None
+    }
+    return dict(_numbers(found))
+
+
+def learned_rho(model: nn.Module) -> dict[str, list[float]]:
+    """The radii of every learnable h, by layer."""
+    found = {
+        _layer(name): module.rho
+        for name, module in model.named_modules()
+        if isinstance(module, magnitude.Magnitude) and getattr(module, "raw_rho", None) is not None
+    }
+    return dict(_numbers(found))
+
+
+def layer_energies(model: nn.Module) -> dict[str, float]:
+    """The normalised hyperspherical energy (s = 2) of every layer with neurons; empty without any."""
+    head = getattr(model, "head", None)
+    try:
+        meter = MHE(getattr(model, "network", model), head if isinstance(head, nn.Module) else None)
+    except ValueError:
+        return {}
+    return {name.removesuffix(".weight"): float(value) for name, value in meter.layers().items()}
+
+
+def _numbers(found: dict[str, float | Tensor]) -> Iterator[tuple[str, list[float]]]:
+    for name, value in found.items():
+        yield name, value.detach().float().flatten().tolist() if isinstance(value, Tensor) else [float(value)]
+
+
+def _layer(name: str) -> str:
+    return (
+        name.removesuffix(".angular").removesuffix(".magnitude").removesuffix("angular").removesuffix("magnitude")
+        or "network"
+    )

@@ -1,0 +1,175 @@
+"""The top of the page: what came out, against what was published and against one another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..train.options import to_dict
+from .markup import Html, element, join, number, table
+from .published import Published, published
+from .subject import Seed, Subject, mean_and_spread
+
+__all__ = ["flat", "overview", "shown"]
+
+
+def overview(subjects: list[Subject]) -> Html:
+    """The result of one run as cards and a table of seeds, or of many as a table of runs and what sets them apart."""
+    if len(subjects) == 1:
+        return join([_cards(subjects[0]), _against(subjects[0]), _seed_table(subjects)])
+    return join([_run_table(subjects), *(_against(one) for one in subjects), _differences(subjects), _seeds(subjects)])
+
+
+def flat(subject: Subject) -> dict[str, Any]:
+    """The settings by dotted name."""
+    settings = to_dict(subject.run.config)
+    groups = {name: value for name, value in settings.items() if isinstance(value, dict)}
+    leaves = {name: value for name, value in settings.items() if name not in groups}
+    return leaves | {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
+
+
+def shown(value: Any) -> str:
+    """A setting as the command line writes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, dict):
+        return "; ".join(f"{name}={one}" for name, one in value.items()) or "none"
+    return "none" if value is None else str(value)
+
+
+def _score(subject: Subject) -> str:
+    return "Verification accuracy" if subject.open_set else "Test accuracy"
+
+
+def _cards(subject: Subject) -> Html:
+    cards = [_card(_score(subject), *_final(subject))]
+    bests = [best for seed in subject.seeds if (best := seed.best[0]) is not None]
+    if bests:
+        cards.append(
+            _card("Best on the way", f"{number(max(bests))}%", "highest of all evaluations, chosen on the test set")
+        )
+    known = published(subject)
+    for cell in known.cells if known is not None else ():
+        if known is not None and cell.published is not None:
+            gap = "no finished seed yet" if cell.difference is None else f"ours {number(cell.difference, 2, sign=True)}"
+            name = f"Published {known.metric}" + (f", {cell.cell}" if len(known.cells) > 1 else "")
+            cards.append(_card(name, f"{number(cell.published)}{known.unit}", gap))
+    result = next((seed.result for seed in subject.seeds if seed.result is not None), None)
+    if result is not None and "parameters" in result:
+        cards.append(_card("Parameters", _short(result["parameters"]), f"{result['parameters']:,}"))
+    seconds = [float(seed.result["seconds"]) for seed in subject.seeds if seed.result and "seconds" in seed.result]
+    if seconds:
+        cards.append(
+            _card("Training time", _duration(sum(seconds) / len(seconds)), "each seed" if len(seconds) > 1 else "")
+        )
+    return element("div", *cards, class_="cards")
+
+
+def _final(subject: Subject) -> tuple[str, str]:
+    if subject.finals:
+        mean, spread = mean_and_spread(subject.finals)
+        count = len(subject.finals)
+        of = f"± {number(spread)} over {count} seeds" if spread is not None else f"seed {subject.shown_seed}"
+        return f"{number(mean)}%", f"final network, {of}"
+    seed = subject.seeds[0]
+    return f"{number(seed.final())}%", f"so far, at step {seed.step:,} of {subject.run.config.schedule.steps:,}"
+
+
+def _card(name: str, value: str, note: str = "") -> Html:
+    return element(
+        "div", element("p", name, class_="name"), element("p", value, class_="value"), element("p", note), class_="card"
+    )
+
+
+def _against(subject: Subject) -> Html:
+    known = published(subject)
+    if known is None:
+        text: Any = (
+            f"“{subject.run.recipe}” is no recipe of the documents, so there is no published number to compare with."
+        )
+    else:
+        where = f"{known.table}: {known.title.rstrip('.')}."
+        if all(cell.published is None for cell in known.cells):
+            where += " The documents print no number for it."
+        text = join([where, _changed(known)], " ")
+    name = element("strong", subject.label, ". ") if subject.label else ""
+    return element("p", name, text, class_="note")
+
+
+def _changed(known: Published) -> str:
+    if not known.changed:
+        return "Trained with the settings of the recipe."
+    pairs = [f"{name} = {shown(now)} (recipe: {shown(was)})" for name, (was, now) in list(known.changed.items())[:6]]
+    more = f", and {len(known.changed) - 6} more" if len(known.changed) > 6 else ""
+    return f"Its settings differ from the recipe: {'; '.join(pairs)}{more}."
+
+
+def _run_table(subjects: list[Subject]) -> Html:
+    rows = []
+    for index, subject in enumerate(subjects):
+        known = published(subject)
+        cell = next((one for one in known.cells if one.published is not None), None) if known is not None else None
+        printed = f"{number(cell.published)} ({known.metric})" if cell is not None and known is not None else "–"
+        gap = number(cell.difference, 2, sign=True) if cell is not None else "–"
+        bests = [best for seed in subject.seeds if (best := seed.best[0]) is not None]
+        mean, spread = mean_and_spread(subject.finals) if subject.finals else (subject.seeds[0].final(), None)
+        done = f"{len(subject.finals)} of {len(subject.seeds)}"
+        swatch = element("span", class_=f"swatch c{index % 8}", aria_hidden="true")
+        final = number(mean) + (f" ± {number(spread)}" if spread is not None else "")
+        rows.append([join([swatch, subject.label], " "), final, number(max(bests, default=None)), printed, gap, done])
+    kind = "Verification accuracy" if all(one.open_set for one in subjects) else "Accuracy"
+    head = ["run", "final, %", "best, %", "published", "difference", "seeds done"]
+    return table(head, rows, f"{kind} of every run: mean ± standard deviation over its seeds", "numbers")
+
+
+def _differences(subjects: list[Subject]) -> Html:
+    settings = [flat(subject) for subject in subjects]
+    hidden = ("run.folder", "run.name", "run.seeds", "data.root", "run.progress")
+    names = [name for name in settings[0] if name not in hidden]
+    rows = [
+        [element("code", name), *(shown(one.get(name)) for one in settings)]
+        for name in names
+        if len({shown(one.get(name)) for one in settings}) > 1
+    ]
+    if not rows:
+        return element("p", "All runs have the same settings.", class_="note")
+    return table(["setting", *(one.label for one in subjects)], rows, "Settings in which the runs differ")
+
+
+def _seeds(subjects: list[Subject]) -> Html:
+    return element("details", element("summary", "Every seed"), _seed_table(subjects))
+
+
+def _seed_table(subjects: list[Subject]) -> Html:
+    rows = [_seed_row(subject, seed, len(subjects) > 1) for subject in subjects for seed in subject.seeds]
+    head = ["seed", "final, %", "best, %", "at step", "test loss", "time", "state"]
+    return table(head, rows, "Every seed: the final network, and the best of all evaluations", "numbers")
+
+
+def _seed_row(subject: Subject, seed: Seed, named: bool) -> list[object]:
+    best, step = seed.best
+    result = seed.result or {}
+    total = subject.run.config.schedule.steps
+    return [
+        f"{subject.label}, seed {seed.number}" if named else f"seed {seed.number}",
+        number(seed.final()),
+        number(best),
+        "–" if step is None else f"{step:,}",
+        number(seed.final("test_loss") if seed.result is None else result.get("test_loss"), 4),
+        _duration(float(result["seconds"])) if "seconds" in result else "–",
+        "done" if seed.result is not None else f"step {seed.step:,} of {total:,}",
+    ]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _short(count: int) -> str:
+    for size, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.3g} {name}"
+    return str(count)

@@ -1,0 +1,166 @@
+"""The page: texts and tables from Python, curves and spheres by a script that carries its data with it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .confusion import confusion_view
+from .curves import curves, measures
+from .markup import Html, element, escape, join
+from .observe import Observation, observe
+from .overview import overview
+from .panel import panel
+from .sphere import sphere_view
+from .subject import Subject, subjects
+from .verification import roc_view
+
+__all__ = ["GENERATOR", "LIMIT", "build"]
+
+GENERATOR = '<meta name="generator" content="hypersphere report">'
+LIMIT = 6_000_000  # bytes of a report
+_SCRIPTS = ("dom.js", "chart.js", "curves.js", "sphere.js", "matrix.js", "main.js")
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much is shown of each run."""
+
+    points: int
+    pictures: int
+    steps: int
+    classes: int
+
+
+# Many runs in one page must stay under the limit: the first that fits is taken.
+_DETAILS = (
+    Detail(points=2000, pictures=24, steps=500, classes=100),
+    Detail(points=1000, pictures=16, steps=300, classes=60),
+    Detail(points=500, pictures=8, steps=150, classes=40),
+    Detail(points=200, pictures=4, steps=60, classes=20),
+    Detail(points=50, pictures=2, steps=25, classes=10),
+)
+
+
+def build(
+    runs: Sequence[str | Path] | Sequence[Subject],
+    *,
+    root: str | None = None,
+    device: torch.device | str = "cpu",
+    data: bool = True,
+) -> str:
+    """The report as one HTML text under 6 MB. Arguments as in :func:`hypersphere.report.write`."""
+    given = [one for one in runs if isinstance(one, Subject)]
+    found = given or subjects([one for one in runs if not isinstance(one, Subject)])
+    seen = [observe(subject, root=root, device=device, look=data) for subject in found]
+    for detail in _DETAILS:
+        page = _page(found, seen, detail)
+        if len(page.encode()) < LIMIT:
+            return page
+    raise ValueError(f"a report on {len(found)} runs would be larger than {LIMIT:,} bytes: report on fewer at once")
+
+
+def _page(found: list[Subject], seen: list[Observation], detail: Detail) -> str:
+    script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, _SCRIPTS)) + "})();\n"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    one = len(found) == 1
+    title = found[0].label if one else f"{len(found)} runs compared"
+    panels = [
+        panel(i, subject, look, detail.pictures, one) for i, (subject, look) in enumerate(zip(found, seen, strict=True))
+    ]
+    parts = {
+        "generator": Html(GENERATOR),
+        "policy": f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+        "title": title,
+        "subtitle": found[0].run.recipe if one else ", ".join(subject.label for subject in found),
+        "css": Html(_asset("page.css")),
+        "overview": overview(found),
+        "roc": _roc(seen),
+        "picker": Html("") if one else _picker(found),
+        "panels": join(panels),
+        "made": _made(),
+        "data": Html(_json(_data(found, seen, detail))),
+        "script": Html(script),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: escape(parts[match[1]]), _asset("page.html"))
+
+
+def _data(found: list[Subject], seen: list[Observation], detail: Detail) -> dict[str, Any]:
+    wanted = measures(found)
+    return {
+        "measures": [{"key": one.key, "label": one.label, "unit": one.unit} for one in wanted],
+        "runs": [
+            {
+                "label": subject.label,
+                "seeds": [seed.number for seed in subject.seeds],
+                "shown": look.seed,
+                "curves": curves(subject, wanted, detail.steps),
+                "sphere": None if look.found is None else sphere_view(look.found, detail.points),
+                "confusion": None
+                if look.found is None or look.found.logits is None
+                else confusion_view(look.found, detail.classes),
+                "roc": None if look.verified is None else roc_view(look.verified, detail.steps),
+            }
+            for subject, look in zip(found, seen, strict=True)
+        ],
+    }
+
+
+def _roc(seen: list[Observation]) -> Html:
+    if all(look.verified is None for look in seen):
+        return Html("")
+    return element(
+        "section",
+        element("h2", "Telling classes apart that training never saw", id="roc"),
+        element("p", "True accepts against false accepts of pairs, over all thresholds on the angle.", class_="note"),
+        element("div", class_="roc-view"),
+        aria_labelledby="roc",
+    )
+
+
+def _picker(found: list[Subject]) -> Html:
+    buttons = [
+        element(
+            "button",
+            element("span", class_=f"swatch c{index % 8}", aria_hidden="true"),
+            " ",
+            subject.label,
+            type="button",
+            data_run=index,
+            aria_pressed="true" if index == 0 else "false",
+        )
+        for index, subject in enumerate(found)
+    ]
+    return element(
+        "nav",
+        element("h2", "Run by run"),
+        element("div", *buttons, class_="buttons"),
+        class_="picker",
+        aria_label="Run shown below",
+    )
+
+
+def _made() -> str:
+    from .. import __version__
+
+    return f"Written by hypersphere {__version__} on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}."
+
+
+def _json(data: dict[str, Any]) -> str:
+    """JSON that cannot end the element it stands in."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _asset(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,101 @@
+"""Features and class vectors as points on a sphere that can be turned.
+
+Features of three dimensions are shown as they are, x/‖x‖. More are projected linearly: with unit features u and a
+matrix P (3, d) of orthonormal rows, Pu/‖Pu‖. The rows of P are the principal axes of the class means of the unit
+features, the directions in which the classes differ most; E‖Pu‖² is the share of the squared length that is kept.
+Features of two dimensions are shown in their plane, with their lengths.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..evaluation import Examination
+from ..functional import unit
+
+__all__ = ["projection", "sphere_view"]
+
+_CLASSES = 100
+
+
+def sphere_view(found: Examination, points: int = 2000) -> dict[str, Any] | None:
+    """Points for the page: coordinates in thousandths, class and prediction; None for features of one dimension."""
+    dim = found.features.shape[1]
+    if dim < 2 or not len(found):
+        return None
+    chosen, classes = _sample(found, points)
+    features, labels = found.features[chosen], found.labels[chosen]
+    predicted = None if found.logits is None else found.logits[chosen].argmax(1)
+    vectors = found.class_vectors if found.logits is not None else None  # those of other classes would mislead
+    place = {int(label): index for index, label in enumerate(classes)}
+    if vectors is not None:
+        vectors = vectors[[c for c in classes if c < len(vectors)]] if max(classes) < len(vectors) else None
+    if dim == 2:
+        size = float(features.norm(dim=1).max()) or 1.0
+        shown, arrows, text = features / size, None if vectors is None else unit(vectors), _PLANE
+    else:
+        axes, text = projection(found, chosen, classes)
+        shown = unit(unit(features.double()) @ axes.mT)
+        arrows = None if vectors is None else unit(unit(vectors.double()) @ axes.mT)
+    count = (
+        f"{len(chosen):,} of {len(found):,} test samples"
+        if len(chosen) < len(found)
+        else f"All {len(found):,} test samples"
+    )
+    if len(classes) < len(found.classes):
+        count += f", from the {len(classes)} of {len(found.classes)} classes with most of them"
+    return {
+        "kind": "plane" if dim == 2 else "sphere",
+        "note": f"{count}. {text}",
+        "points": _thousandths(shown),
+        "labels": [place[int(label)] for label in labels],
+        "predicted": None if predicted is None else [found.classes[int(one)] for one in predicted],
+        "wrong": None if predicted is None else (predicted != labels).int().tolist(),
+        "vectors": None if arrows is None else _thousandths(arrows),
+        "classes": [found.classes[label] for label in classes],
+    }
+
+
+_PLANE = (
+    "The network's features have two dimensions and are shown as they are, with their lengths (the longest reaches the "
+    "circle). Arrows are the directions of the class vectors."
+)
+_DIRECT = "The network's features have three dimensions: their directions x/‖x‖ are shown as they are."
+
+
+def projection(found: Examination, chosen: Tensor, classes: list[int]) -> tuple[Tensor, str]:
+    """The rows of P (3, d), float64, and a sentence that says what they are and how much they keep."""
+    dim = found.features.shape[1]
+    if dim == 3:
+        return torch.eye(3, dtype=torch.float64), _DIRECT
+    units, labels = unit(found.features.double()), found.labels
+    means = torch.stack([units[labels == label].mean(0) for label in classes])
+    by_class = len(classes) > 3
+    rows = means if by_class else units[chosen]
+    axes = torch.linalg.svd(rows - rows.mean(0), full_matrices=False).Vh[:3]
+    if len(axes) < 3:  # fewer than three samples: any further axes will do
+        axes = torch.linalg.qr(torch.cat([axes, torch.eye(dim, dtype=torch.float64)]).mT).Q.mT[:3]
+    kept = float((units[chosen] @ axes.mT).square().sum(1).mean())
+    what = "class means of the unit features" if by_class else "unit features"
+    return axes, (
+        f"The directions of the {dim}-dimensional features, projected linearly on the first three principal axes of "
+        f"the {what} and scaled back to the sphere. The projection keeps {100 * kept:.0f}% of the squared length, so "
+        "points that seem close here may be far apart in the full space."
+    )
+
+
+def _sample(found: Examination, points: int) -> tuple[Tensor, list[int]]:
+    """Which samples are shown (drawn with a fixed seed) and which classes."""
+    counts = torch.bincount(found.labels, minlength=len(found.classes))
+    order = sorted(counts.nonzero().flatten().tolist(), key=lambda label: (-int(counts[label]), label))
+    classes = sorted(order[:_CLASSES])
+    among = torch.isin(found.labels, torch.tensor(classes)).nonzero().squeeze(1)
+    drawn = torch.randperm(len(among), generator=torch.Generator().manual_seed(0))[:points]
+    return among[drawn.sort().values], classes
+
+
+def _thousandths(x: Tensor) -> list[int]:
+    return (x.double() * 1000).round().long().flatten().tolist()

@@ -1,0 +1,124 @@
+"""The settings of a run as a person would say them."""
+
+from __future__ import annotations
+
+from ..data import describe
+from ..train import Config, Run
+
+__all__ = ["in_words"]
+
+_LOSSES = {
+    "cross_entropy": "cross-entropy on the network's own linear classifier",
+    "softmax": "softmax cross-entropy",
+    "w_softmax": "W-Softmax: normalised class vectors",
+    "s_softmax": "S-Softmax: an angular function of the angle to each class vector",
+    "ga_softmax": "GA-Softmax: generalised angular softmax",
+    "l_softmax": "L-Softmax: a large angular margin",
+    "a_softmax": "A-Softmax (SphereFace): a multiplicative angular margin on normalised class vectors",
+    "am_softmax": "AM-Softmax (CosFace): a margin on the cosine",
+    "arcface": "ArcFace: an additive angular margin",
+    "sphereface_r": "SphereFace-R",
+    "sphereface2": "SphereFace2: one binary decision for each class",
+}
+_OPERATORS = {"plain": "ordinary", "sphere": "hyperspherical (SphereConv)", "decoupled": "decoupled"}
+_OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "muon": "Muon", "orthogonal_sgd": "orthogonal SGD"}
+_REGULARIZERS = {"mhe": "minimum hyperspherical energy (MHE)", "comhe": "compressive MHE", "srip": "SRIP"}
+
+
+def in_words(run: Run) -> list[tuple[str, str]]:
+    """(part, sentence) for what matters of each part."""
+    config = run.config
+    rows = [
+        ("Data", _data(config)),
+        ("Network", _network(config)),
+        ("Loss", _loss(config)),
+        ("Regularizer", _regularizer(config)),
+        ("Orthogonal training", _orthogonal(config)),
+        ("Optimizer", _optimizer(config)),
+        ("Schedule", _schedule(config)),
+        ("Judged by", _judged(config)),
+    ]
+    return [(part, text) for part, text in rows if text]
+
+
+def _data(config: Config) -> str:
+    data = config.data
+    aids = [f"shifted by up to {data.pad} pixels" if data.pad else "", "mirrored at random" if data.hflip else ""]
+    aids += [
+        "flipped upside down at random" if data.vflip else "",
+        f"imbalanced ({data.imbalance})" if data.imbalance else "",
+    ]
+    return ", ".join([describe(data.name), *filter(None, aids)])
+
+
+def _network(config: Config) -> str:
+    model = config.model
+    text = model.name + (f" with widths {model.widths}" if model.widths else "")
+    text += f", {_OPERATORS.get(model.conv, model.conv)} operators"
+    if model.conv != "plain":
+        if model.magnitude:
+            text += f", h = {model.magnitude}"
+        k = "learned" if model.learnable_k else f"k = {model.k:g}" if model.k is not None else "k = 0.3"
+        if model.angular:
+            text += f", g = {model.angular}" + (f" ({k})" if model.angular == "sigmoid" else "")
+    if model.feature_dim:
+        text += f", features of {model.feature_dim} dimensions"
+    return text + (f", normalisation: {model.norm}" if model.norm else "")
+
+
+def _loss(config: Config) -> str:
+    loss = config.loss
+    text = _LOSSES.get(loss.name, loss.name)
+    text += f", m = {loss.margin:g}" if loss.margin is not None else ""
+    text += f", s = {loss.scale:g}" if loss.scale is not None else ""
+    text += f", g = {loss.angular}" if loss.angular is not None else ""
+    text += f", label smoothing {loss.label_smoothing:g}" if loss.label_smoothing else ""
+    return text + (f", energy of the class vectors × {loss.energy:g} (SphereFace+)" if loss.energy else "")
+
+
+def _regularizer(config: Config) -> str:
+    part = config.regularizer
+    parts = [] if part.name == "none" else [_REGULARIZERS.get(part.name, part.name)]
+    if part.name in ("mhe", "comhe"):
+        parts[0] += f", s = {part.s:g}, {part.distance} distance" + (", half space" if part.half_space else "")
+    return "; ".join([*parts, *([f"orthonormality × {part.orthonormality:g}"] if part.orthonormality else [])])
+
+
+def _orthogonal(config: Config) -> str:
+    part = config.orthogonal
+    if part.method is None:
+        return ""
+    return f"OPT by {part.method}" + (f" in {part.blocks} blocks" if part.blocks > 1 else "")
+
+
+def _optimizer(config: Config) -> str:
+    part = config.optim
+    text = f"{_OPTIMIZERS[part.name]}, learning rate {part.lr:g}"
+    text += f", momentum {part.momentum:g}" if part.name in ("sgd", "orthogonal_sgd", "muon") else ""
+    text += f", weight decay {part.weight_decay:g}" if part.weight_decay else ""
+    text += f", gradients clipped at {part.clip:g}" if part.clip is not None else ""
+    every = part.projection_every
+    return text + (f", weights projected to length {part.projection_norm:g} every {every} steps" if every else "")
+
+
+def _schedule(config: Config) -> str:
+    part = config.schedule
+    text = f"{part.steps:,} steps of {config.data.batch_size} samples"
+    milestones = [step for step in part.milestones if step < part.steps]
+    if part.kind == "step" and milestones:
+        text += f", rate × {part.gamma:g} at step {', '.join(f'{step:,}' for step in milestones)}"
+    text += ", rate down a cosine to 0" if part.kind == "cosine" else ""
+    text += f", warm-up over {part.warmup:,} steps" if part.warmup else ""
+    seeds = config.run.seeds
+    return text + f"; {config.run.precision}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
+def _judged(config: Config) -> str:
+    part = config.evaluation
+    if part.protocol == "classification":
+        return f"accuracy on the test split every {config.run.eval_every:,} steps"
+    aids = [", mirror images added" if part.flip else "", ", mean feature subtracted" if part.center else ""]
+    return (
+        f"verification of pairs of unseen classes: cosine of the features, {part.folds} folds, the threshold of each "
+        f"chosen on the others{''.join(aids)}"
+    )

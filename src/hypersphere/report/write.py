@@ -1,0 +1,62 @@
+"""``write(runs)``: the report as a file, whole or not at all, and never over somebody else's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from ..train.files import write_bytes
+from .page import GENERATOR, build
+from .subject import Subject, subjects
+
+__all__ = ["write"]
+
+
+def write(
+    runs: str | Path | Sequence[str | Path],
+    out: str | Path | None = None,
+    *,
+    root: str | None = None,
+    device: torch.device | str = "cpu",
+    data: bool = True,
+    force: bool = False,
+) -> Path:
+    """Write the report of one run or the comparison of several, and return its path.
+
+    Args:
+        runs: run folders, or folders of single seeds in them.
+        out: the file; None: ``report.html`` in the run folder, or beside the run folders if there are several.
+        root: folder of the data, if it lies elsewhere than at training.
+        device: where the networks look at their test splits.
+        data: False: from the logs alone, without the network and its test split.
+        force: write over a file that is no report.
+    """
+    found = subjects([runs] if isinstance(runs, str | Path) else runs)
+    path = _beside(found) if out is None else Path(out).expanduser()
+    _check(path, force)
+    page = build(found, root=root, device=device, data=data)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, page.encode())
+    return path
+
+
+def _beside(found: Sequence[Subject]) -> Path:
+    if len(found) == 1:
+        return found[0].run.path / "report.html"
+    return Path(os.path.commonpath([one.run.path.resolve().parent for one in found])) / "report.html"
+
+
+def _check(path: Path, force: bool) -> None:
+    """Before the minutes of work: can the file be written, and may it be?"""
+    if path.is_dir():
+        raise ValueError(f"--out {path} is a folder: name a file in it, e.g. {path / 'report.html'}")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise OSError(f"{path} cannot be written, {folder} does not allow it: choose another --out")
+    if path.exists() and not force:
+        with open(path, "rb") as file:
+            if GENERATOR.encode() not in file.read(2048):
+                raise ValueError(f"{path} exists and is no report: choose another --out, or --force to replace it")
