@@ -49,13 +49,16 @@ def embed(
             e.g. ``features=model`` for the output of the model.
     """
     check_count("batch_size", batch_size)
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
     found: list[Tensor] = []
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     with _evaluating(model, device) as place, _source(model, features) as source:
 
         def run(batch: Tensor) -> Tensor:
             x = batch.to(place)
             if not x.is_floating_point():
-                x = to_inputs(x, normalize, mean=mean, std=std)
+                x = to_inputs(x, normalize, mean=mean, std=std, dtype=dtype)
             parts = [_features(source, model, view) for view in ((x, x.flip(-1)) if flip else (x,))]
             return torch.cat(parts, 1).float().cpu()
 
@@ -77,8 +80,6 @@ def embed(
 @contextmanager
 def _evaluating(model: nn.Module, device: torch.device | str | None) -> Iterator[torch.device]:
     """Evaluation mode on ``device``; each module's own mode and the model's device afterwards."""
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
     tensor = next((t for tensors in (model.parameters(), model.buffers()) for t in tensors), None)
     home = torch.device("cpu") if tensor is None else tensor.device
     place = home if device is None else torch.device(device)
