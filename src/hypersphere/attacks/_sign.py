@@ -97,6 +97,8 @@ def _climb(
     check_number("eps", eps, x, check)
     step = eps / 4 if step is None else step
     check_number("step", step, x, check)
+    if update_statistics and torch.compiler.is_compiling():
+        raise ValueError("update_statistics=True is not possible within torch.compile: call the attack outside of it")
     if labels is None and targeted:
         raise ValueError("targeted=True needs labels: the classes to move to")
     if labels is not None:
