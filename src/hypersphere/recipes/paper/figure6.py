@@ -19,7 +19,7 @@ def figure6(network: str) -> Config:
     """
     if network == "resnet18":
         return with_top5(imagenet40(network, widths="wide"))
-    config = with_top5(spherical(imagenet40(network)))
+    config = with_top5(spherical(imagenet40(network, conv="sphere", angular="cosine")))
     return with_loss(config, "w-cosine" if network.endswith("v1") else "softmax")
 
 

@@ -1,0 +1,156 @@
+"""The settings of every cell: they survive JSON, make a network, and say what the protocols of the documents say."""
+
+import importlib
+import json
+import pkgutil
+
+import pytest
+import torch
+
+from hypersphere import recipes
+from hypersphere.train import Config, from_dict, to_dict, with_values
+from hypersphere.train.build import make_objective
+from hypersphere.train.data import Facts
+from hypersphere.train.measures import ALSO
+from hypersphere.train.model import make_model
+from hypersphere.train.optimizer import make_optimizers, make_projection
+from hypersphere.train.penalty import make_penalty
+
+FACTS = {
+    "cifar10": Facts(10, 3, (32, 32)),
+    "cifar100": Facts(100, 3, (32, 32)),
+    "mnist": Facts(10, 1, (28, 28)),
+    "imagenet": Facts(1000, 3, (224, 224)),
+    "digits": Facts(10, 1, (8, 8)),
+    "cora": Facts(7, in_features=1433),
+    "citeseer": Facts(6, in_features=3703),
+    "pubmed": Facts(3, in_features=500),
+    "modelnet40": Facts(40),
+    "lfw": Facts(4038, 3, (112, 96)),
+    "omniglot": Facts(964, 1, (35, 35)),
+}
+MEASURES = {"accuracy", "seconds_per_100_steps"} | {f"{name}_accuracy" for name in ALSO}
+built: set[str] = set()
+
+
+@pytest.mark.parametrize("name", list(recipes.tables()))
+def test_every_recipe_survives_json(name):
+    table = recipes.tables()[name]
+    assert len({cell.name for cell in table.cells}) == len(table.cells)
+    for cell in table.cells:
+        config = cell.config(name)
+        again = from_dict(Config, json.loads(json.dumps(to_dict(config))))
+        assert again == config
+        assert recipes.get(f"{name}.{cell.name}") == config
+        assert cell.published is None or 0 < cell.published < 100
+
+
+@pytest.mark.parametrize("name", list(recipes.tables()))
+def test_every_cell_makes_its_network(name):
+    """On the meta device, each network once; what is to be projected has something to project."""
+    for cell in recipes.tables()[name].cells:
+        config = cell.config(name)
+        classifier = config.loss.name == "cross_entropy"
+        key = json.dumps([to_dict(config.model), config.data.name, classifier, config.optim.projection_every])
+        if key in built:
+            continue
+        built.add(key)
+        with torch.device("meta"):
+            network = make_model(config.model, FACTS[config.data.name], classifier)
+            make_projection(config.optim, network)
+        assert sum(p.numel() for p in network.parameters()) > 100
+
+
+@pytest.mark.parametrize("name", list(recipes.tables()))
+def test_a_cell_of_every_table_can_be_trained(name):
+    """The last one: loss, penalty, orthogonal matrices, optimizer and projection fit together."""
+    config = recipes.tables()[name].cells[-1].config(name)
+    facts = FACTS[config.data.name]
+    if config.model.widths == "320,640,1280":  # a hundred million numbers: a narrower one will do
+        config = with_values(config, {"model.widths": "32,64,128"})
+    if config.model.name.startswith(("sphere_resnet18", "resnet18_modified")):
+        config = with_values(config, {"model.widths": "16,32,48,64"})
+    if config.model.name == "cnn10":  # an embedding of 7·7·256 dimensions
+        facts = Facts(1000, 3, (64, 64))
+    objective = make_objective(config, facts, 0)
+    make_penalty(config.regularizer, config.orthogonal, objective.model, objective.head, 0)
+    make_optimizers(config.optim, objective, [1.0], torch.device("cpu"))
+    make_projection(config.optim, objective.model)
+    assert sum(p.numel() for p in objective.parameters()) > 100
+
+
+def test_names_of_tables_and_cells_are_unique():
+    names = recipes.list_recipes()
+    assert len(set(names)) == len(names)
+    assert all(" " not in name for name in names)
+    assert sum(len(module.TABLES) for module in modules()) == len(recipes.tables())
+
+
+def test_cells_that_share_a_training_share_its_settings():
+    for name, table in recipes.tables().items():
+        for training in {cell.training for cell in table.cells}:
+            configs = [cell.config(name) for cell in table.cells if cell.training == training]
+            assert all(config == configs[0] for config in configs), (name, training)
+
+
+def test_what_a_cell_compares_is_measured():
+    for name, table in recipes.tables().items():
+        for cell in table.cells:
+            assert cell.measure in MEASURES, (name, cell.name)
+            if cell.measure == "top5_accuracy":
+                assert "top5" in cell.config(name).evaluation.also, (name, cell.name)
+
+
+@pytest.mark.parametrize(
+    "module", list(pkgutil.walk_packages(recipes.__path__, "hypersphere.recipes.")), ids=lambda m: m.name
+)
+def test_a_module_is_named_after_its_table_and_says_so(module):
+    tables = getattr(importlib.import_module(module.name), "TABLES", ())
+    last = module.name.rpartition(".")[2]
+    for table in tables:
+        if table.name.startswith(("paper.", "thesis.")):
+            number = last.removeprefix("table").removeprefix("figure").removeprefix("section").replace("_", ".")
+            assert table.name.split(".", 1)[1].startswith(last.replace("_", ".")), table.name
+            doc = importlib.import_module(module.name).__doc__ or ""
+            assert number in doc.splitlines()[0], (module.name, doc)
+        assert table.title
+        assert table.metric
+
+
+def test_spherenets_of_the_paper_project_their_weights():
+    for name in recipes.list_recipes("paper.table[1234].*"):
+        config = recipes.get(name)
+        spherical = config.model.conv == "sphere"
+        assert config.optim.projection_every == (100 if spherical else 0), name
+        assert (config.optim.name, config.optim.lr, config.data.batch_size) == ("adam", 1e-3, 128)
+        assert (config.schedule.steps, config.schedule.milestones) == (64000, (34000, 54000))
+
+
+def protocol(name):
+    config = recipes.get(name)
+    optim, schedule = config.optim, config.schedule
+    return config.data.batch_size, optim.name, optim.lr, optim.weight_decay, schedule.steps, schedule.milestones
+
+
+def test_the_protocols_are_those_of_the_appendices():
+    cifar = (128, "sgd", 0.1, 1e-4, 42500, (20000, 30000, 37500))
+    assert protocol("thesis.table5.1.mhe.s2.cifar10") == protocol("thesis.table6.1.ap-comhe") == cifar  # D.1, E.1
+    assert protocol("thesis.table7.4.gs.cnn6") == (128, "sgd", 0.1, 5e-4, 42500, (20000, 30000, 37500))  # F.3
+    assert protocol("thesis.table5.6.mhe.resnet18") == (64, "sgd", 0.1, 1e-4, 500_000, (150_000, 300_000, 400_000))
+    assert protocol("paper.figure6.resnet18.top1") == (40, "sgd", 0.1, 1e-4, 550_000, (200_000, 375_000))  # paper B
+    assert protocol("thesis.table7.9.cp.top5")[:5] == (128, "sgd", 0.1, 5e-4, 700_000)  # F.3
+    assert protocol("thesis.table2.2.m4") == (256, "sgd", 0.1, 5e-4, 18000, (12000, 15000))  # 2.2.7
+    assert protocol("thesis.table7.3.gs.xavier") == (100, "sgd", 0.01, 0.0, 100 * 600, ())  # F.3
+    assert protocol("thesis.table6.8.mhe.pointnet")[:5] == (32, "adam", 1e-3, 0.0, 250 * (9843 // 32))  # E.1
+    assert protocol("thesis.table6.8.mhe.pointnet2")[:5] == (16, "adam", 1e-3, 0.0, 251 * (9843 // 16))
+
+
+def test_powers_of_the_energy():
+    assert recipes.get("thesis.table6.1.hs-mhe").regularizer.s == 2.0
+    assert recipes.get("thesis.table6.8.rp-comhe.pointnet").regularizer.s == 1.0  # E.1
+    assert recipes.get("thesis.figureE.2.ap-comhe").regularizer.s == 1.0  # E.2
+
+
+def modules():
+    found = pkgutil.walk_packages(recipes.__path__, "hypersphere.recipes.")
+    return [m for m in (importlib.import_module(info.name) for info in found) if hasattr(m, "TABLES")]
