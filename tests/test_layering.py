@@ -35,7 +35,8 @@ MAY_IMPORT["recipes"] = PARTS | {"models", "data", "train"}
 MAY_IMPORT["train"] = PARTS | {"models", "data", "recipes"}
 MAY_IMPORT["evaluation"] = PARTS | {"models", "data", "train"}
 MAY_IMPORT["report"] = PARTS | {"models", "data", "train", "recipes", "evaluation"}
-MAY_IMPORT["cli"] = PARTS | {"models", "data", "train", "recipes", "plots", "evaluation", "report"}
+MAY_IMPORT["export"] = PARTS | {"models", "data", "train", "recipes"}
+MAY_IMPORT["cli"] = PARTS | {"models", "data", "train", "recipes", "plots", "evaluation", "report", "export"}
 MAY_IMPORT["__main__"] = {"cli"}
 MAY_IMPORT["__init__"] = set(MAY_IMPORT)
 

@@ -1,0 +1,10 @@
+"""A trained network as files that others can use: safetensors, ``torch.export``, ONNX, each checked, and a model card.
+
+``export_run(RUN)`` writes them; ``hypersphere.load(EXPORT)`` reads the first back.
+"""
+
+from .checks import Check
+from .formats import FORMATS
+from .run import Export, export_run
+
+__all__ = ["FORMATS", "Check", "Export", "export_run"]

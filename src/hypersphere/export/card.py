@@ -1,0 +1,208 @@
+"""The model card: what it is, how good, what goes in and out, how to load it, whom to cite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import data, recipes
+from ..train import Run
+from ..train.options import changed
+from .citations import DATA, LIBRARY
+from .formats import FORMATS, Job
+from .snippets import snippet
+
+__all__ = ["card"]
+
+_TITLES = {
+    "safetensors": "`model.safetensors`: weights, for hypersphere",
+    "torch": "`model.pt2`: a program, for PyTorch alone",
+    "onnx": "`model.onnx`: a program, for ONNX Runtime and others",
+}
+
+
+def card(run: Run, seed: int, job: Job, notes: dict[str, str], manifest: dict[str, Any]) -> str:
+    """README.md of an export."""
+    sections = [
+        _front(run),
+        f"# {run.recipe}, seed {seed}",
+        _what(run, seed, job),
+        "## How good",
+        _results(run),
+        "## What goes in, what comes out",
+        _contract(run, seed, job, manifest),
+        "## Files",
+        _files(manifest, notes),
+        "## How to use them",
+        *(f"### {_TITLES[name]}\n\n```python\n{snippet(name, job)}\n```" for name in manifest["checks"]),
+        "## How it was made",
+        _making(run, seed, manifest),
+        "## Limits",
+        _limits(run, seed, job, manifest),
+        "## Licence and citation",
+        _citation(run),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _front(run: Run) -> str:
+    """The block that model hubs read."""
+    lines = ["---", "library_name: hypersphere", "license: other", f"datasets: [{run.config.data.name}]", "---"]
+    return "\n".join(lines)
+
+
+def _what(run: Run, seed: int, job: Job) -> str:
+    config, facts = run.config, run.facts(seed)
+    operator = "" if config.model.conv == "plain" else f" with {config.model.conv} operators"
+    if config.model.angular and operator:
+        operator += f" (g: {config.model.angular})"
+    head = "cross-entropy" if config.loss.name == "cross_entropy" else f"the {config.loss.name} head"
+    opt = config.orthogonal.method
+    rows = [
+        f"- Network: `{config.model.name}`{operator}, {int(job.metadata['parameters']):,} parameters, float32",
+        f"- Trained with {head}" + (f", orthogonal over-parameterized ({opt}), merged here" if opt else ""),
+        f"- Data: {config.data.name} ({data.describe(config.data.name)})",
+        f"- Classes ({facts.num_classes}): {_classes(facts.classes)}",
+    ]
+    return "\n".join(rows)
+
+
+def _classes(names: tuple[str, ...]) -> str:
+    if not names:
+        return "unnamed"
+    shown = ", ".join(names[:20])
+    return shown if len(names) <= 20 else f"{shown}, ...; all of them are in `model.safetensors` (metadata `classes`)"
+
+
+def _results(run: Run) -> str:
+    everything = Run(run.path)
+    done = [(number, result) for number in everything.seeds if (result := everything.result(number)) is not None]
+    if not done:
+        return "This training is not finished: the weights are those of its newest checkpoint, and were not measured."
+    rows = ["| seed | final | best over the evaluations |", "| --- | ---: | ---: |"]
+    rows += [f"| {number} | {one['final_accuracy']:.2f}% | {one['best_accuracy']:.2f}% |" for number, one in done]
+    rows += ["", "As the run itself measured it on the test split; the files here hold the final weights."]
+    published = _published(run.recipe, [result for _, result in done])
+    if published:
+        head = ["", "| cell | measure | published | ours (mean of the seeds) |", "| --- | --- | ---: | ---: |"]
+        rows += [*head, *published]
+    else:
+        rows.append("The documents print no number for it.")
+    return "\n".join(rows + _departures(run))
+
+
+def _published(recipe: str, results: list[dict[str, Any]]) -> list[str]:
+    """A row for each number that the documents print for this training."""
+    rows = []
+    for table in recipes.tables().values():
+        for cell in table.cells:
+            if f"{table.name}.{cell.training}" != recipe or cell.published is None:
+                continue
+            own = [one.get("metrics", {}).get(cell.measure) for one in results]
+            if cell.measure == "accuracy":
+                own = [one["final_accuracy"] for one in results]
+            values = [table.ours(value) for value in own if value is not None]
+            ours = f"{sum(values) / len(values):.2f}" if values else "not measured"
+            rows.append(f"| {table.name} {cell.name} | {table.metric} | {cell.published:.2f} | {ours} |")
+    return rows
+
+
+def _departures(run: Run) -> list[str]:
+    """Settings that are not the recipe's: its published number is then not comparable."""
+    if run.recipe not in recipes.list_recipes():
+        return []
+    differences = changed(recipes.get(run.recipe), run.config)
+    shown = [f"`{name}` {old!r} → {new!r}" for name, (old, new) in differences.items()]
+    return ["", f"Settings that differ from the recipe's: {', '.join(shown)}."] if shown else []
+
+
+def _contract(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
+    rows = ["| | name | shape | type |", "| --- | --- | --- | --- |"]
+    for name, about in manifest["inputs"].items():
+        rows.append(f"| in | `{name}` | ({', '.join(map(str, about['shape']))}) | {about['dtype']} |")
+    sizes = {"logits": run.facts(seed).num_classes, "embedding": _width(job)}
+    rows += [f"| out | `{name}` | ({job.inputs.axis}, {sizes[name]}) | float32 |" for name in job.outputs]
+    return "\n".join([*rows, "", f"`{job.inputs.axis}` is any number from 1 on. {_meaning(job)}"])
+
+
+def _width(job: Job) -> int:
+    model: Any = job.model
+    return int(getattr(model, "network", model).feature_dim)
+
+
+def _meaning(job: Job) -> str:
+    norm = job.inputs.normalization
+    if norm is not None and job.inputs.raw:
+        return (
+            "The input of `model.pt2` and `model.onnx` are the bytes 0 to 255 of the images, channels first: the step "
+            f"{norm.formula} is part of them. `model.safetensors` holds the network alone, which takes its result."
+        )
+    if norm is not None:
+        return (
+            f"The input are images, channels first, each number {norm.formula}, where a byte is 0 to 255. "
+            "Nothing else is done to them: no crop, no mirror image."
+        )
+    if job.inputs.kind == "points":
+        return "The input are clouds as `hypersphere.data` gives them: centred, farthest point at distance 1."
+    return (
+        "`features` are rows that sum to 1, `adjacency` is Â = D^(−1/2)(A + I)D^(−1/2) of the graph, both dense "
+        "(`hypersphere.models.normalize_adjacency`); sparse ones are for `model.safetensors` alone."
+    )
+
+
+def _files(manifest: dict[str, Any], notes: dict[str, str]) -> str:
+    rows = ["| file | bytes | sha256 | largest difference | top-1 agreement |", "| --- | ---: | --- | ---: | ---: |"]
+    for name, check in manifest["checks"].items():
+        about = manifest["files"][FORMATS[name].file]
+        gap = "not checked" if check is None else f"{check['difference']:.1e}"
+        agreement = check and check["agreement"]
+        top = "-" if agreement is None else f"{100 * agreement:.2f}%"
+        rows.append(f"| `{FORMATS[name].file}` | {about['bytes']:,} | `{about['sha256']}` | {gap} | {top} |")
+    rows += ["", f"Each was run again and compared with the network on {manifest['checked_with']}, in batches of"]
+    sizes = next((check["batches"] for check in manifest["checks"].values() if check), ())
+    rows[-1] += f" {', '.join(map(str, sizes))}. `export.json` says the same for programs."
+    rows += [f"- `{FORMATS[name].file}` {why}" for name, why in notes.items()]
+    return "\n".join(rows)
+
+
+def _making(run: Run, seed: int, manifest: dict[str, Any]) -> str:
+    trained = run.environment(seed)
+    versions = ", ".join(f"{name} {value}" for name, value in manifest["versions"].items())
+    made_by = ", ".join(f"{name} {trained[name]}" for name in ("hypersphere", "torch", "python") if trained.get(name))
+    lines = [
+        f"- Training: `{trained.get('command') or run.command}`",
+        f"- On {trained.get('device', 'an unknown device')}, with {made_by or 'unknown versions'}"
+        + (f", commit {trained['commit']}" if trained.get("commit") else ""),
+        f"- Exported by `hypersphere export`, with {versions}",
+        f"- All settings: metadata `config` of each file; steps {run.config.schedule.steps}, "
+        f"batch {run.config.data.batch_size}, {run.config.optim.name} with lr {run.config.optim.lr}",
+    ]
+    return "\n".join(lines)
+
+
+def _limits(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
+    facts = run.facts(seed)
+    lines = [
+        f"- It knows the {facts.num_classes} classes of {run.config.data.name} and always names one of them; logits "
+        "are no calibrated probabilities.",
+        "- Its accuracy was measured on that set's test split, and says nothing of other images, cameras or people.",
+        "- The files compute in float32. Differences as above come from the order of sums.",
+    ]
+    if run.config.data.name == "lfw":
+        lines.append("- Faces: do not use it to identify people without their consent; LFW is not a fair sample.")
+    if facts.image_size is not None:
+        lines.append(f"- Images must have {facts.image_size[0]}×{facts.image_size[1]} pixels.")
+    if not manifest["real_inputs"]:
+        lines.append("- The checks used random inputs, because the data were not found where it was exported.")
+    return "\n".join(lines)
+
+
+def _citation(run: Run) -> str:
+    name = run.config.data.name
+    lines = [
+        "The library is under the MIT licence. Weights learned from data are subject to the terms of that data: see "
+        "its makers.",
+        "",
+        *(f"- {entry}" for entry in LIBRARY),
+        f"- Data ({name}): {DATA[name]}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,74 @@
+"""Whether a file computes what the network does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .inputs import Inputs
+
+__all__ = ["Check", "compare", "reference"]
+
+Run = Callable[..., tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One file against the network, over batches of several sizes.
+
+    ``difference`` is max |a − b| over logits and embeddings, ``agreement`` the share of samples whose largest logit is
+    the same (None without logits), ``limit`` what the difference may be: tolerance · max(1, largest |b|).
+    """
+
+    difference: float
+    agreement: float | None
+    limit: float
+    samples: int
+    batches: tuple[int, ...]
+
+    @property
+    def passed(self) -> bool:
+        return self.difference <= self.limit  # a NaN is not
+
+    def __str__(self) -> str:
+        top = "" if self.agreement is None else f", top-1 agreement {100 * self.agreement:.2f}%"
+        sizes = ", ".join(map(str, self.batches))
+        return f"max difference {self.difference:.2e} (limit {self.limit:.0e}){top}, batches of {sizes}"
+
+
+@torch.no_grad()
+def reference(model: nn.Module, inputs: Inputs, embedding: bool) -> list[tuple[Tensor, ...]]:
+    """What the network itself says of each batch: (logits, embedding), or the embedding alone."""
+    network: Any = model
+    outputs: list[tuple[Tensor, ...]] = []
+    for batch in inputs.batches():
+        ready = inputs.normalized(batch)
+        features: Tensor = network.features(*ready)
+        outputs.append((features,) if embedding else (network(*ready), features))
+    for part in outputs[-1]:
+        if not bool(part.isfinite().all()):
+            raise ValueError(f"the network gives values that are not finite on {inputs.origin}: nothing is exported")
+    return outputs
+
+
+@torch.no_grad()
+def compare(run: Run, inputs: Inputs, expected: list[tuple[Tensor, ...]], tolerance: float) -> Check:
+    """Run the file on every batch."""
+    difference, same, total, sizes = 0.0, 0, 0, []
+    for batch, wanted in zip(inputs.batches(), expected, strict=True):
+        got = run(*batch)
+        sizes.append(len(batch[0]))
+        total += sizes[-1]
+        for ours, theirs in zip(got, wanted, strict=True):
+            if ours.shape != theirs.shape:
+                raise ValueError(f"the file gives shape {tuple(ours.shape)} for {tuple(theirs.shape)}")
+            gap = float((ours.double() - theirs.double()).abs().max())
+            difference = gap if not gap <= difference else difference  # keeps a NaN
+        same += int((got[0].argmax(-1) == wanted[0].argmax(-1)).sum())
+    largest = max(float(part.abs().max()) for wanted in expected for part in wanted)
+    agreement = same / total if len(expected[0]) == 2 else None
+    return Check(difference, agreement, tolerance * max(1.0, largest), len(inputs.tensors[0]), tuple(sizes))

@@ -1,0 +1,203 @@
+"""What a network is fed: the first test samples of its run, and how bytes become numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import data
+from ..data.augment import affine
+from ..data.loader import IGNORE
+from ..data.types import pixel_moments
+from ..models import normalize_adjacency
+from ..train.config import Config
+from ..train.data import DataConfig, Facts, Resident, Source, make_source
+from ..train.options import with_values
+
+__all__ = ["Inputs", "Normalization", "find_inputs"]
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """input = bytes·scale + shift; ``mean`` and ``std`` of the training pixels in [0, 1] for ``"standard"``."""
+
+    kind: str
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+
+    @property
+    def known(self) -> bool:
+        return self.kind != "standard" or self.mean is not None
+
+    @property
+    def affine(self) -> tuple[Tensor, Tensor]:
+        return affine(self.kind, self.mean, self.std)
+
+    @property
+    def formula(self) -> str:
+        """In words."""
+        if self.kind == "symmetric":
+            return "(byte − 127.5) / 128"
+        if self.kind == "unit":
+            return "byte / 255"
+        if not self.known:
+            return "(byte / 255 − mean) / std for each channel, of the training images, which were not found here"
+        return f"(byte / 255 − mean) / std for each channel, mean = {_numbers(self.mean)}, std = {_numbers(self.std)}"
+
+    def apply(self, images: Tensor) -> Tensor:
+        scale, shift = self.affine
+        return torch.addcmul(shift.view(-1, 1, 1), images.float(), scale.view(-1, 1, 1))
+
+    def undo(self, inputs: Tensor) -> Tensor:
+        """The bytes of images that were normalised."""
+        scale, shift = (part.view(-1, 1, 1) for part in self.affine)
+        return ((inputs - shift) / scale).round().clamp(0, 255).to(torch.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Samples as the loader gives them, one row each; of a graph its dense features and Â.
+
+    Args:
+        kind: ``"images"``, ``"points"`` or ``"graph"``.
+        tensors: what the network takes.
+        origin: in words, for the reader of a report.
+        real: whether they are samples of the run's data.
+        normalization: of images.
+        raw: the images are bytes still.
+    """
+
+    kind: str
+    tensors: tuple[Tensor, ...]
+    origin: str
+    real: bool
+    normalization: Normalization | None = None
+    raw: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("features", "adjacency") if self.kind == "graph" else ("input",)
+
+    @property
+    def axis(self) -> str:
+        """What the first dimension counts, which every export leaves free."""
+        return "nodes" if self.kind == "graph" else "batch"
+
+    @property
+    def dynamic_shapes(self) -> tuple[dict[int, Any], ...]:
+        count = torch.export.Dim(self.axis, min=1)
+        return ({0: count}, {0: count, 1: count}) if self.kind == "graph" else ({0: count},)
+
+    def first(self, count: int) -> tuple[Tensor, ...]:
+        """The first samples; of a graph the first nodes and the edges among them."""
+        if self.kind == "graph":
+            return self.tensors[0][:count], self.tensors[1][:count, :count].contiguous()
+        return (self.tensors[0][:count],)
+
+    def batches(self) -> Iterator[tuple[Tensor, ...]]:
+        """Batches of 1, of 5 and of all."""
+        total = len(self.tensors[0])
+        for count in sorted({1, min(5, total), total}):
+            yield self.first(count)
+
+    def normalized(self, batch: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """What the network itself takes: the batch, bytes made numbers."""
+        if not self.raw or self.normalization is None:
+            return batch
+        return (self.normalization.apply(batch[0]),)
+
+    def bytes(self) -> Inputs:
+        """The same images before normalisation."""
+        if self.normalization is None:
+            what = "point clouds have" if self.kind == "points" else "graphs have"
+            raise ValueError(f"--with-normalization is for images: {what} no bytes to normalise. Leave it out")
+        if not self.normalization.known:
+            raise ValueError(
+                "--with-normalization needs mean and std of the training images, and the data were not found: "
+                "give their folder with --root"
+            )
+        return replace(self, tensors=(self.normalization.undo(self.tensors[0]),), raw=True)
+
+
+def find_inputs(config: Config, facts: Facts, seed: int, root: str | None, count: int) -> Inputs:
+    """The first ``count`` test samples; random ones where the data are not on this machine (nothing is downloaded)."""
+    settings = with_values(config.data, {"workers": 0, **({} if root is None else {"root": root})})
+    if not data.available(settings.name, settings.root):
+        return _random(config.data, facts, count)
+    source = make_source(settings, seed, torch.device("cpu"))
+    if _sizes(source.facts) != _sizes(facts):
+        raise ValueError(
+            f"the data in {settings.root or 'the data folder'} are not those of the run: "
+            f"{_sizes(source.facts)}, and the network was made for {_sizes(facts)}"
+        )
+    tensors = _first(source, count)
+    kind = _kind(facts)
+    what = {"images": "test images", "points": "test clouds", "graph": "nodes of the graph"}[kind]
+    origin = f"the first {len(tensors[0])} {what} of {settings.name}"
+    return Inputs(kind, tensors, origin, True, _normalization(settings, source) if kind == "images" else None)
+
+
+def _first(source: Source, count: int) -> tuple[Tensor, ...]:
+    parts: list[Tensor] = []
+    for inputs, labels in source.test():
+        if len(inputs) == 2:
+            features, adjacency = (_dense(part, count) for part in inputs)
+            return features, adjacency[:, :count].contiguous()
+        parts.append(inputs[0][labels != IGNORE])
+        if sum(map(len, parts)) >= count:
+            break
+    if not parts or not sum(map(len, parts)):
+        raise ValueError("the test split is empty: there is nothing to check the export with")
+    return (torch.cat(parts)[:count].contiguous(),)
+
+
+def _dense(matrix: Tensor, count: int) -> Tensor:
+    """The first rows, dense, without making the whole matrix dense."""
+    if matrix.layout == torch.strided:
+        return matrix[:count].contiguous()
+    return matrix.to_sparse_coo().coalesce().index_select(0, torch.arange(min(count, len(matrix)))).to_dense()
+
+
+def _normalization(config: DataConfig, source: Source) -> Normalization:
+    if config.normalize != "standard" or not isinstance(source, Resident):
+        return Normalization(config.normalize)
+    mean, std = (tuple(part.tolist()) for part in pixel_moments(source.loader.inputs))
+    return Normalization(config.normalize, mean, std)
+
+
+def _random(config: DataConfig, facts: Facts, count: int) -> Inputs:
+    generator = torch.Generator().manual_seed(0)
+    kind = _kind(facts)
+    origin = f"{count} random inputs, because {config.name} was not found here (give its folder with --root)"
+    if kind == "images":
+        channels, (height, width) = facts.in_channels or 1, facts.image_size or (1, 1)
+        images = torch.randint(256, (count, channels, height, width), generator=generator, dtype=torch.uint8)
+        known = Normalization(config.normalize)
+        like = known if known.known else Normalization("symmetric")
+        return Inputs(kind, (like.apply(images),), origin, False, known)
+    if kind == "points":
+        clouds = torch.rand(count, config.points, 3, generator=generator) - 0.5
+        return Inputs(kind, (clouds,), origin, False)
+    features = torch.rand(count, facts.in_features or 1, generator=generator)
+    edges = (torch.rand(count, count, generator=generator) < 0.1).float()
+    both = (features / features.sum(1, keepdim=True), normalize_adjacency(torch.maximum(edges, edges.T)))
+    return Inputs(kind, both, origin, False)
+
+
+def _kind(facts: Facts) -> str:
+    if facts.image_size is not None:
+        return "images"
+    return "points" if facts.in_features is None else "graph"
+
+
+def _sizes(facts: Facts) -> str:
+    shape = facts.image_size and f"{facts.in_channels}×{facts.image_size[0]}×{facts.image_size[1]} pixels"
+    return f"{facts.num_classes} classes" + (f", {shape}" if shape else "")
+
+
+def _numbers(values: tuple[float, ...] | None) -> str:
+    return "[" + ", ".join(f"{value:.8g}" for value in values or ()) + "]"

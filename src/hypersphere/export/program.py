@@ -1,0 +1,59 @@
+"""What is exported: inputs → (logits, embedding), as one module that tracers understand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..models import GCN
+from ..train import Classifier
+from .inputs import Normalization
+
+__all__ = ["Program", "embedding_weights"]
+
+
+class Program(nn.Module):
+    """``program(input)`` → (logits, embedding), of a graph network ``program(features, adjacency)``.
+
+    Args:
+        model: an evaluation network of :func:`hypersphere.load`.
+        embedding: give the embedding alone.
+        normalization: make the step from bytes to numbers part of it: the input is then uint8.
+    """
+
+    def __init__(
+        self, model: nn.Module, *, embedding: bool = False, normalization: Normalization | None = None
+    ) -> None:
+        super().__init__()
+        if not hasattr(model, "features"):
+            raise ValueError(f"{type(model).__name__} gives no embedding: only networks with features(x) are exported")
+        self.model, self.embedding_only = model, embedding
+        self.scale: Tensor | None
+        self.shift: Tensor | None
+        scale, shift = (None, None) if normalization is None else normalization.affine
+        self.register_buffer("scale", None if scale is None else scale.view(-1, 1, 1))
+        self.register_buffer("shift", None if shift is None else shift.view(-1, 1, 1))
+
+    def forward(self, input: Tensor, adjacency: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
+        if self.scale is not None and self.shift is not None:
+            input = torch.addcmul(self.shift, input.float(), self.scale)  # as the loader does
+        model: Any = self.model
+        embedding: Tensor = model.features(input) if adjacency is None else model.features(input, adjacency)
+        return embedding if self.embedding_only else (self._logits(embedding, adjacency), embedding)
+
+    def _logits(self, embedding: Tensor, adjacency: Tensor | None) -> Tensor:
+        """From the embedding, so that nothing is computed twice."""
+        model: Any = self.model
+        if isinstance(model, Classifier):
+            return model.head.logits(embedding)  # type: ignore[operator]
+        scores: Tensor = model.classifier(embedding)
+        return adjacency @ scores if isinstance(model, GCN) and adjacency is not None else scores
+
+
+def embedding_weights(model: nn.Module) -> dict[str, Tensor]:
+    """The weights without class vectors: those of the same network made for ``num_classes=0``."""
+    if isinstance(model, Classifier):
+        return dict(model.network.state_dict())
+    return {name: value for name, value in model.state_dict().items() if not name.startswith("classifier.")}

@@ -1,0 +1,200 @@
+"""``export_run(RUN)``: write every format that the network can have, check each, describe all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._errors import check_count, check_positive
+from ..train import Run, load, to_dict
+from ..train.files import write_bytes, write_json
+from ..train.options import with_values
+from .card import card
+from .checks import Check, compare, reference
+from .folder import MANIFEST, check_target, new_folder
+from .formats import FORMATS, Job, Unable, parse_formats
+from .inputs import Inputs, find_inputs
+
+__all__ = ["Export", "export_run"]
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written.
+
+    Args:
+        folder: where.
+        checks: of each file; None where this machine cannot run it, which ``notes`` explains.
+        notes: formats that were not written or not checked, with the reason.
+        inputs: what the checks used, in words.
+        real: whether those were samples of the run's data.
+    """
+
+    folder: Path
+    checks: dict[str, Check | None]
+    notes: dict[str, str]
+    inputs: str
+    real: bool
+
+
+def export_run(
+    run: str | Path,
+    *,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    formats: str | Sequence[str] = tuple(FORMATS),
+    root: str | None = None,
+    embedding: bool = False,
+    with_normalization: bool = False,
+    samples: int = 64,
+    tolerance: float = 1e-4,
+    force: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+) -> Export:
+    """Write the network of a run as files, each checked against it, and a model card.
+
+    Everything appears at once at the end. A file that does not compute what the network does is a ``ValueError``, and
+    then nothing is written; a format that this network or machine cannot have is left out with the reason.
+
+    Args:
+        run: the run folder, or the folder of one seed in it.
+        seed: which seed; None: the first.
+        out: folder to write; None: ``RUN/seed-N/export``.
+        formats: of ``safetensors``, ``torch``, ``onnx``.
+        root: folder of the data, if it lies elsewhere than at training.
+        embedding: leave the class vectors out: the output is the embedding alone.
+        with_normalization: make bytes → numbers part of ``torch`` and ``onnx``, whose input is then uint8 images.
+        samples: how many test samples to check with.
+        tolerance: what the largest difference may be, relative to the largest output if that is above 1. The weights
+            file must agree exactly.
+        force: replace an earlier export.
+        say: takes a line of progress.
+    """
+    check_count("samples", samples, minimum=2)
+    check_positive("tolerance", tolerance)
+    names = parse_formats(formats if isinstance(formats, str) else ",".join(formats))
+    found = Run(run, seed)
+    number = found.seeds[0]
+    target = found.folder(number).path / "export" if out is None else Path(out).expanduser()
+    check_target(target, force)
+    model = load(found.path, seed=number)
+    inputs = find_inputs(found.config, found.facts(number), number, root, samples)
+    if not inputs.real:
+        say(f"note: checked with {inputs.origin}")
+    inputs = inputs.bytes() if with_normalization else inputs
+    job = Job(model, inputs, embedding, _metadata(found, number, inputs, model))
+    with new_folder(target) as folder:
+        result = _write(job, names, folder, target, tolerance, say)
+        files = {FORMATS[name].file: _describe(folder / FORMATS[name].file) for name in result.checks}
+        content = _manifest(found, number, job, result, files)
+        write_json(folder / MANIFEST, content)
+        write_bytes(folder / "README.md", card(found, number, job, result.notes, content).encode())
+    return result
+
+
+def _write(
+    job: Job, names: Sequence[str], folder: Path, target: Path, tolerance: float, say: Callable[[str], None]
+) -> Export:
+    expected = reference(job.model, job.inputs, job.embedding)
+    checks: dict[str, Check | None] = {}
+    notes: dict[str, str] = {}
+    for name in names:
+        form = FORMATS[name]
+        try:
+            form.write(job, folder / form.file)
+        except Unable as error:
+            notes[name] = f"not written: {error}"
+            (folder / form.file).unlink(missing_ok=True)
+            say(f"{form.file}: {notes[name]}")
+            continue
+        checks[name] = check = _check(job, name, folder / form.file, expected, tolerance)
+        if check is None:
+            notes[name] = "not checked: onnxruntime is not installed (pip install onnxruntime)"
+        say(f"{form.file}: {notes[name] if check is None else check}")
+    if not checks:
+        raise ValueError("nothing could be exported: " + "; ".join(f"{name} {why}" for name, why in notes.items()))
+    return Export(target, checks, notes, job.inputs.origin, job.inputs.real)
+
+
+def _check(job: Job, name: str, path: Path, expected: list[tuple[torch.Tensor, ...]], tolerance: float) -> Check | None:
+    form = FORMATS[name]
+    try:
+        run = form.reader(job, path)
+        check = None if run is None else compare(run, job.inputs, expected, 0.0 if form.exact else tolerance)
+    except Exception as error:  # whatever a reader says of a file we have just written
+        raise ValueError(f"{form.file} cannot be run again, so nothing was written: {error}") from error
+    if check is not None and not check.passed:
+        raise ValueError(f"{form.file} does not compute what the network does, so nothing was written: {check}")
+    return check
+
+
+def _metadata(run: Run, seed: int, inputs: Inputs, model: nn.Module) -> dict[str, str]:
+    """What each file says of itself, as texts."""
+    facts = run.facts(seed)
+    # where it was trained and kept is nobody's business but the owner's
+    config = with_values(run.config, {"run.folder": "runs", "data.root": None})
+    values: dict[str, Any] = {
+        "recipe": run.recipe,
+        "seed": seed,
+        "classes": list(facts.classes),
+        "normalization": "" if inputs.normalization is None else inputs.normalization.formula,
+        "versions": versions(),
+        "config": to_dict(config),
+        "facts": dataclasses.asdict(facts),
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
+
+
+def _manifest(run: Run, seed: int, job: Job, result: Export, files: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    checks = {name: None if one is None else dataclasses.asdict(one) for name, one in result.checks.items()}
+    return {
+        "recipe": run.recipe,
+        "seed": seed,
+        "files": files,
+        "checks": checks,
+        "notes": result.notes,
+        "checked_with": result.inputs,
+        "real_inputs": result.real,
+        "inputs": {
+            name: {"shape": [job.inputs.axis, *_rest(job, index)], "dtype": str(part.dtype).removeprefix("torch.")}
+            for index, (name, part) in enumerate(zip(job.inputs.names, job.inputs.tensors, strict=True))
+        },
+        "outputs": list(job.outputs),
+        "normalization": job.metadata["normalization"] or None,
+        "normalization_included": job.inputs.raw,
+        "versions": versions(),
+    }
+
+
+def _rest(job: Job, index: int) -> list[Any]:
+    if job.inputs.kind == "graph" and index == 1:
+        return [job.inputs.axis]
+    return list(job.inputs.tensors[index].shape[1:])
+
+
+def _describe(path: Path) -> dict[str, Any]:
+    content = path.read_bytes()
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def versions() -> dict[str, str]:
+    """Of what wrote the files."""
+    from .. import __version__
+
+    found = {"hypersphere": __version__, "torch": str(torch.__version__)}
+    for name in ("safetensors", "onnx", "onnxscript", "onnxruntime"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
