@@ -51,6 +51,8 @@ def embed(
     check_count("batch_size", batch_size)
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
+    if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        model = model.module  # the wrapper hides the method ``features``
     found: list[Tensor] = []
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     with _evaluating(model, device) as place, _source(model, features) as source:

@@ -37,6 +37,8 @@ def test_the_networks_of_the_library():
     bare = hs.models.create("cnn9", num_classes=0, feature_dim=12, widths=(4, 4, 4), image_size=(16, 16)).eval()
     with torch.no_grad():
         torch.testing.assert_close(hs.embed(bare, images), bare(to_inputs(images)))
+    torch.testing.assert_close(hs.embed(nn.DataParallel(network), images), expected)
+    torch.testing.assert_close(hs.embed(torch.compile(network, backend="eager"), images), expected)
 
 
 def test_the_input_of_the_output_layer():

@@ -91,7 +91,7 @@ def few_shot(
                     support.flatten(1, 2), targets.repeat_interleave(shots), classifier, settings, generator
                 )(asked)
             hits = scores.argmax(2) == targets.repeat_interleave(queries)
-            accuracies.append(hits.double().mean(1).cpu())
+            accuracies.append(hits.cpu().double().mean(1))
     shares = torch.cat(accuracies)
     return FewShotResult(float(shares.mean()), 1.96 * float(shares.std()) / math.sqrt(episodes), shares)
 

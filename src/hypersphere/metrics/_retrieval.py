@@ -116,11 +116,11 @@ def retrieval(
     if not bool(found.any()):
         raise ValueError("no query has a relevant item: every class has a single member, or the labels do not meet")
     return RetrievalResult(
-        precision[found].cpu(),
-        precision_at_r[found].cpu(),
-        share[found].cpu(),
-        first[found].cpu(),
-        found.nonzero().squeeze(1).cpu(),
+        precision[found],
+        precision_at_r[found],
+        share[found],
+        first[found],
+        found.nonzero().squeeze(1),
         int((~found).sum()),
         shown,
     )
@@ -129,16 +129,15 @@ def retrieval(
 def _measure(scores: Tensor, rows: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """AP, AP@R, R-precision and rank of the first hit of each row; 0 where nothing is relevant."""
     relevant = scores.gather(1, rows).masked_fill_(~real, torch.inf).sort(1).values  # rising, padding last
-    count = real.sum(1, keepdim=True)
-    valid = torch.arange(rows.shape[1], device=rows.device) < count
-    all_above = count_at_least(scores, relevant)
-    above = count - torch.searchsorted(relevant, relevant)  # relevant items with at least this score
-    irrelevant_above = all_above - above
-    place = count - torch.arange(rows.shape[1], device=rows.device)  # 1 for the best relevant item
-    rank = place + irrelevant_above
+    count = real.sum(1, keepdim=True).cpu()
+    order = torch.arange(rows.shape[1])
+    all_above = count_at_least(scores, relevant).cpu()
+    above = count - torch.searchsorted(relevant, relevant).cpu()  # relevant items with at least this score
+    place = count - order  # 1 for the best relevant item
+    rank = place + (all_above - above)
 
     def mean(values: Tensor) -> Tensor:
-        return values.double().where(valid, 0.0).sum(1) / count.squeeze(1).clamp_min(1)
+        return values.double().where(order < count, 0.0).sum(1) / count.squeeze(1).clamp_min(1)
 
     within = rank <= count
     first = rank.gather(1, (count - 1).clamp_min(0)).squeeze(1).where(count.squeeze(1) > 0, 0)
