@@ -239,7 +239,7 @@ class Chart {
     for (const tick of up.ticks(Math.max(3, (plot.bottom - plot.top) / 55))) {
       const y = Math.round(up.to(tick)) + 0.5;
       line(context, plot.left, y, plot.right, y);
-      context.fillText(tickText(tick), plot.left - 8, y);
+      context.fillText(tickText(tick) + (this.options.unit ?? ""), plot.left - 8, y);
     }
     context.textAlign = "center";
     context.textBaseline = "top";

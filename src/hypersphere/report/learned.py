@@ -48,6 +48,7 @@ def _numbers(found: dict[str, float | Tensor]) -> Iterator[tuple[str, list[float
 
 
 def _layer(name: str) -> str:
+    name = name.removeprefix("network.")
     return (
         name.removesuffix(".angular").removesuffix(".magnitude").removesuffix("angular").removesuffix("magnitude")
         or "network"

@@ -72,7 +72,8 @@ class Matrix {
 
   draw(context, width) {
     const longest = Math.max(...this.view.classes.map((name) => context.measureText(short(name)).width));
-    this.left = clamp(longest + 12, 18, width * 0.28);
+    const named = (width - 20) / this.count >= 11;
+    this.left = named ? clamp(longest + 12, 18, width * 0.28) : 2;
     this.size = (width - this.left - 2) / this.count;
     this.view.counts.forEach((_, i) => this.drawCell(context, Math.floor(i / this.count), i % this.count, i));
     if (this.size >= 11) this.drawNames(context);

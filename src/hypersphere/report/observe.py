@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -71,5 +72,5 @@ def observe(
         )
 
 
-def _with(known: Observation, **more: object) -> Observation:
-    return Observation(**{**known.__dict__, **more})  # type: ignore[arg-type]
+def _with(known: Observation, **more: Any) -> Observation:
+    return Observation(**{**known.__dict__, **more})

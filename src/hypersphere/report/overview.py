@@ -15,7 +15,7 @@ __all__ = ["flat", "overview", "shown"]
 def overview(subjects: list[Subject]) -> Html:
     """The result of one run as cards and a table of seeds, or of many as a table of runs and what sets them apart."""
     if len(subjects) == 1:
-        return join([_cards(subjects[0]), _against(subjects[0]), _seed_table(subjects)])
+        return join([_cards(subjects[0]), _against(subjects[0], named=False), _seed_table(subjects)])
     return join([_run_table(subjects), *(_against(one) for one in subjects), _differences(subjects), _seeds(subjects)])
 
 
@@ -82,19 +82,18 @@ def _card(name: str, value: str, note: str = "") -> Html:
     )
 
 
-def _against(subject: Subject) -> Html:
+def _against(subject: Subject, named: bool = True) -> Html:
     known = published(subject)
     if known is None:
         text: Any = (
             f"“{subject.run.recipe}” is no recipe of the documents, so there is no published number to compare with."
         )
     else:
-        where = f"{known.table}: {known.title.rstrip('.')}."
+        where = f"Recipe {subject.run.recipe}, from “{known.title.rstrip('.')}”."
         if all(cell.published is None for cell in known.cells):
             where += " The documents print no number for it."
         text = join([where, _changed(known)], " ")
-    name = element("strong", subject.label, ". ") if subject.label else ""
-    return element("p", name, text, class_="note")
+    return element("p", element("strong", subject.label, ": ") if named else "", text, class_="note")
 
 
 def _changed(known: Published) -> str:

@@ -82,7 +82,7 @@ def _page(found: list[Subject], seen: list[Observation], detail: Detail) -> str:
         "generator": Html(GENERATOR),
         "policy": f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         "title": title,
-        "subtitle": found[0].run.recipe if one else ", ".join(subject.label for subject in found),
+        "subtitle": _subtitle(found),
         "css": Html(_asset("page.css")),
         "overview": overview(found),
         "roc": _roc(seen),
@@ -93,6 +93,15 @@ def _page(found: list[Subject], seen: list[Observation], detail: Detail) -> str:
         "script": Html(script),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: escape(parts[match[1]]), _asset("page.html"))
+
+
+def _subtitle(found: list[Subject]) -> str:
+    if len(found) > 1:
+        return ", ".join(subject.label for subject in found)
+    config, seeds = found[0].run.config, len(found[0].seeds)
+    return (
+        f"{config.model.name} on {config.data.name}, {seeds} seed{'s' * (seeds > 1)} of {config.schedule.steps:,} steps"
+    )
 
 
 def _data(found: list[Subject], seen: list[Observation], detail: Detail) -> dict[str, Any]:

@@ -143,9 +143,7 @@ def _gallery(chosen: Sequence[Example]) -> Html:
             ],
             " ",
         )
-        figures.append(
-            element("figure", element("img", src=one.picture, alt=alt, loading="lazy"), element("figcaption", caption))
-        )
+        figures.append(element("figure", element("img", src=one.picture, alt=alt), element("figcaption", caption)))
     return element("div", *figures, class_="gallery")
 
 
@@ -195,7 +193,8 @@ def _source(subject: Subject) -> Html:
     if rows:
         head = ["", *(f"seed {seed.number}" for seed in subject.seeds)]
         parts.append(table(head, rows, "Versions, device and commit of every seed"))
-    others = {seed.environment.get("command") for seed in subject.seeds} - {subject.run.command, None}
+    others = {str(seed.environment.get("command") or subject.run.command) for seed in subject.seeds}
+    others -= {subject.run.command}
     parts += [
         element("p", "Another seed was trained by: ", element("code", other), class_="note") for other in sorted(others)
     ]

@@ -8,6 +8,8 @@ class Sphere {
     this.on = view.classes.map(() => true);
     this.mistakes = false;
     this.vectors = Boolean(view.vectors);
+    this.dot = view.labels.length > 800 ? 1.9 : 2.8;
+    this.rings = Boolean(view.wrong) && view.wrong.reduce((a, b) => a + b, 0) < 0.3 * view.labels.length; // more would hide the rest
     this.reset(true);
     const text = `${this.plane ? "Two-dimensional features" : "Features on a sphere"} of ${label}, ${view.labels.length} test samples in ${view.classes.length} classes`;
     this.picture = surface(text, "sphere", (context, width, height) => this.draw(context, width, height));
@@ -21,7 +23,7 @@ class Sphere {
 
   hint() {
     const keys = this.plane ? "Drag or use the arrow keys to move it" : "Drag it, or focus it and use the arrow keys, to turn it";
-    return `${keys}; + and − zoom, 0 puts it back. ${this.view.wrong ? "Rings mark wrong predictions." : ""}`;
+    return `${keys}; + and − zoom, 0 puts it back. ${this.rings ? "Rings mark wrong predictions." : ""}`;
   }
 
   buttons() {
@@ -173,8 +175,8 @@ class Sphere {
     for (const point of this.placed) {
       const front = point.z >= 0;
       context.globalAlpha = this.plane ? 0.75 : front ? 0.55 + 0.35 * point.z : 0.16;
-      const size = this.plane ? 3 : 2.4 + 0.9 * point.z;
-      if (this.view.wrong?.[point.i]) ring(context, point, size + 2.5, ink("ink"));
+      const size = this.dot * (this.plane ? 1.1 : 1 + 0.35 * point.z);
+      if (this.rings && this.view.wrong[point.i]) ring(context, point, size + 2.5, ink("ink"));
       context.fillStyle = hue(point.label);
       shape(context, Math.floor(point.label / 8) % SHAPES, point.x, point.y, size);
     }
@@ -233,12 +235,10 @@ class Sphere {
       context.globalAlpha = end.z >= 0 ? 1 : 0.3;
       context.strokeStyle = hue(end.i);
       context.lineWidth = 1.5;
-      line(context, x, y, end.x, end.y);
+      if (names) line(context, x, y, end.x, end.y);
       context.fillStyle = hue(end.i);
-      context.beginPath();
-      context.arc(end.x, end.y, 6, 0, 2 * Math.PI);
-      context.fill();
-      ring(context, end, 6, ink("card"));
+      shape(context, Math.floor(end.i / 8) % SHAPES, end.x, end.y, names ? 6 : 4.5);
+      ring(context, end, names ? 7 : 6, ink("card"));
     }
     context.globalAlpha = 1;
     if (!names) return;

@@ -43,12 +43,15 @@ def in_words(run: Run) -> list[tuple[str, str]]:
 
 def _data(config: Config) -> str:
     data = config.data
-    aids = [f"shifted by up to {data.pad} pixels" if data.pad else "", "mirrored at random" if data.hflip else ""]
+    aids = [
+        f"shifted by up to {data.pad} pixel{'s' * (data.pad > 1)}" if data.pad else "",
+        "mirrored at random" if data.hflip else "",
+    ]
     aids += [
         "flipped upside down at random" if data.vflip else "",
         f"imbalanced ({data.imbalance})" if data.imbalance else "",
     ]
-    return ", ".join([describe(data.name), *filter(None, aids)])
+    return ", ".join([describe(data.name).split(";")[0], *filter(None, aids)])
 
 
 def _network(config: Config) -> str:
