@@ -3,11 +3,15 @@
 Tests marked ``real_data("name")`` are collected only where ``$HYPERSPHERE_DATA`` holds that set.
 
 With ``HYPERSPHERE_REQUIRE_DATA=1`` they are always collected, so that a missing set is a failure.
+
+Tests marked ``browser`` need a Chromium and playwright; ``HYPERSPHERE_REQUIRE_BROWSER=1`` likewise requires them.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 
 import pytest
 import torch
@@ -23,6 +27,15 @@ def reproducible() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(1)  # one core for each worker
     config.addinivalue_line("markers", "real_data(name): needs the real data set `name` in $HYPERSPHERE_DATA")
+    config.addinivalue_line("markers", "browser: needs a Chromium ($HYPERSPHERE_CHROMIUM, else on the path)")
+
+
+def find_chromium() -> str | None:
+    """The browser that tests drive, if there is one and playwright to drive it."""
+    if importlib.util.find_spec("playwright") is None:
+        return None
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return os.environ.get("HYPERSPHERE_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -32,6 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def wanted(item: pytest.Item) -> bool:
         if item.get_closest_marker("gpu") and not torch.cuda.is_available():
             return False
+        if item.get_closest_marker("browser") and not find_chromium():
+            return os.environ.get("HYPERSPHERE_REQUIRE_BROWSER") == "1"
         names = [mark.args[0] for mark in item.iter_markers("real_data")]
         for name in names:
             there.setdefault(name, bool(os.environ.get("HYPERSPHERE_DATA")) and data.available(name))
