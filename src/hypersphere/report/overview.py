@@ -6,7 +6,7 @@ from typing import Any
 
 from ..train.options import to_dict
 from .markup import Html, element, join, number, table
-from .published import Published, published
+from .published import Comparison, Published, published
 from .subject import Seed, Subject, mean_and_spread
 
 __all__ = ["flat", "overview", "shown"]
@@ -52,9 +52,8 @@ def _cards(subject: Subject) -> Html:
     known = published(subject)
     for cell in known.cells if known is not None else ():
         if known is not None and cell.published is not None:
-            gap = "no finished seed yet" if cell.difference is None else f"ours {number(cell.difference, 2, sign=True)}"
             name = f"Published {known.metric}" + (f", {cell.cell}" if len(known.cells) > 1 else "")
-            cards.append(_card(name, f"{number(cell.published)}{known.unit}", gap))
+            cards.append(_card(name, f"{number(cell.published)}{known.unit}", f"ours {_gap(cell)}"))
     result = next((seed.result for seed in subject.seeds if seed.result is not None), None)
     if result is not None and "parameters" in result:
         cards.append(_card("Parameters", _short(result["parameters"]), f"{result['parameters']:,}"))
@@ -74,6 +73,12 @@ def _final(subject: Subject) -> tuple[str, str]:
         return f"{number(mean)}%", f"final network, {of}"
     seed = subject.seeds[0]
     return f"{number(seed.final())}%", f"so far, at step {seed.step:,} of {subject.run.config.schedule.steps:,}"
+
+
+def _gap(cell: Comparison) -> str:
+    if cell.difference is None:
+        return "not measured yet"
+    return f"{number(cell.ours)} ({number(cell.difference, 2, sign=True)})"
 
 
 def _card(name: str, value: str, note: str = "") -> Html:
@@ -109,16 +114,17 @@ def _run_table(subjects: list[Subject]) -> Html:
     for index, subject in enumerate(subjects):
         known = published(subject)
         cell = next((one for one in known.cells if one.published is not None), None) if known is not None else None
-        printed = f"{number(cell.published)} ({known.metric})" if cell is not None and known is not None else "–"
-        gap = number(cell.difference, 2, sign=True) if cell is not None else "–"
+        printed = [f"{number(cell.published)} {known.metric}", _gap(cell)] if cell and known else ["–", "–"]
         bests = [best for seed in subject.seeds if (best := seed.best[0]) is not None]
         mean, spread = mean_and_spread(subject.finals) if subject.finals else (subject.seeds[0].final(), None)
         done = f"{len(subject.finals)} of {len(subject.seeds)}"
         swatch = element("span", class_=f"swatch c{index % 8}", aria_hidden="true")
         final = number(mean) + (f" ± {number(spread)}" if spread is not None else "")
-        rows.append([join([swatch, subject.label], " "), final, number(max(bests, default=None)), printed, gap, done])
+        rows.append([join([swatch, subject.label], " "), final, number(max(bests, default=None)), done, *printed])
     kind = "Verification accuracy" if all(one.open_set for one in subjects) else "Accuracy"
-    head = ["run", "final, %", "best, %", "published", "difference", "seeds done"]
+    head = ["run", "final, %", "best, %", "seeds done", "published", "ours (difference)"]
+    if all(row[-1] == "–" for row in rows):
+        head, rows = head[:-2], [row[:-2] for row in rows]
     return table(head, rows, f"{kind} of every run: mean ± standard deviation over its seeds", "numbers")
 
 

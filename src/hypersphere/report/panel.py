@@ -41,7 +41,7 @@ def _trained(subject: Subject) -> Html:
     settings = flat(subject)
     rows = [[element("code", name), shown(value)] for name, value in settings.items()]
     full = table(["setting", "value"], rows, "All settings, by the name that the command line knows")
-    return join([definitions(in_words(subject.run)), details(f"All {len(settings)} settings", full)])
+    return join([definitions(in_words(subject.run.config)), details(f"All {len(settings)} settings", full)])
 
 
 def _sphere(index: int, seen: Observation) -> list[Html]:

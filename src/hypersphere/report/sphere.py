@@ -18,7 +18,8 @@ from ..functional import unit
 
 __all__ = ["projection", "sphere_view"]
 
-_CLASSES = 100
+_CLASSES = 100  # shown at most; of an open set, whose classes are many and small:
+_OPEN_CLASSES = 20
 
 
 def sphere_view(found: Examination, points: int = 2000) -> dict[str, Any] | None:
@@ -91,7 +92,7 @@ def _sample(found: Examination, points: int) -> tuple[Tensor, list[int]]:
     """Which samples are shown (drawn with a fixed seed) and which classes."""
     counts = torch.bincount(found.labels, minlength=len(found.classes))
     order = sorted(counts.nonzero().flatten().tolist(), key=lambda label: (-int(counts[label]), label))
-    classes = sorted(order[:_CLASSES])
+    classes = sorted(order[: _CLASSES if found.logits is not None else _OPEN_CLASSES])
     among = torch.isin(found.labels, torch.tensor(classes)).nonzero().squeeze(1)
     drawn = torch.randperm(len(among), generator=torch.Generator().manual_seed(0))[:points]
     return among[drawn.sort().values], classes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..data import describe
-from ..train import Config, Run
+from ..train import Config
 
 __all__ = ["in_words"]
 
@@ -25,9 +25,8 @@ _OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "muon": "Muon", "
 _REGULARIZERS = {"mhe": "minimum hyperspherical energy (MHE)", "comhe": "compressive MHE", "srip": "SRIP"}
 
 
-def in_words(run: Run) -> list[tuple[str, str]]:
+def in_words(config: Config) -> list[tuple[str, str]]:
     """(part, sentence) for what matters of each part."""
-    config = run.config
     rows = [
         ("Data", _data(config)),
         ("Network", _network(config)),
