@@ -26,7 +26,7 @@ def check_positive(argument: str, value: float, *, zero: bool = False) -> float:
     bound = "≥ 0" if zero else "> 0"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{argument}={value!r} must be a number {bound}, not {type(value).__name__}")
-    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+    if not 0 <= value < math.inf or (value == 0 and not zero):  # math.isfinite cannot be traced
         raise ValueError(f"{argument}={value!r} must be finite and {bound}")
     return float(value)
 

@@ -201,6 +201,18 @@ def test_deterministic_mode():
     assert torch.equal(first, second)
 
 
+def test_numbers_may_differ_between_compiled_layers():
+    """Dynamo makes a number symbolic when it meets a second value of it."""
+    torch.compiler.reset()
+    layers = [
+        hs.nn.DecoupledConv2d(2, 3, 3, magnitude=hs.magnitude.Segment(a, b)) for a, b in ((1, 0.1), (2, 0.3), (3, 0.7))
+    ]
+    run = torch.compile(lambda layer, x: layer(x), fullgraph=True, backend="eager")
+    x = torch.randn(2, 2, 5, 5)
+    for layer in layers:
+        torch.testing.assert_close(run(layer, x), layer(x))
+
+
 def test_meta_device_and_factory_arguments():
     layer = hs.nn.DecoupledConv2d(3, 4, 3, magnitude="tanh", device="meta", dtype=torch.float64)
     assert all(p.device.type == "meta" and p.dtype == torch.float64 for p in layer.parameters())
@@ -223,6 +235,7 @@ def test_anomaly_mode_and_checkpointing():
 @pytest.mark.parametrize(("h", "g"), [("sphere", "linear"), ("tanh", "sigmoid"), ("segment", "cosine")])
 def test_cuda_agrees_with_cpu(name, h, g, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # its rounding would hide ours
+    torch.compiler.reset()
     layer, x = make(name, magnitude=h, angular=g)
     twin = copy.deepcopy(layer).cuda()
     expected = output_and_gradients(layer, layer, x)

@@ -70,7 +70,7 @@ def check_margin(margin: float) -> float:
     """Return a multiplicative margin if it is a finite number of at least 1."""
     if isinstance(margin, bool) or not isinstance(margin, int | float):
         raise TypeError(f"margin={margin!r} must be a number ≥ 1, not {type(margin).__name__}")
-    if not math.isfinite(margin) or margin < 1:
+    if not 1 <= margin < math.inf:  # math.isfinite cannot be traced
         raise ValueError(f"margin={margin!r} multiplies the angle: it must be finite and at least 1 (1 is no margin)")
     return float(margin)
 
