@@ -1,0 +1,30 @@
+"""Put the measurements of several results folders together: python tools/merge_results.py FOLDER... --into results
+
+Machines that share the cells of a table each write their own folder; a measurement of the same training, seed and number
+of steps replaces an earlier one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--into", type=Path, default=Path("results"))
+    options = parser.parse_args()
+    options.into.mkdir(parents=True, exist_ok=True)
+    for path in sorted(path for folder in options.folders for path in folder.glob("*.json")):
+        new, target = json.loads(path.read_text()), options.into / path.name
+        old = json.loads(target.read_text())["measurements"] if target.exists() else []
+        rows = {(m["cell"], m["steps"], m["seed"]): m for m in [*old, *new["measurements"]]}
+        new["measurements"] = [rows[key] for key in sorted(rows)]
+        target.write_text(json.dumps(new, indent=2) + "\n")
+        print(f"{target}: {len(rows)} measurements")
+
+
+if __name__ == "__main__":
+    main()
