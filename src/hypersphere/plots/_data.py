@@ -30,13 +30,13 @@ def float_values(argument: str, value: Any, ndim: int | None = None, *, empty: b
 def integer_labels(argument: str, value: Any, count: int | None = None) -> Tensor:
     """Class indices (n,) as int64 on the CPU."""
     tensor = _as_tensor(argument, value).detach().cpu()
+    if not tensor.numel():
+        raise ValueError(f"{argument} is empty: there is nothing to draw")
     if tensor.is_floating_point() or tensor.is_complex():
         raise TypeError(f"{argument} has dtype {tensor.dtype}: pass integer class indices")
     if tensor.ndim != 1 or (count is not None and len(tensor) != count):
         wanted = "one for each sample" if count is None else f"{count}, one for each sample"
         raise ValueError(f"{argument} has shape {tuple(tensor.shape)}: pass {wanted}")
-    if not len(tensor):
-        raise ValueError(f"{argument} is empty: there is nothing to draw")
     tensor = tensor.long()
     if int(tensor.min()) < 0:
         raise ValueError(f"{argument} holds {int(tensor.min())}: class indices start at 0")

@@ -42,7 +42,7 @@ def descend(
     begin: Tensor,
     *,
     steps: int = 300,
-    lr: float = 0.05,
+    lr: float = 0.5,
     s: float = 2.0,
     weights: Tensor | None = None,
 ) -> Trajectory:
@@ -51,7 +51,7 @@ def descend(
     ``"orthonormal"`` is ‖ŴᵀŴ − I‖²_F/(2N), the columns of Ŵ being the directions; ``"mhe"`` the sum Σ_{i≠j}
     ‖β_iŵ_i − β_jŵ_j‖^(−s)/(2N) (thesis 5.1, D.10), ``"half_space_mhe"`` the same of {ŵ, −ŵ}. No neuron moves by
     more than ``LONGEST`` radians a step, so that close pairs at the start are not thrown across the sphere, and a
-    step that would raise the value is halved until it does not: the value never rises.
+    step is halved until the value falls by half of what its slope promises: it never rises, and nothing zigzags.
     """
     check_choice("regularizer", regularizer, REGULARIZERS)
     check_count("steps", steps)
@@ -75,10 +75,11 @@ def _step(
         (gradient,) = torch.autograd.grad(_value(regularizer, free, s, weights), free)
     gradient = gradient - points * (points * gradient).sum(1, keepdim=True)  # along the sphere
     lr = min(lr, LONGEST / max(float(gradient.norm(dim=1).max()), 1e-300))
+    slope = gradient.square().sum()
     for _ in range(30):
         moved = unit(points - lr * gradient)
         found = _value(regularizer, moved, s, weights)
-        if bool(found <= value):
+        if bool(found <= value - 0.5 * lr * slope):
             return moved, found
         lr = lr / 2
     return points, value

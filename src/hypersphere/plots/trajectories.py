@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["neuron_trajectories", "weighted_neuron_trajectories"]
 
 _TITLES = {"orthonormal": "orthonormal", "mhe": "MHE", "half_space_mhe": "half-space MHE"}
+_INNER = 0.72  # radius at which ways on the circle begin; they end at 1
 _END, _VIRTUAL = PALETTE[1], PALETTE[5]
 
 
@@ -30,7 +31,7 @@ def neuron_trajectories(
     neurons: int = 10,
     dim: int = 3,
     steps: int = 300,
-    lr: float = 0.05,
+    lr: float = 0.5,
     s: float = 2.0,
     seed: int = 0,
     view: tuple[float, float] = (20.0, 35.0),
@@ -44,7 +45,7 @@ def neuron_trajectories(
         regularizers: any of ``"orthonormal"``, ``"mhe"``, ``"half_space_mhe"``, one panel each.
         neurons: how many.
         dim: 3 for the sphere, 2 for the circle.
-        steps, lr: of gradient descent on the sphere; a step that would raise the value is halved until it does not.
+        steps, lr: of gradient descent on the sphere; a step too long for the value to fall as it should is halved.
         s: power of the energies.
         seed: of the start.
         view: elevation and azimuth of the viewer, in degrees.
@@ -78,7 +79,7 @@ def weighted_neuron_trajectories(
     neurons: int = 10,
     dim: int = 3,
     steps: int = 300,
-    lr: float = 0.05,
+    lr: float = 0.5,
     s: float = 2.0,
     seed: int = 0,
     view: tuple[float, float] | None = None,
@@ -160,12 +161,19 @@ def _plot(axes: Any, points: Tensor, **style: Any) -> None:
 
 def _paths(axes: Any, points: Tensor, colour: str, view: tuple[float, float], style: Any = "-") -> None:
     """One line a neuron, fainter where it runs behind the sphere; on the circle drawn inwards, where it can be seen."""
-    steps, neurons, dim = points.shape
+    _, neurons, dim = points.shape
     for index in range(neurons):
         path = points[:, index]
         if dim == 2:
-            inward = torch.linspace(0.72, 1.0, steps, dtype=torch.float64)[:, None]
-            _plot(axes, inward * path, color=colour, ls=style, lw=1.0, zorder=2, label="_way")
+            _plot(
+                axes,
+                (_INNER + (1 - _INNER) * _progress(path)[:, None]) * path,
+                color=colour,
+                ls=style,
+                lw=1.0,
+                zorder=2,
+                label="_way",
+            )
             continue
         front = in_front(path, view)
         for part, opacity in ((front, 0.9), (~front, 1.6 * BEHIND)):
@@ -185,7 +193,7 @@ def _dots(
     hollow: bool = False,
 ) -> None:
     if points.shape[1] == 2:
-        shown = 0.72 * points if hollow else points
+        shown = _INNER * points if hollow else points
         face = "none" if hollow else colour
         axes.scatter(
             *shown.T.tolist(), s=size, facecolors=face, edgecolors=colour, marker=marker, zorder=3, label=label
@@ -223,15 +231,25 @@ def _smallest_angle(one: Trajectory) -> float:
 
 
 def _way(path: Tensor) -> float:
-    """Length of a path on the sphere, in degrees: the sum of the angles 2·asin(‖difference‖/2) between its points."""
+    """Length of a path on the sphere, in degrees."""
+    return float(_ways(path)[-1])
+
+
+def _ways(path: Tensor) -> Tensor:
+    """Degrees along the sphere up to each point: sums of the angles 2·asin(‖difference‖/2)."""
     chords = path.diff(dim=0).norm(dim=1)
-    return math.degrees(float((2 * torch.asin((chords / 2).clamp(max=1))).sum()))
+    return torch.cat(
+        (torch.zeros(1, dtype=path.dtype), (2 * torch.asin((chords / 2).clamp(max=1))).cumsum(0))
+    ).rad2deg()
+
+
+def _progress(path: Tensor) -> Tensor:
+    """Share of the way at each point, from 0 to 1."""
+    ways = _ways(path)
+    return ways / ways[-1] if float(ways[-1]) > 0 else torch.linspace(0, 1, len(path), dtype=path.dtype)
 
 
 def _along(path: Tensor, spacing: float = 6.0) -> Tensor:
     """Points of a path at about every ``spacing`` degrees of way: iterates that lie on one another are left out."""
-    chords = path.diff(dim=0).norm(dim=1)
-    way = torch.cat((torch.zeros(1, dtype=path.dtype), (2 * torch.asin((chords / 2).clamp(max=1))).cumsum(0)))
-    marks = (way.rad2deg() / spacing).floor()
-    fresh = torch.cat((torch.ones(1, dtype=torch.bool), marks.diff() > 0))
-    return path[fresh]
+    fresh = (_ways(path) / spacing).floor().diff() > 0
+    return path[torch.cat((torch.ones(1, dtype=torch.bool), fresh))]
