@@ -45,9 +45,11 @@ class Job:
         """Traced once, for both formats that need it."""
         normalization = self.inputs.normalization if self.inputs.raw else None
         program = Program(self.model, embedding=self.embedding, normalization=normalization).eval()
-        example = self.inputs.first(min(3, len(self.inputs.tensors[0])))  # sizes 0 and 1 are special to the tracer
-        if len(example[0]) < 2:
-            example = tuple(torch.cat([part, part]) for part in example)
+        # zeros, since the file keeps its example: nobody's picture travels in it. Sizes 0 and 1 are special to the tracer
+        example = tuple(
+            part.new_zeros((3, 3) if name == "adjacency" else (3, *part.shape[1:]))
+            for name, part in zip(self.inputs.names, self.inputs.tensors, strict=True)
+        )
         with torch.no_grad(), _quiet():
             return torch.export.export(program, example, dynamic_shapes=self.inputs.dynamic_shapes)
 

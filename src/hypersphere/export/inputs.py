@@ -146,19 +146,19 @@ def _first(source: Source, count: int) -> tuple[Tensor, ...]:
     for inputs, labels in source.test():
         if len(inputs) == 2:
             features, adjacency = (_dense(part, count) for part in inputs)
-            return features, adjacency[:, :count].contiguous()
+            return features, adjacency[:, :count].clone()
         parts.append(inputs[0][labels != IGNORE])
         if sum(map(len, parts)) >= count:
             break
     if not parts or not sum(map(len, parts)):
         raise ValueError("the test split is empty: there is nothing to check the export with")
-    return (torch.cat(parts)[:count].contiguous(),)
+    return (torch.cat(parts)[:count].clone(),)
 
 
 def _dense(matrix: Tensor, count: int) -> Tensor:
     """The first rows, dense, without making the whole matrix dense."""
     if matrix.layout == torch.strided:
-        return matrix[:count].contiguous()
+        return matrix[:count].clone()
     return matrix.to_sparse_coo().coalesce().index_select(0, torch.arange(min(count, len(matrix)))).to_dense()
 
 

@@ -22,7 +22,7 @@ def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 
 @script()
-def farthest_points(xyz: FLOAT[...], count: int) -> INT64[...]:
+def farthest_points(xyz: FLOAT, count: int) -> INT64:
     """The first point, then always the one farthest from those taken, as a loop."""
     zero, one, two = op.Constant(value_ints=[0]), op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
     shape = op.Shape(xyz)
