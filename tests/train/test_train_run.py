@@ -144,6 +144,7 @@ def test_folders_of_images(tmp_path):
     config = tiny(tmp_path, "tree", 20, data=data, model=SMALL, optim=OptimConfig(lr=1e-2))
     (result,) = run(with_values(config, {"model.extra": {"norm_momentum": 0.5}}))["seeds"]
     assert result["final_accuracy"] > 60
+    run(with_values(config, {"data.normalize": "standard", "recipe": "standard", "schedule.steps": 2}))  # ImageNet's
 
 
 def test_the_forward_pass_is_one_graph_compiled_once(tmp_path):

@@ -3,6 +3,7 @@
 ``run(config)`` trains; ``load(folder)`` gives the trained network; settings are the dataclasses below.
 """
 
+from .adversary import AdversarialConfig
 from .config import Config, RunConfig
 from .data import DataConfig
 from .loading import load
@@ -18,6 +19,7 @@ from .schedule import ScheduleConfig
 from .training import Stopped
 
 __all__ = [
+    "AdversarialConfig",
     "Classifier",
     "Config",
     "DataConfig",

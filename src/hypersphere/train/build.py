@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from .adversary import make_adversary
 from .config import Config
 from .data import Facts, Source, make_source
 from .distributed import Team
@@ -47,4 +48,5 @@ def make_parts(config: Config, seed: int, team: Team, source: Source | None = No
         team=team,
         run=config.run,
         clip=config.optim.clip,
+        adversary=make_adversary(config.adversarial, source, objective),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .._errors import check_choice, check_count
+from .adversary import AdversarialConfig
 from .data import DataConfig
 from .measures.config import EvaluationConfig
 from .model import ModelConfig, OrthogonalConfig
@@ -69,5 +70,6 @@ class Config:
     orthogonal: OrthogonalConfig = field(default_factory=OrthogonalConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    adversarial: AdversarialConfig = field(default_factory=AdversarialConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     run: RunConfig = field(default_factory=RunConfig)

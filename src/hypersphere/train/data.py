@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .. import data
+from .. import attacks, data
 from .._errors import check_choice, check_count
 from ..data.loader import IGNORE
 from .options import option
@@ -27,7 +27,9 @@ class DataConfig:
     )
     batch_size: int = option(128, "samples of one step, over all processes together")
     eval_batch_size: int = option(500, "samples of one evaluation batch", material=False)
-    normalize: str = option("symmetric", "pixels: symmetric (x-127.5)/128, unit x/255, standard (by mean and std)")
+    normalize: str = option(
+        "symmetric", "pixels: symmetric (x-127.5)/128, unit x/255, standard (by mean and std; folders: ImageNet's)"
+    )
     shrink: int = option(1, "average so many by so many pixels into one; the side must be a multiple of it")
     hflip: bool = option(False, "mirror left-right at random")
     vflip: bool = option(False, "mirror up-down at random")
@@ -57,6 +59,7 @@ class Facts:
     classes: tuple[str, ...] = ()
 
 
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of the training images, pixels in [0, 1]
 Batch = tuple[tuple[Tensor, ...], Tensor]
 
 
@@ -72,6 +75,11 @@ class Source(Protocol):
     @property
     def pictures(self) -> Tensor | None:
         """The test images as bytes on the CPU, in the order of :meth:`test`; None where there are none in memory."""
+        ...
+
+    @property
+    def pixels(self) -> attacks.Pixels | None:
+        """Bounds of the inputs in terms of pixels; None where they are no images."""
         ...
 
     @property
@@ -139,6 +147,7 @@ class Resident:
         self.test_classes = dataset.test.classes
         self.open_set = self.test_classes != dataset.train.classes
         self.pairs = pairs
+        self.pixels: attacks.Pixels | None = None
         self._test_split = dataset.test
         shared: dict[str, Any] = {"device": device, "rank": rank, "world": world}
         self.facts = Facts(dataset.num_classes, classes=dataset.classes)
@@ -149,6 +158,7 @@ class Resident:
             shared |= {"normalize": config.normalize, "channels_last": channels_last}
             if config.normalize == "standard":
                 shared |= {"mean": dataset.mean, "std": dataset.std}
+            self.pixels = attacks.pixels(config.normalize, mean=dataset.mean, std=dataset.std, device=device)
             augment = data.Augment(hflip=config.hflip, vflip=config.vflip, pad=config.pad)
             augment = augment if config.hflip or config.vflip or config.pad else None
         else:
@@ -177,7 +187,7 @@ class Resident:
 class _Graph:
     """One graph: every step sees all nodes, the loss those of the training set."""
 
-    resident, open_set, pictures, pairs = True, False, None, None
+    resident, open_set, pictures, pairs, pixels = True, False, None, None, None
 
     def __init__(self, graph: data.Graph) -> None:
         self.test_classes = graph.classes
@@ -210,6 +220,7 @@ class _Tree:
         self, tree: data.ImageTree, config: DataConfig, seed: int, device: torch.device, rank: int, world: int
     ) -> None:
         self.device, self.kind = device, config.normalize
+        self.pixels = attacks.pixels(config.normalize, mean=IMAGENET_MEAN, std=IMAGENET_STD, device=device)
         self.test_classes = tree.test.classes
         self.open_set = self.test_classes != tree.train.classes
         shared: dict[str, Any] = {"size": config.image_size, "resize": config.resize, "workers": config.workers}
@@ -235,5 +246,6 @@ class _Tree:
             yield self._ready(images, labels)
 
     def _ready(self, images: Tensor, labels: Tensor) -> Batch:
-        inputs = data.normalize(images.to(self.device, non_blocking=True), self.kind)
+        images = images.to(self.device, non_blocking=True)
+        inputs = data.normalize(images, self.kind, mean=IMAGENET_MEAN, std=IMAGENET_STD)
         return (inputs,), labels.to(self.device, non_blocking=True)

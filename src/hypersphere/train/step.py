@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ..data.loader import IGNORE
 from ..optim import WeightProjection
+from .adversary import Adversary
 from .config import RunConfig
 from .data import Source
 from .distributed import Team
@@ -49,6 +50,7 @@ class Parts:
     team: Team
     run: RunConfig
     clip: float | None = None
+    adversary: Adversary | None = None
 
 
 class Step:
@@ -140,6 +142,8 @@ class Step:
         inputs, labels = parts.source.batch(where[0]) if len(where) == 1 else where
         half = parts.run.precision == "bfloat16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half, cache_enabled=False):
+            if parts.adversary is not None:
+                inputs, labels = parts.adversary(inputs, labels)
             loss, right = parts.objective(inputs, labels)
         one = torch.ones((), dtype=torch.float64, device=self.device)
         penalty = parts.penalty() if self._penalized else torch.zeros((), device=self.device)

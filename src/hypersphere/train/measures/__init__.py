@@ -11,13 +11,14 @@ from collections.abc import Callable
 from .classification import classification, top5
 from .config import EvaluationConfig
 from .judged import Judged
+from .robustness import ROBUSTNESS
 from .verification import verification
 
 __all__ = ["ALSO", "PROTOCOLS", "EvaluationConfig", "Judged", "measure", "measure_all"]
 
 Measure = Callable[[Judged], dict[str, float]]
 PROTOCOLS: dict[str, Measure] = {"classification": classification, "verification": verification}
-ALSO: dict[str, Measure] = {"top5": top5}
+ALSO: dict[str, Measure] = {"top5": top5, **ROBUSTNESS}
 
 
 def measure(judged: Judged) -> dict[str, float]:

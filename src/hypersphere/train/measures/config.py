@@ -10,7 +10,7 @@ from ..options import option
 __all__ = ["EvaluationConfig"]
 
 _PROTOCOLS = ("classification", "verification")
-_ALSO = ("top5",)
+_ALSO = ("top5", *(f"{name}{way}" for name in ("fgsm", "bim", "pgd", "deepfool") for way in ("", "_transfer")))
 
 
 @dataclass(frozen=True)

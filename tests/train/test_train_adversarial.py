@@ -1,0 +1,92 @@
+"""Adversarial training, and the final network measured under attack."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny import tiny
+
+import hypersphere as hs
+from hypersphere import attacks, data
+from hypersphere.train import AdversarialConfig, EvaluationConfig, LossConfig, Run, run, with_values
+from hypersphere.train.adversary import make_attack
+from hypersphere.train.build import make_parts
+from hypersphere.train.distributed import team
+from hypersphere.train.step import Step
+
+HARD = AdversarialConfig(eps=40.0, step=10.0, iterations=4)
+
+
+def test_training_on_attacked_batches_makes_the_network_hold(tmp_path):
+    also = EvaluationConfig(also=("fgsm", "bim", "deepfool", "top5"))
+    found = {}
+    for name, kind in (("natural", None), ("hardened", "fgsm")):
+        config = tiny(tmp_path, name, 150, evaluation=also, adversarial=replace(HARD, train=kind))
+        config = with_values(
+            config, {"optim.lr": 1e-2, "run.eval_every": 150, "model.widths": "8,8,8", "schedule.milestones": (120,)}
+        )
+        found[name] = run(config)["seeds"][0]["metrics"]
+    assert found["hardened"]["fgsm_accuracy"] > found["natural"]["fgsm_accuracy"] + 10
+    model = hs.load(tmp_path / "natural")
+    digits = data.load("digits").test
+    x = (digits.images.float() - 127.5) / 128
+    budget = attacks.pixels("symmetric")
+    changed = attacks.fgsm(model, x, digits.labels, budget.eps(40), clip=budget.clip)
+    with torch.no_grad():
+        held = (model(changed).argmax(1) == digits.labels).float().mean().item()
+        top = (model(x).topk(5).indices == digits.labels[:, None]).any(1).float().mean().item()
+    assert found["natural"]["fgsm_accuracy"] == pytest.approx(100 * held, abs=0.01)
+    assert found["natural"]["top5_accuracy"] == pytest.approx(100 * top, abs=0.01)
+    assert found["natural"]["bim_accuracy"] <= found["natural"]["fgsm_accuracy"] + 3
+    assert found["natural"]["deepfool_accuracy"] < 5
+    assert found["natural"]["deepfool_size"] > 0
+
+
+def test_attacks_made_on_another_run_transfer(tmp_path):
+    short = with_values(tiny(tmp_path, "source", 30), {"optim.lr": 1e-2})
+    run(short)
+    config = replace(
+        short,
+        recipe="judged",
+        evaluation=EvaluationConfig(also=("fgsm", "fgsm_transfer")),
+        adversarial=replace(HARD, source="source"),
+    )
+    metrics = run(with_values(config, {"run.seeds": (1,)}))["seeds"][0]["metrics"]
+    assert metrics["fgsm_transfer_accuracy"] > metrics["fgsm_accuracy"]
+    with pytest.raises(ValueError, match=r"need --adversarial.source"):
+        run(with_values(config, {"recipe": "none", "adversarial.source": None}))
+
+
+def test_with_a_head_the_attack_is_on_the_head(tmp_path):
+    loss = LossConfig(name="am_softmax")
+    config = tiny(tmp_path, "head", 4, loss=loss, adversarial=replace(HARD, train="bim", mixture="replace"))
+    assert run(config)["seeds"][0]["train_loss"] > 0
+    assert Run(tmp_path / "head").config.adversarial.train == "bim"
+
+
+def test_the_attacked_step_compiles(tmp_path):
+    losses = []
+    for switch in ("off", "on"):
+        config = with_values(
+            tiny(tmp_path, "step", 4, adversarial=replace(HARD, train="fgsm")),
+            {"run.compile": switch, "model.norm": "off"},
+        )
+        torch.compiler.reset()
+        step = Step(make_parts(config, 0, team("cpu")))
+        if switch == "on":
+            step._forward = torch.compile(step._plain_forward, fullgraph=True, backend="aot_eager")
+        for _ in range(3):
+            step()
+        losses.append(step.read()["loss"])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_what_cannot_be_attacked_is_refused(tmp_path):
+    nodes = type("Nodes", (), {"pixels": None})()
+    with pytest.raises(ValueError, match="no images"):
+        make_attack("fgsm", HARD, nodes)
+    for wrong in ({"train": "fgms"}, {"eps": 0.0}, {"fraction": 1.5}, {"mixture": "half"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            AdversarialConfig(**wrong)
+    with pytest.raises(ValueError, match=r"evaluation.also"):
+        EvaluationConfig(also=("fast",))
