@@ -66,6 +66,13 @@ def test_cosine_confusion_matrix_is_the_mean_cosine():
         assert own[0, j] == pytest.approx(np.mean(cosines))
 
 
+def test_a_cell_says_zero_without_a_sign():
+    x, w = torch.tensor([[1.0, 0.0], [-1e-4, 1.0]]), torch.tensor([[1.0, 0.0], [-1e-4, 1.0]])
+    axes = hs.plots.cosine_confusion_matrix(x, [0, 1], w).axes[0]
+    assert [t.get_text() for t in axes.texts] == ["1.00", "0.00", "0.00", "1.00"]
+    assert hs.plots.cosine_confusion_matrix(-x, [0, 1], w).axes[0].texts[0].get_text() == "−1.00"
+
+
 FAR, TAR = [0.0, 0.001, 0.1, 1.0], [0.2, 0.5, 0.9, 1.0]
 AREA = 0.001 * 0.35 + 0.099 * 0.7 + 0.9 * 0.95
 

@@ -155,7 +155,8 @@ def _write(axes: Any, matrix: Tensor, limits: tuple[float, float], numbers: str)
             if math.isnan(value) or (value == 0 and low == 0):
                 continue
             dark = abs(value) > 0.6 * high if low < 0 else value > 0.55 * high
-            text = numbers.format(round(value, 6) + 0.0).replace("-", "−")
+            text = numbers.format(value)
+            text = text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
             axes.text(
                 column, row, text, ha="center", va="center", fontsize=size, color="white" if dark else INK
             )  # fmt: skip
