@@ -12,6 +12,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -22,6 +24,20 @@ from hypersphere import data
 @pytest.fixture(autouse=True)
 def reproducible() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One headless Chromium for all tests of a process."""
+    path = find_chromium()
+    if path is None:
+        pytest.fail("no Chromium or no playwright here, and HYPERSPHERE_REQUIRE_BROWSER=1 requires them")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()
 
 
 def pytest_configure(config: pytest.Config) -> None:
