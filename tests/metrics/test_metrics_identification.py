@@ -1,6 +1,7 @@
 """Identification against plain loops: ranks, CMC and open-set rates, in blocks of every size."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -134,6 +135,24 @@ def test_the_tail_says_how_far_it_reaches():
     assert short.tar_at(1.0) == 1
     with pytest.raises(ValueError, match="tail=102"):
         short.tar_at(101 / 8000)
+
+
+@pytest.mark.parametrize("total", [1, 7, 100, 900])
+def test_counts_that_floats_write_down(total):
+    """A share of 29/100 allows 29 of 100, though 0.29·100 < 29 in floating point; a little less allows 28."""
+    result = identification(drawn(2, 3), torch.zeros(2, dtype=torch.int64), distractors=drawn(9, 3, seed=1))
+    counts = torch.arange(total)
+    falling = replace(
+        result,
+        scores=(total - counts).double() - 0.5,  # the k-th mate lies below exactly k + 1 impostors
+        impostor_tail=(total - counts).double(),
+        impostors=total,
+    )
+    for dtype in (torch.float64, torch.float32):
+        found = falling.tar_at((counts.double() / total).to(dtype))
+        assert found.tolist() == pytest.approx((counts.double() / total).tolist(), abs=1e-12)
+    assert [falling.tar_at(k / total) for k in range(total)] == pytest.approx((counts.double() / total).tolist())
+    assert falling.tar_at(math.nextafter((total - 1) / total, 0)) == pytest.approx(max(total - 2, 0) / total)
 
 
 @given(st.lists(st.lists(st.integers(-4, 4), max_size=12), max_size=8), st.integers(1, 12))

@@ -50,7 +50,7 @@ class ROC:
         A tensor of rates gives a tensor.
         """
         rates = check_rate("far", far)
-        last = torch.searchsorted(self.fpr.to(rates.dtype), rates.cpu(), right=True) - 1
+        last = torch.searchsorted(self.fpr, rates, right=True) - 1
         found = self.tpr[last]
         return found if isinstance(far, Tensor) else float(found)
 
@@ -74,11 +74,15 @@ def accept_counts(scores: Tensor, same: Tensor) -> tuple[Tensor, Tensor, Tensor]
 
 
 def check_rate(argument: str, rate: float | Tensor) -> Tensor:
-    """``rate`` as a floating tensor, refused outside [0, 1]."""
+    """``rate`` in float64 on the CPU, refused outside [0, 1].
+
+    A tensor of lower precision stands for what rounds to it: 0.7 in float32 is below 7/10, but 7 of 10 are meant.
+    """
     if isinstance(rate, bool) or not isinstance(rate, int | float | Tensor):
         raise TypeError(f"{argument}={rate!r} must be a number or a tensor of them, not {type(rate).__name__}")
     rates = rate if isinstance(rate, Tensor) else torch.tensor(float(rate), dtype=torch.float64)
     check_floating(argument, rates)
     if not bool(((rates >= 0) & (rates <= 1)).all()):
         raise ValueError(f"{argument}={rate!r} must be a rate in [0, 1]")
-    return rates
+    wide = rates.detach().cpu().double()
+    return wide if rates.dtype == torch.float64 else (wide * (1 + torch.finfo(rates.dtype).eps / 2)).clamp_max(1.0)
