@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -27,8 +28,9 @@ from hypersphere.train import (
     with_values,
 )
 from hypersphere.train.build import make_parts
-from hypersphere.train.distributed import Team
+from hypersphere.train.distributed import Team, team
 from hypersphere.train.step import Step
+from hypersphere.train.training import merged
 
 SMALL = ModelConfig(name="cnn3", widths="8,8,8", feature_dim=16)
 
@@ -196,6 +198,31 @@ def test_result_log_and_folder(tmp_path):
     assert run(config) == summary  # nothing is trained again
     assert (folder / "seed-0" / "model.safetensors").stat().st_mtime_ns == before
     assert load(folder, seed=3).state_dict().keys() == load(folder / "seed-3").state_dict().keys()
+
+
+@pytest.mark.parametrize("orthogonal", [None, "cayley"])
+def test_fine_tuning_starts_from_another_run(orthogonal, tmp_path):
+    run(tiny(tmp_path, "cnn", 4))
+    trained = load(tmp_path / "cnn").state_dict()
+    values = {
+        "model.conv": "sphere",
+        "model.start": "cnn",
+        "orthogonal.method": orthogonal,
+        "orthogonal.init": "identity",
+    }
+    config = with_values(tiny(tmp_path, "twin", 4), values)
+    parts = make_parts(config, 1, team("cpu"))
+    twin = merged(parts.objective.classifier()).state_dict()
+    for name, value in trained.items():
+        torch.testing.assert_close(twin[name], value, msg=name)
+    run(config)  # the finished run no longer needs the one it came from
+    shutil.rmtree(tmp_path / "cnn")
+    load(tmp_path / "twin")
+    with pytest.raises(ValueError, match=r"is no run folder|does not exist"):
+        make_parts(config, 1, team("cpu"))
+    run(tiny(tmp_path, "cnn", 4, model=replace(config.model, start=None, widths="4,4,5")))
+    with pytest.raises(ValueError, match=r"model.start='cnn' does not fit"):
+        make_parts(config, 1, team("cpu"))
 
 
 def test_other_settings_are_refused_in_the_same_folder(tmp_path):

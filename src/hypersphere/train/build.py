@@ -14,27 +14,34 @@ from .objective import Objective, make_head
 from .optimizer import make_optimizers, make_projection
 from .penalty import make_penalty
 from .schedule import factors
+from .start import start
 from .step import Parts
 
 __all__ = ["make_objective", "make_parts"]
 
 
-def make_objective(config: Config, facts: Facts, seed: int) -> Objective:
-    """Network and head with fresh weights; orthogonal matrices attached, if the settings say so."""
+def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = False) -> Objective:
+    """Network and head with fresh weights; orthogonal matrices attached, if the settings say so.
+
+    ``fine_tune`` takes the weights of the run that ``model.start`` names, if it does.
+    """
     torch.manual_seed(seed)
     plain = config.loss.name == "cross_entropy"
     model = make_model(config.model, facts, classifier=plain)
     features = 0 if plain else int(model.feature_dim)  # type: ignore[arg-type]
     head = make_head(config.loss, features, facts.num_classes)
+    objective = Objective(model, head, config.loss.label_smoothing)
+    if fine_tune:
+        start(objective, config)
     attach(config.orthogonal, model, head, seed)
-    return Objective(model, head, config.loss.label_smoothing)
+    return objective
 
 
 def make_parts(config: Config, seed: int, team: Team, source: Source | None = None) -> Parts:
     """Everything that a step needs, on the device of this process; ``source`` stands in for the data set."""
     torch.set_float32_matmul_precision(config.run.matmul)
     source = source or make_source(config.data, seed, team.device, team.rank, team.world, config.run.channels_last)
-    objective = make_objective(config, source.facts, seed).to(team.device)
+    objective = make_objective(config, source.facts, seed, fine_tune=True).to(team.device)
     if config.run.channels_last:
         objective.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     team.synchronize(objective)

@@ -36,6 +36,9 @@ class ModelConfig:
     activation: str | None = option(None, "relu, prelu, leaky_relu, off; none keeps the network's own")
     norm_eps: float | None = option(None, "eps of BatchNorm; none: 1e-5")
     init: str | None = option(None, "weights: he, xavier, normal; none keeps the network's own")
+    start: str | None = option(
+        None, "start from the weights of another run, a folder or the name of a run beside this one, where they fit"
+    )
     feature_dim: int | None = option(None, "size of the embedding; none: that of the network")
     extra: dict[str, Any] = field(
         default_factory=dict, metadata=about("further options of the network, name=value;name=value")

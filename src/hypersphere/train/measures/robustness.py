@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -32,12 +31,12 @@ def under_attack(name: str, transfer: bool, judged: Judged) -> dict[str, float]:
 def _other(judged: Judged) -> nn.Module:
     """The network that transferred attacks are made on."""
     from ..loading import load
+    from ..start import beside
 
     name = judged.config.adversarial.source
     if name is None:
         raise ValueError("transferred attacks need --adversarial.source, the run that they are made on")
-    beside = Path(judged.config.run.folder).expanduser() / name
-    return load(beside if beside.exists() else name, device=judged.team.device)
+    return load(beside(judged.config, name), device=judged.team.device)
 
 
 ROBUSTNESS: dict[str, Callable[[Judged], dict[str, float]]] = {

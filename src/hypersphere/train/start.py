@@ -1,0 +1,40 @@
+"""Fine-tuning: the weights of another run where they fit, e.g. those of a CNN in its decoupled twin (thesis 4.4.3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from .config import Config
+from .files import read_tensors
+from .objective import Objective
+from .runs import Run
+
+__all__ = ["beside", "start"]
+
+
+def start(objective: Objective, config: Config) -> None:
+    """Copy them in place, if ``model.start`` names a run; at least the convolutions must fit."""
+    name = config.model.start
+    if name is None:
+        return
+    path = Run(beside(config, name)).folder().path / "model.safetensors"
+    if not path.exists():
+        raise ValueError(f"model.start={name!r}: {path} is not there, train that run to its end first")
+    trained = read_tensors(path)
+    own = objective.classifier().state_dict()
+    fitting = [key for key, value in own.items() if key in trained and trained[key].shape == value.shape]
+    weights = [key for key in own if key.endswith("weight") and own[key].dim() > 2]
+    missing = [key for key in weights if key not in fitting]
+    if missing:
+        raise ValueError(f"model.start={name!r} does not fit: it has no {missing[0]} of {tuple(own[missing[0]].shape)}")
+    with torch.no_grad():
+        for key in fitting:
+            own[key].copy_(trained[key])
+
+
+def beside(config: Config, name: str) -> Path:
+    """The run of that name beside this one, else the folder ``name``."""
+    near = Path(config.run.folder).expanduser() / name
+    return near if near.exists() else Path(name).expanduser()
