@@ -75,12 +75,14 @@ def sgd(dataset: str, network: str = "cnn9", widths: str = "d1", weight_decay: f
     """Thesis D.1: SGD 0.1 with momentum 0.9, batch 128, divided by 10 at 20k, 30k and 37.5k of 42.5k steps.
 
     Padded by 4, cropped and mirrored; weight decay 1e-4 (D.1, E.1; 5e-4 in F.3). Also for chapters 6 and 7, which
-    divide the rate "when the performance is saturated".
+    divide the rate "when the performance is saturated". Without normalisation (``norm="off"``) the gradient's norm is
+    clipped at 1: as stated, plain CNNs diverge within three steps.
     """
+    clip = 1.0 if model.get("norm") == "off" else None
     return Config(
         data=DataConfig(name=dataset, batch_size=128, hflip=True, pad=4, normalize="standard"),
         model=ModelConfig(name=network, widths=widths, **model),
-        optim=OptimConfig(name="sgd", lr=0.1, momentum=0.9, weight_decay=weight_decay),
+        optim=OptimConfig(name="sgd", lr=0.1, momentum=0.9, weight_decay=weight_decay, clip=clip),
         schedule=ScheduleConfig(steps=42500, milestones=(20000, 30000, 37500)),
         run=RunConfig(eval_every=1000, checkpoint_every=4000),
     )
