@@ -134,6 +134,18 @@ def test_energy_curves_total_and_by_layer():
     assert two.axes[1].get_ylim() == two.axes[2].get_ylim()
 
 
+def test_layers_keep_their_order_and_short_names_and_many_share_a_legend():
+    names = [f"body.conv{i}.0.op.weight" for i in range(1, 21)]
+    log = [{"step": s, "energy": 1.0, **{f"energy/{name}": i / s for i, name in enumerate(names)}} for s in STEPS]
+    axes = hs.plots.energy_curves({"deep": log}).axes[1]
+    assert [line.get_label() for line in axes.lines] == [f"body.conv{i}.0" for i in range(1, 21)]
+    texts = [t.get_text() for t in axes.get_legend().get_texts()]
+    assert texts == [f"body.conv{i}.0" for i in range(1, 21, 3)]
+    gates = [{"step": 1, "energy": 1.0, "energy/a.weight": 1.0, "energy/a.op.weight": 2.0}]
+    labels = [line.get_label() for line in hs.plots.energy_curves({"x": gates}).axes[1].lines]
+    assert labels == ["a.weight", "a.op.weight"]  # short names would be the same
+
+
 def test_energy_curves_of_a_run_without_layers_are_one_panel():
     assert len(hs.plots.energy_curves({"a": [{"step": 1, "energy": 2.0}]}).axes) == 1
 

@@ -56,10 +56,10 @@ def test_a_step_follows_the_gradient_of_the_loop():
 
 def test_known_minima_are_found():
     """Four neurons become a tetrahedron under MHE, three a frame under the other two."""
-    end = descend("mhe", start(4, 3, 0), steps=200).points[-1]
+    end = descend("mhe", start(4, 3, 0), steps=80).points[-1]
     np.testing.assert_allclose((end @ end.T).numpy(), np.full((4, 4), -1 / 3) + np.eye(4) * 4 / 3, atol=1e-3)
     for kind in ("half_space_mhe", "orthonormal"):
-        end = descend(kind, start(3, 3, 0), steps=400).points[-1]
+        end = descend(kind, start(3, 3, 0), steps=120).points[-1]
         np.testing.assert_allclose((end @ end.T).numpy(), np.eye(3), atol=1e-3)
 
 

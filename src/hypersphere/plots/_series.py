@@ -71,20 +71,20 @@ def seed_series(name: str, run: Any, key: str) -> list[Series]:
         raise ValueError(f"runs[{name!r}] is no run folder, log or (steps, values): {type(run).__name__}, or empty")
     series = [one for one in found if len(one[0])]
     if not series:
-        known = ", ".join(sorted(run_keys(run))) or "none"
+        known = ", ".join(run_keys(run)) or "none"
         raise ValueError(f"runs[{name!r}] never logged {key!r}: its keys are {known}")
     return series
 
 
-def run_keys(run: Any) -> set[str]:
-    """The keys that a run's logs hold; none for bare numbers."""
+def run_keys(run: Any) -> list[str]:
+    """The keys that a run's logs hold, in the order of their first line; none for bare numbers."""
     if _is_folder(run):
         logs = list(_logs(run).values())
     elif _is_log(run):
         logs = [run]
     else:
         logs = [] if _is_pair(run) else [one for one in run if _is_log(one)]
-    return {key for log in logs for record in log for key in record} - {"step"}
+    return [key for key in dict.fromkeys(key for log in logs for record in log for key in record) if key != "step"]
 
 
 def band_of(series: Sequence[Series], band: str) -> Band:

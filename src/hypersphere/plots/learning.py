@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._errors import check_choice
 from ._series import BANDS, band_of, named_runs, run_keys, seed_series
-from ._style import LINES, colours, label_axes, legend, new_figure, picture
+from ._style import LINES, colours, label_axes, legend, new_figure, picture, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title:
     """
     check_choice("band", band, BANDS)
     named = named_runs(runs)
-    layers = {name: sorted(k for k in run_keys(run) if k.startswith(f"{key}/")) for name, run in named.items()}
+    layers = {name: [k for k in run_keys(run) if k.startswith(f"{key}/")] for name, run in named.items()}
     detailed = [name for name, keys in layers.items() if keys]
     columns = 1 + len(detailed)
     figure, panels = new_figure(1, columns, size=(max(6.0, 3.6 * columns), 3.9))
@@ -69,10 +69,12 @@ def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title:
     label_axes(panels[0], "training step", "hyperspherical energy (mean of pairs)", "all layers")
     legend(panels[0])
     for axes, name in zip(panels[1:], detailed, strict=True):
-        of_layers = {k.removeprefix(f"{key}/"): seed_series(name, named[name], k) for k in layers[name]}
+        labels = _layer_labels([k.removeprefix(f"{key}/") for k in layers[name]])
+        of_layers = {label: seed_series(name, named[name], k) for label, k in zip(labels, layers[name], strict=True)}
         _draw(axes, of_layers, band, 1.0, False, count_seeds=False)
         label_axes(axes, "training step", "", f"{name}, by layer")
-        legend(axes)
+        shown = -(-len(axes.lines) // _ENTRIES)  # colours of many layers run with depth: a few of them tell all
+        legend(axes, handles=axes.lines[::shown])
     for axes in panels[2:]:
         axes.sharey(panels[1])  # layers of different runs, to be compared
     if detailed:
@@ -82,6 +84,7 @@ def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title:
     return figure
 
 
+_ENTRIES = 9
 _PERCENT = ("accuracy", "best_accuracy")
 _LABELS = {
     "accuracy": "test accuracy (%)",
@@ -91,6 +94,12 @@ _LABELS = {
     "lr": "learning rate",
     "rate": "steps per second",
 }
+
+
+def _layer_labels(names: list[str]) -> list[str]:
+    """Weights named by their layers, short, where that leaves them apart."""
+    short = [shorten(name.removesuffix(".weight").removesuffix(".op"), 20) for name in names]
+    return short if len(set(short)) == len(short) else names
 
 
 def _draw(
