@@ -32,7 +32,7 @@ def identification(
     *,
     protocol: str = "closest",
     block: int = 4096,
-    tail: int = 2**22,
+    tail: int = 2**20,
 ) -> IdentificationResult:
     """Rank of the mate of each probe by cosine among gallery and distractors.
 

@@ -30,12 +30,17 @@ class Tail:
     def highest(self) -> Tensor:
         """The highest scores in falling order, float64 on the CPU."""
         self._shrink()
-        return torch.cat(self._parts).cpu().double() if self._parts else torch.empty(0, dtype=torch.float64)
+        if not self._parts:
+            return torch.empty(0, dtype=torch.float64)
+        return self._parts[0].sort(descending=True).values.cpu().double()
 
     def _shrink(self) -> None:
         if not self._parts:
             return
-        kept = torch.cat(self._parts).sort(descending=True).values[: self.size].clone()
+        kept = torch.cat(self._parts)
+        if len(kept) >= self.size:  # by selection: the size-th highest, those above it, and its equals up to the size
+            lowest = kept.kthvalue(len(kept) - self.size + 1).values
+            above = kept[kept > lowest]
+            kept = torch.cat([above, lowest.expand(self.size - len(above))])
+            self._cut = float(lowest)
         self._parts, self._held = [kept], len(kept)
-        if len(kept) == self.size:
-            self._cut = float(kept[-1])
