@@ -260,6 +260,7 @@ class Chart {
     }
     if (this.cursor === null) return;
     context.strokeStyle = ink("soft");
+    context.lineWidth = 1;
     context.setLineDash([3, 3]);
     line(context, across.to(this.cursor), plot.top, across.to(this.cursor), plot.bottom);
     context.setLineDash([]);

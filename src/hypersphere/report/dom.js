@@ -135,6 +135,6 @@ function numbersTable(caption, head, rows) {
   return h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", { class: "numbers" }, h("caption", {}, caption), h("thead", {}, cells("th", head)), h("tbody", {}, ...rows.map((row) => cells("td", row)))),
+    h("table", { class: "numbers" }, h("caption", {}, h("span", {}, caption)), h("thead", {}, cells("th", head)), h("tbody", {}, ...rows.map((row) => cells("td", row)))),
   );
 }

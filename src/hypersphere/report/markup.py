@@ -40,7 +40,13 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]], caption: str
     body = [
         element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows
     ]
-    inner = element("table", element("caption", caption), element("thead", top), element("tbody", *body), class_=class_)
+    inner = element(
+        "table",
+        element("caption", element("span", caption)),
+        element("thead", top),
+        element("tbody", *body),
+        class_=class_,
+    )
     return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label=caption)
 
 

@@ -148,7 +148,7 @@ def _gallery(chosen: Sequence[Example]) -> Html:
 
 
 def _listing(chosen: Sequence[Example], title: str) -> Html:
-    rows = [[one.index, one.true, one.predicted, f"{one.degrees:.1f}", f"{one.hardness:.4f}"] for one in chosen]
+    rows = [[one.index, one.true, one.predicted, f"{one.degrees:.1f}", f"{one.hardness:.4f}"] for one in chosen[:10]]
     return table(["test sample", "true", "predicted", "angle, °", "hardness"], rows, title, "numbers")
 
 

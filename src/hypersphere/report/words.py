@@ -105,7 +105,8 @@ def _optimizer(config: Config) -> str:
 
 def _schedule(config: Config) -> str:
     part = config.schedule
-    text = f"{part.steps:,} steps of {config.data.batch_size} samples"
+    graph = config.data.name in ("citeseer", "cora", "pubmed")
+    text = f"{part.steps:,} steps " + ("over the whole graph" if graph else f"of {config.data.batch_size} samples")
     milestones = [step for step in part.milestones if step < part.steps]
     if part.kind == "step" and milestones:
         text += f", rate × {part.gamma:g} at step {', '.join(f'{step:,}' for step in milestones)}"
