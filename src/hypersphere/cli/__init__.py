@@ -12,6 +12,7 @@ __all__ = ["main"]
 # name → (module, one line for --help). The module has configure(parser) and run(options) → exit code.
 COMMANDS: dict[str, tuple[str, str]] = {
     "energy": ("hypersphere.cli.energy", "hyperspherical energy of each layer of a checkpoint"),
+    "evaluate": ("hypersphere.cli.evaluate", "accuracy, verification, retrieval, robustness of a run"),
     "export": ("hypersphere.cli.export", "a trained network as safetensors, torch.export and ONNX, with a model card"),
     "list": ("hypersphere.cli.listing", "recipes with published numbers and ours, models, data sets"),
     "report": ("hypersphere.cli.report", "one HTML page about a run, or a comparison of several"),

@@ -1,0 +1,130 @@
+"""``judge(run)``: everything that is measured of a trained network, as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import data
+from .._errors import check_choice
+from ..embedding import embed
+from ..train import Config, Run, load
+from ..train.data import make_source
+from ..train.distributed import Team
+from ..train.environment import environment
+from ..train.measures import ALSO, Judged
+from . import sections
+from .examine import Examination, examine
+from .own_pairs import read_pairs
+
+__all__ = ["PARTS", "judge", "judge_pairs"]
+
+CLOSED = ("classification", "hardness", "energy")  # what is measured where the test classes are those of training
+OPEN = ("verification", "retrieval", "identification", "energy")
+PARTS = ("classification", "hardness", "verification", "retrieval", "identification", "energy", *ALSO)
+
+
+def judge(
+    run: Run,
+    seed: int | None = None,
+    parts: Sequence[str] | None = None,
+    *,
+    root: str | None = None,
+    device: torch.device | str = "cpu",
+    flip: bool | None = None,
+    center: bool | None = None,
+) -> dict[str, Any]:
+    """Evaluate the network of a seed (None: the first) on its test split.
+
+    Args:
+        parts: of :data:`PARTS`; None: what suits the data, closed set or open.
+        root: folder of the data, if it lies elsewhere than at training.
+        flip, center: features of image and mirror, mean subtraction, in verification; None: as the run says.
+    """
+    for part in parts or ():
+        check_choice("parts", part, PARTS)
+    number = run.seeds[0] if seed is None else seed
+    found = examine(run, number, root=root, device=device)
+    chosen = tuple(parts) if parts is not None else (OPEN if found.logits is None else CLOSED)
+    config = _adjusted(run.config, root, flip, center)
+    out: dict[str, Any] = {
+        "run": run.name,
+        "recipe": run.recipe,
+        "seed": number,
+        "data": config.data.name,
+        "samples": len(found),
+        "environment": environment(torch.device(device)),
+    }
+    for part in chosen:
+        out[part] = _part(part, run, number, found, config, torch.device(device))
+    return out
+
+
+def judge_pairs(
+    run: Run,
+    listing: str | Path,
+    folder: str | Path,
+    seed: int | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    flip: bool = True,
+    center: bool = False,
+    folds: int = 10,
+) -> dict[str, Any]:
+    """Verify a user's own pairs of images: see :func:`read_pairs` for the list."""
+    number = run.seeds[0] if seed is None else seed
+    facts = run.facts(number)
+    if facts.in_channels is None or facts.image_size is None:
+        raise ValueError(f"{run.path} was not trained on images: there are no pairs of images to verify")
+    own = read_pairs(listing, folder, facts.in_channels, facts.image_size)
+    settings = run.config.data
+    moments: dict[str, Any] = {}
+    if settings.normalize == "standard":
+        dataset = data.load(settings.name, settings.root)
+        moments = {"mean": dataset.mean, "std": dataset.std}
+    model = load(run.path, seed=number, device=device)
+    features = embed(model, own.images, flip=flip, normalize=settings.normalize, **moments)
+    result = sections.verification(features, torch.zeros(0), own.pairs, folds, center)
+    return {
+        "run": run.name,
+        "recipe": run.recipe,
+        "seed": number,
+        "data": str(folder),
+        "samples": len(own.files),
+        "environment": environment(torch.device(device)),
+        "verification": result,
+    }
+
+
+def _part(part: str, run: Run, seed: int, found: Examination, config: Config, device: torch.device) -> dict[str, Any]:
+    if part == "classification":
+        return sections.classification(found)
+    if part == "hardness":
+        return sections.hardness(found)
+    if part == "retrieval":
+        return sections.retrieval(found.features, found.labels)
+    if part == "identification":
+        return sections.identification(found.features, found.labels)
+    model = load(run.path, seed=seed, device=device)
+    if part == "energy":
+        return sections.energy(model)
+    judged = Judged(model, make_source(config.data, seed, device), Team(0, 1, device), config)
+    with judged.evaluating():
+        if part in ALSO:
+            return dict(ALSO[part](judged))
+        features: Tensor
+        features, labels = judged.embedding(config.evaluation.flip)
+    rule = config.evaluation
+    return sections.verification(features, labels, judged.source.pairs, rule.folds, rule.center)
+
+
+def _adjusted(config: Config, root: str | None, flip: bool | None, center: bool | None) -> Config:
+    rule = config.evaluation
+    rule = replace(rule, flip=rule.flip if flip is None else flip, center=rule.center if center is None else center)
+    place = config.data if root is None else replace(config.data, root=root)
+    return replace(config, evaluation=rule, data=place)

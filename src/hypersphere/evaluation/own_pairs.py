@@ -1,0 +1,62 @@
+"""Pairs of a user's own images: a folder, and a list of who is the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..data import Pairs
+
+__all__ = ["OwnPairs", "read_pairs"]
+
+_SAME = {"1": True, "0": False, "same": True, "different": False, "true": True, "false": False}
+
+
+@dataclass(frozen=True, eq=False)
+class OwnPairs:
+    """Images ``(N, C, H, W)`` uint8, and pairs of them."""
+
+    images: Tensor
+    files: tuple[str, ...]
+    pairs: Pairs
+
+
+def read_pairs(listing: str | Path, folder: str | Path, channels: int, size: tuple[int, int]) -> OwnPairs:
+    """Read ``left right same [fold]`` lines; names are paths under ``folder``, ``same`` is 1 or 0.
+
+    Without fold numbers there is one fold. ``size`` (height, width) must be that of the images: aligning and resizing
+    faces is the user's choice.
+    """
+    from ..data._images import decode_all
+
+    path, root = Path(listing), Path(folder)
+    if not path.is_file():
+        raise ValueError(f"{path} is no file: give a list of pairs, a line each: left right 1|0 [fold]")
+    rows: list[tuple[str, str, bool, int]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) not in (3, 4) or words[2].lower() not in _SAME or (len(words) == 4 and not words[3].isdigit()):
+            raise ValueError(f"{path}, line {number}: {line.strip()[:80]!r} is not `left right 1|0 [fold]`")
+        rows.append((words[0], words[1], _SAME[words[2].lower()], int(words[3]) if len(words) == 4 else 0))
+    if not rows:
+        raise ValueError(f"{path} names no pairs")
+    names = sorted({name for row in rows for name in row[:2]})
+    missing = [name for name in names if not (root / name).is_file()]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ValueError(f"{path} names {missing[0]}{more}, which {root} does not hold")
+    images = decode_all([root / name for name in names], mode="L" if channels == 1 else "RGB")
+    if tuple(images.shape[1:]) != (channels, *size):
+        raise ValueError(
+            f"the images of {root} are {images.shape[2]}×{images.shape[3]}, but the network takes {size[0]}×{size[1]}: "
+            "align and resize them as its training data were"
+        )
+    place = {name: position for position, name in enumerate(names)}
+    left, right = torch.tensor([place[row[0]] for row in rows]), torch.tensor([place[row[1]] for row in rows])
+    same, fold = torch.tensor([row[2] for row in rows]), torch.tensor([row[3] for row in rows])
+    return OwnPairs(images, tuple(names), Pairs(left, right, same, fold))

@@ -1,0 +1,185 @@
+"""``hypersphere evaluate``: the numbers, the user's own pairs, and what goes wrong with exit code 2."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
+
+import hypersphere as hs
+from hypersphere.cli import main
+from hypersphere.evaluation import examine, judge
+from hypersphere.train import Config, DataConfig, LossConfig, ModelConfig, Run, RunConfig, ScheduleConfig, run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    config = Config(
+        recipe="small",
+        data=DataConfig(name="digits", batch_size=64),
+        model=ModelConfig(name="cnn3", widths="8,8,8", feature_dim=16, conv="sphere"),
+        loss=LossConfig(name="w_softmax"),
+        schedule=ScheduleConfig(steps=60, milestones=()),
+        run=RunConfig(folder=str(folder), device="cpu", eval_every=60, progress="off", tensorboard=False),
+    )
+    run(config)
+    return folder / "small"
+
+
+@pytest.fixture
+def copy(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "small", ignore=shutil.ignore_patterns("evaluation*"))
+
+
+def evaluated(path, *words):
+    assert main(["evaluate", str(path), *words]) == 0
+    return json.loads((path / "seed-0" / "evaluation.json").read_text())
+
+
+def test_classification_is_what_the_run_measured_and_sklearn_says(trained, capsys):
+    found = evaluated(trained)
+    seen = examine(Run(trained))
+    predicted = seen.logits.argmax(1)
+    part = found["classification"]
+    assert part["accuracy"] == pytest.approx(Run(trained).result()["final_accuracy"])
+    assert part["confusion"] == confusion_matrix(seen.labels, predicted).tolist()
+    for number, row in enumerate(part["classes"]):
+        own = seen.labels == number
+        assert row["error"] == pytest.approx(100 * float((predicted[own] != number).float().mean()), abs=1e-4)
+    unit = torch.nn.functional.normalize
+    cosines = unit(seen.features) @ unit(seen.class_vectors).T
+    expected = torch.stack([cosines[seen.labels == number].mean(0) for number in range(10)])
+    torch.testing.assert_close(torch.tensor(part["cosine_confusion"]), expected, rtol=1e-4, atol=1e-5)
+    hardness = hs.metrics.angular_visual_hardness(seen.features, seen.class_vectors, seen.labels)
+    assert found["hardness"]["hardest"][0]["sample"] == int(hardness.argmax())
+    assert set(found["energy"]["layers"]) >= {"network.body.conv1.0.op.weight"}
+    text = capsys.readouterr().out
+    assert "most errors" in text
+    assert "hardest" in text
+
+
+def test_open_set_protocols_on_any_run(trained):
+    found = evaluated(trained, "--parts", "verification,retrieval,identification,fgsm", "--flip")
+    seen = examine(Run(trained))
+    unit = torch.nn.functional.normalize(seen.features)
+    scores = unit @ unit.T
+    precisions = []
+    for row in range(len(seen)):
+        others = torch.arange(len(seen)) != row
+        precisions.append(average_precision_score(seen.labels[others] == seen.labels[row], scores[row][others]))
+    assert found["retrieval"]["map"] == pytest.approx(100 * sum(precisions) / len(precisions), abs=0.02)
+    assert found["identification"]["gallery"] == 10
+    first = torch.stack([(seen.labels == number).nonzero()[0, 0] for number in range(10)])
+    probes = torch.tensor([row for row in range(len(seen)) if row not in set(first.tolist())])
+    rank1 = (scores[probes][:, first].argmax(1) == seen.labels[probes]).float().mean()
+    assert found["identification"]["rank1"] == pytest.approx(100 * float(rank1), abs=1e-3)
+    assert 50 < found["verification"]["accuracy"] <= 100
+    assert found["fgsm"]["fgsm_accuracy"] < 100
+
+
+def test_own_pairs(trained, tmp_path, capsys):
+    test = hs.data.load("digits").test
+    for number in range(40):
+        Image.fromarray(test.images[number, 0].numpy()).save(tmp_path / f"{number}.png")
+    rows = [(a, a + 20, int(test.labels[a] == test.labels[a + 20])) for a in range(20)]
+    rows += [(a, b, 1) for a in range(20) for b in range(a + 1, 40) if test.labels[a] == test.labels[b]][:20]
+    listing = tmp_path / "pairs.txt"
+    listing.write_text("# left right same\n" + "\n".join(f"{a}.png {b}.png {same}" for a, b, same in rows))
+    assert (
+        main(["evaluate", str(trained), "--pairs", str(listing), "--images", str(tmp_path), "--no-flip", "--json"]) == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    features = hs.embed(hs.load(trained), test.images[:40])
+    cosines = torch.nn.functional.cosine_similarity(
+        features[[a for a, _, _ in rows]], features[[b for _, b, _ in rows]]
+    )
+    expected = roc_auc_score([same for *_, same in rows], cosines)
+    assert found["verification"]["auc"] == pytest.approx(100 * expected, abs=1e-3)
+
+
+BAD_LISTS = {
+    "missing": ("0.png 99.png 1\n0.png 1.png 0", "names 99.png, which"),
+    "words": ("0.png 1.png maybe", "line 1: '0.png 1.png maybe' is not"),
+    "empty": ("# nothing\n", "names no pairs"),
+    "one kind": ("0.png 1.png 1\n1.png 0.png 1", "pairs only"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LISTS)
+def test_bad_pairs_are_named(copy, tmp_path, capsys, case):
+    content, message = BAD_LISTS[case]
+    for number in range(2):
+        Image.new("L", (8, 8), 100 * number).save(tmp_path / f"{number}.png")
+    (tmp_path / "pairs.txt").write_text(content)
+    words = ["evaluate", str(copy), "--pairs", str(tmp_path / "pairs.txt"), "--images", str(tmp_path)]
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
+    assert not (copy / "seed-0" / "evaluation-pairs.json").exists()
+
+
+def test_pairs_of_another_size(trained, tmp_path, capsys):
+    Image.new("L", (9, 8)).save(tmp_path / "a.png")
+    (tmp_path / "pairs.txt").write_text("a.png a.png 1\n")
+    assert main(["evaluate", str(trained), "--pairs", str(tmp_path / "pairs.txt"), "--images", str(tmp_path)]) == 2
+    assert "8×9, but the network takes 8×8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--parts", "clasification"], "did you mean 'classification'"),
+        (["--seed", "7"], "has no seed 7"),
+        (["--pairs", "x"], "belong together"),
+        (["--parts", "fgsm_transfer"], "--adversarial.source"),
+        (["--root", "nowhere", "--parts", "energy"], None),
+    ],
+)
+def test_wrong_questions(trained, capsys, words, message):
+    before = (
+        (trained / "seed-0" / "evaluation.json").read_bytes() if (trained / "seed-0/evaluation.json").exists() else None
+    )
+    code = main(["evaluate", str(trained), *words])
+    assert code == (0 if message is None else 2)
+    if message is not None:
+        assert message in capsys.readouterr().err
+        after = (trained / "seed-0/evaluation.json").read_bytes() if before is not None else None
+        assert after == before
+
+
+def test_foreign_and_damaged_folders(copy, tmp_path, capsys):
+    (tmp_path / "other").mkdir()
+    assert main(["evaluate", str(tmp_path / "other")]) == 2
+    assert "no run folder" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "none")]) == 2
+    assert "does not exist" in capsys.readouterr().err
+    weights = copy / "seed-0" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
+    assert main(["evaluate", str(copy)]) == 2
+    assert "model.safetensors" in capsys.readouterr().err
+
+
+def test_features_that_are_not_finite(copy, capsys):
+    path = copy / "seed-0" / "model.safetensors"
+    tensors = load_file(path)
+    name = next(name for name in tensors if name.endswith("fc.0.op.weight"))
+    tensors[name] = torch.full_like(tensors[name], torch.nan)
+    save_file(tensors, path)
+    assert main(["evaluate", str(copy)]) == 2
+    assert "not finite" in capsys.readouterr().err
+    assert not (copy / "seed-0" / "evaluation.json").exists()
+
+
+def test_one_class_in_the_test_set(trained, monkeypatch, capsys):
+    digits = hs.data.load("digits")
+    ones = replace(digits, test=digits.test.subset(digits.test.labels == 1))
+    monkeypatch.setattr("hypersphere.data.load", lambda *_, **__: ones)
+    found = judge(Run(trained))
+    assert [row["name"] for row in found["classification"]["classes"]] == ["1"]
+    for part, message in (("verification", "too few"), ("identification", "two classes")):
+        assert main(["evaluate", str(trained), "--parts", part]) == 2
+        assert message in capsys.readouterr().err
