@@ -239,9 +239,11 @@ def survives(path, action, name):
     try:
         hs.load(path) if action == "load" else getattr(Run(path), action)()
     except ValueError as error:
-        assert name in str(error) or path.name in str(error)
-        return False
-    return True
+        message = str(error)
+    else:
+        return True
+    assert name in message or path.name in message
+    return False
 
 
 def test_a_file_that_must_not_be_read_is_an_error_of_the_system(good_run, monkeypatch, capsys):

@@ -45,7 +45,7 @@ class Job:
         """Traced once, for both formats that need it."""
         normalization = self.inputs.normalization if self.inputs.raw else None
         program = Program(self.model, embedding=self.embedding, normalization=normalization).eval()
-        # zeros, since the file keeps its example: nobody's picture travels in it. Sizes 0 and 1 are special to the tracer
+        # zeros, since the file keeps its example: nobody's picture travels in it; 3, since 0 and 1 are special
         example = tuple(
             part.new_zeros((3, 3) if name == "adjacency" else (3, *part.shape[1:]))
             for name, part in zip(self.inputs.names, self.inputs.tensors, strict=True)
