@@ -98,13 +98,16 @@ def imagenet(store: Store) -> ImageTree:
 
 
 class FolderLoader:
-    """uint8 batches ``(B, 3, size, size)`` of an :class:`ImageFolder`, made by ``workers`` processes.
+    """uint8 batches ``(B, 3, height, width)`` of an :class:`ImageFolder`, made by ``workers`` processes.
 
     The minimum augmentation of thesis B.2: every image is resized to ``resize × resize`` (bilinear); for training a
     random ``size × size`` window is cut and mirrored left-right with probability ½, for testing (``train=False``) the
     central window is taken and the order is that of the files. Each image's window is a function of ``(seed, epoch,
     position)``: neither the number of workers nor resuming changes it. ``rank``, ``world`` and ``drop_last`` as in
     :class:`Loader`, whose ``batch_size`` is the global one, too; ``drop_last`` defaults to ``train``.
+
+    ``size=None`` takes the images as they are, e.g. aligned faces: all must have the height and width of the first
+    (``loader.shape``). ``hflip=False`` never mirrors.
     """
 
     def __init__(
@@ -113,8 +116,9 @@ class FolderLoader:
         batch_size: int,
         *,
         train: bool = True,
-        size: int = 224,
+        size: int | None = 224,
         resize: int = 256,
+        hflip: bool = True,
         workers: int = 4,
         seed: int = 0,
         rank: int = 0,
@@ -124,8 +128,7 @@ class FolderLoader:
     ) -> None:
         check_count("batch_size", batch_size)
         check_count("workers", workers, minimum=0)
-        check_count("size", size)
-        if resize < size:
+        if size is not None and resize < check_count("size", size):
             raise ValueError(f"resize={resize} must be at least size={size}, the window that is cut from it")
         if batch_size % world or not 0 <= rank < world:
             raise ValueError(f"batch_size={batch_size} must be a multiple of world={world}, and rank={rank} below it")
@@ -134,9 +137,10 @@ class FolderLoader:
         self.steps = len(folder) // batch_size if drop else -(-len(folder) // batch_size)
         if self.steps == 0:
             raise ValueError(f"batch_size={batch_size} is more than the {len(folder)} images of {folder.root}")
+        self.shape = _shape(folder.files[0]) if size is None else (size, size)
         self._order = _Order(len(folder), batch_size, self.steps, train, seed, rank, world)
         self._loader: DataLoader[tuple[Tensor, int]] = DataLoader(
-            _Decoded(folder, train, size, resize),
+            _Decoded(folder, train, self.shape, None if size is None else resize, train and hflip),
             batch_sampler=self._order,
             num_workers=workers,
             persistent_workers=workers > 0,
@@ -156,23 +160,45 @@ class FolderLoader:
 
 
 class _Decoded(Dataset[tuple[Tensor, int]]):
-    """What runs in a worker: decode, resize, cut, mirror."""
+    """What runs in a worker: decode, resize and cut (or neither, if ``resize`` is None), mirror."""
 
-    def __init__(self, folder: ImageFolder, train: bool, size: int, resize: int) -> None:
-        self.folder, self.train, self.size, self.resize = folder, train, size, resize
+    def __init__(
+        self, folder: ImageFolder, train: bool, shape: tuple[int, int], resize: int | None, hflip: bool
+    ) -> None:
+        self.folder, self.train, self.shape, self.resize, self.hflip = folder, train, shape, resize, hflip
 
     def __getitem__(self, key: Key) -> tuple[Tensor, int]:
         number, epoch, position = key
-        image = decode(Path(self.folder.files[number])).resize((self.resize, self.resize), 2)  # 2: bilinear
-        room = self.resize - self.size
+        file = self.folder.files[number]
+        pixels = self._whole(file) if self.resize is None else self._window(file, epoch, position, self.resize)
+        if self.hflip and words(epoch, position, 2) & 1:
+            pixels = pixels.flip(2)
+        return pixels, int(self.folder.labels[number])
+
+    def _window(self, file: str, epoch: int, position: int, resize: int) -> Tensor:
+        image = decode(Path(file)).resize((resize, resize), 2)  # 2: bilinear
+        size = self.shape[0]
+        room = resize - size
         top = left = room // 2
         if self.train:
             top = words(epoch, position, 0) * (room + 1) >> 32
             left = words(epoch, position, 1) * (room + 1) >> 32
-        pixels = to_tensor(image.crop((left, top, left + self.size, top + self.size)))
-        if self.train and words(epoch, position, 2) & 1:
-            pixels = pixels.flip(2)
-        return pixels, int(self.folder.labels[number])
+        return to_tensor(image.crop((left, top, left + size, top + size)))
+
+    def _whole(self, file: str) -> Tensor:
+        pixels = to_tensor(decode(Path(file)))
+        if pixels.shape[1:] != self.shape:
+            (height, width), (tall, wide) = pixels.shape[1:], self.shape
+            raise ValueError(
+                f"{file} is {height}×{width} pixels, but {self.folder.files[0]} is {tall}×{wide}: align and crop all "
+                "images to one size"
+            )
+        return pixels
+
+
+def _shape(file: str) -> tuple[int, int]:
+    image = decode(Path(file))
+    return image.height, image.width
 
 
 class _Order(Sampler[list[Key]]):
