@@ -1,10 +1,12 @@
-"""Examinations made of random numbers."""
+"""Examinations and verifications made of random numbers."""
 
 from __future__ import annotations
 
 import torch
 
+from hypersphere import train
 from hypersphere.evaluation import Examination
+from hypersphere.report.verification import verify
 
 
 def examination(
@@ -29,3 +31,33 @@ def examination(
         "classes": names or tuple(f"class {i}" for i in range(classes)),
     }
     return Examination(**{**values, **changes})
+
+
+class Source:
+    """Test samples of thirty classes that no training saw."""
+
+    pairs = None
+
+    def __init__(self):
+        generator = torch.Generator().manual_seed(0)
+        self.labels = torch.arange(300) % 30
+        centres = torch.randn(30, 6, generator=generator)
+        self.inputs = centres[self.labels] + 0.4 * torch.randn(300, 6, generator=generator)
+
+    def test(self):
+        for start in (0, 150):
+            yield (self.inputs[start : start + 150],), self.labels[start : start + 150]
+
+
+class Net(torch.nn.Identity):
+    def features(self, x):
+        return x
+
+
+def verified():
+    config = train.with_values(
+        train.Config(),
+        {"evaluation.protocol": "verification", "evaluation.folds": 5, "evaluation.pairs": 20},
+    )
+    source = Source()
+    return verify(Net(), source, config, torch.device("cpu")), source

@@ -3,10 +3,12 @@
 from contextlib import contextmanager
 
 import pytest
-from report_examples import examination
+from report_examples import examination, verified
 
 from hypersphere import report
 from hypersphere.report import observe as observe_module
+from hypersphere.report import page as page_module
+from hypersphere.report.observe import Observation
 
 pytestmark = pytest.mark.browser
 
@@ -201,6 +203,23 @@ def test_confusion_is_read(opened, pages):
         assert picture(canvas) != first
         page.mouse.move(*middle(canvas))
         assert "→" in view.locator(".tip").inner_text()
+
+
+def test_open_sets_have_a_roc_curve(opened, runs, monkeypatch):
+    found = examination(300, 30, 6, logits=None, class_vectors=None)
+    look = Observation(0, found=found, verified=verified()[0])
+    monkeypatch.setattr(page_module, "observe", lambda *args, **options: look)
+    with opened(report.write(runs / "flat")) as page:
+        view = page.locator(".roc-view")
+        chart = view.locator("canvas")
+        before = picture(chart)
+        view.get_by_role("button", name="Log scale").click()
+        assert picture(chart) != before
+        chart.focus()
+        page.keyboard.press("End")
+        assert view.locator("[role=status]").inner_text().endswith("flat 100\u2009%")
+        assert page.locator(".gallery.pairs img").count() > 20
+        assert page.locator(".chip").count() == 20
 
 
 @pytest.mark.parametrize("name", ["one", "many"])

@@ -8,14 +8,14 @@ import shutil
 
 import pytest
 import torch
-from report_examples import examination
+from report_examples import examination, verified
 
 from hypersphere import data, metrics, recipes, report, train
 from hypersphere.cli import main
 from hypersphere.report import observe as observe_module
 from hypersphere.report import page as page_module
 from hypersphere.report.observe import Observation
-from hypersphere.report.verification import hardest_pairs, roc_view, verify
+from hypersphere.report.verification import hardest_pairs, roc_view
 
 
 def embedded(page):
@@ -212,36 +212,6 @@ def test_size_of_cifar_like_data(runs, monkeypatch):
 
 
 # Open sets ----------------------------------------------------------------------------------------------
-
-
-class Source:
-    """Test samples of thirty classes that no training saw."""
-
-    pairs = None
-
-    def __init__(self):
-        generator = torch.Generator().manual_seed(0)
-        self.labels = torch.arange(300) % 30
-        centres = torch.randn(30, 6, generator=generator)
-        self.inputs = centres[self.labels] + 0.4 * torch.randn(300, 6, generator=generator)
-
-    def test(self):
-        for start in (0, 150):
-            yield (self.inputs[start : start + 150],), self.labels[start : start + 150]
-
-
-class Net(torch.nn.Identity):
-    def features(self, x):
-        return x
-
-
-def verified():
-    config = train.with_values(
-        train.Config(),
-        {"evaluation.protocol": "verification", "evaluation.folds": 5, "evaluation.pairs": 20},
-    )
-    source = Source()
-    return verify(Net(), source, config, torch.device("cpu")), source
 
 
 def test_verification_is_that_of_training():

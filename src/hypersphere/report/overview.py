@@ -69,7 +69,7 @@ def _final(subject: Subject) -> tuple[str, str]:
     if subject.finals:
         mean, spread = mean_and_spread(subject.finals)
         count = len(subject.finals)
-        of = f"± {number(spread)} over {count} seeds" if spread is not None else f"seed {subject.shown_seed}"
+        of = f"±\u00a0{number(spread)} over {count} seeds" if spread is not None else f"seed {subject.shown_seed}"
         return f"{number(mean)}%", f"final network, {of}"
     seed = subject.seeds[0]
     return f"{number(seed.final())}%", f"so far, at step {seed.step:,} of {subject.run.config.schedule.steps:,}"

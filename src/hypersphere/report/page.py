@@ -29,7 +29,7 @@ __all__ = ["GENERATOR", "LIMIT", "build"]
 
 GENERATOR = '<meta name="generator" content="hypersphere report">'
 LIMIT = 6_000_000  # bytes of a report
-_SCRIPTS = ("dom.js", "chart.js", "curves.js", "sphere.js", "matrix.js", "main.js")
+_SCRIPTS = ("dom.js", "axis.js", "chart.js", "curves.js", "sphere.js", "matrix.js", "main.js")
 
 
 @dataclass(frozen=True)
