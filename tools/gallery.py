@@ -118,7 +118,7 @@ def _logged(name: str, seed: int, options: dict[str, Any]) -> list[dict[str, flo
             name.removesuffix(".weight"): float(value) for name, value in meter.layers().items() if "body" in name
         }
         layers = {f"energy/{name.removeprefix('body.').removesuffix('.0.op')}": value for name, value in hidden.items()}
-        return {"accuracy": right.float().mean().item(), "energy": sum(hidden.values()) / len(hidden), **layers}
+        return {"accuracy": 100 * right.float().mean().item(), "energy": sum(hidden.values()) / len(hidden), **layers}
 
     penalty = meter if "MHE" in name else None
     return train(network, head, STEPS, seed=seed, regularizer=penalty, record=record)

@@ -141,6 +141,18 @@ def test_angle_distributions_of_all_pairs(limit, monkeypatch):
     assert "degrees" in axes.get_xlabel()
 
 
+def test_single_precision_gives_the_same_picture_and_copies_have_angle_zero():
+    x, y = torch.randn(40, 64), torch.arange(40) % 2
+    x[2] = x[0]
+    x[1] = -x[0]
+    single, double = (outlines(hs.plots.angle_distributions(z, y, bins=18).axes[0]) for z in (x, x.double()))
+    for one, other in zip(single, double, strict=True):
+        np.testing.assert_allclose(one.get_data().values, other.get_data().values, atol=1e-3)
+    pairs = (20 * 19, 20 * 20)
+    assert single[0].get_data().values[0] * 10 * pairs[0] == pytest.approx(1)  # the copy, at 0°
+    assert single[1].get_data().values[-1] * 10 * pairs[1] == pytest.approx(2)  # the opposites, at 180°
+
+
 def test_angle_distributions_of_sampled_pairs_are_close_and_depend_on_the_seed_alone():
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(150, 3)), np.repeat([0, 1, 2], [100, 45, 5])

@@ -11,7 +11,7 @@ import hypersphere as hs
 from hypersphere.plots import _style
 
 STEPS = [10, 20, 30]
-SEEDS = np.array([[0.2, 0.5, 0.8], [0.4, 0.5, 0.6], [0.3, 0.2, 0.7]])
+SEEDS = np.array([[20.0, 50.0, 80.0], [40.0, 50.0, 60.0], [30.0, 20.0, 70.0]])
 
 
 def logs():
@@ -22,7 +22,7 @@ def logs():
 
 
 def _lines(step, value):
-    return {"step": step, "loss": 1 - value, "lr": 0.1}, {"step": step, "accuracy": value, "test_loss": 2 - value}
+    return {"step": step, "loss": 101 - value, "lr": 0.1}, {"step": step, "accuracy": value, "test_loss": 2 - value}
 
 
 def band(axes):
@@ -39,18 +39,18 @@ def test_mean_and_band_over_seeds(kind):
     (axes,) = figure.axes
     (line,) = axes.lines
     np.testing.assert_array_equal(line.get_xdata(), STEPS)
-    np.testing.assert_allclose(line.get_ydata(), 100 * SEEDS.mean(0))
+    np.testing.assert_allclose(line.get_ydata(), SEEDS.mean(0))
     mean, std = SEEDS.mean(0), SEEDS.std(0, ddof=1)
     low, high = (SEEDS.min(0), SEEDS.max(0)) if kind == "range" else (mean - std, mean + std)
-    np.testing.assert_allclose(band(axes), 100 * np.stack([low, high], 1))
+    np.testing.assert_allclose(band(axes), np.stack([low, high], 1))
     assert line.get_label() == "net (3 seeds)"
     assert axes.get_ylabel() == "test accuracy (%)"
     assert axes.get_xlabel() == "training step"
 
 
-def test_other_keys_are_not_percentages():
+def test_other_keys_have_labels_of_their_own():
     (axes,) = hs.plots.learning_curves({"net": logs()}, key="loss").axes
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), 1 - SEEDS.mean(0))
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), 101 - SEEDS.mean(0))
     assert axes.get_ylabel() == "training loss"
     (axes,) = hs.plots.learning_curves({"net": logs()}, key="loss", label="bits", log_scale=True).axes
     assert axes.get_ylabel() == "bits"
@@ -77,18 +77,18 @@ def test_every_form_of_a_run_draws_the_same(tmp_path):
     ]  # fmt: skip
     for runs in forms:
         (axes,) = hs.plots.learning_curves(runs).axes
-        np.testing.assert_allclose(axes.lines[0].get_ydata(), 100 * SEEDS.mean(0))
+        np.testing.assert_allclose(axes.lines[0].get_ydata(), SEEDS.mean(0))
         assert axes.get_legend().get_texts()[0].get_text() == "net (3 seeds)"
     for runs in ({"net": logs()[0]}, {"net": pairs[0]}, {"net": path / "seed-0"}):  # one seed: no band
         (axes,) = hs.plots.learning_curves(runs).axes
-        np.testing.assert_allclose(axes.lines[0].get_ydata(), 100 * SEEDS[0])
+        np.testing.assert_allclose(axes.lines[0].get_ydata(), SEEDS[0])
         assert axes.lines[0].get_label() == "net"
         assert not axes.collections
 
 
 def test_two_seeds_of_two_values_each_are_pairs_not_one_pair():
     (axes,) = hs.plots.learning_curves({"a": [([1, 2], [0.1, 0.3]), ([1, 2], [0.3, 0.5])]}).axes
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), [20, 40])
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [0.2, 0.4])
 
 
 def test_several_runs_have_colours_and_line_styles_of_their_own():
@@ -112,7 +112,7 @@ def test_seeds_of_other_steps_are_joined_by_straight_lines_within_their_range():
 def test_a_resumed_run_counts_its_last_value_of_a_step():
     log = [{"step": 1, "accuracy": 0.1}, {"step": 2, "accuracy": 0.2}, {"step": 1, "accuracy": 0.5}]
     (axes,) = hs.plots.learning_curves({"a": log}).axes
-    np.testing.assert_allclose(axes.lines[0].get_data(), [[1, 2], [50, 20]])
+    np.testing.assert_allclose(axes.lines[0].get_data(), [[1, 2], [0.5, 0.2]])
 
 
 def test_energy_curves_total_and_by_layer():

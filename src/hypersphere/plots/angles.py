@@ -30,7 +30,7 @@ def angle_distributions(
     scores: Any = None,
     same: Any = None,
     bins: int = 90,
-    max_pairs: int | None = 1_000_000,
+    max_pairs: int | None = 250_000,
     seed: int = 0,
     title: str | None = None,
 ) -> Figure:
@@ -100,6 +100,8 @@ def _of_scores(scores: Any, same: Any, bins: int) -> list[Histogram]:
 
 def _of_features(features: Any, labels: Any, bins: int, max_pairs: int | None, seed: int) -> list[Histogram]:
     x = unit(float_values("features", features, 2))
+    if getattr(features, "dtype", None) != torch.float64:
+        x = x.float()  # an angle to 0.02° is plenty for a bin
     y = integer_labels("labels", labels, len(x))
     _, y, sizes = y.unique(return_inverse=True, return_counts=True)
     positives = int((sizes * (sizes - 1) // 2).sum())
@@ -170,7 +172,7 @@ def _sample(x: Tensor, first: Tensor, second: Tensor, bins: int) -> Histogram:
 def _every(parts: Iterable[Tensor], bins: int) -> Histogram:
     counts, total = torch.zeros(bins, dtype=torch.float64), 0.0
     for part in parts:
-        theta = part.rad2deg()
+        theta = part.double().rad2deg().clamp(0, 180)
         counts += torch.histc(theta, bins, 0, 180)
         total += float(theta.sum())
     return counts, total / float(counts.sum()), False

@@ -50,7 +50,7 @@ def layer_energies(
         random = torch.randn(neurons.matrix().shape, generator=generator)
         half = half_space and neurons is not meter._output
         chance.append(float(energy(random, s, distance, half).mean()))
-    names = [shorten(name.removesuffix(".weight")) for name in found]
+    names = [shorten(name.removesuffix(".weight").removesuffix(".op")) for name in found]
     figure, (axes,) = new_figure(size=(6.0, 1.3 + 0.32 * len(names)))
     places = range(len(names))
     axes.barh(places, list(found.values()), color=PALETTE[0], height=0.62, label="this network")

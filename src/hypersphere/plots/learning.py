@@ -34,15 +34,14 @@ def learning_curves(
         key: which number of the records, e.g. ``"accuracy"``, ``"loss"``, ``"test_loss"``.
         band: ``"range"`` from the lowest to the highest seed, or ``"std"`` for mean ± sample standard deviation. Seeds
             logged at different steps are joined by straight lines; a seed counts from its first to its last step.
-        label: of the vertical axis; None: the key. ``"accuracy"`` is drawn in percent.
+        label: of the vertical axis; None: from the key. Values are drawn as logged (accuracies in percent).
         log_scale: logarithmic vertical axis.
         title: above the picture.
     """
     check_choice("band", band, BANDS)
     named = named_runs(runs)
-    factor = 100.0 if key in _PERCENT else 1.0
     figure, (axes,) = new_figure()
-    _draw(axes, {name: seed_series(name, run, key) for name, run in named.items()}, band, factor, log_scale)
+    _draw(axes, {name: seed_series(name, run, key) for name, run in named.items()}, band, log_scale)
     label_axes(axes, "training step", label or _LABELS.get(key, key), title)
     legend(axes)
     return figure
@@ -65,13 +64,13 @@ def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title:
     detailed = [name for name, keys in layers.items() if keys]
     columns = 1 + len(detailed)
     figure, panels = new_figure(1, columns, size=(max(6.0, 3.6 * columns), 3.9))
-    _draw(panels[0], {name: seed_series(name, run, key) for name, run in named.items()}, band, 1.0, False)
+    _draw(panels[0], {name: seed_series(name, run, key) for name, run in named.items()}, band, False)
     label_axes(panels[0], "training step", "hyperspherical energy (mean of pairs)", "all layers")
     legend(panels[0])
     for axes, name in zip(panels[1:], detailed, strict=True):
         labels = _layer_labels([k.removeprefix(f"{key}/") for k in layers[name]])
         of_layers = {label: seed_series(name, named[name], k) for label, k in zip(labels, layers[name], strict=True)}
-        _draw(axes, of_layers, band, 1.0, False, count_seeds=False)
+        _draw(axes, of_layers, band, False, count_seeds=False)
         label_axes(axes, "training step", "", f"{name}, by layer")
         shown = -(-len(axes.lines) // _ENTRIES)  # colours of many layers run with depth: a few of them tell all
         legend(axes, handles=axes.lines[::shown])
@@ -85,7 +84,6 @@ def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title:
 
 
 _ENTRIES = 9
-_PERCENT = ("accuracy", "best_accuracy")
 _LABELS = {
     "accuracy": "test accuracy (%)",
     "best_accuracy": "best test accuracy so far (%)",
@@ -102,9 +100,7 @@ def _layer_labels(names: list[str]) -> list[str]:
     return short if len(set(short)) == len(short) else names
 
 
-def _draw(
-    axes: Axes, named: dict[str, Any], band: str, factor: float, log_scale: bool, count_seeds: bool = True
-) -> None:
+def _draw(axes: Axes, named: dict[str, Any], band: str, log_scale: bool, count_seeds: bool = True) -> None:
     for index, ((name, series), colour) in enumerate(zip(named.items(), colours(len(named)), strict=True)):
         found = band_of(series, band)
         if log_scale and not bool((found.mean > 0).all()):
@@ -114,9 +110,9 @@ def _draw(
         style: dict[str, Any] = {"color": colour, "ls": LINES[index % len(LINES)], "lw": 1.8}
         if len(steps) == 1:
             style |= {"marker": "o"}
-        axes.plot(steps, factor * found.mean.numpy(), label=label, **style)
+        axes.plot(steps, found.mean.numpy(), label=label, **style)
         if found.seeds > 1:
-            low, high = factor * found.low.numpy(), factor * found.high.numpy()
+            low, high = found.low.numpy(), found.high.numpy()
             axes.fill_between(steps, low, high, color=colour, alpha=0.18, lw=0, label=f"_{name} band")
     if log_scale:
         axes.set_yscale("log")
