@@ -470,6 +470,14 @@ TABLES = {
         cp        43.67  20.26
         """,
     ),
+    "thesis.table7.10": (
+        "{row}.{column}",
+        """
+        row         plain    opt
+        baseline    62.53  63.27
+        baseline++  66.43  66.82
+        """,
+    ),
     "thesis.table7.11": (
         "{row}.{column}",
         """

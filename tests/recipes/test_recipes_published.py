@@ -32,7 +32,6 @@ MISSING = {
     "thesis.table5.9": "training on CASIA-WebFace, LFW and MegaFace",
     "thesis.table5.10": "training on CASIA-WebFace, LFW and MegaFace",
     "thesis.table7.2": "neurons drawn with a mean other than 0",
-    "thesis.table7.10": "few-shot episodes of mini-ImageNet",
     "thesis.tableA.1": "training on CASIA-WebFace, verification on LFW",
     "thesis.tableA.2": "training on CASIA-WebFace, identification on MegaFace",
     "thesis.tableD.4": "training of a GAN, inception score",

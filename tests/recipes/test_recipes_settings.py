@@ -28,8 +28,11 @@ FACTS = {
     "modelnet40": Facts(40),
     "lfw": Facts(4038, 3, (112, 96)),
     "omniglot": Facts(964, 1, (35, 35)),
+    "miniimagenet": Facts(64, 3, (84, 84)),
 }
-MEASURES = {"accuracy", "seconds_per_100_steps"} | {f"{name}_accuracy" for name in ALSO}
+MEASURES = {"accuracy", "seconds_per_100_steps", "few_shot_1_accuracy", "few_shot_5_accuracy"} | {
+    f"{name}_accuracy" for name in ALSO
+}
 built: set[str] = set()
 
 
@@ -99,6 +102,10 @@ def test_what_a_cell_compares_is_measured():
             assert cell.measure in MEASURES, (name, cell.name)
             if cell.measure == "top5_accuracy":
                 assert "top5" in cell.config(name).evaluation.also, (name, cell.name)
+            if cell.measure.startswith("few_shot"):
+                judged = cell.config(name).evaluation
+                assert judged.protocol == "few_shot"
+                assert int(cell.measure.split("_")[2]) in judged.shots, (name, cell.name)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +147,16 @@ def test_the_protocols_are_those_of_the_appendices():
     assert protocol("paper.figure6.resnet18.top1") == (40, "sgd", 0.1, 1e-4, 550_000, (200_000, 375_000))  # paper B
     assert protocol("thesis.table7.9.cp.top5")[:5] == (128, "sgd", 0.1, 5e-4, 700_000)  # F.3
     assert protocol("thesis.table2.2.m4") == (256, "sgd", 0.1, 5e-4, 18000, (12000, 15000))  # 2.2.7
+    assert protocol("thesis.table7.10.baseline++.opt") == (16, "adam", 1e-3, 5e-4, 200 * 2400, ())  # F.3
     assert protocol("thesis.table7.3.gs.xavier") == (100, "sgd", 0.01, 0.0, 100 * 600, ())  # F.3
     assert protocol("thesis.table6.8.mhe.pointnet")[:5] == (32, "adam", 1e-3, 0.0, 250 * (9843 // 32))  # E.1
     assert protocol("thesis.table6.8.mhe.pointnet2")[:5] == (16, "adam", 1e-3, 0.0, 251 * (9843 // 16))
+
+
+def test_cnns_without_normalisation_are_clipped():
+    for name in ("thesis.table7.5.baseline", "thesis.table7.5.gs", "thesis.figureE.4.hs-mhe"):
+        assert recipes.get(name).optim.clip == 1.0, name
+    assert recipes.get("thesis.table7.4.baseline.cnn6").optim.clip is None
 
 
 def test_powers_of_the_energy():
