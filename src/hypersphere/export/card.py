@@ -203,6 +203,6 @@ def _citation(run: Run) -> str:
         "its makers.",
         "",
         *(f"- {entry}" for entry in LIBRARY),
-        f"- Data ({name}): {DATA[name]}",
+        f"- Data ({name}): {DATA.get(name, 'see its makers.')}",
     ]
     return "\n".join(lines)

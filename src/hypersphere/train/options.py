@@ -61,7 +61,7 @@ def changed(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
     return {
         name: (value, theirs[name][0])
         for name, (value, material) in ours.items()
-        if material and value != theirs[name][0]
+        if material and _tupled(value) != _tupled(theirs[name][0])
     }
 
 
@@ -187,4 +187,6 @@ def _is_tuple(value: Any) -> bool:
 
 
 def _tupled(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, dict):
+        return {name: _tupled(inner) for name, inner in value.items()}
+    return tuple(_tupled(inner) for inner in value) if isinstance(value, list | tuple) else value
