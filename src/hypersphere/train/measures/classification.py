@@ -41,5 +41,5 @@ def _check_classes(judged: Judged) -> None:
     if judged.source.open_set:
         raise ValueError(
             f"the test classes of {judged.config.data.name} are others than those of training: "
-            "judge by --evaluation.protocol verification"
+            "judge by --evaluation.protocol verification or few_shot"
         )
