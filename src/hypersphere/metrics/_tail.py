@@ -7,6 +7,8 @@ from torch import Tensor
 
 __all__ = ["Tail"]
 
+_PART = 2**20
+
 
 class Tail:
     """The ``size`` highest finite scores of all that were added, as a multiset; no histogram, no rounding."""
@@ -20,12 +22,13 @@ class Tail:
     def add(self, scores: Tensor, count: int | None = None) -> None:
         """Add scores of any shape, of which ``count`` (all if None) are finite; −∞ marks what is no score."""
         self.total += scores.numel() if count is None else count
-        highest = scores[scores > self._cut]
-        if len(highest):
-            self._parts.append(highest)
-            self._held += len(highest)
-        if self._held >= 2 * self.size:
-            self._shrink()
+        for part in scores.flatten().split(_PART):  # the numbers of the chosen take more memory than the scores
+            highest = part[part > self._cut]
+            if len(highest):
+                self._parts.append(highest)
+                self._held += len(highest)
+            if self._held >= 2 * self.size:
+                self._shrink()
 
     def highest(self) -> Tensor:
         """The highest scores in falling order, float64 on the CPU."""
