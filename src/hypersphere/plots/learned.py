@@ -108,7 +108,7 @@ def _points(
     label_axes(left, quantity, "layer")
     label_axes(right, quantity, "layers")
     if marks:
-        legend(right)
+        legend(right, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     if title is not None:
         figure.suptitle(title, fontsize=10)
     return figure
