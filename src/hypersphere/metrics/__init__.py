@@ -14,6 +14,7 @@ from ._classification import ClassificationResult, classification, cosine_confus
 from ._few_shot import FewShotResult, few_shot
 from ._identification import identification
 from ._identification_result import IdentificationResult
+from ._inception import InceptionResult, inception_score
 from ._pairs import pair_scores, verify_pairs
 from ._retrieval import RetrievalResult, retrieval
 from ._roc import ROC
@@ -24,6 +25,7 @@ __all__ = [
     "ClassificationResult",
     "FewShotResult",
     "IdentificationResult",
+    "InceptionResult",
     "RetrievalResult",
     "VerificationResult",
     "angular_fisher_score",
@@ -33,6 +35,7 @@ __all__ = [
     "covering_radius",
     "few_shot",
     "identification",
+    "inception_score",
     "pair_scores",
     "retrieval",
     "separation_distance",
