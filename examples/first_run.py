@@ -4,7 +4,7 @@
 
 Everything goes through the training program: each network is `hypersphere train RECIPE` in a process of its own, so
 what is left behind are run folders that `hypersphere evaluate`, `report` and `export` take. The two recipes differ in
-the convolutions only (sigmoid SphereConv with weight projection). scikit-learn's digits take about a minute on a laptop;
+the convolutions only (sigmoid SphereConv with weight projection). The digits take about a minute on a laptop;
 --data cifar10 is the paper's protocol (64,000 steps: use a GPU, or --steps).
 """
 
