@@ -5,6 +5,7 @@ NumPy, Pillow, scikit-learn and rich are imported only where a set needs them.
 """
 
 from .augment import Augment, PointAugment, augment, normalize
+from .faces import MegaFace, Videos
 from .folder import FolderLoader, ImageFolder, ImageTree
 from .imbalance import imbalance, imbalance_counts
 from .lfw import Faces
@@ -23,10 +24,12 @@ __all__ = [
     "ImageFolder",
     "ImageTree",
     "Loader",
+    "MegaFace",
     "Pairs",
     "PointAugment",
     "PointClouds",
     "Split",
+    "Videos",
     "augment",
     "available",
     "describe",

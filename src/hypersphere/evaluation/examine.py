@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from .._neurons import find_output_layer
 from ..data.loader import IGNORE
 from ..train import Run, load
-from ..train.data import make_source
+from ..train.judge_source import test_source
 from ..train.options import with_values
 
 __all__ = ["Examination", "class_vectors", "examine"]
@@ -52,8 +52,8 @@ def examine(
     device = torch.device(device)
     number = run.seeds[0] if seed is None else seed
     model = load(run.path, seed=number, device=device)
-    config = run.config.data if root is None else with_values(run.config.data, {"root": root})
-    source = make_source(config, number, device)
+    config = run.config if root is None else with_values(run.config, {"data.root": root, "evaluation.root": root})
+    source = test_source(config, run.facts(number), number, device)
     rows: list[tuple[Tensor, Tensor, Tensor]] = []
     for inputs, labels in source.test():
         counted = labels != IGNORE
@@ -61,7 +61,8 @@ def examine(
         logits: Tensor = model(*inputs)
         rows.append(tuple(part[counted].float().cpu() for part in (features, logits, labels)))  # type: ignore[arg-type]
     if not rows:
-        raise ValueError(f"the test split of {config.name} is empty: there is nothing to examine")
+        name = config.evaluation.data or config.data.name
+        raise ValueError(f"the test split of {name} is empty: there is nothing to examine")
     features, logits, numbers = (torch.cat(column) for column in zip(*rows, strict=True))
     bad = ~features.isfinite().all(1)
     if bool(bad.any()):

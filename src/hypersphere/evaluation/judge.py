@@ -14,9 +14,9 @@ from .. import data
 from .._errors import check_choice
 from ..embedding import embed
 from ..train import Config, Run, load
-from ..train.data import make_source
 from ..train.distributed import Team
 from ..train.environment import environment
+from ..train.judge_source import test_source
 from ..train.measures import ALSO, Judged
 from . import sections
 from .examine import Examination, examine
@@ -113,7 +113,7 @@ def _part(part: str, run: Run, seed: int, found: Examination, config: Config, de
     model = load(run.path, seed=seed, device=device)
     if part == "energy":
         return sections.energy(model)
-    judged = Judged(model, make_source(config.data, seed, device), Team(0, 1, device), config)
+    judged = Judged(model, test_source(config, run.facts(seed), seed, device), Team(0, 1, device), config)
     with judged.evaluating():
         if part in ALSO:
             return dict(ALSO[part](judged))
@@ -126,5 +126,6 @@ def _part(part: str, run: Run, seed: int, found: Examination, config: Config, de
 def _adjusted(config: Config, root: str | None, flip: bool | None, center: bool | None) -> Config:
     rule = config.evaluation
     rule = replace(rule, flip=rule.flip if flip is None else flip, center=rule.center if center is None else center)
-    place = config.data if root is None else replace(config.data, root=root)
-    return replace(config, evaluation=rule, data=place)
+    if root is None:
+        return replace(config, evaluation=rule)
+    return replace(config, evaluation=replace(rule, root=root), data=replace(config.data, root=root))

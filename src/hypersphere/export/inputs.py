@@ -15,7 +15,8 @@ from ..data.loader import IGNORE
 from ..data.types import pixel_moments
 from ..models import normalize_adjacency
 from ..train.config import Config
-from ..train.data import DataConfig, Facts, Resident, Source, make_source
+from ..train.data import DataConfig, Facts, Resident, Source
+from ..train.judge_source import test_source
 from ..train.options import with_values
 
 __all__ = ["Inputs", "Normalization", "find_inputs"]
@@ -126,9 +127,11 @@ class Inputs:
 def find_inputs(config: Config, facts: Facts, seed: int, root: str | None, count: int) -> Inputs:
     """The first ``count`` test samples; random ones where the data are not on this machine (nothing is downloaded)."""
     settings = with_values(config.data, {"workers": 0, **({} if root is None else {"root": root})})
-    if not data.available(settings.name, settings.root):
+    judge = replace(config.evaluation, root=root or config.evaluation.root)
+    name = judge.data or settings.name
+    if not data.available(name, (judge.root if judge.data else None) or settings.root):
         return _random(config.data, facts, count)
-    source = make_source(settings, seed, torch.device("cpu"))
+    source = test_source(replace(config, data=settings, evaluation=judge), facts, seed, torch.device("cpu"))
     if _sizes(source.facts) != _sizes(facts):
         raise ValueError(
             f"the data in {settings.root or 'the data folder'} are not those of the run: "
@@ -137,7 +140,7 @@ def find_inputs(config: Config, facts: Facts, seed: int, root: str | None, count
     tensors = _first(source, count)
     kind = _kind(facts)
     what = {"images": "test images", "points": "test clouds", "graph": "nodes of the graph"}[kind]
-    origin = f"the first {len(tensors[0])} {what} of {settings.name}"
+    origin = f"the first {len(tensors[0])} {what} of {name}"
     return Inputs(kind, tensors, origin, True, _normalization(settings, source) if kind == "images" else None)
 
 

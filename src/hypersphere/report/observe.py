@@ -10,7 +10,7 @@ import torch
 from .. import data
 from ..evaluation import Examination, examine
 from ..train import load, with_values
-from ..train.data import make_source
+from ..train.judge_source import test_source
 from .learned import layer_energies, learned_k, learned_rho
 from .subject import Subject
 from .verification import Verified, verify
@@ -53,14 +53,16 @@ def observe(
     known = Observation(seed, learned_k(model), learned_rho(model), layer_energies(model))
     if not look:
         return _with(known, missing=("The network was not run on its test split: the report is from the log alone.",))
-    config = run.config if root is None else with_values(run.config, {"data.root": root})
+    config = run.config if root is None else with_values(run.config, {"data.root": root, "evaluation.root": root})
+    name, place = config.evaluation.data or config.data.name, config.data.root
+    place = (config.evaluation.root or place) if config.evaluation.data else place
     try:
-        if not data.available(config.data.name, config.data.root):
-            data.load(config.data.name, config.data.root, download=False)  # says what is missing
+        if not data.available(name, place):
+            data.load(name, place, download=False)  # says what is missing
         found = examine(run, seed, root=root, device=device)
         if found.logits is not None:
             return _with(known, found=found)
-        source = make_source(config.data, seed, device)
+        source = test_source(config, run.facts(seed), seed, device)
         return _with(known, found=found, verified=verify(model.to(device), source, config, device))
     except (OSError, ImportError) as error:
         return _with(

@@ -7,8 +7,9 @@ from torch import nn
 
 from .adversary import make_adversary
 from .config import Config
-from .data import Facts, Source, make_source
+from .data import Facts, Source
 from .distributed import Team
+from .judge_source import check_also, judged_source
 from .model import attach, make_model
 from .objective import Objective, make_head
 from .optimizer import make_optimizers, make_projection
@@ -40,7 +41,8 @@ def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = Fa
 def make_parts(config: Config, seed: int, team: Team, source: Source | None = None) -> Parts:
     """Everything that a step needs, on the device of this process; ``source`` stands in for the data set."""
     torch.set_float32_matmul_precision(config.run.matmul)
-    source = source or make_source(config.data, seed, team.device, team.rank, team.world, config.run.channels_last)
+    source = source or judged_source(config, seed, team)
+    check_also(config, source, team)
     objective = make_objective(config, source.facts, seed, fine_tune=True).to(team.device)
     if config.run.channels_last:
         objective.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -115,7 +115,7 @@ def make_source(
     dataset = data.load(config.name, config.root, progress=rank == 0, **options)
     if isinstance(dataset, data.Graph):
         return _Graph(dataset.to(device))
-    if isinstance(dataset, data.ImageTree):
+    if isinstance(dataset, data.ImageTree | data.ImageFolder):
         return _Tree(dataset, config, seed, device, rank, world)
     if isinstance(dataset, data.Faces):
         pairs = dataset.test_pairs.within(dataset.test_index)
@@ -212,22 +212,38 @@ def _labels_of(graph: data.Graph, nodes: Tensor) -> Tensor:
 
 
 class _Tree:
-    """Folders of images, decoded by worker processes; bytes travel, numbers are made on the device."""
+    """Folders of images, decoded by worker processes; bytes travel, numbers are made on the device.
+
+    A folder alone is for training only and its images are taken as they are (aligned faces).
+    """
 
     resident, pictures, pairs = False, None, None
 
     def __init__(
-        self, tree: data.ImageTree, config: DataConfig, seed: int, device: torch.device, rank: int, world: int
+        self,
+        tree: data.ImageTree | data.ImageFolder,
+        config: DataConfig,
+        seed: int,
+        device: torch.device,
+        rank: int,
+        world: int,
     ) -> None:
-        self.device, self.kind = device, config.normalize
+        self.device, self.kind, self.name = device, config.normalize, config.name
         self.pixels = attacks.pixels(config.normalize, mean=IMAGENET_MEAN, std=IMAGENET_STD, device=device)
-        self.test_classes = tree.test.classes
-        self.open_set = self.test_classes != tree.train.classes
-        shared: dict[str, Any] = {"size": config.image_size, "resize": config.resize, "workers": config.workers}
-        shared |= {"seed": seed, "rank": rank, "world": world}
-        self.facts = Facts(len(tree.train.classes), 3, (config.image_size,) * 2, classes=tree.train.classes)
-        self.loader = data.FolderLoader(tree.train, batch_size=config.batch_size, train=True, **shared)
-        self._test = data.FolderLoader(tree.test, batch_size=config.eval_batch_size, train=False, **shared)
+        shared: dict[str, Any] = {"workers": config.workers, "seed": seed, "rank": rank, "world": world}
+        if isinstance(tree, data.ImageFolder):
+            train, test = tree, None
+            shared |= {"size": None, "hflip": config.hflip}
+        else:
+            train, test = tree.train, tree.test
+            shared |= {"size": config.image_size, "resize": config.resize}
+        self.test_classes = () if test is None else test.classes
+        self.open_set = self.test_classes != train.classes
+        self.loader = data.FolderLoader(train, batch_size=config.batch_size, train=True, **shared)
+        self.facts = Facts(len(train.classes), 3, self.loader.shape, classes=train.classes)
+        self._test = None
+        if test is not None:
+            self._test = data.FolderLoader(test, batch_size=config.eval_batch_size, train=False, **shared)
         self._stream: Iterator[tuple[Tensor, Tensor]] = iter(())
         self._next = -1
 
@@ -242,6 +258,8 @@ class _Tree:
         return self._ready(*next(self._stream))
 
     def test(self) -> Iterator[Batch]:
+        if self._test is None:
+            raise ValueError(f"{self.name} has no test images: judge on another set, e.g. --evaluation.data lfw")
         for images, labels in self._test.epoch(0):
             yield self._ready(images, labels)
 

@@ -10,6 +10,9 @@ from collections.abc import Callable
 
 from .classification import classification, top5
 from .config import EvaluationConfig
+from .faces import ON_FACES
+from .few_shot import few_shot
+from .identification import identification
 from .judged import Judged
 from .robustness import ROBUSTNESS
 from .verification import verification
@@ -17,8 +20,13 @@ from .verification import verification
 __all__ = ["ALSO", "PROTOCOLS", "EvaluationConfig", "Judged", "measure", "measure_all"]
 
 Measure = Callable[[Judged], dict[str, float]]
-PROTOCOLS: dict[str, Measure] = {"classification": classification, "verification": verification}
-ALSO: dict[str, Measure] = {"top5": top5, **ROBUSTNESS}
+PROTOCOLS: dict[str, Measure] = {
+    "classification": classification,
+    "verification": verification,
+    "few_shot": few_shot,
+    "identification": identification,
+}
+ALSO: dict[str, Measure] = {"top5": top5, **ROBUSTNESS, **ON_FACES}
 
 
 def measure(judged: Judged) -> dict[str, float]:

@@ -9,8 +9,14 @@ from ..options import option
 
 __all__ = ["EvaluationConfig"]
 
-_PROTOCOLS = ("classification", "verification")
-_ALSO = ("top5", *(f"{name}{way}" for name in ("fgsm", "bim", "pgd", "deepfool") for way in ("", "_transfer")))
+_PROTOCOLS = ("classification", "verification", "few_shot", "identification")
+_FACES = ("lfw", "ytf", "megaface")
+_ALSO = (
+    "top5",
+    *(f"{name}{way}" for name in ("fgsm", "bim", "pgd", "deepfool") for way in ("", "_transfer")),
+    *_FACES,
+    "fisher",
+)
 
 
 @dataclass(frozen=True)
@@ -18,17 +24,47 @@ class EvaluationConfig:
     """How the network is judged."""
 
     protocol: str = option(
-        "classification", "what is measured at each evaluation: classification, or verification of unseen classes"
+        "classification",
+        "what is measured at each evaluation: classification; of unseen classes verification, few_shot, identification",
     )
     also: tuple[str, ...] = option((), f"further measurements of the final network: {', '.join(_ALSO)}")
-    flip: bool = option(False, "verification: features of each image and its mirror, concatenated")
+    data: str | None = option(
+        None, f"verification, identification: judge on another set than that of training: {', '.join(_FACES)}"
+    )
+    root: str | None = option(None, "folder of the sets of faces; none: data.root", material=False)
+    frames: int | None = option(None, "ytf: at most so many frames of a video, evenly spaced; none: all")
+    distractors: int | None = option(None, "megaface: the first so many distractors; none: all")
+    flip: bool = option(False, "verification, identification: features of each image and its mirror, concatenated")
     center: bool = option(False, "verification: subtract the mean feature of the other folds")
     folds: int = option(10, "verification: folds, the threshold of each chosen on the others")
     pairs: int = option(300, "verification: pairs of either kind in a fold, where the data set names no pairs")
+    method: str = option("baseline++", "few_shot: classifier of an episode: baseline, baseline++, nearest")
+    ways: int = option(5, "few_shot: classes of an episode")
+    shots: tuple[int, ...] = option((1, 5), "few_shot: samples of each class to learn from; the last is the headline")
+    queries: int = option(16, "few_shot: samples of each class to be judged on")
+    episodes: int = option(600, "few_shot: episodes")
 
     def __post_init__(self) -> None:
         check_choice("evaluation.protocol", self.protocol, _PROTOCOLS)
         for name in self.also:
             check_choice("evaluation.also", name, _ALSO)
+        if self.data is not None:
+            check_choice("evaluation.data", self.data, _FACES)
+            if self.protocol not in ("verification", "identification"):
+                raise ValueError(
+                    f"evaluation.data={self.data!r} has other people than training: judge by "
+                    "--evaluation.protocol verification or identification"
+                )
+        for name in ("frames", "distractors"):
+            if getattr(self, name) is not None:
+                check_count(f"evaluation.{name}", getattr(self, name))
         check_count("evaluation.folds", self.folds, minimum=2)
         check_count("evaluation.pairs", self.pairs)
+        check_choice("evaluation.method", self.method, ("baseline", "baseline++", "nearest"))
+        check_count("evaluation.ways", self.ways, minimum=2)
+        check_count("evaluation.queries", self.queries)
+        check_count("evaluation.episodes", self.episodes, minimum=2)
+        if not self.shots:
+            raise ValueError("evaluation.shots is empty: give one number of samples or more, e.g. 1,5")
+        for shots in self.shots:
+            check_count("evaluation.shots", shots)

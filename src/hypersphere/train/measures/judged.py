@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from ...data.loader import IGNORE
-from ..data import Source
+from ..data import Batch, Source
 from ..distributed import Team
+from ..judge_source import Elsewhere
 
 if TYPE_CHECKING:
     from ..config import Config
@@ -56,18 +57,37 @@ class Judged:
     def embedding(self, flip: bool = False) -> tuple[Tensor, Tensor]:
         """Features and labels of the whole test split, of all processes, in order, on the CPU.
 
-        ``flip`` appends the features of the mirrored images.
+        ``flip`` appends the features of the mirrored images. A video is the mean of the features of its frames.
         """
-        rows, numbers = [], []
-        for inputs, labels in self.source.test():
+        batches = self.embedded(self.source.test(), flip)
+        if isinstance(self.source, Elsewhere) and self.source.videos is not None:
+            return _means(batches, len(self.source.videos)), self.source.videos
+        features, labels = zip(*batches, strict=True)
+        return torch.cat(features), torch.cat(labels)
+
+    def embedded(self, batches: Iterable[Batch], flip: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features and labels of each batch of all processes, on the CPU, without what does not count."""
+        for inputs, labels in batches:
             features = self.features(inputs)
             if flip:
                 features = torch.cat([features, self.features((inputs[0].flip(-1), *inputs[1:]))], 1)
-            rows += self.team.gather(features)  # the processes hold consecutive rows of the batch
-            numbers += self.team.gather(labels)
-        labels = torch.cat(numbers)
-        return torch.cat(rows)[labels != IGNORE], labels[labels != IGNORE]
+            numbers = torch.cat(self.team.gather(labels))  # the processes hold consecutive rows of the batch
+            rows = torch.cat(self.team.gather(features))
+            yield rows[numbers != IGNORE], numbers[numbers != IGNORE]
 
     def _autocast(self) -> torch.autocast:
         half = self.config.run.precision == "bfloat16"
         return torch.autocast(self.team.device.type, torch.bfloat16, enabled=half)
+
+
+def _means(batches: Iterable[tuple[Tensor, Tensor]], count: int) -> Tensor:
+    """The mean feature of each label."""
+    sums, counts = None, torch.zeros(count, dtype=torch.float64)
+    for features, labels in batches:
+        if sums is None:
+            sums = torch.zeros(count, features.shape[1], dtype=torch.float64)
+        sums.index_add_(0, labels, features.double())
+        counts += torch.bincount(labels, minlength=count)
+    if sums is None:
+        raise ValueError("there are no frames to take the mean of")
+    return (sums / counts[:, None]).float()
