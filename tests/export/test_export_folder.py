@@ -219,6 +219,15 @@ def test_data_of_another_shape_are_named(tmp_path):
         export_run(path)
 
 
+def test_generators_are_named_as_what_cannot_be_exported(tmp_path, monkeypatch):
+    path, _ = make_run(tmp_path, model=SMALL)
+    before = snapshot(tmp_path)
+    monkeypatch.setattr("hypersphere.export.run.load", lambda *args, **kwargs: hs.models.create("sngan_generator"))
+    with pytest.raises(ValueError, match=r"is a Generator, which gives no logits.*weights are in .*model\.safetensors"):
+        export_run(path)
+    assert snapshot(tmp_path) == before
+
+
 def test_networks_that_overflow_are_not_exported(tmp_path):
     path, _ = make_run(tmp_path, model=SMALL)
     from safetensors.torch import load_file, save_file

@@ -27,8 +27,6 @@ class Program(nn.Module):
         self, model: nn.Module, *, embedding: bool = False, normalization: Normalization | None = None
     ) -> None:
         super().__init__()
-        if not hasattr(model, "features"):
-            raise ValueError(f"{type(model).__name__} gives no embedding: only networks with features(x) are exported")
         self.model, self.embedding_only = model, embedding
         self.scale: Tensor | None
         self.shift: Tensor | None

@@ -87,6 +87,11 @@ def export_run(
     target = found.folder(number).path / "export" if out is None else Path(out).expanduser()
     check_target(target, force)
     model = load(found.path, seed=number)
+    if not hasattr(model, "features"):
+        raise ValueError(
+            f"the network of {found.path} is a {type(model).__name__}, which gives no logits and embedding: it cannot "
+            f"be exported. Its weights are in {found.folder(number).path / 'model.safetensors'}"
+        )
     inputs = find_inputs(found.config, found.facts(number), number, root, samples)
     if not inputs.real:
         say(f"note: checked with {inputs.origin}")
