@@ -319,7 +319,7 @@ def test_everything_has_a_name_and_can_be_reached(opened, pages):
                   const e = document.activeElement;
                   if (!e.matches('button, summary, canvas, a[href]')) return null;
                   const style = getComputedStyle(e);
-                  if (parseFloat(style.outlineWidth) < 2 && style.outlineStyle !== 'auto') return 'no focus ring';
+                  if (style.outlineStyle === 'none' || parseFloat(style.outlineWidth) < 2) return 'no focus ring';
                   return [...document.querySelectorAll('*')].indexOf(e);
                 }"""
             )

@@ -96,6 +96,13 @@ def test_published_numbers(runs):
     assert table.title.split("<")[0][:20] in page
 
 
+def test_everything_that_was_measured(runs):
+    _edit(runs / "flat" / "seed-0" / "result.json", metrics={"accuracy": 50.0, "top5_accuracy": 91.25, "fgsm": None})
+    assert "91.25" in report.build([runs / "flat"], data=False)
+    page = report.build([runs / "flat", runs / "plain"], data=False)
+    assert re.search(r"top5 accuracy</th><td>91.25</td><td>–</td>", page)
+
+
 def test_no_recipe_no_published_number(runs):
     _edit(runs / "flat" / "config.json", recipe="mine")
     assert "is no recipe of the documents" in report.build([runs / "flat"], data=False)
@@ -180,6 +187,8 @@ def test_bad_outputs(runs, capsys):
 def test_the_same_run_twice(runs, capsys):
     assert main(["report", str(runs / "flat"), f"{runs}/./flat"]) == 2
     assert "is named twice" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="device='gpu9'"):
+        report.build([runs / "flat"], device="gpu9")
     with pytest.raises(ValueError, match="no run folder was named"):
         report.write([])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..train.options import to_dict
-from .markup import Html, element, join, number, table
+from .markup import Html, details, element, join, number, table
 from .published import Comparison, Published, published
 from .subject import Seed, Subject, mean_and_spread
 
@@ -15,8 +15,10 @@ __all__ = ["flat", "overview", "shown"]
 def overview(subjects: list[Subject]) -> Html:
     """The result of one run as cards and a table of seeds, or of many as a table of runs and what sets them apart."""
     if len(subjects) == 1:
-        return join([_cards(subjects[0]), _against(subjects[0], named=False), _seed_table(subjects)])
-    return join([_run_table(subjects), *(_against(one) for one in subjects), _differences(subjects), _seeds(subjects)])
+        parts = [_cards(subjects[0]), _against(subjects[0], named=False), _seed_table(subjects)]
+    else:
+        parts = [_run_table(subjects), *(_against(one) for one in subjects), _differences(subjects), _seeds(subjects)]
+    return join([*parts, _measurements(subjects)])
 
 
 def flat(subject: Subject) -> dict[str, Any]:
@@ -38,12 +40,8 @@ def shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _score(subject: Subject) -> str:
-    return "Verification accuracy" if subject.open_set else "Test accuracy"
-
-
 def _cards(subject: Subject) -> Html:
-    cards = [_card(_score(subject), *_final(subject))]
+    cards = [_card(subject.score, *_final(subject))]
     bests = [best for seed in subject.seeds if (best := seed.best[0]) is not None]
     if bests:
         cards.append(
@@ -121,7 +119,8 @@ def _run_table(subjects: list[Subject]) -> Html:
         swatch = element("span", class_=f"swatch c{index % 8}", aria_hidden="true")
         final = number(mean) + (f" ± {number(spread)}" if spread is not None else "")
         rows.append([join([swatch, subject.label], " "), final, number(max(bests, default=None)), done, *printed])
-    kind = "Verification accuracy" if all(one.open_set for one in subjects) else "Accuracy"
+    kinds = {one.score for one in subjects}
+    kind = kinds.pop() if len(kinds) == 1 else "Accuracy"
     head = ["run", "final, %", "best, %", "seeds done", "published", "ours (difference)"]
     if all(row[-1] == "–" for row in rows):
         head, rows = head[:-2], [row[:-2] for row in rows]
@@ -165,6 +164,26 @@ def _seed_row(subject: Subject, seed: Seed, named: bool) -> list[object]:
         _duration(float(result["seconds"])) if "seconds" in result else "–",
         "done" if seed.result is not None else f"step {seed.step:,} of {total:,}",
     ]
+
+
+def _measurements(subjects: list[Subject]) -> Html:
+    """Everything else that was measured of the final networks, by seed or, of several runs, its mean."""
+    done = [(subject, seed) for subject in subjects for seed in subject.seeds if seed.result is not None]
+    names = dict.fromkeys(name for _, seed in done for name in (seed.result or {}).get("metrics", {}))
+    names = {name: None for name in names if name not in ("accuracy", "loss")}
+    if not names:
+        return Html("")
+    groups = [[seed] for _, seed in done] if len(subjects) == 1 else [list(subject.seeds) for subject in subjects]
+    head = [f"seed {seed.number}" for _, seed in done] if len(subjects) == 1 else [one.label for one in subjects]
+    rows = [[name.replace("_", " "), *(_mean(group, name) for group in groups)] for name in names]
+    caption = "Measurements of the final network" + ("" if len(subjects) == 1 else ", mean over the seeds")
+    return details("All measurements", table(["measurement", *head], rows, caption, "numbers"))
+
+
+def _mean(seeds: list[Seed], name: str) -> str:
+    values = [seed.final(name) for seed in seeds if seed.result is not None]
+    known = [value for value in values if value is not None]
+    return number(mean_and_spread(known)[0]) if known else "–"
 
 
 def _duration(seconds: float) -> str:

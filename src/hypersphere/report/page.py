@@ -62,6 +62,10 @@ def build(
     """The report as one HTML text under 6 MB. Arguments as in :func:`hypersphere.report.write`."""
     given = [one for one in runs if isinstance(one, Subject)]
     found = given or subjects([one for one in runs if not isinstance(one, Subject)])
+    try:
+        device = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device={str(device)!r} is none: {error}") from error
     seen = [observe(subject, root=root, device=device, look=data) for subject in found]
     for detail in _DETAILS:
         page = _page(found, seen, detail)

@@ -59,9 +59,14 @@ class Subject:
         return [value for value in values if value is not None]
 
     @property
-    def open_set(self) -> bool:
-        """Whether it is judged on pairs of classes that training never saw."""
-        return self.run.config.evaluation.protocol == "verification"
+    def score(self) -> str:
+        """What its accuracy is the accuracy of."""
+        names = {
+            "verification": "Verification accuracy",
+            "few_shot": "Few-shot accuracy",
+            "identification": "Identification rate",
+        }
+        return names.get(self.run.config.evaluation.protocol, "Test accuracy")
 
     @property
     def shown_seed(self) -> int:

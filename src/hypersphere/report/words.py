@@ -118,10 +118,16 @@ def _schedule(config: Config) -> str:
 
 def _judged(config: Config) -> str:
     part = config.evaluation
-    if part.protocol == "classification":
-        return f"accuracy on the test split every {config.run.eval_every:,} steps"
+    where = f" on {part.data}" if part.data else ""
     aids = [", mirror images added" if part.flip else "", ", mean feature subtracted" if part.center else ""]
-    return (
-        f"verification of pairs of unseen classes: cosine of the features, {part.folds} folds, the threshold of each "
-        f"chosen on the others{''.join(aids)}"
-    )
+    shots = " and ".join(map(str, part.shots))
+    said = {
+        "classification": f"accuracy on the test split every {config.run.eval_every:,} steps",
+        "verification": f"verification of pairs of unseen classes{where}: cosine of the features, {part.folds} folds, "
+        f"the threshold of each chosen on the others{''.join(aids)}",
+        "few_shot": f"{part.ways}-way few-shot classification of new classes: {shots} shots, "
+        f"{part.queries} queries, {part.episodes} episodes, {part.method}",
+        "identification": f"identification of unseen classes among distractors{where}{''.join(aids)}",
+    }
+    also = f"; of the final network also {', '.join(part.also)}" if part.also else ""
+    return said.get(part.protocol, part.protocol) + also
