@@ -17,7 +17,8 @@ def overview(subjects: list[Subject]) -> Html:
     if len(subjects) == 1:
         parts = [_cards(subjects[0]), _against(subjects[0], named=False), _seed_table(subjects)]
     else:
-        parts = [_run_table(subjects), *(_against(one) for one in subjects), _differences(subjects), _seeds(subjects)]
+        recipes = details("Recipe of every run", *(_against(one) for one in subjects))
+        parts = [_run_table(subjects), _differences(subjects), _seeds(subjects), recipes]
     return join([*parts, _measurements(subjects)])
 
 
