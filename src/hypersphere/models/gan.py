@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from .._errors import check_count
 from .entry import Entry
+from .grammar import image_size_of
 from .network import Flatten, Network
 from .slots import Slots
 
@@ -58,7 +59,7 @@ def generator(
 def discriminator(
     slots: Slots,
     num_classes: int = 1,
-    image_size: int = 32,
+    image_size: int | tuple[int, int] = 32,
     widths: tuple[int, int, int, int] = (64, 128, 256, 512),
     in_channels: int = 3,
 ) -> Network:
@@ -70,20 +71,21 @@ def discriminator(
     Args:
         slots: operators, normalisation, activation.
         num_classes: outputs of the dense layer; 0 for none.
-        image_size: a multiple of 8.
+        image_size: sides that are multiples of 8.
         widths: channels of the stages; the last has no 4×4 convolution.
         in_channels: of the images.
     """
-    if check_count("image_size", image_size) % 8:
+    height, width = image_size_of(image_size)
+    if height % 8 or width % 8:
         raise ValueError(f"image_size={image_size} must be a multiple of 8")
     body = nn.Sequential()
     cin = in_channels
-    for i, width in enumerate(widths):
-        body.append(slots.block("Conv2d", cin, width, 3))
+    for i, channels in enumerate(widths):
+        body.append(slots.block("Conv2d", cin, channels, 3))
         if i < len(widths) - 1:
-            body.append(slots.block("Conv2d", width, width, 4, stride=2))
-        cin = width
-    shape = (cin, image_size // 8, image_size // 8)
+            body.append(slots.block("Conv2d", channels, channels, 4, stride=2))
+        cin = channels
+    shape = (cin, height // 8, width // 8)
     body.append(Flatten(shape))
     return Network(body, cin * shape[1] * shape[2], num_classes, slots)
 

@@ -1,31 +1,16 @@
-"""Images as PNG data URIs, written with nothing but zlib."""
+"""Images as PNG data URIs."""
 
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..data._png import png
+
 __all__ = ["data_uri", "png"]
-
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-
-
-def png(image: Tensor) -> bytes:
-    """A uint8 image ``(1 or 3, H, W)`` as PNG; every row is stored as the difference to the one above."""
-    if image.dtype != torch.uint8 or image.dim() != 3 or image.shape[0] not in (1, 3) or not image.numel():
-        raise ValueError(f"image is {image.dtype} {tuple(image.shape)}: pass uint8 (1 or 3, H, W)")
-    channels, height, width = image.shape
-    rows = image.permute(1, 2, 0).reshape(height, width * channels)
-    above = torch.cat([torch.zeros_like(rows[:1]), rows[:-1]])
-    lines = torch.cat([torch.full((height, 1), 2, dtype=torch.uint8), rows - above], 1)  # bytes wrap around
-    header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
-    body = zlib.compress(bytes(lines.contiguous().flatten().tolist()), 9)
-    return _SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", body) + _chunk(b"IEND", b"")
 
 
 def data_uri(image: Tensor, size: int = 96) -> str:
@@ -37,7 +22,3 @@ def data_uri(image: Tensor, size: int = 96) -> str:
         target = [max(1, round(side * size / longest)) for side in image.shape[1:]]
         image = F.interpolate(image[None].float(), target, mode="area")[0].round().clamp(0, 255).to(torch.uint8)
     return "data:image/png;base64," + base64.b64encode(png(image)).decode()
-
-
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

@@ -6,6 +6,8 @@
 from .adversary import AdversarialConfig
 from .config import Config, RunConfig
 from .data import DataConfig
+from .gan.config import GanConfig
+from .gan.objective import Gan
 from .loading import load
 from .measures import EvaluationConfig
 from .model import ModelConfig, OrthogonalConfig
@@ -24,6 +26,8 @@ __all__ = [
     "Config",
     "DataConfig",
     "EvaluationConfig",
+    "Gan",
+    "GanConfig",
     "LossConfig",
     "ModelConfig",
     "OptimConfig",

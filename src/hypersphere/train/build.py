@@ -9,6 +9,9 @@ from .adversary import make_adversary
 from .config import Config
 from .data import Facts, Source
 from .distributed import Team
+from .gan.check import check_gan
+from .gan.objective import GanObjective, make_gan
+from .gan.step import GanStep
 from .judge_source import check_also, judged_source
 from .model import attach, make_model
 from .objective import Objective, make_head
@@ -16,9 +19,9 @@ from .optimizer import make_optimizers, make_projection
 from .penalty import make_penalty
 from .schedule import factors
 from .start import start
-from .step import Parts
+from .step import Parts, Step
 
-__all__ = ["make_objective", "make_parts"]
+__all__ = ["make_objective", "make_parts", "make_step"]
 
 
 def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = False) -> Objective:
@@ -27,15 +30,19 @@ def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = Fa
     ``fine_tune`` takes the weights of the run that ``model.start`` names, if it does.
     """
     torch.manual_seed(seed)
+    objective = make_gan(config, facts) if config.gan.generator is not None else _make_classifier(config, facts)
+    if fine_tune:
+        start(objective, config)
+    attach(config.orthogonal, objective.model, objective.head, seed)
+    return objective
+
+
+def _make_classifier(config: Config, facts: Facts) -> Objective:
     plain = config.loss.name == "cross_entropy"
     model = make_model(config.model, facts, classifier=plain)
     features = 0 if plain else int(model.feature_dim)  # type: ignore[arg-type]
     head = make_head(config.loss, features, facts.num_classes)
-    objective = Objective(model, head, config.loss.label_smoothing)
-    if fine_tune:
-        start(objective, config)
-    attach(config.orthogonal, model, head, seed)
-    return objective
+    return Objective(model, head, config.loss.label_smoothing)
 
 
 def make_parts(config: Config, seed: int, team: Team, source: Source | None = None) -> Parts:
@@ -43,6 +50,7 @@ def make_parts(config: Config, seed: int, team: Team, source: Source | None = No
     torch.set_float32_matmul_precision(config.run.matmul)
     source = source or judged_source(config, seed, team)
     check_also(config, source, team)
+    check_gan(config, source, team)
     objective = make_objective(config, source.facts, seed, fine_tune=True).to(team.device)
     if config.run.channels_last:
         objective.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -59,3 +67,9 @@ def make_parts(config: Config, seed: int, team: Team, source: Source | None = No
         clip=config.optim.clip,
         adversary=make_adversary(config.adversarial, source, objective),
     )
+
+
+def make_step(parts: Parts, step: int = 0, *, eager: bool = False) -> Step:
+    """What trains these parts, from ``step`` on."""
+    kind = GanStep if isinstance(parts.objective, GanObjective) else Step
+    return kind(parts, step, eager=eager)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from .._errors import check_choice, check_count
 from .adversary import AdversarialConfig
 from .data import DataConfig
+from .gan.config import GanConfig
 from .measures.config import EvaluationConfig
 from .model import ModelConfig, OrthogonalConfig
 from .objective import LossConfig
@@ -71,5 +72,6 @@ class Config:
     optim: OptimConfig = field(default_factory=OptimConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     adversarial: AdversarialConfig = field(default_factory=AdversarialConfig)
+    gan: GanConfig = field(default_factory=GanConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     run: RunConfig = field(default_factory=RunConfig)

@@ -8,6 +8,7 @@ RUN/seed-0/checkpoints/step-00002000/{model,state}.safetensors, state.json
 RUN/seed-0/latest                 name of the newest checkpoint
 RUN/seed-0/model.safetensors      the trained network, orthogonal matrices merged
 RUN/seed-0/result.json            final and best accuracy
+RUN/seed-0/samples/               pictures of every evaluation, of networks that make some (GANs)
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ..data._png import png
 from .config import Config
 from .files import read_json, read_tensors, sync_folder, write_bytes, write_json, write_tensors
 from .options import changed, from_dict, to_dict
@@ -127,6 +129,14 @@ class SeedFolder:
         content = read_json(checkpoint / "state.json")
         state = join(read_tensors(checkpoint / "state.safetensors"), content["state"])
         return int(content["step"]), read_tensors(checkpoint / "model.safetensors"), state
+
+    # Pictures ---------------------------------------------------------------------------------------
+
+    def show(self, step: int, image: Tensor) -> None:
+        """Keep a picture of an evaluation."""
+        folder = self.path / "samples"
+        folder.mkdir(exist_ok=True)
+        write_bytes(folder / f"step-{step:08d}.png", png(image))
 
     # Log --------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from .config import Config
 from .data import Facts
 from .files import read_tensors
 from .folder import SeedFolder
+from .gan.objective import make_gan
 from .model import attach, make_model
 from .objective import Objective, make_head
 from .options import from_dict
@@ -102,6 +103,10 @@ def _objective(config: Config, facts: Facts, where: Path, classifier: bool = Tru
     own = config.loss.name == "cross_entropy"
     try:
         with torch.random.fork_rng(devices=[]):
+            if config.gan.generator is not None:
+                gan = make_gan(config, facts)
+                attach(replace(config.orthogonal, refine=None), gan.model, None, 0)
+                return gan
             model = make_model(config.model, facts, classifier=own and classifier)
             features = 0 if own else int(model.feature_dim)  # type: ignore[arg-type]
             head = make_head(config.loss, features, facts.num_classes)

@@ -94,6 +94,10 @@ class Objective(nn.Module):
         """What is evaluated: inputs → logits."""
         return self.model if self.head is None else Classifier(self.model, self.head)
 
+    def picture(self) -> Tensor | None:
+        """What there is to look at after an evaluation, uint8 ``(1 or 3, H, W)``; of classifiers nothing."""
+        return None
+
 
 class Classifier(nn.Module):
     """A network and its head: ``classifier(x)`` gives the logits ranked at test time, ``features(x)`` the embedding."""

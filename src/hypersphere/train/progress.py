@@ -11,9 +11,11 @@ __all__ = ["Progress"]
 
 _SHOWN = {
     "loss": "loss {:.4f}",
+    "generator_loss": "generator {:.4f}",
     "penalty": "penalty {:.3g}",
     "accuracy": "test {:.2f}%",
     "best_accuracy": "best {:.2f}%",
+    "inception_score": "inception {:.2f}",
     "lambda": "λ {:.3g}",
     "energy": "energy {:.4f}",
 }

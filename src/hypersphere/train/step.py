@@ -112,23 +112,33 @@ class Step:
 
     def _work(self) -> None:
         parts = self.parts
-        parts.optimizers.zero_grad()
         parts.optimizers.schedule(self._counter, self.step)
-        where = (self._position,) if parts.source.resident else parts.source.batch(self._position)
-        total, stats = self._forward(*where)
+        self._updates(*((self._position,) if parts.source.resident else parts.source.batch(self._position)))
+        self._position.add_(1)
+        self._counter.add_(1)
+
+    def _updates(self, *where: Any) -> None:
+        """What a step does to the weights: one update of all of them."""
+        self._sums.add_(self._update(self._forward, where, self._trained))
+
+    def _update(
+        self, forward: Callable[..., tuple[Tensor, Tensor]], where: tuple[Any, ...], trained: list[nn.Parameter]
+    ) -> Tensor:
+        """Forward, backward and optimizer for ``trained``; the numbers to be summed."""
+        parts = self.parts
+        parts.optimizers.zero_grad()
+        total, stats = forward(*where)
         if not self._cuda:
             self._check(total.item())
-        total.backward()
-        parts.team.average_gradients(self._trained)
+        total.backward(inputs=None if trained is self._trained else trained)
+        parts.team.average_gradients(trained)
         if parts.clip is not None:
-            nn.utils.clip_grad_norm_(self._trained, parts.clip)
+            nn.utils.clip_grad_norm_(trained, parts.clip)
         parts.optimizers.step()
-        self._sums.add_(stats)
         if self._cuda:
             ended = torch.isfinite(total.detach()) | (self._bad >= 0)
             self._bad.copy_(torch.where(ended, self._bad, self._counter))
-        self._position.add_(1)
-        self._counter.add_(1)
+        return stats
 
     def _check(self, value: float) -> None:
         if not math.isfinite(value):

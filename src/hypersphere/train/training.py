@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..orthogonal import merge
 from ..regularizers import MHE
-from .build import make_parts
+from .build import make_parts, make_step
 from .config import Config
 from .diagnose import blame
 from .distributed import Team
@@ -22,7 +22,7 @@ from .files import check_room, write_json, write_tensors
 from .folder import SeedFolder
 from .measures import Judged, measure, measure_all
 from .progress import Progress
-from .step import NotFinite, Step
+from .step import NotFinite
 
 __all__ = ["Stopped", "Training", "merged"]
 
@@ -46,7 +46,7 @@ class Training:
         self.scores: dict[str, float] = {}
         torch.compiler.reset()  # what an earlier training compiled would count against this one
         self.parts = make_parts(config, seed, team)
-        self.step = Step(self.parts)
+        self.step = make_step(self.parts)
         self._energy = self._energy_meter() if config.run.energy else None
 
     def run(self) -> dict[str, Any]:
@@ -94,16 +94,22 @@ class Training:
         return now % self.config.run.log_every == 0 and self.team.agree(self.interrupted)
 
     def _evaluate(self, now: int) -> None:
-        scores = self.scores = measure(self._judged())
+        judged = self._judged()
+        scores = self.scores = measure(judged)
         if scores["accuracy"] > self.best:
             self.best, self.best_step = scores["accuracy"], now
         line = {"test_loss" if name == "loss" else name: value for name, value in scores.items()}
         line["best_accuracy"] = self.best
         if self._energy is not None:
-            layers = {name: float(value) for name, value in self._energy.layers().items()}
+            with judged.evaluating():  # weights that are normalised on the way out do not count it as a step
+                layers = {name: float(value) for name, value in self._energy.layers().items()}
             line["energy"] = sum(layers.values()) / len(layers)
             line |= {f"energy/{name}": value for name, value in layers.items()}
         self._log(now, line)
+        with judged.evaluating():
+            picture = self.parts.objective.picture()
+        if picture is not None and self.team.writer:
+            self.folder.show(now, picture)
 
     def _judged(self) -> Judged:
         return Judged(self.parts.objective.classifier(), self.parts.source, self.team, self.config)
@@ -178,7 +184,7 @@ class Training:
             torch.set_rng_state(state["random"][self.team.rank])
             if state["device_random"] and self.team.device.type == "cuda":
                 torch.cuda.set_rng_state(state["device_random"][self.team.rank])
-        self.step = Step(parts, step)
+        self.step = make_step(parts, step)
         self.step.load_state_dict(state["meters"])
         (self.best, best_step), self.seconds = state["best"], state["seconds"]
         self.best_step = int(best_step)
@@ -224,7 +230,7 @@ class Training:
         self.progress.stop()
         if self.team.device.type == "cuda":  # the damage has spread since: go back and walk there again
             self.parts = make_parts(self.config, self.seed, self.team)
-            step = Step(self.parts, self._restore(), eager=True)
+            step = make_step(self.parts, self._restore(), eager=True)
             while step.step < bad:
                 step()
         where = blame(self.parts, self.parts.source.seek(bad)) if self.team.world == 1 else "one of the processes"

@@ -12,6 +12,7 @@ from .classification import classification, top5
 from .config import EvaluationConfig
 from .faces import ON_FACES
 from .few_shot import few_shot
+from .generation import generation, real_inception
 from .identification import identification
 from .judged import Judged
 from .robustness import ROBUSTNESS
@@ -25,8 +26,9 @@ PROTOCOLS: dict[str, Measure] = {
     "verification": verification,
     "few_shot": few_shot,
     "identification": identification,
+    "generation": generation,
 }
-ALSO: dict[str, Measure] = {"top5": top5, **ROBUSTNESS, **ON_FACES}
+ALSO: dict[str, Measure] = {"top5": top5, "real_inception": real_inception, **ROBUSTNESS, **ON_FACES}
 
 
 def measure(judged: Judged) -> dict[str, float]:

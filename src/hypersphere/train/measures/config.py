@@ -9,13 +9,14 @@ from ..options import option
 
 __all__ = ["EvaluationConfig"]
 
-_PROTOCOLS = ("classification", "verification", "few_shot", "identification")
+_PROTOCOLS = ("classification", "verification", "few_shot", "identification", "generation")
 _FACES = ("lfw", "ytf", "megaface")
 _ALSO = (
     "top5",
     *(f"{name}{way}" for name in ("fgsm", "bim", "pgd", "deepfool") for way in ("", "_transfer")),
     *_FACES,
     "fisher",
+    "real_inception",
 )
 
 
@@ -25,7 +26,8 @@ class EvaluationConfig:
 
     protocol: str = option(
         "classification",
-        "what is measured at each evaluation: classification; of unseen classes verification, few_shot, identification",
+        "what is measured at each evaluation: classification; of unseen classes verification, few_shot, "
+        "identification; of a GAN generation",
     )
     also: tuple[str, ...] = option((), f"further measurements of the final network: {', '.join(_ALSO)}")
     data: str | None = option(
@@ -43,6 +45,11 @@ class EvaluationConfig:
     shots: tuple[int, ...] = option((1, 5), "few_shot: samples of each class to learn from; the last is the headline")
     queries: int = option(16, "few_shot: samples of each class to be judged on")
     episodes: int = option(600, "few_shot: episodes")
+    inception: str | None = option(
+        None, "generation: what scores the images: FILE.pt2 of torch.export (Inception-v3), or the run of a classifier"
+    )
+    samples: int = option(50_000, "generation: images that are scored")
+    splits: int = option(10, "generation: parts in which they are scored")
 
     def __post_init__(self) -> None:
         check_choice("evaluation.protocol", self.protocol, _PROTOCOLS)
@@ -64,6 +71,8 @@ class EvaluationConfig:
         check_count("evaluation.ways", self.ways, minimum=2)
         check_count("evaluation.queries", self.queries)
         check_count("evaluation.episodes", self.episodes, minimum=2)
+        check_count("evaluation.splits", self.splits)
+        check_count("evaluation.samples", self.samples, minimum=self.splits)
         if not self.shots:
             raise ValueError("evaluation.shots is empty: give one number of samples or more, e.g. 1,5")
         for shots in self.shots:
