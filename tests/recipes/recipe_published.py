@@ -82,6 +82,127 @@ TABLES = {
         m4       29.53
         """,
     ),
+    "thesis.table2.5": (
+        "{row}",
+        """
+        row      accuracy
+        softmax     96.53
+        m2          97.81
+        m3          98.27
+        m4          98.71
+        """,
+    ),
+    "thesis.table2.8": (
+        "{column}.{row}",
+        """
+        row  softmax     m1     m2     m3     m4
+        lfw    97.88  97.90  98.40  99.25  99.42
+        ytf     93.1   93.2   93.8   94.4   95.0
+        """,
+    ),
+    "thesis.table2.9": (
+        "{row}.{column}",
+        """
+        row           lfw   ytf
+        softmax     97.88  93.1
+        l-softmax   99.10  94.0
+        sphereface  99.42  95.0
+        """,
+    ),
+    "thesis.table2.10": (
+        "{row}.{column}",
+        """
+        row          rank1     tar
+        softmax     54.855  65.925
+        l-softmax   67.128  80.423
+        sphereface  72.729  85.561
+        """,
+    ),
+    "thesis.table5.8": (
+        "{row}.{column}",
+        """
+        row               lfw  rank1
+        sphereface.m1   96.35  39.12
+        sphereface.m2   98.87  60.48
+        sphereface.m3   98.97  63.71
+        sphereface.m4   99.26  70.68
+        sphereface+.m1  97.15  45.90
+        sphereface+.m2  99.05  68.51
+        sphereface+.m3  99.13  66.89
+        sphereface+.m4  99.32  71.30
+        """,
+    ),
+    "thesis.table5.9": (
+        "{row}.{column}",
+        """
+        row               lfw  rank1
+        sphereface.m1   96.93  41.07
+        sphereface.m2   99.03  62.01
+        sphereface.m3   99.25  69.69
+        sphereface.m4   99.42  72.72
+        sphereface+.m1  97.47  45.55
+        sphereface+.m2  99.22  67.07
+        sphereface+.m3  99.35  70.89
+        sphereface+.m4  99.47  73.03
+        """,
+    ),
+    "thesis.table5.10": (
+        "{row}.{column}",
+        """
+        row            lfw  rank1
+        softmax      97.88  54.86
+        l-softmax    99.10  67.13
+        sphereface   99.42  72.72
+        sphereface+  99.47  73.03
+        """,
+    ),
+    "thesis.tableA.1": (
+        "{row}.{column}",
+        """
+        row    lfw  fisher
+        A    95.13  0.3477
+        B    96.37  0.2835
+        C    96.40  0.2815
+        D    96.63  0.2462
+        E    97.67  0.2277
+        F    97.82  0.1791
+        G    98.20  0.1709
+        """,
+    ),
+    "thesis.tableA.2": (
+        "{row}.{column}",
+        """
+        row            rank1     tar
+        softmax64     54.855  65.925
+        sphereface4   57.529  68.547
+        sphereface10  65.335  78.069
+        sphereface20  69.623  83.159
+        sphereface36  71.257  84.052
+        sphereface64  72.729  85.561
+        """,
+    ),
+    "thesis.tableD.7": (
+        "{column}.m{row}.tar",
+        """
+        row  sphereface  sphereface+
+        1         42.46        52.02
+        2         71.79        80.94
+        3         76.34        80.58
+        4         82.56        83.39
+        """,
+    ),
+    "thesis.tableD.8": (
+        "{row}.{column}",
+        """
+        row                      lfw  rank1
+        sphereface.imdb_face   99.53  72.89
+        sphereface+.imdb_face  99.57  73.15
+        sphereface.ms_celeb    99.48  73.93
+        sphereface+.ms_celeb    99.5  74.16
+        sphereface.casia       99.27  70.68
+        sphereface+.casia      99.32  71.30
+        """,
+    ),
     "thesis.table4.1": (
         "{row}",
         """

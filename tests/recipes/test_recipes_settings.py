@@ -167,3 +167,49 @@ def test_powers_of_the_energy():
 def modules():
     found = pkgutil.walk_packages(recipes.__path__, "hypersphere.recipes.")
     return [m for m in (importlib.import_module(info.name) for info in found) if hasattr(m, "TABLES")]
+
+
+def test_faces_are_trained_as_sphereface_says():
+    """Thesis 2.3.6 and D.1."""
+    for name in recipes.list_recipes("thesis.table[2A].*"):
+        config = recipes.get(name)
+        if config.data.name != "casia" or ".table2.5." in name:
+            continue
+        assert protocol(name) == (128, "sgd", 0.1, 5e-4, 28_000, (16_000, 24_000)), name
+        assert (config.evaluation.data, config.evaluation.flip, config.data.hflip) == ("lfw", True, True)
+        assert config.data.normalize == "symmetric"
+    assert protocol("thesis.table2.5.m4")[:5] == (256, "sgd", 0.1, 5e-4, 57_600)  # 2.2.7: 30 epochs of 490k
+    assert recipes.get("thesis.table2.8.m1.lfw").loss.margin == 1
+    assert recipes.get("thesis.tableA.2.sphereface36.tar").model.name == "sphereface36"
+
+
+def test_sphereface_plus_starts_from_its_sphereface():
+    tables = [recipes.tables()[f"thesis.table{number}"] for number in ("5.8", "5.9", "5.10", "D.7", "D.8")]
+    for table in tables:
+        trained = set()
+        for cell in table.cells:
+            config = cell.config(table.name)
+            plus = cell.name.startswith("sphereface+")
+            assert config.loss.energy == (1.0 if plus else 0.0)
+            assert config.model.start is None or config.model.start in trained  # it comes first
+            assert plus == (config.model.start is not None)
+            trained.add(config.recipe)
+
+
+def test_what_faces_are_judged_on_is_measured():
+    for name in recipes.list_recipes("thesis.table*"):
+        table, index = recipes.find(name)
+        cell = table.cells[index]
+        config = cell.config(table.name)
+        if config.data.name in ("casia", "imdb_face", "ms_celeb") and cell.measure != "accuracy":
+            assert cell.measure.partition("_")[0] in config.evaluation.also, name
+
+
+def test_the_network_of_table_a1_keeps_its_last_relu():
+    with torch.device("meta"):
+        kept, removed = (
+            make_model(recipes.get(f"thesis.tableA.1.{name}.lfw").model, FACTS["casia"], False) for name in "AB"
+        )
+    assert isinstance(kept.body[-1], torch.nn.ReLU)
+    assert not isinstance(removed.body[-1], torch.nn.ReLU)
+    assert (recipes.get("thesis.tableA.1.B.lfw").loss.bias, recipes.get("thesis.tableA.1.C.lfw").loss.bias) == (1, 0)

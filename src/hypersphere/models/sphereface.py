@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch import nn
+
 from .entry import Entry
 from .grammar import image_size_of
 from .network import Network, image_network
@@ -23,6 +25,7 @@ def sphereface(
     feature_dim: int = 512,
     in_channels: int = 3,
     image_size: int | Sequence[int] = (112, 96),
+    last_relu: bool = False,
 ) -> Network:
     """SphereFace-4/10/20/36/64: four stages, each a 3×3 convolution of stride 2, then residual units; FC1.
 
@@ -37,9 +40,13 @@ def sphereface(
         widths: filters of the stages.
         feature_dim: size of FC1 (3 for thesis Figure 2.10).
         in_channels, image_size: of the images (aligned faces of 112×96).
+        last_relu: a ReLU after FC1, as networks had before (thesis Table A.1, CNN A).
     """
     stages = face_stages(triple(widths, 4), units)
-    return image_network(stages, slots, num_classes, in_channels, image_size_of(image_size), (feature_dim,))
+    network = image_network(stages, slots, num_classes, in_channels, image_size_of(image_size), (feature_dim,))
+    if last_relu:
+        network.body.add_module("relu", nn.ReLU())
+    return network
 
 
 _UNITS = {4: (0, 0, 0, 0), 10: (0, 1, 2, 0), 20: (1, 2, 4, 1), 36: (2, 4, 8, 2), 64: (3, 8, 16, 3)}

@@ -24,6 +24,10 @@ def start(objective: Objective, config: Config) -> None:
         raise ValueError(f"model.start={name!r}: {path} is not there, train that run to its end first")
     trained = read_tensors(path)
     own = objective.classifier().state_dict()
+    for key in own:  # SphereFace+ holds the head that it adds an energy to
+        plain = key.replace("head.head.", "head.", 1)
+        if key not in trained and plain in trained:
+            trained[key] = trained[plain]
     fitting = [key for key, value in own.items() if key in trained and trained[key].shape == value.shape]
     weights = [key for key in own if key.endswith("weight") and own[key].dim() > 2]
     missing = [key for key in weights if key not in fitting]
