@@ -383,6 +383,23 @@ TABLES = {
         half-a-mhe        6.14        5.87        6.11        27.35        27.68        27.58
         """,
     ),
+    "thesis.tableD.4": (
+        "{row}",
+        """
+        row          score
+        real         11.24
+        clipping      6.41
+        gp            6.93
+        wgan-gp       6.68
+        batch         6.27
+        layer         7.19
+        weight        6.84
+        orthonormal   7.40
+        sn            7.42
+        mhe           7.32
+        mhe+sn        7.59
+        """,
+    ),
     "thesis.tableD.6": (
         "{row}.{column}",
         """

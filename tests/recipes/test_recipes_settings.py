@@ -100,6 +100,7 @@ def test_what_a_cell_compares_is_measured():
         for cell in table.cells:
             asked = cell.config(name).evaluation
             known = ("accuracy", "seconds_per_100_steps", asked.protocol, *asked.also)
+            known += ("inception_score",) if asked.protocol == "generation" else ()
             assert cell.measure.startswith(known), (name, cell.name)
             if cell.measure.startswith("few_shot"):
                 judged = cell.config(name).evaluation
@@ -162,6 +163,18 @@ def test_powers_of_the_energy():
     assert recipes.get("thesis.table6.1.hs-mhe").regularizer.s == 2.0
     assert recipes.get("thesis.table6.8.rp-comhe.pointnet").regularizer.s == 1.0  # E.1
     assert recipes.get("thesis.figureE.2.ap-comhe").regularizer.s == 1.0  # E.2
+
+
+def test_gans_regularize_the_discriminator():
+    assert protocol("thesis.tableD.4.mhe") == (64, "adam", 2e-4, 0.0, 100_000, ())
+    both, sn, plain = (recipes.get(f"thesis.tableD.4.{name}") for name in ("mhe+sn", "sn", "mhe"))
+    assert both.regularizer == plain.regularizer
+    assert (both.regularizer.name, both.regularizer.half_space, both.regularizer.distance) == ("mhe", True, "euclidean")
+    assert sn.regularizer.name == "none"
+    assert both.model == sn.model != plain.model
+    for config in (both, sn, plain):
+        network = make_objective(config, FACTS["cifar10"], 0).model
+        assert hasattr(network.body[0].op, "parametrizations") == (config is not plain)
 
 
 def modules():

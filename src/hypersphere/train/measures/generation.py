@@ -38,9 +38,12 @@ def generation(judged: Judged) -> dict[str, float]:
 
 
 def real_inception(judged: Judged) -> dict[str, float]:
-    """``real_inception_score`` and ``real_inception_std`` of the test images themselves, by the same classifier."""
+    """``real_inception_score`` and ``real_inception_std`` of the test images themselves, by the same classifier.
+
+    As with generated images, nothing without ``evaluation.inception``.
+    """
     if judged.config.evaluation.inception is None:
-        raise ValueError("real_inception needs --evaluation.inception, the classifier that scores images")
+        return {}
     real = (inputs[0][labels != IGNORE] for inputs, labels in judged.source.test())
     return {f"real_{name}": value for name, value in _score(judged, real).items()}
 
