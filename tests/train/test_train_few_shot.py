@@ -10,8 +10,9 @@ from tiny import tiny
 
 import hypersphere as hs
 from hypersphere import data
+from hypersphere.evaluation import judge
 from hypersphere.metrics import few_shot
-from hypersphere.train import EvaluationConfig, LossConfig, run
+from hypersphere.train import EvaluationConfig, LossConfig, Run, run
 
 EPISODES = {"ways": 5, "shots": (1, 3), "queries": 4, "episodes": 40}
 
@@ -60,16 +61,9 @@ def test_the_measure_is_that_of_the_metric_and_beats_chance(characters, tmp_path
     assert found["few_shot_3_interval"] == pytest.approx(100 * direct[1].interval, abs=0.2)
     assert result["final_accuracy"] == found["accuracy"] == found["few_shot_3_accuracy"]
     assert found["few_shot_1_accuracy"] > 55  # chance is 20
+    again = judge(Run(tmp_path / method), parts=["few_shot"])["few_shot"]
+    assert again["few_shot_3_accuracy"] == pytest.approx(found["few_shot_3_accuracy"], abs=0.5)
     assert found["few_shot_3_accuracy"] > 75
-
-
-def test_training_helps(characters, tmp_path):
-    config = settings(tmp_path, "nearest", loss=LossConfig("s_softmax", scale=10.0))
-    values = [
-        run(replace(config, recipe=f"after {steps}", schedule=replace(config.schedule, steps=steps)))["seeds"][0]
-        for steps in (1, 60)
-    ]
-    assert values[1]["metrics"]["few_shot_1_accuracy"] > values[0]["metrics"]["few_shot_1_accuracy"] + 5
 
 
 def test_folders_of_base_and_new_classes(tmp_path):

@@ -11,8 +11,20 @@ from torch.nn import functional as F
 
 import hypersphere as hs
 from hypersphere import regularizers
+from hypersphere.evaluation import judge
 from hypersphere.metrics import inception_score
-from hypersphere.train import Config, EvaluationConfig, Gan, GanConfig, ModelConfig, RegularizerConfig, Stopped, run
+from hypersphere.report import build
+from hypersphere.train import (
+    Config,
+    EvaluationConfig,
+    Gan,
+    GanConfig,
+    ModelConfig,
+    RegularizerConfig,
+    Run,
+    Stopped,
+    run,
+)
 from hypersphere.train.build import make_objective, make_parts, make_step
 from hypersphere.train.data import Facts
 from hypersphere.train.distributed import Team
@@ -187,7 +199,8 @@ def test_gradient_penalty_of_a_linear_discriminator(tmp_path):
     fake = objective.generator(torch.randn(6, 8)).detach()
     plain = F.softplus(-linear(real)).mean() + F.softplus(linear(fake)).mean()
     weight = linear[1].weight
-    assert float(loss) == pytest.approx(float(plain + 3 * (weight.norm() - 1) ** 2), rel=1e-5)
+    expected = plain + 3 * (weight.norm() - 1) ** 2
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     assert float(right) == ((linear(real) > 0).sum() + (linear(fake) <= 0).sum()) / 2
     loss.backward()
     assert weight.grad.isfinite().all()
@@ -254,6 +267,21 @@ def test_inception_score_by_an_exported_file(tmp_path, classifier):
     assert found["inception_score"] == pytest.approx(
         inception_score(Judge()(pixels / 127.5 - 1), splits=4).score, rel=1e-5
     )
+
+
+def test_a_finished_run_is_scored_and_reported_afterwards(trained, classifier):
+    folder, _, result = trained
+    found = judge(Run(folder), inception=str(classifier), parts=["generation", "real_inception", "energy"])
+    assert found["generation"]["accuracy"] == result["final_accuracy"]
+    assert 1 <= found["generation"]["inception_score"] <= 10
+    assert found["real_inception"]["real_inception_score"] > 1
+    assert found["samples"] == 355
+    assert "discriminator.body.0.op.weight" in found["energy"]["layers"]
+    assert "inception_score" not in judge(Run(folder))["generation"]
+    with pytest.raises(ValueError, match="is a GAN: it has no features"):
+        judge(Run(folder), parts=["classification"])
+    page = build([folder])
+    assert "A GAN has no features and classes to show" in page
 
 
 # Bad input ------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", action=argparse.BooleanOptionalAction, default=None, help=f"verification: {about}"
         )
+    parser.add_argument("--inception", default=None, help="GAN: what scores its images, FILE.pt2 or a classifier's run")
     parser.add_argument("--pairs", type=Path, default=None, help="verify your own pairs: lines `left right 1|0 [fold]`")
     parser.add_argument("--images", type=Path, default=None, help="folder that the names of --pairs lie in")
     parser.add_argument("--out", type=Path, default=None, help="JSON file (default SEED FOLDER/evaluation.json)")
@@ -59,7 +60,8 @@ def _judge(found: Run, seed: int, parts: list[str] | None, options: argparse.Nam
     if options.pairs is not None:
         flip = True if options.flip is None else options.flip
         return judge_pairs(found, options.pairs, options.images, seed, flip=flip, center=bool(options.center), **common)
-    return judge(found, seed, parts, root=options.root, flip=options.flip, center=options.center, **common)
+    common |= {"root": options.root, "flip": options.flip, "center": options.center, "inception": options.inception}
+    return judge(found, seed, parts, **common)
 
 
 def _text(result: dict[str, Any]) -> str:

@@ -49,6 +49,8 @@ def examine(
     Args:
         root: folder of the data, if it lies elsewhere than at training.
     """
+    if run.config.gan.generator is not None:
+        raise ValueError(f"{run.path} is a GAN: it has no features and classes, only what it generates can be measured")
     device = torch.device(device)
     number = run.seeds[0] if seed is None else seed
     model = load(run.path, seed=number, device=device)

@@ -51,6 +51,9 @@ def observe(
         return Observation(seed, missing=("The training has written no network yet, so this is from the log alone.",))
     model = load(run.path, seed=seed, device="cpu")
     known = Observation(seed, learned_k(model), learned_rho(model), layer_energies(model))
+    if run.config.gan.generator is not None:
+        pictures = folder.path / "samples"
+        return _with(known, missing=(f"A GAN has no features and classes to show; what it made is in {pictures}.",))
     if not look:
         return _with(known, missing=("The network was not run on its test split: the report is from the log alone.",))
     config = run.config if root is None else with_values(run.config, {"data.root": root, "evaluation.root": root})
