@@ -6,8 +6,8 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 .PHONY: run test lint format bench clean
 
-run: $(VENV)/.run ## train a SphereNet beside its CNN and write the report
-	$(BIN)/python examples/digits.py
+run: $(VENV)/.run ## train a SphereNet beside its CNN and write the report; ARGS="--data cifar10" for CIFAR-10
+	$(BIN)/python examples/first_run.py $(ARGS)
 
 test: $(VENV)/.dev lint ## types, lint and tests
 	$(BIN)/python -m pytest -n auto
@@ -22,7 +22,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.dev ## the numbers in docs and README (minutes)
-	for name in operators losses energy orthogonal training; do $(BIN)/python benchmarks/$$name.py; done
+	for name in operators losses energy orthogonal training identification; do $(BIN)/python benchmarks/$$name.py; done
 
 # torch comes first and alone, pinned, so that no other package can pull another build of it.
 $(VENV)/.torch: constraints.txt

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tiny import tiny
 from torch._dynamo.backends.debugging import aot_eager
 
@@ -127,6 +128,15 @@ def test_live_progress_in_a_terminal(tmp_path, capsys):
     assert "live seed 0" in shown
     for word in ("8/8", "loss", "penalty", "test", "best", "energy"):
         assert word in shown
+
+
+def test_tensorboard_has_the_log(tmp_path):
+    config = tiny(tmp_path, "board", 8)
+    run(with_values(config, {"run.tensorboard": True}))
+    events = EventAccumulator(str(tmp_path / "board" / "seed-0" / "events")).Reload()
+    for name in ("loss", "accuracy", "energy"):
+        written = {line["step"]: line[name] for line in lines(tmp_path / "board") if name in line}
+        assert {one.step: one.value for one in events.Scalars(name)} == pytest.approx(written)
 
 
 def test_plain_lines_elsewhere(tmp_path, capsys):

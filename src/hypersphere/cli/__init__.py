@@ -46,6 +46,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         return int(importlib.import_module(COMMANDS[options.command][0]).run(options))
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, ImportError) as error:
         print(f"hypersphere {options.command}: {error}", file=sys.stderr)
         return 2

@@ -52,7 +52,7 @@ def _front(run: Run) -> str:
 
 def _what(run: Run, seed: int, job: Job) -> str:
     config, facts = run.config, run.facts(seed)
-    operator = "" if config.model.conv == "plain" else f" with {config.model.conv} operators"
+    operator = "" if config.model.operator == "plain" else f" with {config.model.operator} operators"
     if config.model.angular and operator:
         operator += f" (g: {config.model.angular})"
     head = "cross-entropy" if config.loss.name == "cross_entropy" else f"the {config.loss.name} head"

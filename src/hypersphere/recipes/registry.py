@@ -58,4 +58,4 @@ def find(name: str) -> tuple[Table, int]:
 
 def _order(name: str) -> list[tuple[int, str]]:
     parts = name.replace("table", "table.").replace("figure", "figure.").split(".")
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return [(int(part), "") if part.isdigit() else (1000, part) for part in parts]

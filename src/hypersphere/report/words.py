@@ -56,8 +56,8 @@ def _data(config: Config) -> str:
 def _network(config: Config) -> str:
     model = config.model
     text = model.name + (f" with widths {model.widths}" if model.widths else "")
-    text += f", {_OPERATORS.get(model.conv, model.conv)} operators"
-    if model.conv != "plain":
+    text += f", {_OPERATORS.get(model.operator, model.operator)} operators"
+    if model.operator != "plain":
         if model.magnitude:
             text += f", h = {model.magnitude}"
         k = "learned" if model.learnable_k else f"k = {model.k:g}" if model.k is not None else "k = 0.3"

@@ -33,7 +33,7 @@ def write_json(path: Path, content: Any) -> None:
 def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # no JSON, or no text at all
         raise ValueError(f"{path} is no JSON file: {error}") from error
 
 

@@ -23,7 +23,7 @@ class ModelConfig:
 
     name: str = option("cnn9", "network, see `hypersphere list models`")
     widths: str | None = option(None, "width set (paper, code, c1, d1, e3, f1, ...) or numbers 64,96,128")
-    conv: str = option("plain", "operator: plain, sphere, decoupled")
+    conv: str | None = option(None, "operator: plain, sphere, decoupled; none keeps the network's own, mostly plain")
     angular: str | None = option(None, "g of the operator: cosine, linear, sigmoid, square_cosine")
     k: float | None = option(None, "k of the sigmoid; none: 0.3 fixed, 0.5 learnable")
     learnable_k: bool = option(False, "learn k")
@@ -44,6 +44,11 @@ class ModelConfig:
         default_factory=dict, metadata=about("further options of the network, name=value;name=value")
     )
 
+    @property
+    def operator(self) -> str:
+        """``conv``, or the network's own."""
+        return self.conv or str(models.options(self.name).get("conv", "plain"))
+
 
 @dataclass(frozen=True)
 class OrthogonalConfig:
@@ -63,7 +68,9 @@ def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module
     """The network for this data; without a classifier where a head owns the class vectors."""
     check_choice("model.name", config.name, models.list_models())
     known = models.options(config.name)
-    settings: dict[str, Any] = {"conv": config.conv, "affine": config.affine, **config.extra}
+    settings: dict[str, Any] = {"affine": config.affine, **config.extra}
+    if config.conv is not None:
+        settings["conv"] = config.conv
     if config.angular is not None:
         settings["angular"] = make_angular(config.angular, config.k, config.learnable_k, config.share_k)
     if config.magnitude is not None:

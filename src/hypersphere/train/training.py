@@ -198,6 +198,7 @@ class Training:
         if not self.scores:  # everything but the result was there
             self._evaluate(self.step.step)
         metrics = self.scores | measure_all(self._judged())
+        metrics["seconds_per_100_steps"] = 100 * self.seconds / config.schedule.steps
         result = {
             "recipe": config.recipe,
             "seed": self.seed,
