@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tiny import tiny
+from tiny import tiny, tiny_gan
 
 from hypersphere.train import Config, LossConfig, ModelConfig, OptimConfig, RegularizerConfig
 
@@ -28,4 +28,5 @@ def parallel_cases(folder: Path) -> list[Config]:
             model=replace(small, conv="decoupled", magnitude="tanh"),
             optim=OptimConfig(name="sgd", lr=0.05),
         ),
+        tiny_gan(folder, "gan", 12, gradient_penalty=1.0),
     ]

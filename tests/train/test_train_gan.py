@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from PIL import Image
-from tiny import tiny
+from tiny import tiny, tiny_gan
 from torch.nn import functional as F
 
 import hypersphere as hs
@@ -15,11 +15,9 @@ from hypersphere.evaluation import judge
 from hypersphere.metrics import inception_score
 from hypersphere.report import build
 from hypersphere.train import (
-    Config,
     EvaluationConfig,
     Gan,
     GanConfig,
-    ModelConfig,
     RegularizerConfig,
     Run,
     Stopped,
@@ -37,23 +35,6 @@ from hypersphere.train.training import Training
 CPU = Team(0, 1, torch.device("cpu"))
 
 
-def tiny_gan(folder, name="gan", steps=6, **gan) -> Config:
-    """On digits of 8×8: discriminator of a few filters, generator of a few more."""
-    config = tiny(folder, name, steps)
-    return replace(
-        config,
-        data=replace(config.data, pad=0, batch_size=32),
-        model=ModelConfig(name="sngan_discriminator", extra={"widths": (4, 4, 8, 8)}),
-        optim=replace(config.optim, lr=2e-3, beta1=0.5),
-        schedule=replace(config.schedule, milestones=()),
-        gan=GanConfig(
-            **{"generator": "sngan_generator", "latent": 8, "updates": 2, "extra": {"widths": (16, 8, 8, 4)}, **gan}
-        ),
-        evaluation=EvaluationConfig(protocol="generation", samples=40, splits=4),
-        run=replace(config.run, eval_every=3, checkpoint_every=2),
-    )
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gan")
@@ -68,7 +49,8 @@ def test_a_run_folder_like_any_other(trained):
     assert all(torch.isfinite(torch.tensor(list(line.values()))).all() for line in log)
     assert log[0]["penalty"] > 0.1
     assert 0 <= result["final_accuracy"] <= 100
-    assert result["metrics"] == {"accuracy": result["final_accuracy"]}  # no score without a classifier
+    assert result["metrics"]["accuracy"] == result["final_accuracy"]
+    assert "inception_score" not in result["metrics"]  # there is no classifier
     first, last = (Image.open(folder / "seed-0" / "samples" / f"step-{step:08d}.png") for step in (3, 6))
     assert first.size == last.size == (80, 80)  # eight by eight images with a border
     assert first.tobytes() != last.tobytes()
@@ -214,7 +196,7 @@ def test_compiled_is_the_same(tmp_path):
     torch.manual_seed(5)
     step = make_step(twin)
     step._forward = torch.compile(step._plain_forward, backend="aot_eager", fullgraph=True)
-    step._fool = torch.compile(step._plain_fool, backend="aot_eager", fullgraph=True)
+    step._fool = torch.compile(step._plain_fool, backend="eager", fullgraph=True)
     step()
     for (name, ours), theirs in zip(
         parts.objective.state_dict().items(), twin.objective.state_dict().values(), strict=True
@@ -238,7 +220,7 @@ def test_inception_score_by_a_run(tmp_path, classifier):
     found = run(replace(config, evaluation=rules))["seeds"][0]["metrics"]
     gan, judge = hs.load(tmp_path / "gan"), hs.load(classifier)
     with torch.no_grad():
-        noise = torch.randn(40, 8, generator=torch.Generator().manual_seed(2**16))
+        noise = torch.randn(40, 8, generator=torch.Generator().manual_seed(1))
         pixels = to_pixels(gan(noise)).float()
         direct = inception_score(judge((pixels - 127.5) / 128), splits=4)
         images = hs.data.load("digits").test.images.float()
@@ -262,7 +244,7 @@ def test_inception_score_by_an_exported_file(tmp_path, classifier):
     config = replace(config, data=replace(config.data, root=str(tmp_path)))
     found = run(replace(config, evaluation=replace(config.evaluation, inception="i.pt2")))["seeds"][0]["metrics"]
     with torch.no_grad():
-        noise = torch.randn(40, 8, generator=torch.Generator().manual_seed(2**16))
+        noise = torch.randn(40, 8, generator=torch.Generator().manual_seed(1))
         pixels = to_pixels(hs.load(tmp_path / "gan")(noise)).float()
     assert found["inception_score"] == pytest.approx(
         inception_score(Judge()(pixels / 127.5 - 1), splits=4).score, rel=1e-5

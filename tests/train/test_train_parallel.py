@@ -36,7 +36,7 @@ def losses(path: Path) -> dict[int, float]:
     return {line["step"]: line["loss"] for line in lines if "loss" in line}
 
 
-@pytest.mark.parametrize("name", ["no_batchnorm", "batchnorm", "running_norm"])
+@pytest.mark.parametrize("name", ["no_batchnorm", "batchnorm", "running_norm", "gan"])
 def test_two_processes_give_the_losses_of_one(folders, name):
     one, two = (losses(folder / name) for folder in folders)
     assert one.keys() == two.keys()
@@ -45,7 +45,7 @@ def test_two_processes_give_the_losses_of_one(folders, name):
         assert two[step] == pytest.approx(loss, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["no_batchnorm", "batchnorm", "running_norm"])
+@pytest.mark.parametrize("name", ["no_batchnorm", "batchnorm", "running_norm", "gan"])
 def test_one_writer_and_the_same_weights_and_scores(folders, name):
     first, second = (folder / name / "seed-0" for folder in folders)
     result = json.loads((second / "result.json").read_text())

@@ -8,6 +8,8 @@ from pathlib import Path
 from hypersphere.train import (
     Config,
     DataConfig,
+    EvaluationConfig,
+    GanConfig,
     LossConfig,
     ModelConfig,
     OptimConfig,
@@ -48,4 +50,20 @@ def everything(folder: Path, name: str = "everything", steps: int = 24) -> Confi
         loss=LossConfig(name="ga_softmax", margin=2, angular="linear", annealing="sphereface"),
         regularizer=RegularizerConfig(name="comhe", dim=4, refresh=5, half_space=True),
         optim=OptimConfig(projection_every=5, lr=5e-3),
+    )
+
+
+def tiny_gan(folder: Path, name: str = "gan", steps: int = 6, **gan: object) -> Config:
+    """On digits of 8×8: discriminator of a few filters, generator of a few more."""
+    config = tiny(folder, name, steps)
+    shape = {"generator": "sngan_generator", "latent": 8, "updates": 2, "extra": {"widths": (16, 8, 8, 4)}}
+    return replace(
+        config,
+        data=replace(config.data, pad=0),
+        model=ModelConfig(name="sngan_discriminator", extra={"widths": (4, 4, 8, 8)}),
+        optim=OptimConfig(lr=2e-3, beta1=0.5),
+        schedule=ScheduleConfig(steps=steps, milestones=()),
+        gan=GanConfig(**{**shape, **gan}),
+        evaluation=EvaluationConfig(protocol="generation", samples=40, splits=4),
+        run=replace(config.run, eval_every=3, checkpoint_every=2),
     )

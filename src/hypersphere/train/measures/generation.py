@@ -22,16 +22,16 @@ def generation(judged: Judged) -> dict[str, float]:
     That is no measure of quality: 50 is a draw, 100 a generator that fools nobody. With ``evaluation.inception`` also
     the ``inception_score`` of ``evaluation.samples`` images in ``evaluation.splits`` splits, and ``inception_std``.
     """
-    network = _gan(judged)
-    noise = torch.Generator().manual_seed(judged.team.rank)
-    sums = torch.zeros(2, dtype=torch.float64, device=judged.team.device)
+    network, team = _gan(judged), judged.team
+    noise = torch.Generator().manual_seed(0)
+    sums = torch.zeros(2, dtype=torch.float64, device=team.device)
     for inputs, labels in judged.source.test():
-        real = inputs[0][labels != IGNORE]
-        fake = network.sample(len(real), noise)
-        right = (network.discriminator(real) > 0).sum() + (network.discriminator(fake) <= 0).sum()
-        sums += torch.stack([right.double(), torch.tensor(2.0 * len(real), dtype=torch.float64, device=sums.device)])
-    right, images = judged.team.sum(sums).tolist()
-    found = {"accuracy": 100 * right / max(images, 1)}
+        counted = labels != IGNORE
+        fake = network(_noise(judged, noise, len(labels)))
+        right = (network.discriminator(inputs[0]) > 0).sum(1) + (network.discriminator(fake) <= 0).sum(1)
+        sums += torch.stack([(right * counted).sum().double(), 2.0 * counted.sum().double()])
+    hits, images = team.sum(sums).tolist()
+    found = {"accuracy": 100 * hits / max(images, 1)}
     if judged.config.evaluation.inception is not None:
         found |= _score(judged, _generated(judged, network))
     return found
@@ -44,34 +44,39 @@ def real_inception(judged: Judged) -> dict[str, float]:
     """
     if judged.config.evaluation.inception is None:
         return {}
-    real = (inputs[0][labels != IGNORE] for inputs, labels in judged.source.test())
+    real = ((inputs[0], labels != IGNORE) for inputs, labels in judged.source.test())
     return {f"real_{name}": value for name, value in _score(judged, real).items()}
 
 
-def _score(judged: Judged, batches: Iterator[Tensor]) -> dict[str, float]:
+def _score(judged: Judged, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, float]:
+    """Of images and which of them count; the processes hold consecutive rows of each batch."""
     scorer = make_scorer(judged.config, judged.source.facts, judged.team.device)
-    logits = [scorer(to_pixels(images)).cpu() for images in batches]
-    result = inception_score(_everyones(judged, torch.cat(logits)), splits=judged.config.evaluation.splits)
+    rows: list[Tensor] = []
+    kept: list[Tensor] = []
+    for images, counted in batches:
+        rows += judged.team.gather(scorer(to_pixels(images)))
+        kept += judged.team.gather(counted.long())
+    logits = torch.cat(rows)[torch.cat(kept) > 0]
+    result = inception_score(logits, splits=judged.config.evaluation.splits)
     return {"inception_score": result.score, "inception_std": result.std}
 
 
-def _generated(judged: Judged, network: Gan) -> Iterator[Tensor]:
-    """This process's share of the images, in batches."""
-    noise = torch.Generator().manual_seed(2**16 + judged.team.rank)
-    left = -(-judged.config.evaluation.samples // judged.team.world)
-    while left > 0:
-        count = min(left, judged.config.data.eval_batch_size)
-        yield network.sample(count, noise)
-        left -= count
+def _generated(judged: Judged, network: Gan) -> Iterator[tuple[Tensor, Tensor]]:
+    """This process's rows of the images that are scored, batch by batch."""
+    noise = torch.Generator().manual_seed(1)
+    samples, team = judged.config.evaluation.samples, judged.team
+    own = -(-judged.config.data.eval_batch_size // team.world)
+    for first in range(0, samples, own * team.world):
+        rows = min(own, -(-(samples - first) // team.world))
+        place = torch.arange(rows, device=team.device) + first + team.rank * rows
+        yield network(_noise(judged, noise, rows)), place < samples
 
 
-def _everyones(judged: Judged, logits: Tensor) -> Tensor:
-    """The rows of all processes, which may hold different numbers of them."""
+def _noise(judged: Judged, generator: torch.Generator, rows: int) -> Tensor:
+    """This process's rows of the noise for a batch of all processes."""
     team = judged.team
-    counts = [int(count) for count in team.gather(torch.tensor([len(logits)]))]
-    filled = torch.zeros(max(counts), logits.shape[1])
-    filled[: len(logits)] = logits
-    return torch.cat([rows[:count] for rows, count in zip(team.gather(filled), counts, strict=True)])
+    every = torch.randn(team.world * rows, judged.config.gan.latent, generator=generator)
+    return every[team.rank * rows : (team.rank + 1) * rows].to(team.device)
 
 
 def _gan(judged: Judged) -> Gan:
