@@ -205,3 +205,18 @@ def test_wide_widths_fit_every_imagenet_resnet() -> None:
         model = models.create(name, widths="wide", shortcut="operator", device="meta")
         assert model.feature_dim == dim
         assert model.body.conv0[0].op.out_channels == 256
+
+
+def test_face_networks_start_with_small_residual_branches():
+    """As the released networks do; He's weights everywhere would let features grow with depth."""
+    images = torch.rand(2, 3, 112, 96) * 2 - 1
+    with torch.no_grad():
+        deep = models.create("sphereface36", widths=(8, 8, 8, 8)).features(images).norm(dim=1)
+        shallow = models.create("sphereface4", widths=(8, 8, 8, 8)).features(images).norm(dim=1)
+    assert bool((deep < 5 * shallow).all())
+    network = models.create("sphereface10", branch_std=0.5)
+    assert float(network.body.conv2[1].branch[0].op.weight.detach().std()) == pytest.approx(0.5, rel=0.02)
+    as_init_says = models.create("sphereface10", init="he", branch_std=None).body.conv2[1].branch[0].op.weight
+    assert float(as_init_says.detach().std()) == pytest.approx((2 / 1.0625 / 1152) ** 0.5, rel=0.02)
+    with pytest.raises(ValueError, match="branch_std"):
+        models.create("sphereface10", branch_std=-1.0)

@@ -245,3 +245,38 @@ def test_a_trained_network_is_judged_without_its_training_data(faces: Path, tmp_
     assert found.logits is None
     assert len(found) == 30
     assert found.classes[0] == "Face_A"
+
+
+def test_sphereface_plus_goes_on_from_sphereface(faces: Path, tmp_path: Path) -> None:
+    """Class vectors, network and the step of λ are those of the trained run (thesis D.1)."""
+    first = settings(tmp_path, faces, "first", steps=5)
+    run(first)
+    plus = replace(
+        settings(tmp_path, faces, "plus", steps=1),
+        model=replace(first.model, start="first"),
+        loss=replace(first.loss, energy=1.0),
+    )
+    head = make_parts(plus, 9, Team(0, 1, CPU)).objective.head
+    trained = hs.load(tmp_path / "first").head
+    assert torch.equal(head.weight, trained.weight)  # type: ignore[union-attr]
+    steps = {key.rpartition(".")[2]: value for key, value in head.state_dict().items()}  # type: ignore[union-attr]
+    assert int(steps["step"]) == 5
+
+
+@pytest.mark.real_data("lfw")
+def test_view_2_of_the_real_lfw(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The first 20 pairs of either kind of each fold, by an untrained network: a little better than guessing."""
+    monkeypatch.undo()  # the published lists
+    synthetic.write_casia(tmp_path, people=2, each=2, size=(112, 96))
+    whole = data.load("lfw")
+    assert (len(whole.pairs), len(whole.pairs.fold.unique()), int(whole.pairs.same.sum())) == (6000, 10, 3000)
+    chosen = (torch.arange(6000) % 300) < 20
+    few = data.Pairs(*(column[chosen] for column in vars(whole.pairs).values()))
+    real = data.load
+    part = replace(whole, pairs=few)
+    monkeypatch.setattr("hypersphere.data.load", lambda name, *a, **o: part if name == "lfw" else real(name, *a, **o))
+    config = settings(tmp_path / "runs", tmp_path)
+    config = replace(config, data=replace(config.data, batch_size=2, eval_batch_size=100))
+    metrics = measure_of(replace(config, model=replace(config.model, name="sphereface4", widths="4,4,4,4")))
+    assert 50 < metrics["accuracy"] < 75
+    assert metrics["auc"] > 50

@@ -84,7 +84,7 @@ class Unit:
             activate = not last or self.form == "face"
             branch.append(slots.block("Conv2d", channels[i], channels[i + 1], kernel, stride=stride, activate=activate))
         after = nn.Identity() if self.form == "face" else slots.nonlinearity(self.cout)
-        return _Residual(branch, self._make_shortcut(slots, cin), after), self.cout
+        return Residual(branch, self._make_shortcut(slots, cin), after), self.cout
 
     def _make_shortcut(self, slots: Slots, cin: int) -> nn.Module:
         if self.stride == 1 and cin == self.cout:
@@ -130,7 +130,7 @@ def _shrink(size: int, kernel: int, stride: int, padding: int) -> int:
     return (size + 2 * padding - kernel) // stride + 1
 
 
-class _Residual(nn.Module):
+class Residual(nn.Module):
     """act(F(x) + shortcut(x))."""
 
     def __init__(self, branch: nn.Module, shortcut: nn.Module, act: nn.Module) -> None:

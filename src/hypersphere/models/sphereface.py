@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import nn
 
+from .._errors import check_positive
 from .entry import Entry
-from .grammar import image_size_of
+from .grammar import Residual, image_size_of
 from .network import Network, image_network
 from .plain import triple
 from .resnet import face_stages
@@ -26,11 +27,14 @@ def sphereface(
     in_channels: int = 3,
     image_size: int | Sequence[int] = (112, 96),
     last_relu: bool = False,
+    branch_std: float | None = 0.01,
 ) -> Network:
     """SphereFace-4/10/20/36/64: four stages, each a 3×3 convolution of stride 2, then residual units; FC1.
 
     The name counts convolutions. The embedding is FC1's output. PReLU and no BatchNorm by default, as in the authors'
-    released networks; both activations of a residual unit are inside its branch.
+    released networks; both activations of a residual unit are inside its branch. Their weights start there as Xavier
+    says, but normal with deviation 0.01 in residual branches: with He's everywhere the features of the 64-layer CNN
+    would have lengths of millions.
 
     Args:
         num_classes: outputs of the classifier; the default 0 leaves it to a head such as
@@ -40,10 +44,15 @@ def sphereface(
         widths: filters of the stages.
         feature_dim: size of FC1 (3 for thesis Figure 2.10).
         in_channels, image_size: of the images (aligned faces of 112×96).
+        branch_std: deviation of the weights of residual branches; None: as ``init`` says.
         last_relu: a ReLU after FC1, as networks had before (thesis Table A.1, CNN A).
     """
     stages = face_stages(triple(widths, 4), units)
     network = image_network(stages, slots, num_classes, in_channels, image_size_of(image_size), (feature_dim,))
+    if branch_std is not None:
+        for unit in (module for module in network.modules() if isinstance(module, Residual)):
+            for weight in (p for p in unit.branch.parameters() if p.ndim == 4):
+                nn.init.normal_(weight, std=check_positive("branch_std", branch_std))
     if last_relu:
         network.body.add_module("relu", nn.ReLU())
     return network
@@ -51,7 +60,7 @@ def sphereface(
 
 _UNITS = {4: (0, 0, 0, 0), 10: (0, 1, 2, 0), 20: (1, 2, 4, 1), 36: (2, 4, 8, 2), 64: (3, 8, 16, 3)}
 
-_DEFAULTS: dict[str, Any] = {"num_classes": 0, "activation": "prelu", "norm": "none"}
+_DEFAULTS: dict[str, Any] = {"num_classes": 0, "activation": "prelu", "norm": "none", "init": "xavier"}
 
 MODELS: dict[str, Entry] = {
     f"sphereface{depth}": Entry(sphereface, f"thesis Table 2.7, {depth}-layer CNN", {"units": units}, _DEFAULTS)

@@ -9,10 +9,13 @@ __all__ = ["TABLES", "lfw"]
 
 
 def lfw() -> Config:
-    """SphereFace-10 on 9,525 aligned faces of 112×96, mirrored and shifted; features of image and mirror."""
+    """SphereFace-10 on 9,525 aligned faces of 112×96, mirrored and shifted; features of image and mirror.
+
+    All weights start as He et al. say.
+    """
     return Config(
         data=DataConfig(name="lfw", hflip=True, pad=4, batch_size=128),
-        model=ModelConfig(name="sphereface10"),
+        model=ModelConfig(name="sphereface10", init="he", extra={"branch_std": None}),
         optim=OptimConfig(name="sgd", lr=0.1, momentum=0.9, weight_decay=5e-4, clip=5.0),
         schedule=ScheduleConfig(steps=6000, milestones=(3000, 4800), warmup=200),
         evaluation=EvaluationConfig(protocol="verification", flip=True),
