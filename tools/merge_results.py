@@ -1,7 +1,7 @@
 """Put the measurements of several results folders together: python tools/merge_results.py FOLDER... --into results
 
-Machines that share the cells of a table each write their own folder; a measurement of the same training, seed and number
-of steps replaces an earlier one.
+Machines that share the cells of a table each write their own folder; a measurement of the same training, seed and
+number of steps replaces an earlier one.
 """
 
 from __future__ import annotations
