@@ -176,6 +176,7 @@ def test_runs_are_compared(opened, pages):
             view.get_by_role("button", name=name).click()
             assert picture(chart) != was
         view.get_by_text("Numbers of this chart").click()
+        view.locator("tbody tr").first.wait_for()  # the table is made when it opens
         assert view.locator("tbody tr").count() == 6
         assert page.locator("#run-0").is_visible()
         page.locator(".picker").get_by_role("button", name="flat").click()

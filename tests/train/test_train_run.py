@@ -210,6 +210,16 @@ def test_result_log_and_folder(tmp_path):
     assert load(folder, seed=3).state_dict().keys() == load(folder / "seed-3").state_dict().keys()
 
 
+def test_fine_tuning_rotates_the_trained_neurons(tmp_path):
+    run(tiny(tmp_path, "cnn", 4))
+    values = {"model.start": "cnn", "orthogonal.method": "cayley"}
+    parts = make_parts(with_values(tiny(tmp_path, "turned", 4), values), 1, team("cpu"))
+    before, after = load(tmp_path / "cnn"), merged(parts.objective.classifier())
+    weights = [dict(model.named_parameters())["body.conv2.0.op.weight"].flatten(1) for model in (before, after)]
+    assert not torch.allclose(*weights, atol=1e-2)
+    torch.testing.assert_close(weights[0] @ weights[0].T, weights[1] @ weights[1].T, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("orthogonal", [None, "cayley"])
 def test_fine_tuning_starts_from_another_run(orthogonal, tmp_path):
     run(tiny(tmp_path, "cnn", 4))
@@ -233,6 +243,24 @@ def test_fine_tuning_starts_from_another_run(orthogonal, tmp_path):
     run(tiny(tmp_path, "cnn", 4, model=replace(config.model, start=None, widths="4,4,5")))
     with pytest.raises(ValueError, match=r"model.start='cnn' does not fit"):
         make_parts(config, 1, team("cpu"))
+
+
+def test_neurons_with_a_mean_start_with_high_energy_and_may_stay_as_drawn(tmp_path):
+    found = {}
+    for mean in (0.0, 0.5):
+        config = tiny(tmp_path, f"mean{mean}", 3, orthogonal=OrthogonalConfig("cayley", mean=mean, learn_r=False))
+        config = with_values(config, {"evaluation.also": ("classes",)})
+        before = merged(make_parts(config, 0, team("cpu")).objective.classifier()).state_dict()
+        found[mean] = run(config)["seeds"][0]["metrics"]
+        after = load(tmp_path / f"mean{mean}").state_dict()
+        moved = {name for name, value in after.items() if not torch.allclose(before[name], value, atol=1e-6)}
+        assert not any("op.weight" in name for name in moved)
+        assert "classifier.weight" in moved
+    assert found[0.5]["initial_energy"] > found[0.0]["initial_energy"] + 0.1
+    digits = hypersphere.data.load("digits").test
+    counts = digits.counts.tolist()
+    hits = sum(found[0.0][f"class_{i}_accuracy"] * count for i, count in enumerate(counts)) / sum(counts)
+    assert hits == pytest.approx(found[0.0]["accuracy"])
 
 
 def test_other_settings_are_refused_in_the_same_folder(tmp_path):

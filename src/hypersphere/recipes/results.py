@@ -35,7 +35,7 @@ def ours(
     full = cell.make().schedule.steps
     found = [m for m in measurements if m["cell"] == cell.training and m["steps"] == (steps or full)]
     finals = [_measured(m, cell.measure) for m in found]
-    values = [table.ours(value) for value in finals if value is not None]
+    values = [table.ours(value, cell.measure) for value in finals if value is not None]
     if not values:
         return None
     best = [table.ours(m["best_accuracy"]) for m in found] if cell.measure == "accuracy" else []

@@ -44,7 +44,7 @@ class Cell:
 class Table:
     """A table or figure.
 
-    ``metric`` is ``"accuracy"`` or ``"error"`` in percent (an error is 100 − the measurement), or what else the
+    ``metric`` is ``"accuracy"`` or ``"error"`` in percent (an error is 100 − an accuracy), or what else the
     numbers are, e.g. ``"inception score"``.
     """
 
@@ -54,9 +54,9 @@ class Table:
     cells: tuple[Cell, ...]
     note: str = ""
 
-    def ours(self, value: float) -> float:
-        """A measurement as the table counts."""
-        return 100.0 - value if self.metric == "error" else value
+    def ours(self, value: float, measure: str = "accuracy") -> float:
+        """A measurement as the table counts: accuracies as errors where it prints errors."""
+        return 100.0 - value if self.metric == "error" and measure.endswith("accuracy") else value
 
 
 def cells(rows: Iterable[tuple[str, Callable[[], Config], float | None]]) -> tuple[Cell, ...]:

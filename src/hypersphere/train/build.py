@@ -33,7 +33,7 @@ def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = Fa
     objective = make_gan(config, facts) if config.gan.generator is not None else _make_classifier(config, facts)
     if fine_tune:
         start(objective, config)
-    attach(config.orthogonal, objective.model, objective.head, seed)
+    attach(config.orthogonal, objective.model, objective.head, seed, keep=config.model.start is not None)
     return objective
 
 

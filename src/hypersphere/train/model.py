@@ -62,6 +62,10 @@ class OrthogonalConfig:
     init: str = option("random", "R starts random, identity or literal")
     learn_v: bool = option(False, "train the neurons as well")
     beta: float = option(1.0, "weight of the relaxed penalty")
+    mean: float = option(
+        0.0, "mean of the Gaussian that the neurons are drawn from; not 0: a high energy (thesis Table 7.2)"
+    )
+    learn_r: bool = option(True, "train R; no: the neurons stay as drawn, the rest of the network learns")
 
 
 def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module:
@@ -98,8 +102,8 @@ def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module
     return model
 
 
-def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, seed: int) -> None:
-    """Put the orthogonal matrices in, if any are asked for.
+def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, seed: int, keep: bool = False) -> None:
+    """Put the orthogonal matrices in, if any are asked for; on fresh neurons, or on the present ones to ``keep``.
 
     Layers with fewer dimensions than ``blocks`` (a first convolution of three channels) take a block a channel.
     """
@@ -108,6 +112,11 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
     generator = torch.Generator().manual_seed(seed)
     last = find_output_layer(model, head)
     found = [n for n in iter_neurons(model) if last is None or n.module is not last[1]]
+    with torch.no_grad():
+        for neurons in found if config.mean else ():
+            drawn = torch.randn(neurons.weight.shape, generator=generator) * (2.0 / neurons.matrix().shape[-1]) ** 0.5
+            neurons.weight.copy_(drawn + config.mean)
+    kept = keep or bool(config.mean) or config.init == "identity"
     small = {n.name: n.weight.shape[1] for n in found if n.matrix().shape[-1] < config.blocks}
     plans: list[tuple[int, list[str] | None]] = [(min(config.blocks, small[name]), [name]) for name in small]
     rest = [n.name for n in found if n.name not in small]
@@ -121,11 +130,15 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
             normalize=config.normalize,
             refine=config.refine,
             init=config.init,
+            neurons="keep" if kept else "gaussian",
             learn_v=config.learn_v,
             head=head,
             include=include,
             generator=generator,
         )
+    if not config.learn_r:
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(".parametrizations." not in name)
 
 
 def make_angular(name: str, k: float | None, learnable: bool, share: str = "filter") -> Any:

@@ -48,6 +48,7 @@ class Training:
         self.parts = make_parts(config, seed, team)
         self.step = make_step(self.parts)
         self._energy = self._energy_meter() if config.run.energy else None
+        self._first_energies = self._energies()
 
     def run(self) -> dict[str, Any]:
         if self.team.writer:
@@ -100,9 +101,8 @@ class Training:
             self.best, self.best_step = scores["accuracy"], now
         line = {"test_loss" if name == "loss" else name: value for name, value in scores.items()}
         line["best_accuracy"] = self.best
-        if self._energy is not None:
-            with judged.evaluating():  # weights that are normalised on the way out do not count it as a step
-                layers = {name: float(value) for name, value in self._energy.layers().items()}
+        layers = self._energies()
+        if layers:
             line["energy"] = sum(layers.values()) / len(layers)
             line |= {f"energy/{name}": value for name, value in layers.items()}
         self._log(now, line)
@@ -198,6 +198,8 @@ class Training:
         if not self.scores:  # everything but the result was there
             self._evaluate(self.step.step)
         metrics = self.scores | measure_all(self._judged())
+        if self._first_energies:
+            metrics["initial_energy"] = sum(self._first_energies.values())
         metrics["seconds_per_100_steps"] = 100 * self.seconds / config.schedule.steps
         result = {
             "recipe": config.recipe,
@@ -248,6 +250,13 @@ class Training:
         """About the size of one checkpoint: weights, and two states of them."""
         tensors = [*self.parts.objective.parameters(), *self.parts.objective.buffers(), *self.parts.penalty.buffers()]
         return 3 * sum(t.numel() * t.element_size() for t in tensors) + 2**20
+
+    def _energies(self) -> dict[str, float]:
+        """Of each layer; empty if they are not wanted or there is none."""
+        if self._energy is None:
+            return {}
+        with self._judged().evaluating():  # weights that are normalised on the way out do not count it as a step
+            return {name: float(value) for name, value in self._energy.layers().items()}
 
     def _energy_meter(self) -> MHE | None:
         try:

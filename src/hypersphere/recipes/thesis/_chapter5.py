@@ -44,6 +44,6 @@ def imbalance(dataset: str, rows: dict[str, tuple[float, float]]) -> tuple[Cell,
     """5.5.1, D.8: CNN-9 on a training set that lacks samples of one class, or of more and more."""
 
     def make(kind: str, how: str) -> Config:
-        return edit(network(kind, dataset), data={"imbalance": how})
+        return edit(network(kind, dataset), data={"imbalance": how}, evaluation={"also": ("classes",)})
 
     return grid(make, ("single", "multiple"), rows)

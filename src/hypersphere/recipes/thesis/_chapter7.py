@@ -50,4 +50,5 @@ def blocks(rows: Mapping[int, tuple[float, ...]], shared: bool) -> tuple[Cell, .
             for method, value in zip(("cp", "gs", "hr", "ls", "ogd"), row, strict=True)
         ),
         Cell("baseline", partial(cnn, "baseline"), 37.59),
+        Cell("fixed", partial(cnn, "cp", learn_r=False), 73.81),  # random neurons that stay as they are
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .classification import classification, top5
+from .classification import classes, classification, top5
 from .config import EvaluationConfig
 from .faces import ON_FACES
 from .few_shot import few_shot
@@ -28,7 +28,13 @@ PROTOCOLS: dict[str, Measure] = {
     "identification": identification,
     "generation": generation,
 }
-ALSO: dict[str, Measure] = {"top5": top5, "real_inception": real_inception, **ROBUSTNESS, **ON_FACES}
+ALSO: dict[str, Measure] = {
+    "top5": top5,
+    "classes": classes,
+    "real_inception": real_inception,
+    **ROBUSTNESS,
+    **ON_FACES,
+}
 
 
 def measure(judged: Judged) -> dict[str, float]:

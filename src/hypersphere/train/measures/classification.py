@@ -10,7 +10,7 @@ from ...data.loader import IGNORE
 from ..objective import hits
 from .judged import Judged
 
-__all__ = ["classification", "top5"]
+__all__ = ["classes", "classification", "top5"]
 
 
 def classification(judged: Judged) -> dict[str, float]:
@@ -35,6 +35,21 @@ def top5(judged: Judged) -> dict[str, float]:
         sums += torch.stack([value.double() for value in ((best == labels[:, None]).sum(), (labels != IGNORE).sum())])
     right, samples = judged.team.sum(sums).tolist()
     return {"top5_accuracy": 100 * right / max(samples, 1)}
+
+
+def classes(judged: Judged) -> dict[str, float]:
+    """``class_0_accuracy``, ``class_1_accuracy``, ...: of the test samples of each class, in percent."""
+    _check_classes(judged)
+    count = judged.source.facts.num_classes
+    sums = torch.zeros(2, count, dtype=torch.float64, device=judged.team.device)
+    for inputs, labels in judged.source.test():
+        real = labels != IGNORE
+        right = (judged.logits(inputs).argmax(1) == labels)[real].double()
+        sums[0].index_add_(0, labels[real], right)
+        sums[1].index_add_(0, labels[real], torch.ones_like(right))
+    right, samples = judged.team.sum(sums).tolist()
+    shares = zip(right, samples, strict=True)
+    return {f"class_{i}_accuracy": 100 * hit / all_ for i, (hit, all_) in enumerate(shares) if all_}
 
 
 def _check_classes(judged: Judged) -> None:

@@ -13,6 +13,7 @@ _PROTOCOLS = ("classification", "verification", "few_shot", "identification", "g
 _FACES = ("lfw", "ytf", "megaface")
 _ALSO = (
     "top5",
+    "classes",
     *(f"{name}{way}" for name in ("fgsm", "bim", "pgd", "deepfool") for way in ("", "_transfer")),
     *_FACES,
     "fisher",
