@@ -66,7 +66,7 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
                 continue
             seeds = [m for m in chosen if m["cell"] == cell.training]
             values = [m.get("metrics", {}).get(cell.measure, m["final_accuracy"]) for m in seeds]
-            shown = ", ".join(f"{table.ours(value):.2f}" for value in values)
+            shown = ", ".join(f"{table.ours(value, cell.measure):.2f}" for value in values)
             gap = "" if cell.published is None else f"{mine['final'] - cell.published:+.2f}"
             published = "" if cell.published is None else f"{cell.published:.2f}"
             best = "" if mine["best"] is None else f"{mine['best']:.2f}"

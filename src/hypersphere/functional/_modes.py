@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["autocast_dtype", "is_plain_eager", "without_autocast"]
+__all__ = ["autocast_dtype", "call_without_autocast", "is_plain_eager", "without_autocast"]
+
+T = TypeVar("T")
 
 
 def is_plain_eager(*tensors: Tensor) -> bool:
@@ -34,3 +38,11 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """A context in which matrix products keep the precision of their operands."""
     return nullcontext() if autocast_dtype(device) is None else torch.autocast(device.type, enabled=False)
+
+
+def call_without_autocast(function: Callable[..., T], first: Tensor, *rest: Tensor) -> T:
+    """``function(first, *rest)`` at the precision of the operands; in eager mode only, where the short way counts."""
+    if not torch._C._is_any_autocast_enabled():
+        return function(first, *rest)
+    with without_autocast(first.device):
+        return function(first, *rest)

@@ -49,11 +49,11 @@ def qr_backward(grad: Tensor, q: Tensor, t: Tensor) -> Tensor:
     """Ω = tril(X,−1) − tril(X,−1)ᵀ with X = QᵀdU T⁻¹, so dL/dU = Q tril(N − Nᵀ,−1) T⁻ᵀ with N = QᵀG."""
     n = q.mT @ grad
     x = (n - n.mT).tril_(-1)
-    low, high = t.diagonal(dim1=-2, dim2=-1).abs().aminmax(dim=-1, keepdim=True)
-    floor = high * (torch.finfo(t.dtype).eps * t.shape[-1])
+    pivots = t.diagonal(dim1=-2, dim2=-1).abs()
+    rounding = torch.finfo(t.dtype).eps * t.shape[-1]
     # columns of U that the earlier ones span: no derivative, taken as 0 (asking a GPU costs more than doing it)
-    if t.device.type != "cpu" or (low <= floor).any():
-        dead = t.diagonal(dim1=-2, dim2=-1).abs() <= floor
+    if t.device.type != "cpu" or not _all_above(pivots, rounding):
+        dead = pivots <= pivots.amax(-1, keepdim=True) * rounding
         x = x.masked_fill(dead.unsqueeze(-2), 0.0)
         t = t.triu().masked_fill(dead.unsqueeze(-2) | dead.unsqueeze(-1), 0.0) + torch.diag_embed(dead.to(t.dtype))
     return torch.linalg.solve_triangular(t.mT, q @ x, upper=False, left=False)
@@ -152,6 +152,12 @@ def _skew(u: Tensor) -> Tensor:
 def _signs(t: Tensor) -> Tensor:
     diagonal = t.diagonal(dim1=-2, dim2=-1)
     return torch.ones_like(diagonal).copysign_(diagonal)
+
+
+def _all_above(pivots: Tensor, share: float) -> bool:
+    """Whether all pivots exceed that share of the largest: one look at all blocks, so False may be a false alarm."""
+    low, high = pivots.aminmax()
+    return low.item() > high.item() * share
 
 
 def _flip(q: Tensor, t: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:

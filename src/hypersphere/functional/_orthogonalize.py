@@ -12,7 +12,7 @@ from torch import Tensor
 from .._errors import check_choice, check_floating
 from . import _orthogonal_algorithms as exact
 from . import _orthogonal_iterations as iterative
-from ._modes import without_autocast
+from ._modes import call_without_autocast
 from ._sphere import upcast
 
 __all__ = ["METHODS", "Orthogonalizer", "orthogonalize", "register_orthogonalizer"]
@@ -55,8 +55,9 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
         from ._orthogonalize_op import orthogonalize_op
 
         return orthogonalize_op(upcast(u), method).to(u.dtype)
-    r: Tensor = _Orthogonalize.apply(upcast(u), method)
-    return r if r.dtype == u.dtype else r.to(u.dtype)
+    if u.dtype in (torch.float32, torch.float64):
+        return _Orthogonalize.apply(u, method)
+    return _Orthogonalize.apply(upcast(u), method).to(u.dtype)
 
 
 @dataclass(frozen=True)
@@ -114,18 +115,16 @@ class _Orthogonalize(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Tensor, method: str) -> Tensor:
         algorithm = _algorithm(method, u.device.type)
-        with without_autocast(u.device):
-            r, *kept = algorithm.forward(u)
+        r, *kept = call_without_autocast(algorithm.forward, u)
         ctx.u, ctx.backward_of, ctx.kept = u, algorithm.backward, (r.detach(), *kept)
         return r
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        with without_autocast(grad.device):
-            if not torch.is_grad_enabled():
-                return ctx.backward_of(grad, *ctx.kept), None
-            with torch.no_grad():  # create_graph=True
-                out = ctx.backward_of(grad, *ctx.kept)
+        if not torch.is_grad_enabled():
+            return call_without_autocast(ctx.backward_of, grad, *ctx.kept), None
+        with torch.no_grad():  # create_graph=True
+            out = call_without_autocast(ctx.backward_of, grad, *ctx.kept)
         return DifferentiatedOnce.apply(out, grad, ctx.u), None
 
 
