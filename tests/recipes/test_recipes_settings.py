@@ -99,7 +99,8 @@ def test_what_a_cell_compares_is_measured():
     for name, table in recipes.tables().items():
         for cell in table.cells:
             asked = cell.config(name).evaluation
-            known = ("accuracy", "seconds_per_100_steps", asked.protocol, *asked.also)
+            known = ("accuracy", "seconds_per_100_steps", "initial_energy", asked.protocol, *asked.also)
+            known += ("class_",) if "classes" in asked.also else ()
             known += ("inception_score",) if asked.protocol == "generation" else ()
             assert cell.measure.startswith(known), (name, cell.name)
             if cell.measure.startswith("few_shot"):
