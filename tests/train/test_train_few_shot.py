@@ -17,23 +17,6 @@ from hypersphere.train import EvaluationConfig, LossConfig, Run, run
 EPISODES = {"ways": 5, "shots": (1, 3), "queries": 4, "episodes": 40}
 
 
-@pytest.fixture
-def characters(monkeypatch):
-    """24 patterns of 8×8 pixels with noise: twelve to learn, twelve new ones."""
-    generator = torch.Generator().manual_seed(1)
-    patterns = torch.randint(0, 256, (24, 1, 8, 8), generator=generator)
-
-    def split(first):
-        labels = torch.arange(12).repeat_interleave(10)
-        noise = torch.randint(-40, 41, (120, 1, 8, 8), generator=generator)
-        images = (patterns[first + labels] + noise).clamp(0, 255).to(torch.uint8)
-        return data.Split(images, labels, tuple(f"pattern {first + label}" for label in range(12)))
-
-    dataset = data.Dataset("omniglot", split(0), split(12))
-    monkeypatch.setattr("hypersphere.data.load", lambda *_, **__: dataset)
-    return dataset
-
-
 def settings(folder, method="baseline++", **parts):
     loss = LossConfig("s_softmax", scale=10.0) if method == "baseline++" else LossConfig("softmax", bias=True)
     config = tiny(folder, method, 60, loss=loss)

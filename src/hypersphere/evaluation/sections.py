@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from .. import metrics
 from ..data import Pairs, make_pairs
 from ..regularizers import MHE
+from ..train.measures.verification import in_percent
 from .examine import Examination
 
-__all__ = ["FAR", "classification", "energy", "hardness", "identification", "retrieval", "verification"]
+__all__ = ["classification", "energy", "hardness", "identification", "retrieval", "verification"]
 
-FAR = (1e-1, 1e-2, 1e-3)
 _MATRIX = 200  # classes up to which confusion matrices are written out
 
 
@@ -72,15 +72,7 @@ def verification(features: Tensor, labels: Tensor, pairs: Pairs | None, folds: i
         drawn = make_pairs(labels, max(2, min(folds, classes // 2)))
     else:
         drawn = pairs.folded(folds)
-    found = metrics.verify_pairs(features, drawn, center=center)
-    return {
-        "pairs": len(drawn),
-        "accuracy": 100 * found.accuracy,
-        "accuracy_std": 100 * found.std,
-        "auc": 100 * found.auc,
-        "eer": 100 * found.eer,
-        **{f"tar@{far:g}": 100 * found.tar_at(far) for far in FAR},
-    }
+    return {"pairs": len(drawn), **in_percent(metrics.verify_pairs(features, drawn, center=center))}
 
 
 def retrieval(features: Tensor, labels: Tensor) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ... import data
-from ...metrics import verify_pairs
+from ...metrics import VerificationResult, verify_pairs
 from .judged import Judged
 
-__all__ = ["FAR", "verification"]
+__all__ = ["in_percent", "verification"]
 
 FAR = (1e-1, 1e-2, 1e-3)  # false accept rates at which the true accept rate is given
 
@@ -22,7 +22,11 @@ def verification(judged: Judged) -> dict[str, float]:
     pairs = judged.source.pairs
     if pairs is None:
         pairs = data.make_pairs(labels, config.folds, config.pairs)
-    found = verify_pairs(features, pairs.folded(config.folds), center=config.center)
+    return in_percent(verify_pairs(features, pairs.folded(config.folds), center=config.center))
+
+
+def in_percent(found: VerificationResult) -> dict[str, float]:
+    """The numbers of a verification that are logged and reported."""
     rates = {f"tar@{far:g}": 100 * float(found.tar_at(far)) for far in FAR}
     shown = {"accuracy": found.accuracy, "accuracy_std": found.std, "auc": found.auc, "eer": found.eer}
     return {name: 100 * float(value) for name, value in shown.items()} | rates
