@@ -94,3 +94,19 @@ def test_errors_name_the_folder_and_the_file(tree: data.ImageTree, tmp_path: Pat
     Path(tree.train.files[0]).write_bytes(b"damaged")
     with pytest.raises(ValueError, match=r"a/0\.png cannot be decoded as an image"):
         list(data.FolderLoader(tree.train, 1, workers=0, size=8, resize=8))
+
+
+def test_processes_get_as_many_filled_batches_of_one_size(tree: data.ImageTree) -> None:
+    folder = tree.test
+    whole = data.FolderLoader(folder, 4, train=False, size=16, resize=18, workers=0)
+    plain = torch.cat([labels for _, labels in whole.filled()])
+    assert torch.equal(plain, torch.cat([labels for _, labels in whole.epoch(0)]))
+    parts = [
+        list(data.FolderLoader(folder, 4, train=False, size=16, resize=18, workers=0, rank=rank, world=2).filled())
+        for rank in range(2)
+    ]
+    assert len(parts[0]) == len(parts[1]) == -(-len(folder) // 4)
+    assert all(images.shape == (2, 3, 16, 16) for part in parts for images, _ in part)
+    together = torch.cat([labels for pair in zip(*parts, strict=True) for _, labels in pair])
+    assert torch.equal(together[together >= 0], plain)
+    assert len(together) % 4 == 0

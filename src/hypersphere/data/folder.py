@@ -15,6 +15,7 @@ from .._errors import check_count
 from ._images import SUFFIXES, decode, to_tensor
 from ._random import epoch_key, words
 from ._store import Store
+from .loader import IGNORE
 
 __all__ = ["FolderLoader", "ImageFolder", "ImageTree", "imagenet"]
 
@@ -154,6 +155,25 @@ class FolderLoader:
         """The batches of ``epoch`` from step ``start`` on."""
         self._order.epoch, self._order.start = check_count("epoch", epoch, minimum=0), start
         yield from self._loader
+
+    def filled(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """All batches of the first epoch; of several processes each gets as many, of as many rows.
+
+        Rows that the last batch lacks are black with label -100, as in :class:`Loader`; one process alone gets none.
+        """
+        left, rows = self.steps, self._order.local
+        for images, labels in self.epoch(0):
+            left -= 1
+            yield self._fill(images, labels, rows)
+        for _ in range(left):  # the last batch was too short to have rows for this process
+            yield self._fill(torch.zeros(0, 3, *self.shape, dtype=torch.uint8), torch.zeros(0).long(), rows)
+
+    def _fill(self, images: Tensor, labels: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+        missing = rows - len(labels) if rows < self._order.batch else 0
+        if not missing:
+            return images, labels
+        images = torch.cat([images, images.new_zeros(missing, *images.shape[1:])])
+        return images, torch.cat([labels, labels.new_full((missing,), IGNORE)])
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return self.epoch(self._order.epoch)

@@ -243,7 +243,8 @@ class _Tree:
         self.facts = Facts(len(train.classes), 3, self.loader.shape, classes=train.classes)
         self._test = None
         if test is not None:
-            self._test = data.FolderLoader(test, batch_size=config.eval_batch_size, train=False, **shared)
+            size = -(-config.eval_batch_size // world) * world
+            self._test = data.FolderLoader(test, batch_size=size, train=False, **shared)
         self._stream: Iterator[tuple[Tensor, Tensor]] = iter(())
         self._next = -1
 
@@ -260,7 +261,7 @@ class _Tree:
     def test(self) -> Iterator[Batch]:
         if self._test is None:
             raise ValueError(f"{self.name} has no test images: judge on another set, e.g. --evaluation.data lfw")
-        for images, labels in self._test.epoch(0):
+        for images, labels in self._test.filled():
             yield self._ready(images, labels)
 
     def _ready(self, images: Tensor, labels: Tensor) -> Batch:

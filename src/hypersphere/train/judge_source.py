@@ -12,7 +12,6 @@ from torch import Tensor
 
 from .. import attacks, data
 from ..data._images import decode_all
-from ..data.loader import IGNORE
 from .data import IMAGENET_MEAN, IMAGENET_STD, Batch, DataConfig, Facts, Resident, Source, make_source
 from .distributed import Team
 
@@ -101,14 +100,13 @@ class Elsewhere:
 class FaceImages:
     """Images of a folder as they are, in order, as inputs of a network; each process gets its rows of a batch.
 
-    Rows that are missing in the last batch are filled up with label -100, so that processes stay together.
+    Rows that the last batch lacks have label -100, so that processes stay together.
     """
 
     def __init__(self, name: str, folder: data.ImageFolder, config: DataConfig, facts: Facts, team: Team) -> None:
         self.folder, self.kind, self.team = folder, config.normalize, team
         size = min(config.eval_batch_size, len(folder))
         size = -(-size // team.world) * team.world
-        self.rows = size // team.world
         self.loader = data.FolderLoader(
             folder, size, train=False, size=None, workers=config.workers, rank=team.rank, world=team.world
         )
@@ -122,18 +120,10 @@ class FaceImages:
 
     def batches(self) -> Iterator[Batch]:
         """All images once."""
-        left = len(self.loader)
-        for images, labels in self.loader.epoch(0):
-            left -= 1
+        for images, labels in self.loader.filled():
             yield self._ready(images, labels)
-        for _ in range(left):  # the last batch was too short to have rows for this process
-            yield self._ready(torch.zeros(0, 3, *self.loader.shape, dtype=torch.uint8), torch.zeros(0).long())
 
     def _ready(self, images: Tensor, labels: Tensor) -> Batch:
-        missing = self.rows - len(labels) if self.team.world > 1 else 0
-        if missing:
-            images = torch.cat([images, images.new_zeros(missing, *images.shape[1:])])
-            labels = torch.cat([labels, labels.new_full((missing,), IGNORE)])
         images = images.to(self.team.device, non_blocking=True)
         inputs = data.normalize(images, self.kind, mean=IMAGENET_MEAN, std=IMAGENET_STD)
         return (inputs,), labels.to(self.team.device, non_blocking=True)
