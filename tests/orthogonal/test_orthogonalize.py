@@ -34,6 +34,32 @@ def defect(r: Tensor) -> float:
     return float((r.mT @ r - torch.eye(r.shape[-1], dtype=r.dtype)).abs().max())
 
 
+@settings(deadline=None, max_examples=30)
+@given(
+    d=st.integers(2, 40),
+    power=st.floats(0, 12),
+    kind=st.sampled_from(["even", "one small", "one large", "triangular"]),
+    seed=st.integers(0, 10**6),
+)
+def test_gram_schmidt_of_ill_conditioned_float32_matrices(d: int, power: float, kind: str, seed: int) -> None:
+    """However near to singular: orthogonal, and the float64 answer where float32 determines one."""
+    w, v = (torch.linalg.qr(gaussian(d, d, seed=seed + i))[0] for i in range(2))
+    small = 10.0**-power
+    values = {
+        "even": torch.logspace(0, -power, d, dtype=torch.float64),
+        "one small": torch.ones(d, dtype=torch.float64).index_fill_(0, torch.tensor([d - 1]), small),
+        "one large": torch.full((d,), small, dtype=torch.float64).index_fill_(0, torch.tensor([0]), 1.0),
+    }
+    if kind == "triangular":  # pivots all 1, condition up to 2^d
+        u = torch.eye(d, dtype=torch.float64) - torch.ones(d, d, dtype=torch.float64).triu(1) + small * w
+    else:
+        u = (w * values[kind]) @ v
+    r = orthogonalize(u.float(), "gram_schmidt")
+    assert defect(r) <= 1e-5
+    if power <= 3 and kind != "triangular":
+        torch.testing.assert_close(r.double(), orthogonalize(u.float().double(), "gram_schmidt"), rtol=0, atol=1e-3)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("d", [1, 2, 3, 9, 24])
 def test_equals_the_literal_algorithm(method: str, d: int) -> None:

@@ -263,6 +263,19 @@ def test_neurons_with_a_mean_start_with_high_energy_and_may_stay_as_drawn(tmp_pa
     assert hits == pytest.approx(found[0.0]["accuracy"])
 
 
+def test_a_result_that_a_crash_prevented_is_written_afterwards(tmp_path):
+    config = tiny(tmp_path, "late", 6)
+    first = run(config)["seeds"][0]
+    folder = tmp_path / "late" / "seed-0"
+    log, weights = (folder / "log.jsonl").read_bytes(), (folder / "model.safetensors").read_bytes()
+    for name in ("result.json", "model.safetensors"):
+        (folder / name).unlink()
+    again = run(config)["seeds"][0]
+    assert (folder / "log.jsonl").read_bytes() == log
+    assert (folder / "model.safetensors").read_bytes() == weights
+    assert {**again, "environment": 0} == {**first, "environment": 0}
+
+
 def test_other_settings_are_refused_in_the_same_folder(tmp_path):
     config = tiny(tmp_path, "mine", 2)
     run(config)

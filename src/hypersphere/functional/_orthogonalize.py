@@ -79,7 +79,8 @@ def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonal
 
     By default LAPACK-like factorizations everywhere, except on ``"cuda"`` for Gram-Schmidt
     (CholeskyQR, twice, in float64) and Löwdin (polynomial iterations in float64), where a GPU's
-    factorizations are slow.
+    factorizations are slow, and on ``"cpu"`` for Gram-Schmidt of small float32 matrices (CholeskyQR in
+    float64, checked, where reflections are slow).
     """
     check_choice("method", method, METHODS)
     if not isinstance(algorithm, Orthogonalizer):
@@ -96,6 +97,7 @@ _ALGORITHMS: dict[tuple[str, str], Orthogonalizer] = {
     ("lowdin", _ANY): Orthogonalizer(exact.lowdin, exact.lowdin_backward, ("matrix", "matrix", "vector")),
     ("cayley", _ANY): Orthogonalizer(exact.cayley, exact.cayley_backward),
     ("exponential", _ANY): Orthogonalizer(exact.exponential, exact.exponential_backward, ("matrix",)),
+    ("gram_schmidt", "cpu"): Orthogonalizer(iterative.small_cholesky_qr, exact.qr_backward, ("matrix",)),
     ("gram_schmidt", "cuda"): Orthogonalizer(iterative.cholesky_qr, exact.qr_backward, ("matrix",)),
     ("lowdin", "cuda"): Orthogonalizer(iterative.polynomial_polar, iterative.polynomial_polar_backward, ("matrix",)),
 }

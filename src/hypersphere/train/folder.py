@@ -148,6 +148,11 @@ class SeedFolder:
         with open(self.log_path, "a") as file:
             file.write(json.dumps(line) + "\n")
 
+    def logged(self) -> dict[str, Any]:
+        """The last value of everything in the log."""
+        lines = self.log_path.read_text().splitlines() if self.log_path.exists() else []
+        return {name: value for line in lines for name, value in json.loads(line).items()}
+
     def rewind_log(self, step: int) -> None:
         """Drop the lines after ``step`` (and a torn last one): they will be written again."""
         if not self.log_path.exists():

@@ -195,8 +195,8 @@ class Training:
     def _finish(self) -> dict[str, Any]:
         config = self.config
         done = self.folder.result
-        if not self.scores:  # everything but the result was there
-            self._evaluate(self.step.step)
+        if not self.scores:  # everything but the result was there: the log has this evaluation already
+            self.scores, self.last = measure(self._judged()), self.folder.logged()
         metrics = self.scores | measure_all(self._judged())
         if self._first_energies:
             metrics["initial_energy"] = sum(self._first_energies.values())
