@@ -56,6 +56,7 @@ TABLES = {
         "{row}",
         """
         row      error
+        hinge     0.47
         softmax   0.40
         m2        0.32
         m3        0.31
@@ -66,6 +67,7 @@ TABLES = {
         "{column}.{row}",
         """
         row      cifar10  cifar10+
+        hinge       9.91      6.96
         softmax     9.05      6.50
         m2          7.73      6.01
         m3          7.66      5.94
@@ -76,6 +78,7 @@ TABLES = {
         "{row}",
         """
         row      error
+        hinge    32.90
         softmax  32.74
         m2       29.95
         m3       29.87
@@ -700,6 +703,18 @@ TABLES = {
 # numbers that stand for several columns or for none
 SINGLES: dict[str, dict[str, float | None]] = {
     "paper.section4.3": {"learnable": 91.64},
+    "thesis.sectionD.6": {"am-softmax": 99.26, "am-softmax+mhe": 99.37},
+    "thesis.figure2.11": {  # of the text; the figure has no numbers
+        **{f"{m}.{d}.{c}": None for m in ("m4", "softmax") for d in (10, 20, 36) for c in ("lfw", "ytf")},
+        "m4.4.lfw": 98.20,
+        "m4.64.lfw": 99.42,
+        "m4.4.ytf": 93.4,
+        "m4.64.ytf": 95.0,
+        "softmax.4.lfw": 96.60,
+        "softmax.64.lfw": 97.75,
+        "softmax.4.ytf": 91.1,
+        "softmax.64.ytf": 93.1,
+    },
     "paper.figure4": {"learnable": 91.64},
     "thesis.table4.2": {"baseline": 35.30},
     "thesis.table4.3": {"baseline.no-relu": 58.24, "baseline.relu": 26.01},

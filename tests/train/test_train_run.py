@@ -30,6 +30,7 @@ from hypersphere.train import (
 )
 from hypersphere.train.build import make_parts
 from hypersphere.train.distributed import Team, team
+from hypersphere.train.objective import hinge_loss
 from hypersphere.train.step import Step
 from hypersphere.train.training import merged
 
@@ -58,6 +59,7 @@ FAMILIES = {
         "model": replace(SMALL, conv="decoupled", magnitude="tanh", extra={"norm_momentum": 0.4}),
         "optim": OptimConfig(lr=1e-2, weighted_gradients=True),
     },
+    "hinge": {"loss": LossConfig(name="hinge")},
     "ga_softmax": {"loss": LossConfig(name="ga_softmax", margin=2, angular="linear", annealing="sphereface")},
     "sphereface+": {"loss": LossConfig(name="a_softmax", margin=2, annealing="sphereface", energy=1.0)},
     "arcface": {"loss": LossConfig(name="arcface", margin=0.1, scale=16)},
@@ -92,6 +94,18 @@ def test_the_loss_falls_and_the_network_comes_back(family, tmp_path):
     assert accuracy(model) == pytest.approx(result["final_accuracy"], abs=1e-6)
     assert not model.training
     assert not any("parametrizations" in name for name in model.state_dict())
+
+
+def test_the_hinge_loss_is_one_class_against_the_others():
+    logits = torch.tensor([[2.0, 0.5, -3.0], [0.2, 0.1, 0.0], [9.0, 9.0, 9.0]], requires_grad=True)
+    labels = torch.tensor([0, 2, -100])
+    expected = (0 + 1.5 + 0 + 1.2 + 1.1 + 1.0) / 2
+    loss = hinge_loss(logits, labels)
+    assert loss.item() == pytest.approx(expected)
+    loss.backward()
+    assert logits.grad.tolist() == [[0, 0.5, 0], [0.5, 0.5, -0.5], [0, 0, 0]]
+    with pytest.raises(ValueError, match="label_smoothing"):
+        LossConfig(name="hinge", label_smoothing=0.1)
 
 
 def test_bfloat16_trains(tmp_path):

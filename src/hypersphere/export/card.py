@@ -55,7 +55,7 @@ def _what(run: Run, seed: int, job: Job) -> str:
     operator = "" if config.model.operator == "plain" else f" with {config.model.operator} operators"
     if config.model.angular and operator:
         operator += f" (g: {config.model.angular})"
-    head = "cross-entropy" if config.loss.name == "cross_entropy" else f"the {config.loss.name} head"
+    head = config.loss.name.replace("_", "-") if config.loss.own_classifier else f"the {config.loss.name} head"
     opt = config.orthogonal.method
     rows = [
         f"- Network: `{config.model.name}`{operator}, {int(job.metadata['parameters']):,} parameters, float32",

@@ -9,6 +9,7 @@ __all__ = ["in_words"]
 
 _LOSSES = {
     "cross_entropy": "cross-entropy on the network's own linear classifier",
+    "hinge": "hinge loss on the network's own linear classifier",
     "softmax": "softmax cross-entropy",
     "w_softmax": "W-Softmax: normalised class vectors",
     "s_softmax": "S-Softmax: an angular function of the angle to each class vector",

@@ -38,11 +38,11 @@ def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = Fa
 
 
 def _make_classifier(config: Config, facts: Facts) -> Objective:
-    plain = config.loss.name == "cross_entropy"
+    plain = config.loss.own_classifier
     model = make_model(config.model, facts, classifier=plain)
     features = 0 if plain else int(model.feature_dim)  # type: ignore[arg-type]
     head = make_head(config.loss, features, facts.num_classes)
-    return Objective(model, head, config.loss.label_smoothing)
+    return Objective(model, head, config.loss.label_smoothing, hinge=config.loss.name == "hinge")
 
 
 def make_parts(config: Config, seed: int, team: Team, source: Source | None = None) -> Parts:

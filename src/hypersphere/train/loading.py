@@ -100,7 +100,7 @@ def _network(config: Config, facts: Facts, where: Path, classifier: bool = True)
 
 def _objective(config: Config, facts: Facts, where: Path, classifier: bool = True) -> Objective:
     """Network and head; the caller's random numbers stay as they are."""
-    own = config.loss.name == "cross_entropy"
+    own = config.loss.own_classifier
     try:
         with torch.random.fork_rng(devices=[]):
             if config.gan.generator is not None:

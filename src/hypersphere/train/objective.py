@@ -17,6 +17,7 @@ from .options import about, option
 
 __all__ = ["Classifier", "LossConfig", "Objective", "make_head"]
 
+_OWN = ("cross_entropy", "hinge")  # on the logits of the network's own classifier
 _HEADS = {
     "softmax": losses.Softmax,
     "w_softmax": losses.WSoftmax,
@@ -33,9 +34,9 @@ _HEADS = {
 
 @dataclass(frozen=True)
 class LossConfig:
-    """The loss: cross_entropy on the network's plain classifier, or a head with its own class vectors."""
+    """The loss: cross_entropy or hinge on the network's plain classifier, or a head with its own class vectors."""
 
-    name: str = option("cross_entropy", f"cross_entropy, {', '.join(_HEADS)}")
+    name: str = option("cross_entropy", f"{', '.join(_OWN)}, {', '.join(_HEADS)}")
     margin: float | None = option(None, "margin m; none: the head's default")
     scale: float | None = option(None, "scale s of heads on normalised features; none: the head's default")
     angular: str | None = option(None, "g of w_softmax, s_softmax and ga_softmax; none: the head's default")
@@ -51,14 +52,21 @@ class LossConfig:
     )
 
     def __post_init__(self) -> None:
-        check_choice("loss.name", self.name, ("cross_entropy", *_HEADS))
-        if self.name == "cross_entropy" and (self.margin is not None or self.angular is not None or self.energy):
-            raise ValueError("margin, angular and energy belong to a head: choose another loss.name than cross_entropy")
+        check_choice("loss.name", self.name, (*_OWN, *_HEADS))
+        if self.own_classifier and (self.margin is not None or self.angular is not None or self.energy):
+            raise ValueError(f"margin, angular and energy belong to a head: choose another loss.name than {self.name}")
+        if self.name == "hinge" and self.label_smoothing:
+            raise ValueError("label_smoothing is of losses with probabilities: the hinge loss has none")
+
+    @property
+    def own_classifier(self) -> bool:
+        """Whether the network's own classifier gives the logits, not a head."""
+        return self.name in _OWN
 
 
 def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module | None:
     """The head, or None for the network's own classifier."""
-    if config.name == "cross_entropy":
+    if config.own_classifier:
         return None
     settings: dict[str, Any] = dict(config.extra)
     if config.angular is not None:
@@ -77,18 +85,24 @@ def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module 
 class Objective(nn.Module):
     """(inputs, labels) → loss and how many the logits got right."""
 
-    def __init__(self, model: nn.Module, head: nn.Module | None, label_smoothing: float = 0.0) -> None:
+    def __init__(
+        self, model: nn.Module, head: nn.Module | None, label_smoothing: float = 0.0, hinge: bool = False
+    ) -> None:
         super().__init__()
-        self.model, self.head, self.label_smoothing = model, head, label_smoothing
+        self.model, self.head, self.label_smoothing, self.hinge = model, head, label_smoothing, hinge
 
     def forward(self, inputs: tuple[Tensor, ...], labels: Tensor) -> tuple[Tensor, Tensor]:
         out = self.model(*inputs)
         if self.head is None:
-            loss = F.cross_entropy(out, labels, ignore_index=IGNORE, label_smoothing=self.label_smoothing)
-            return loss, hits(out.detach(), labels)
+            return self._own_loss(out, labels), hits(out.detach(), labels)
         loss = self.head(out, labels)
         with torch.no_grad():
             return loss, hits(self.head.logits(out.detach()), labels)  # type: ignore[operator]
+
+    def _own_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        if self.hinge:
+            return hinge_loss(logits, labels)
+        return F.cross_entropy(logits, labels, ignore_index=IGNORE, label_smoothing=self.label_smoothing)
 
     def classifier(self) -> nn.Module:
         """What is evaluated: inputs → logits."""
@@ -113,6 +127,14 @@ class Classifier(nn.Module):
     def forward(self, *inputs: Tensor) -> Tensor:
         out: Tensor = self.head.logits(self.network(*inputs))  # type: ignore[operator]
         return out
+
+
+def hinge_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean over the samples of Σ_k max(0, 1 − t_k z_k), t_k = 1 for the label and −1 for the others."""
+    counts = labels != IGNORE
+    signs = torch.full_like(logits, -1.0).scatter_(1, labels.clamp_min(0)[:, None], 1.0)
+    losses = (1 - signs * logits).clamp_min(0).sum(1)
+    return torch.where(counts, losses, 0.0).sum() / counts.sum()
 
 
 def hits(logits: Tensor, labels: Tensor) -> Tensor:

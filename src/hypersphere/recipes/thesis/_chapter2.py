@@ -17,9 +17,11 @@ ANNEALING = {"mnist": "l_softmax_mnist", "cifar10": "l_softmax_cifar10", "cifar1
 
 
 def l_softmax(dataset: str, margin: int) -> Config:
-    """Table 2.1's network for the data set; margin 1 is the softmax."""
+    """Table 2.1's network for the data set; margin 1 is the softmax, 0 the hinge loss, one class against the others."""
     name = dataset.removesuffix("+")
     config = lsoftmax(name, NETWORKS[name], augment=dataset.endswith("+"))
+    if margin == 0:
+        return replace(config, loss=LossConfig(name="hinge"))
     if margin == 1:
         return replace(config, loss=LossConfig(name="softmax"))
     annealing = ANNEALING.get(dataset, "l_softmax_cifar10+")
@@ -27,6 +29,6 @@ def l_softmax(dataset: str, margin: int) -> Config:
 
 
 def margins(prefix: str, dataset: str, values: tuple[float, ...]) -> tuple[Cell, ...]:
-    """Cells of softmax and of L-Softmax with m = 2, 3, 4."""
-    rows = enumerate(zip(("softmax", "m2", "m3", "m4"), values, strict=True), start=1)
+    """Cells of the hinge loss, the softmax and L-Softmax with m = 2, 3, 4."""
+    rows = enumerate(zip(("hinge", "softmax", "m2", "m3", "m4"), values, strict=True))
     return tuple(Cell(f"{prefix}{name}", partial(l_softmax, dataset, m), value) for m, (name, value) in rows)

@@ -7,4 +7,6 @@ from ._chapter2 import margins
 
 __all__ = ["TABLES"]
 
-TABLES = (Table("thesis.table2.2", "L-Softmax on MNIST", "error", margins("", "mnist", (0.40, 0.32, 0.31, 0.31))),)
+TABLES = (
+    Table("thesis.table2.2", "L-Softmax on MNIST", "error", margins("", "mnist", (0.47, 0.40, 0.32, 0.31, 0.31))),
+)
