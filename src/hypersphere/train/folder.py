@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +151,16 @@ class SeedFolder:
 
     def logged(self) -> dict[str, Any]:
         """The last value of everything in the log."""
-        lines = self.log_path.read_text().splitlines() if self.log_path.exists() else []
-        return {name: value for line in lines for name, value in json.loads(line).items()}
+        return {name: value for line in self._lines() for name, value in line.items()}
+
+    def rate(self) -> float | None:
+        """Median of the steps per second that were logged: compilation and other hitches do not count."""
+        rates = [line["rate"] for line in self._lines() if "rate" in line]
+        return statistics.median(rates) if rates else None
+
+    def _lines(self) -> list[dict[str, Any]]:
+        text = self.log_path.read_text() if self.log_path.exists() else ""
+        return [json.loads(line) for line in text.splitlines()]
 
     def rewind_log(self, step: int) -> None:
         """Drop the lines after ``step`` (and a torn last one): they will be written again."""

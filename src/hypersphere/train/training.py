@@ -213,7 +213,7 @@ class Training:
             "metrics": metrics,
             "parameters": sum(p.numel() for p in self.parts.objective.parameters()),
             "seconds": round(self.seconds, 3),
-            "steps_per_second": round(config.schedule.steps / max(self.seconds, 1e-9), 2),
+            "steps_per_second": round(self.folder.rate() or config.schedule.steps / max(self.seconds, 1e-9), 2),
             "processes": self.team.world,
             "precision": config.run.precision,
             "environment": environment(self.team.device),
