@@ -30,7 +30,11 @@ RECIPES = {
     "digits": {"CNN": "digits.cnn", "SphereNet": "digits.spherenet"},
     "cifar10": {"CNN": "paper.table1.original.softmax", "SphereNet": "paper.table1.sigmoid0.3.softmax"},
 }
-PLANE = {"--model.feature-dim": "2", "--model.extra": "fc_norm=False"}  # a feature one can look at, as it comes
+# The same networks with a feature one can look at. A SphereNet's is bounded, so it keeps its normalisation.
+PLANE = {
+    "CNN": {"--model.feature-dim": "2", "--model.extra": "fc_norm=False"},
+    "SphereNet": {"--model.feature-dim": "2"},
+}
 LONGER = {
     "digits": {"--schedule.steps": "1000", "--schedule.milestones": "700,900"},
     "cifar10": {},
@@ -52,7 +56,7 @@ def main() -> int:
     runs = train({name: (recipe, {**extra, **seeds}) for name, recipe in recipes.items()}, options.out, console)
     console.print("once more with two-dimensional features, to look at them")
     flat = train(
-        {f"{name} 2-D": (recipe, {**LONGER[options.data], **extra, **PLANE}) for name, recipe in recipes.items()},
+        {f"{name} 2-D": (recipe, {**LONGER[options.data], **extra, **PLANE[name]}) for name, recipe in recipes.items()},
         options.out,
         console,
     )
