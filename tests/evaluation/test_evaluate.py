@@ -134,6 +134,8 @@ def test_pairs_of_another_size(trained, tmp_path, capsys):
     [
         (["--parts", "clasification"], "did you mean 'classification'"),
         (["--seed", "7"], "has no seed 7"),
+        (["--device", "foo"], "device='foo' cannot be used here"),
+        (["--device", "meta"], "device='meta' cannot be used here"),
         (["--pairs", "x"], "belong together"),
         (["--parts", "fgsm_transfer"], "--adversarial.source"),
         (["--root", "nowhere", "--parts", "energy"], None),

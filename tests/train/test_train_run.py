@@ -102,6 +102,7 @@ def test_the_hinge_loss_is_one_class_against_the_others():
     expected = (0 + 1.5 + 0 + 1.2 + 1.1 + 1.0) / 2
     loss = hinge_loss(logits, labels)
     assert loss.item() == pytest.approx(expected)
+    assert hinge_loss(logits.bfloat16(), labels).dtype == torch.float32
     loss.backward()
     assert logits.grad.tolist() == [[0, 0.5, 0], [0.5, 0.5, -0.5], [0, 0, 0]]
     with pytest.raises(ValueError, match="label_smoothing"):

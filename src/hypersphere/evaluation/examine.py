@@ -11,6 +11,7 @@ from .._neurons import find_output_layer
 from ..data.loader import IGNORE
 from ..train import Run, load
 from ..train.judge_source import test_source
+from ..train.loading import usable_device
 from ..train.options import with_values
 
 __all__ = ["Examination", "class_vectors", "examine"]
@@ -51,7 +52,7 @@ def examine(
     """
     if run.config.gan.generator is not None:
         raise ValueError(f"{run.path} is a GAN: it has no features and classes, only what it generates can be measured")
-    device = torch.device(device)
+    device = usable_device(device)
     number = run.seeds[0] if seed is None else seed
     model = load(run.path, seed=number, device=device)
     config = run.config if root is None else with_values(run.config, {"data.root": root, "evaluation.root": root})

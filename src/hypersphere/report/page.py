@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ..train.loading import usable_device
 from .confusion import confusion_view
 from .curves import curves, measures
 from .markup import Html, element, escape, join
@@ -62,10 +63,7 @@ def build(
     """The report as one HTML text under 6 MB. Arguments as in :func:`hypersphere.report.write`."""
     given = [one for one in runs if isinstance(one, Subject)]
     found = given or subjects([one for one in runs if not isinstance(one, Subject)])
-    try:
-        device = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device={str(device)!r} is none: {error}") from error
+    device = usable_device(device)
     seen = [observe(subject, root=root, device=device, look=data) for subject in found]
     for detail in _DETAILS:
         page = _page(found, seen, detail)

@@ -14,6 +14,7 @@ from ..train import Config
 from ..train.data import Source
 from ..train.distributed import Team
 from ..train.measures import Judged
+from ..train.measures.verification import paired
 from .curves import thin
 from .pictures import data_uri
 
@@ -44,11 +45,7 @@ def verify(model: nn.Module, source: Source, config: Config, device: torch.devic
     """As training judges: the same pairs, folds and features."""
     judged = Judged(model, source, Team(0, 1, device), config)
     with judged.evaluating():
-        features, labels = judged.embedding(config.evaluation.flip)
-    pairs = source.pairs
-    if pairs is None:
-        pairs = data.make_pairs(labels, config.evaluation.folds, config.evaluation.pairs)
-    pairs = pairs.folded(config.evaluation.folds)
+        features, labels, pairs = paired(judged)
     result = metrics.verify_pairs(features, pairs, center=config.evaluation.center)
     return Verified(pairs, metrics.pair_scores(features, pairs.left, pairs.right), result, labels)
 

@@ -22,7 +22,7 @@ from .options import from_dict
 from .runs import Run, facts_from
 from .training import merged
 
-__all__ = ["load"]
+__all__ = ["load", "usable_device"]
 
 
 def load(run: str | Path, *, seed: int | None = None, device: torch.device | str = "cpu") -> nn.Module:
@@ -37,7 +37,7 @@ def load(run: str | Path, *, seed: int | None = None, device: torch.device | str
         seed: which seed of a run; None: the first.
         device: where to put it.
     """
-    place = _device(device)
+    place = usable_device(device, compute=False)
     path = Path(run).expanduser()
     if (path / "export.json").exists() or (path.is_file() and path.suffix == ".safetensors"):
         if seed is not None:
@@ -140,10 +140,13 @@ def _metadata(file: Path) -> dict[str, Any]:
         return dict(content.metadata() or {})
 
 
-def _device(device: torch.device | str) -> torch.device:
+def usable_device(device: torch.device | str, compute: bool = True) -> torch.device:
+    """The device of that name, or an error that says why it cannot be used here (to ``compute``: not ``meta``)."""
     try:
         place = torch.device(device)
-        torch.empty(0, device=place)
+        probe = torch.zeros((), device=place)
+        if compute:
+            probe.item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ValueError(f"device={str(device)!r} cannot be used here: {reason}") from error

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from .. import losses
 from .._errors import check_choice
 from ..data.loader import IGNORE
+from ..functional._sphere import upcast
 from .model import make_angular
 from .options import about, option
 
@@ -131,7 +132,7 @@ class Classifier(nn.Module):
 
 def hinge_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean over the samples of Σ_k max(0, 1 − t_k z_k), t_k = 1 for the label and −1 for the others."""
-    counts = labels != IGNORE
+    logits, counts = upcast(logits), labels != IGNORE
     signs = torch.full_like(logits, -1.0).scatter_(1, labels.clamp_min(0)[:, None], 1.0)
     losses = (1 - signs * logits).clamp_min(0).sum(1)
     return torch.where(counts, losses, 0.0).sum() / counts.sum()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from ... import data
 from ...metrics import VerificationResult, verify_pairs
 from .judged import Judged
 
-__all__ = ["in_percent", "verification"]
+__all__ = ["in_percent", "paired", "verification"]
 
 FAR = (1e-1, 1e-2, 1e-3)  # false accept rates at which the true accept rate is given
 
@@ -17,12 +19,18 @@ def verification(judged: Judged) -> dict[str, float]:
     ``accuracy`` with the threshold of each fold chosen on the others, its standard error ``accuracy_std``, area under
     the ROC curve ``auc``, equal error rate ``eer`` and true accept rates ``tar@0.01``.
     """
+    features, _, pairs = paired(judged)
+    return in_percent(verify_pairs(features, pairs, center=judged.config.evaluation.center))
+
+
+def paired(judged: Judged) -> tuple[Tensor, Tensor, data.Pairs]:
+    """Features and labels of the test split, and the pairs that are judged: the set's own, or drawn from the labels."""
     config = judged.config.evaluation
     features, labels = judged.embedding(config.flip)
     pairs = judged.source.pairs
     if pairs is None:
         pairs = data.make_pairs(labels, config.folds, config.pairs)
-    return in_percent(verify_pairs(features, pairs.folded(config.folds), center=config.center))
+    return features, labels, pairs.folded(config.folds)
 
 
 def in_percent(found: VerificationResult) -> dict[str, float]:
