@@ -88,8 +88,9 @@ TABLES = {
     "thesis.table2.5": (
         "{row}",
         """
-        row      accuracy
-        softmax     96.53
+        row          accuracy
+        softmax         96.53
+        contrastive     97.31
         m2          97.81
         m3          98.27
         m4          98.71
@@ -106,19 +107,25 @@ TABLES = {
     "thesis.table2.9": (
         "{row}.{column}",
         """
-        row           lfw   ytf
-        softmax     97.88  93.1
-        l-softmax   99.10  94.0
-        sphereface  99.42  95.0
+        row            lfw   ytf
+        softmax      97.88  93.1
+        contrastive  98.78  93.5
+        triplet      98.70  93.4
+        l-softmax    99.10  94.0
+        center       99.05  94.4
+        sphereface   99.42  95.0
         """,
     ),
     "thesis.table2.10": (
         "{row}.{column}",
         """
-        row          rank1     tar
-        softmax     54.855  65.925
-        l-softmax   67.128  80.423
-        sphereface  72.729  85.561
+        row           rank1     tar
+        softmax      54.855  65.925
+        contrastive  65.219  78.865
+        triplet      64.797  78.322
+        l-softmax    67.128  80.423
+        center       65.494  80.146
+        sphereface   72.729  85.561
         """,
     ),
     "thesis.table5.8": (
@@ -154,7 +161,11 @@ TABLES = {
         """
         row            lfw  rank1
         softmax      97.88  54.86
+        contrastive  98.78  65.22
+        triplet      98.70  64.80
         l-softmax    99.10  67.13
+        center       99.05  65.49
+        cosineface   99.10  75.10
         sphereface   99.42  72.72
         sphereface+  99.47  73.03
         """,

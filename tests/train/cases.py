@@ -29,4 +29,23 @@ def parallel_cases(folder: Path) -> list[Config]:
             optim=OptimConfig(name="sgd", lr=0.05),
         ),
         tiny_gan(folder, "gan", 12, gradient_penalty=1.0),
+        pairs(folder, "pairs", LossConfig(name="softmax", center=0.1, contrastive=0.5)),
+        pairs(folder, "triplet", LossConfig(name="triplet")),
     ]
+
+
+def pairs(folder: Path, name: str, loss: LossConfig) -> Config:
+    """Losses that compare samples with samples: also with those of the other process."""
+    config = tiny(folder, name, 12, model=ModelConfig(name="cnn3", widths="4,4,4", feature_dim=8, norm="off"))
+    return replace(config, data=replace(config.data, per_class=4), loss=loss, optim=OptimConfig(name="sgd", lr=0.05))
+
+
+def diverging(folder: Path) -> Config:
+    """A rate at which the weights leave the range of float32 within a few steps."""
+    return tiny(
+        folder,
+        "diverging",
+        12,
+        model=ModelConfig(name="cnn3", widths="4,4,4", feature_dim=8, norm="off"),
+        optim=OptimConfig(name="sgd", lr=1e13),
+    )

@@ -2,18 +2,20 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from cases import parallel_cases
+from cases import diverging, parallel_cases
 from safetensors.torch import load_file
 
-from hypersphere.train import run
+from hypersphere.train import Stopped, run
 
 HERE = Path(__file__).parent
+CASES = ["no_batchnorm", "batchnorm", "running_norm", "gan", "pairs", "triplet"]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,7 @@ def losses(path: Path) -> dict[int, float]:
     return {line["step"]: line["loss"] for line in lines if "loss" in line}
 
 
-@pytest.mark.parametrize("name", ["no_batchnorm", "batchnorm", "running_norm", "gan"])
+@pytest.mark.parametrize("name", CASES)
 def test_two_processes_give_the_losses_of_one(folders, name):
     one, two = (losses(folder / name) for folder in folders)
     assert one.keys() == two.keys()
@@ -45,7 +47,7 @@ def test_two_processes_give_the_losses_of_one(folders, name):
         assert two[step] == pytest.approx(loss, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["no_batchnorm", "batchnorm", "running_norm", "gan"])
+@pytest.mark.parametrize("name", CASES)
 def test_one_writer_and_the_same_weights_and_scores(folders, name):
     first, second = (folder / name / "seed-0" for folder in folders)
     result = json.loads((second / "result.json").read_text())
@@ -54,3 +56,17 @@ def test_one_writer_and_the_same_weights_and_scores(folders, name):
     ours, theirs = load_file(first / "model.safetensors"), load_file(second / "model.safetensors")
     for key, value in ours.items():
         torch.testing.assert_close(theirs[key], value, atol=2e-4, rtol=1e-3)
+
+
+def test_what_is_not_finite_is_named_by_step_and_layer(folders):
+    one, two = folders
+    with pytest.raises(Stopped) as alone:
+        run(diverging(one))
+    first, second = ((two / f"stopped-{rank}.txt").read_text() for rank in (0, 1))
+    assert first == second
+    assert named(first) == named(str(alone.value))
+    assert re.fullmatch(r"the loss is not finite at step \d+, first in (layer|parameter) model\..*", named(first))
+
+
+def named(message: str) -> str:
+    return message.partition(";")[0]

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from .._errors import check_count
 from ._images import SUFFIXES, decode, to_tensor
+from ._order import check_per_class, shuffled
 from ._random import epoch_key, words
 from ._store import Store
 from .loader import IGNORE
@@ -108,7 +109,7 @@ class FolderLoader:
     :class:`Loader`, whose ``batch_size`` is the global one, too; ``drop_last`` defaults to ``train``.
 
     ``size=None`` takes the images as they are, e.g. aligned faces: all must have the height and width of the first
-    (``loader.shape``). ``hflip=False`` never mirrors.
+    (``loader.shape``). ``hflip=False`` never mirrors. ``per_class`` as in :class:`Loader`.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class FolderLoader:
         world: int = 1,
         drop_last: bool | None = None,
         pin_memory: bool = False,
+        per_class: int = 1,
     ) -> None:
         check_count("batch_size", batch_size)
         check_count("workers", workers, minimum=0)
@@ -139,7 +141,8 @@ class FolderLoader:
         if self.steps == 0:
             raise ValueError(f"batch_size={batch_size} is more than the {len(folder)} images of {folder.root}")
         self.shape = _shape(folder.files[0]) if size is None else (size, size)
-        self._order = _Order(len(folder), batch_size, self.steps, train, seed, rank, world)
+        groups = check_per_class(per_class, batch_size, folder.labels) if per_class != 1 else 1
+        self._order = _Order(folder.labels, batch_size, self.steps, train, seed, rank, world, groups)
         self._loader: DataLoader[tuple[Tensor, int]] = DataLoader(
             _Decoded(folder, train, self.shape, None if size is None else resize, train and hflip),
             batch_sampler=self._order,
@@ -224,8 +227,19 @@ def _shape(file: str) -> tuple[int, int]:
 class _Order(Sampler[list[Key]]):
     """Lists of keys, one a batch, of the epoch and from the step set last."""
 
-    def __init__(self, size: int, batch: int, steps: int, train: bool, seed: int, rank: int, world: int) -> None:
-        self.size, self.batch, self.steps, self.train, self.seed = size, batch, steps, train, seed
+    def __init__(
+        self,
+        labels: Tensor,
+        batch: int,
+        steps: int,
+        train: bool,
+        seed: int,
+        rank: int,
+        world: int,
+        per_class: int,
+    ) -> None:
+        self.labels, self.batch, self.steps, self.train, self.seed = labels, batch, steps, train, seed
+        self.per_class = per_class
         self.rank, self.local = rank, batch // world
         self.epoch = self.start = 0
 
@@ -234,11 +248,12 @@ class _Order(Sampler[list[Key]]):
 
     def __iter__(self) -> Iterator[list[Key]]:
         key = epoch_key(self.seed, self.epoch)
-        order = torch.arange(self.size)
+        size = len(self.labels)
+        order = torch.arange(size)
         if self.train:
-            order = words(torch.tensor(key), order, 3).argsort(stable=True)
+            order = shuffled(torch.tensor(key), size, 3, self.labels, self.per_class)
         for step in range(self.start, self.steps):
             first = step * self.batch + self.rank * self.local
-            numbers = order[first : min(first + self.local, self.size)].tolist()
+            numbers = order[first : min(first + self.local, size)].tolist()
             if numbers:
                 yield [(number, key, first + place) for place, number in enumerate(numbers)]

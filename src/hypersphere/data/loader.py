@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from .._errors import check_count
-from ._random import epoch_key, words
+from ._order import check_per_class, shuffled
+from ._random import epoch_key
 from .augment import affine
 from .types import pixel_moments
 
@@ -61,6 +62,8 @@ class Loader:
             only for images.
         mean, std: of ``"standard"``; default: of this split's images, so pass the training set's for a test loader.
         channels_last: memory format of image batches.
+        per_class: K; a shuffled epoch then goes through groups of K samples of one class, so that a batch has partners
+            for losses that compare samples. Samples that fill no group come last.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Loader:
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
         shuffle: bool = True,
+        per_class: int = 1,
         drop_last: bool = True,
         seed: int = 0,
         rank: int = 0,
@@ -95,6 +99,7 @@ class Loader:
         self.size = len(self.labels)
         self.batch_size = batch_size
         self.shuffle = shuffle
+        self.per_class = check_per_class(per_class, batch_size, self.labels) if per_class != 1 else 1
         self.seed = seed
         self.augment = augment
         self.dtype = dtype
@@ -133,8 +138,8 @@ class Loader:
         self._epoch = epoch
         key = torch.full((), epoch_key(self.seed, epoch), device=self.inputs.device)
         order = torch.arange(self.size, device=self.inputs.device)
-        if self.shuffle:  # sorting hashed positions permutes the same way on every device and in every version
-            order = words(key, order, ORDER).argsort(stable=True)
+        if self.shuffle:
+            order = shuffled(key, self.size, ORDER, self.labels, self.per_class)
         count = min(self.size, len(self._order))
         self._order[:count].copy_(order[:count])
         if self.augment is not None and self._draws is not None:

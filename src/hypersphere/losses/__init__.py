@@ -1,8 +1,10 @@
 """Objectives on the sphere: heads that own their class vectors, ``head(features, labels)`` → loss."""
 
 from .annealing import Annealing, MarginSchedule, MarginWarmup
+from .center import CenterLoss
 from .face import AMSoftmax, ArcFace, CosFace, SphereFaceR
 from .margin_softmax import MarginSoftmax
+from .pairs import ContrastiveLoss, TripletLoss
 from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SphereFace, SSoftmax, WSoftmax
 from .sphereface2 import SphereFace2
 from .sphereface_plus import SphereFacePlus
@@ -12,6 +14,8 @@ __all__ = [
     "ASoftmax",
     "Annealing",
     "ArcFace",
+    "CenterLoss",
+    "ContrastiveLoss",
     "CosFace",
     "GASoftmax",
     "LSoftmax",
@@ -24,5 +28,6 @@ __all__ = [
     "SphereFace2",
     "SphereFacePlus",
     "SphereFaceR",
+    "TripletLoss",
     "WSoftmax",
 ]

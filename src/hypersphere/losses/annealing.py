@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import check_choice, check_count, check_positive
+from ._kept import kept
 
 __all__ = ["Annealing", "MarginSchedule", "MarginWarmup", "resolve"]
 
@@ -36,7 +37,7 @@ class MarginSchedule(nn.Module):
         if not (self.training and self.per_step):
             return share
         if torch.compiler.is_compiling():
-            share = _kept(share)
+            share = kept(share)
         self.step.add_(1)
         return share
 
@@ -105,17 +106,6 @@ class MarginWarmup(MarginSchedule):
 
     def extra_repr(self) -> str:
         return f"epochs={self.epochs}, steps_per_epoch={self.steps_per_epoch}"
-
-
-@torch.library.custom_op("hypersphere::kept", mutates_args=())
-def _kept(share: Tensor) -> Tensor:
-    """A copy that compilers must keep. They would compute the share again in backward, from the step already moved."""
-    return share.clone()
-
-
-@_kept.register_fake
-def _(share: Tensor) -> Tensor:
-    return torch.empty_like(share)
 
 
 def resolve(value: MarginSchedule | str | None) -> MarginSchedule | None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .._errors import check_choice, check_positive
 from ..functional._energy_kernel import Kernel, pair_energy
 from ..functional._modes import without_autocast
 from ..functional._sphere import unit, upcast
 from ._classes import block_width, reduce_classes
-from ._inputs import check_labels, reduce_losses
 from .head import ClassHead
+from .joined import JoinedHead
 
 __all__ = ["SphereFacePlus"]
 
 
-class SphereFacePlus(nn.Module):
+class SphereFacePlus(JoinedHead):
     """L = L_head + λ_M·1/(m(C−1))·Σ_i Σ_{j≠y_i} f_s(‖ŵ_{y_i} − ŵ_j‖) (thesis 5.8), f_s as in the energy (5.1).
 
     The first part draws the features to their class vectors, the second drives the class vectors
@@ -32,41 +29,19 @@ class SphereFacePlus(nn.Module):
         s: power of the energy, ≥ 0. distance: ``"euclidean"`` or ``"angular"``.
     """
 
-    def __init__(self, head: ClassHead, weight: float = 1.0, s: float = 2.0, distance: str = "euclidean") -> None:
-        super().__init__()
-        if not isinstance(head, ClassHead):
-            raise TypeError(f"head must be a head of hypersphere.losses, not {type(head).__name__}")
-        self.head = head
-        self.energy_weight = check_positive("weight", weight, zero=True)
+    def __init__(
+        self, head: ClassHead | JoinedHead, weight: float = 1.0, s: float = 2.0, distance: str = "euclidean"
+    ) -> None:
+        super().__init__(head, weight)
         self.s = check_positive("s", s, zero=True)
         self.distance = check_choice("distance", distance, ("euclidean", "angular"))
 
-    @property
-    def weight(self) -> Tensor:
-        """The class vectors."""
-        return self.head.weight
-
-    def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:
-        loss: Tensor = self.head(features, labels, indices_tuple)
-        flat, counts = check_labels(labels, features, self.head.num_classes, self.head.ignore_index)
-        energies = torch.where(counts, self._energies(flat), 0.0)
-        return loss + self.energy_weight * reduce_losses(
-            energies, counts.to(energies.dtype), self.head.reduction, labels.shape
-        )
-
-    def logits(self, features: Tensor) -> Tensor:
-        """The head's logits: what is ranked at test time."""
-        return self.head.logits(features)
-
-    def get_logits(self, embeddings: Tensor) -> Tensor:
-        return self.head.logits(embeddings)
-
     def extra_repr(self) -> str:
-        return f"weight={self.energy_weight:g}, s={self.s:g}, distance={self.distance!r}"
+        return f"{super().extra_repr()}, s={self.s:g}, distance={self.distance!r}"
 
-    def _energies(self, labels: Tensor) -> Tensor:
+    def terms(self, x: Tensor, labels: Tensor, counts: Tensor) -> Tensor:
         """1/(C−1)·Σ_{j≠y_i} f_s of each sample."""
-        w = self.head.weight
+        w = self.weight
         with without_autocast(w.device):
             own = unit(upcast(w.index_select(0, labels)))
             kernel = Kernel.build(self.s, self.distance, False, None, own.dtype)
@@ -74,6 +49,6 @@ class SphereFacePlus(nn.Module):
             def score(rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
                 return pair_energy(rows[0] @ unit(upcast(classes[0])).T, kernel)
 
-            width = block_width(self.head.chunk, labels.shape[0], w.shape[0], w.device)
+            width = block_width(self.owner.chunk, labels.shape[0], w.shape[0], w.device)
             total = reduce_classes(score, [own], [w], [], labels, width=width, logsumexp=False).total
         return total / max(w.shape[0] - 1, 1)

@@ -27,6 +27,9 @@ class DataConfig:
     )
     batch_size: int = option(128, "samples of one step, over all processes together")
     eval_batch_size: int = option(500, "samples of one evaluation batch", material=False)
+    per_class: int = option(
+        1, "samples of a class that stand together in a batch, for losses that compare samples; 1: shuffled freely"
+    )
     normalize: str = option(
         "symmetric", "pixels: symmetric (x-127.5)/128, unit x/255, standard (by mean and std; folders: ImageNet's)"
     )
@@ -46,6 +49,7 @@ class DataConfig:
         check_count("data.batch_size", self.batch_size)
         check_count("data.eval_batch_size", self.eval_batch_size)
         check_count("data.shrink", self.shrink)
+        check_count("data.per_class", self.per_class)
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,8 @@ def make_source(
         options |= {"imbalance": config.imbalance, "seed": seed}
     dataset = data.load(config.name, config.root, progress=rank == 0, **options)
     if isinstance(dataset, data.Graph):
+        if config.per_class > 1:
+            raise ValueError(f"data.per_class={config.per_class} orders batches: a graph is one batch, leave it at 1")
         return _Graph(dataset.to(device))
     if isinstance(dataset, data.ImageTree | data.ImageFolder):
         return _Tree(dataset, config, seed, device, rank, world)
@@ -163,7 +169,9 @@ class Resident:
             augment = augment if config.hflip or config.vflip or config.pad else None
         else:
             augment = data.PointAugment() if config.rotate else None
-        self.loader = data.Loader(dataset.train, config.batch_size, augment=augment, seed=seed, **shared)
+        self.loader = data.Loader(
+            dataset.train, config.batch_size, augment=augment, seed=seed, per_class=config.per_class, **shared
+        )
         size = min(-(-config.eval_batch_size // world) * world, -(-len(dataset.test.labels) // world) * world)
         self._test = data.Loader(dataset.test, size, shuffle=False, drop_last=False, **shared)
 
@@ -239,7 +247,9 @@ class _Tree:
             shared |= {"size": config.image_size, "resize": config.resize}
         self.test_classes = () if test is None else test.classes
         self.open_set = self.test_classes != train.classes
-        self.loader = data.FolderLoader(train, batch_size=config.batch_size, train=True, **shared)
+        self.loader = data.FolderLoader(
+            train, batch_size=config.batch_size, train=True, per_class=config.per_class, **shared
+        )
         self.facts = Facts(len(train.classes), 3, self.loader.shape, classes=train.classes)
         self._test = None
         if test is not None:

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from ..losses._batch import BatchWide
 from ..magnitude import _WithRadius
 from .batchnorm import synchronized
 
@@ -25,6 +26,8 @@ class Team:
     rank: int
     world: int
     device: torch.device
+    backend: str | None = None
+    """What carries the messages: nccl, gloo (on a CPU, and where processes share a GPU); None for one process."""
 
     @property
     def writer(self) -> bool:
@@ -32,13 +35,15 @@ class Team:
         return self.rank == 0
 
     def synchronize(self, model: nn.Module) -> nn.Module:
-        """Equal weights everywhere, and batch statistics (BatchNorm, running norms of h) over the global batch."""
+        """Equal weights everywhere; BatchNorm, running norms of h and pairs of samples over the global batch."""
         if self.world == 1:
             return model
         model = synchronized(model)
         for module in model.modules():
             if isinstance(module, _WithRadius) and module.running:
                 _share_mean(module)
+            if isinstance(module, BatchWide):
+                module.everyone = self.everyone
         for tensor in (*model.parameters(), *model.buffers()):
             dist.broadcast(tensor.detach(), 0)
         return model
@@ -78,6 +83,20 @@ class Team:
         dist.all_reduce(value, dist.ReduceOp.MAX)
         return bool(value.item())
 
+    def smallest(self, value: int) -> int:
+        """The smallest over the processes."""
+        if self.world == 1:
+            return value
+        shared = torch.tensor([value], device=self.device)
+        dist.all_reduce(shared, dist.ReduceOp.MIN)
+        return int(shared.item())
+
+    def everyone(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, int]:
+        """Rows and labels of all processes, differentiably, and where those of this one begin."""
+        names = [torch.empty_like(labels) for _ in range(self.world)]
+        dist.all_gather(names, labels.contiguous())
+        return _Gather.apply(x.contiguous(), self.rank, self.world), torch.cat(names), self.rank * len(labels)
+
     def wait(self) -> None:
         if self.world > 1:
             dist.barrier()
@@ -92,10 +111,17 @@ def team(device: str) -> Team:
         torch.cuda.set_device(chosen)
     if world > 1 and not dist.is_initialized():
         _prefer_loopback(world)
-        options: dict[str, Any] = {"device_id": chosen} if chosen.type == "cuda" else {}
-        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo", **options)
+        backend = _backend(chosen)
+        options: dict[str, Any] = {"device_id": chosen} if backend == "nccl" else {}
+        dist.init_process_group(backend, **options)
         atexit.register(_part)
-    return Team(rank, world, chosen)
+    return Team(rank, world, chosen, dist.get_backend() if world > 1 else None)
+
+
+def _backend(device: torch.device) -> str:
+    """Nccl where each process of this machine has a GPU of its own, else gloo."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return "nccl" if device.type == "cuda" and here <= torch.cuda.device_count() else "gloo"
 
 
 def _part() -> None:
@@ -117,8 +143,25 @@ def _device(name: str, local: int | None) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"run.device={name!r}, but this machine has no GPU that torch can use: choose cpu")
     if device.type == "cuda" and device.index is None:
-        return torch.device("cuda", local or 0)
+        return torch.device("cuda", (local or 0) % torch.cuda.device_count())
     return device
+
+
+class _Gather(torch.autograd.Function):
+    """The rows of all processes; the gradient of a row is the sum of what all of them want of it."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, rank: int, world: int) -> Tensor:
+        ctx.own = slice(rank * len(rows), (rank + 1) * len(rows))
+        every = [torch.empty_like(rows) for _ in range(world)]
+        dist.all_gather(every, rows)
+        return torch.cat(every)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        out = gradients[0].clone()
+        dist.all_reduce(out)
+        return out[ctx.own], None, None
 
 
 def _share_mean(module: _WithRadius) -> None:

@@ -30,6 +30,7 @@ _HEADS = {
     "arcface": losses.ArcFace,
     "sphereface_r": losses.SphereFaceR,
     "sphereface2": losses.SphereFace2,
+    "triplet": losses.TripletLoss,
 }
 
 
@@ -48,14 +49,23 @@ class LossConfig:
     bias: bool = option(False, "bias of the softmax head")
     energy: float = option(0.0, "weight of the energy of the class vectors (SphereFace+)")
     energy_s: float = option(2.0, "power of that energy")
+    center: float = option(0.0, "weight of the center loss beside the head; its authors' is 0.003")
+    contrastive: float = option(0.0, "weight of the contrastive loss beside the head; wants --data.per-class above 1")
+    contrastive_margin: float = option(1.0, "distance from which it leaves two classes alone, on unit features")
     extra: dict[str, Any] = field(
         default_factory=dict, metadata=about("further options of the head, name=value;name=value")
     )
 
     def __post_init__(self) -> None:
         check_choice("loss.name", self.name, (*_OWN, *_HEADS))
-        if self.own_classifier and (self.margin is not None or self.angular is not None or self.energy):
-            raise ValueError(f"margin, angular and energy belong to a head: choose another loss.name than {self.name}")
+        beside = bool(self.energy or self.center or self.contrastive)
+        if self.own_classifier and (self.margin is not None or self.angular is not None or beside):
+            raise ValueError(
+                "margin, angular, energy, center and contrastive belong to a head: choose another loss.name than "
+                f"{self.name}, e.g. softmax"
+            )
+        if self.name == "triplet" and beside:
+            raise ValueError("energy, center and contrastive stand beside class vectors: loss.name=triplet has none")
         if self.name == "hinge" and self.label_smoothing:
             raise ValueError("label_smoothing is of losses with probabilities: the hinge loss has none")
 
@@ -79,8 +89,15 @@ def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module 
         settings["label_smoothing"] = config.label_smoothing
     if config.bias:
         settings["bias"] = True
-    head = _HEADS[config.name](features, num_classes, **settings)
-    return losses.SphereFacePlus(head, config.energy, config.energy_s) if config.energy else head
+    head: Any = _HEADS[config.name](features, num_classes, **settings)
+    if config.energy:
+        head = losses.SphereFacePlus(head, config.energy, config.energy_s)
+    if config.center:
+        head = losses.CenterLoss(head, config.center)
+    if config.contrastive:
+        head = losses.ContrastiveLoss(head, config.contrastive, config.contrastive_margin)
+    built: nn.Module = head
+    return built
 
 
 class Objective(nn.Module):

@@ -27,6 +27,7 @@ from .penalty import Penalty
 
 __all__ = ["NotFinite", "Parts", "Step"]
 
+_NEVER = 2**62
 _WARM_UP = 3  # eager steps before a capture: they are part of the training
 
 
@@ -95,12 +96,17 @@ class Step:
     def read(self) -> dict[str, float]:
         """Mean loss, penalty and accuracy since the last time; waits for the device. Raises :class:`NotFinite`."""
         loss, penalty, right, samples, steps = self.parts.team.sum(self._sums.clone()).tolist()
-        bad = int(self._bad)
-        if self.parts.team.agree(bad >= 0):
-            raise NotFinite(bad if bad >= 0 else self.step, math.nan)
+        self.check()
         self._sums.zero_()
         steps = max(steps, 1.0)
         return {"loss": loss / steps, "penalty": penalty / steps, "train_accuracy": right / max(samples, 1.0)}
+
+    def check(self) -> None:
+        """Raise :class:`NotFinite` with the first step whose loss was not, in any process."""
+        bad = int(self._bad)
+        first = self.parts.team.smallest(bad if bad >= 0 else _NEVER)
+        if first < _NEVER:
+            raise NotFinite(first, math.nan)
 
     def state_dict(self) -> dict[str, Any]:
         return {"sums": self._sums}
@@ -144,7 +150,8 @@ class Step:
         if not math.isfinite(value):
             if self.parts.team.world == 1:
                 raise NotFinite(self.step, value)
-            self._bad.fill_(self.step)  # the others wait in the exchange of gradients: all stop at the next reading
+            if int(self._bad) < 0:
+                self._bad.fill_(self.step)  # the others wait in the exchange of gradients: all stop at the next reading
 
     def _plain_forward(self, *where: Any) -> tuple[Tensor, Tensor]:
         """The loss with its penalty; and loss, penalty, right answers, samples, 1, to be summed."""
@@ -179,6 +186,8 @@ class Step:
             why = "there is no GPU"
         elif not parts.source.resident:
             why = "the data come from the host"
+        elif parts.team.backend == "gloo":
+            why = "the processes share a GPU, so their messages go through the host"
         elif not parts.optimizers.capturable:
             why = "this optimizer asks the host"
         elif not parts.penalty.capturable:

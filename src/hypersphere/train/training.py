@@ -134,6 +134,7 @@ class Training:
         weights = self.parts.objective.state_dict()
         floats = [value.isfinite().all() for value in weights.values() if value.is_floating_point()]
         if not bool(torch.stack(floats).all()):
+            self.step.check()
             raise NotFinite(self.step.step, math.nan)
         random = self.team.gather(torch.get_rng_state())
         device_random = self.team.gather(torch.cuda.get_rng_state()) if self.team.device.type == "cuda" else []
@@ -231,12 +232,12 @@ class Training:
         """Step, layer and last good checkpoint of a loss that is not finite."""
         bad, last = error.step, self.folder.latest()
         self.progress.stop()
-        if self.team.device.type == "cuda":  # the damage has spread since: go back and walk there again
+        if self.team.device.type == "cuda" or self.team.world > 1:  # the damage has spread: go back and walk again
             self.parts = make_parts(self.config, self.seed, self.team)
             step = make_step(self.parts, self._restore(), eager=True)
             while step.step < bad:
                 step()
-        where = blame(self.parts, self.parts.source.seek(bad)) if self.team.world == 1 else "one of the processes"
+        where = blame(self.parts, self.parts.source.seek(bad))
         good = f"the last good checkpoint is {last}" if last is not None else "no checkpoint was written yet"
         return (
             f"the loss is not finite at step {bad}, first in {where}; {good}. Lower --optim.lr, clip gradients "

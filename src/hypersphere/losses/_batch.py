@@ -1,0 +1,53 @@
+"""Losses that compare the samples of a batch with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from ..functional._sphere import unit
+
+__all__ = ["BatchWide", "Everyone", "Others", "other_samples"]
+
+Everyone: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, int]]
+"""(features, labels) of this process → those of all processes, and the row where its own begin."""
+
+
+class BatchWide(nn.Module):
+    """A loss that looks at the whole batch. Under data parallel training set ``everyone`` to what gathers it.
+
+    ``everyone(features, labels)`` returns features and labels of all processes, differentiably, and the first row of
+    this one; it is called in training mode only. ``hypersphere train`` sets it.
+    """
+
+    everyone: Everyone | None = None
+
+    def whole_batch(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, int]:
+        """x, labels and the row where this process begins; of all processes, if there is more than one."""
+        return self.everyone(x, labels) if self.everyone is not None and self.training else (x, labels, 0)
+
+
+class Others(NamedTuple):
+    """Of each own sample (row) to every sample (column): distance, and which ones are of its class or of others."""
+
+    distance: Tensor
+    same: Tensor
+    different: Tensor
+
+
+def other_samples(loss: BatchWide, x: Tensor, labels: Tensor, counts: Tensor, normalize: bool) -> Others:
+    """Euclidean distances, of the directions if ``normalize``, without the cancellation of 2 − 2 cos.
+
+    The gradient of the distance of a duplicate is 0. A sample is not its own partner, one that does not count nobody's.
+    """
+    points = unit(x) if normalize else x
+    marked = torch.where(counts, labels, -1)
+    every, names, first = loss.whole_batch(points, marked)
+    distance = torch.cdist(points, every, compute_mode="donot_use_mm_for_euclid_dist")
+    rows = torch.arange(first, first + points.shape[0], device=x.device)
+    pairs = (marked[:, None] >= 0) & (names >= 0) & (rows[:, None] != torch.arange(every.shape[0], device=x.device))
+    same = marked[:, None] == names
+    return Others(distance, pairs & same, pairs & ~same)

@@ -1,0 +1,76 @@
+"""Center loss, a comparison of thesis Tables 2.9, 2.10 and 5.10, and the class centres that it keeps."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import check_positive
+from ..functional._modes import without_autocast
+from ..functional._sphere import compute_dtype
+from ._batch import BatchWide
+from ._kept import kept
+from .head import ClassHead
+from .joined import JoinedHead
+
+__all__ = ["CenterLoss", "Centers"]
+
+
+class Centers(nn.Module):
+    """A centre of each class, ``vectors`` (num_classes, in_features), that follows the features seen.
+
+    c_j ← c_j − α·Σ_{i: y_i=j} (c_j − x_i)/(1 + n_j), n_j the number of samples of class j in the batch (Wen et al.
+    2016, eq. 4). The centres start at 0 and belong to the state_dict; no gradient reaches them.
+    """
+
+    vectors: Tensor
+
+    def __init__(self, num_classes: int, in_features: int, rate: float, like: Tensor) -> None:
+        super().__init__()
+        self.rate = check_positive("rate", rate, zero=True)
+        vectors = torch.zeros(num_classes, in_features, device=like.device, dtype=compute_dtype(like.dtype))
+        self.register_buffer("vectors", vectors)
+
+    def of(self, labels: Tensor) -> Tensor:
+        """The centres of these labels, as they are before :meth:`follow`."""
+        own = self.vectors.index_select(0, labels)
+        return kept(own) if torch.compiler.is_compiling() else own
+
+    @torch.no_grad()
+    def follow(self, x: Tensor, labels: Tensor) -> None:
+        """Move to the features x (N, in_features) of labels (N,); labels below 0 do not count."""
+        counts, place = labels >= 0, labels.clamp_min(0)
+        numbers = torch.zeros(self.vectors.shape[0], dtype=self.vectors.dtype, device=x.device)
+        numbers = numbers.index_add(0, place, counts.to(numbers.dtype))
+        share = self.rate * counts / (1 + numbers.index_select(0, place))
+        away = torch.where(counts[:, None], x.to(self.vectors.dtype) - self.vectors.index_select(0, place), 0.0)
+        self.vectors.index_add_(0, place, share.to(away.dtype)[:, None] * away)
+
+    def extra_repr(self) -> str:
+        return f"{self.vectors.shape[0]}, {self.vectors.shape[1]}, rate={self.rate:g}"
+
+
+class CenterLoss(JoinedHead, BatchWide):
+    """L = L_head + λ/2·mean_i ‖x_i − c_{y_i}‖² (Wen et al. 2016, eq. 5), c_j the centre of class j.
+
+    The centres follow the features in training mode (:class:`Centers`), after the loss is taken. Features count with
+    their length. The paper's λ = 0.003 and α = 0.5 are the defaults.
+
+    Args:
+        head: any head of this package, there the softmax.
+        weight: λ ≥ 0. rate: α, how fast the centres follow.
+    """
+
+    def __init__(self, head: ClassHead | JoinedHead, weight: float = 0.003, rate: float = 0.5) -> None:
+        super().__init__(head, weight)
+        self.centers = Centers(self.num_classes, self.in_features, rate, self.weight)
+
+    def terms(self, x: Tensor, labels: Tensor, counts: Tensor) -> Tensor:
+        with without_autocast(x.device):
+            own = self.centers.of(labels)
+            x = x.to(torch.promote_types(compute_dtype(x.dtype), own.dtype))
+            terms = 0.5 * (x - own).square().sum(1)
+            if self.training:
+                every, names, _ = self.whole_batch(x.detach(), torch.where(counts, labels, -1))
+                self.centers.follow(every, names)
+        return terms

@@ -1,0 +1,72 @@
+"""A head with a term beside it: what SphereFace+, center loss and contrastive loss share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import check_positive
+from ._inputs import check_labels, reduce_losses
+from .head import ClassHead
+
+__all__ = ["JoinedHead"]
+
+
+class JoinedHead(nn.Module):
+    """L = L_head + λ·term: a subclass says what the term of each sample is (:meth:`terms`).
+
+    Follows the head's ``reduction`` and ``ignore_index``: the mean is over the samples that count, and "sum" and
+    "none" mean what they say. ``head`` may be joined itself, so that terms add up.
+
+    Args:
+        head: any head of this package; it stays the owner of the class vectors.
+        weight: λ ≥ 0. The property ``weight`` of the object is the class vectors, as in every head.
+    """
+
+    def __init__(self, head: ClassHead | JoinedHead, weight: float) -> None:
+        super().__init__()
+        if not isinstance(head, ClassHead | JoinedHead):
+            raise TypeError(f"head must be a head of hypersphere.losses, not {type(head).__name__}")
+        self.head = head
+        self.term_weight = check_positive("weight", weight, zero=True)
+
+    @property
+    def owner(self) -> ClassHead:
+        """The innermost head, which owns the class vectors."""
+        return self.head.owner if isinstance(self.head, JoinedHead) else self.head
+
+    @property
+    def weight(self) -> Tensor:
+        """The class vectors."""
+        return self.owner.weight
+
+    @property
+    def in_features(self) -> int:
+        return self.owner.in_features
+
+    @property
+    def num_classes(self) -> int:
+        return self.owner.num_classes
+
+    def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:
+        loss: Tensor = self.head(features, labels, indices_tuple)
+        owner = self.owner
+        flat, counts = check_labels(labels, features, owner.num_classes, owner.ignore_index)
+        terms = torch.where(counts, self.terms(features.reshape(-1, owner.in_features), flat, counts), 0.0)
+        return loss + self.term_weight * reduce_losses(terms, counts.to(terms.dtype), owner.reduction, labels.shape)
+
+    def terms(self, x: Tensor, labels: Tensor, counts: Tensor) -> Tensor:
+        """(N,) of features x (N, in_features) and labels (N,); what ``counts`` leaves out is not read."""
+        raise TypeError(f"{type(self).__name__} must define terms(x, labels, counts)")
+
+    def logits(self, features: Tensor) -> Tensor:
+        """The head's logits: what is ranked at test time."""
+        return self.owner.logits(features)
+
+    def get_logits(self, embeddings: Tensor) -> Tensor:
+        return self.owner.logits(embeddings)
+
+    def extra_repr(self) -> str:
+        return f"weight={self.term_weight:g}"

@@ -1,0 +1,157 @@
+"""Contrastive and triplet loss, comparisons of thesis Tables 2.5, 2.9, 2.10 and 5.10: samples against samples.
+
+Both need batches that hold several samples of a class: ``data.Loader(per_class=...)``, ``--data.per-class``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .._errors import check_choice, check_count, check_positive
+from ..functional._modes import without_autocast
+from ..functional._sphere import compute_dtype, unit, upcast
+from ._batch import BatchWide, Others, other_samples
+from ._inputs import check_features, check_labels, reduce_losses
+from .center import Centers
+from .head import ClassHead
+from .joined import JoinedHead
+
+__all__ = ["ContrastiveLoss", "TripletLoss"]
+
+
+class ContrastiveLoss(JoinedHead, BatchWide):
+    """L = L_head + λ·mean_i ½·(mean_{j: y_j=y_i} d_ij² + mean_{j: y_j≠y_i} max(0, m − d_ij)²) (DeepID2, eq. 3).
+
+    d_ij is the distance of two features of the batch; a sample without partners of one kind lacks that part.
+    The thesis prints neither λ, m nor the choice of pairs: here λ is DeepID2's 0.05, all pairs of a batch are taken,
+    same and different ones with equal weight, and m = 1 on normalised features, which is an angle of 60°.
+
+    Args:
+        head: any head of this package, there the softmax.
+        weight: λ ≥ 0. margin: m > 0. normalize: whether the features are brought to length 1 first.
+    """
+
+    def __init__(
+        self, head: ClassHead | JoinedHead, weight: float = 0.05, margin: float = 1.0, normalize: bool = True
+    ) -> None:
+        super().__init__(head, weight)
+        self.margin = check_positive("margin", margin)
+        self.normalize = normalize
+
+    def terms(self, x: Tensor, labels: Tensor, counts: Tensor) -> Tensor:
+        with without_autocast(x.device):
+            others = other_samples(self, upcast(x), labels, counts, self.normalize)
+            return 0.5 * (
+                _mean(others.distance.square(), others.same)
+                + _mean((self.margin - others.distance).clamp_min(0).square(), others.different)
+            )
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, margin={self.margin:g}, normalize={self.normalize}"
+
+
+class TripletLoss(BatchWide):
+    """L = mean_i mean_p max(0, ‖x̂_i − x̂_p‖² − ‖x̂_i − x̂_n‖² + α) (FaceNet, eq. 3), p of i's class, n of another.
+
+    ``mining="semihard"`` takes for each pair (i, p) the nearest n that is farther than p, or the farthest n where none
+    is (FaceNet, sec. 3.2, within the batch); ``"hard"`` takes for each i the farthest p and the nearest n. A sample
+    without partners loses nothing.
+
+    There are no class vectors to learn. What is ranked at test time is the cosine to the class centres, which follow
+    the normalised features in training mode (:class:`Centers`); ``weight`` are these centres.
+
+    Args:
+        in_features, num_classes: as of every head. margin: α > 0; FaceNet's is 0.2. mining: ``"semihard"``, ``"hard"``.
+        rate: how fast the centres follow.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        margin: float = 0.2,
+        mining: str = "semihard",
+        *,
+        rate: float = 0.5,
+        reduction: str = "mean",
+        ignore_index: int = -100,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = check_count("in_features", in_features)
+        self.num_classes = check_count("num_classes", num_classes)
+        self.margin = check_positive("margin", margin)
+        self.mining = check_choice("mining", mining, ("semihard", "hard"))
+        self.reduction = check_choice("reduction", reduction, ("none", "mean", "sum"))
+        self.ignore_index = check_count("ignore_index", ignore_index, minimum=-(2**63))
+        self.centers = Centers(num_classes, in_features, rate, torch.empty(0, device=device, dtype=dtype))
+
+    @property
+    def weight(self) -> Tensor:
+        """The class centres."""
+        return self.centers.vectors
+
+    def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:
+        """The loss of features (..., in_features) with class indices labels (...)."""
+        if indices_tuple is not None:
+            raise ValueError("TripletLoss chooses its own triplets: pass mining=, not indices_tuple")
+        check_features(features, self.in_features)
+        flat, counts = check_labels(labels, features, self.num_classes, self.ignore_index)
+        with without_autocast(features.device):
+            x = features.reshape(-1, self.in_features).to(self._dtype(features))
+            others = other_samples(self, x, flat, counts, normalize=True)
+            losses = self._semihard(others) if self.mining == "semihard" else self._hard(others)
+            if self.training:
+                self.centers.follow(*self.whole_batch(unit(x.detach()), torch.where(counts, flat, -1))[:2])
+            return reduce_losses(losses, counts.to(losses.dtype), self.reduction, labels.shape)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """(..., num_classes): the cosine to each class centre, 0 to one that was never seen."""
+        check_features(features, self.in_features)
+        with without_autocast(features.device):
+            dtype = self._dtype(features)
+            return unit(features.to(dtype)) @ unit(self.weight.to(dtype)).T
+
+    def get_logits(self, embeddings: Tensor) -> Tensor:
+        """:meth:`logits`, by the name that pytorch-metric-learning uses."""
+        return self.logits(embeddings)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, num_classes={self.num_classes}, margin={self.margin:g}, "
+            f"mining={self.mining!r}"
+        )
+
+    def _dtype(self, features: Tensor) -> torch.dtype:
+        return torch.promote_types(compute_dtype(features.dtype), compute_dtype(self.weight.dtype))
+
+    def _semihard(self, others: Others) -> Tensor:
+        squares = others.distance.square()
+        if squares.shape[1] == 0:
+            return squares.sum(1)
+        count = others.different.sum(1, keepdim=True)
+        with torch.no_grad():
+            ranked, order = squares.masked_fill(~others.different, math.inf).sort(dim=1)
+            beyond = torch.searchsorted(ranked, squares.contiguous(), right=True)
+            chosen = order.gather(1, torch.minimum(beyond, count - 1).clamp_min(0))
+        losses = (squares - squares.gather(1, chosen) + self.margin).clamp_min(0)
+        return _mean(losses, others.same & (count > 0))
+
+    def _hard(self, others: Others) -> Tensor:
+        squares = others.distance.square()
+        if squares.shape[1] == 0:
+            return squares.sum(1)
+        farthest = squares.masked_fill(~others.same, -1.0).amax(1)
+        nearest = squares.masked_fill(~others.different, 5.0).amin(1)  # more than any of two unit vectors
+        both = others.same.any(1) & others.different.any(1)
+        return torch.where(both, (farthest - nearest + self.margin).clamp_min(0), 0.0)
+
+
+def _mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Of each row, over the columns of the mask; 0 where it is empty."""
+    return torch.where(mask, values, 0.0).sum(1) / mask.sum(1).clamp_min(1)
