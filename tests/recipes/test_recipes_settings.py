@@ -101,7 +101,8 @@ def test_what_a_cell_compares_is_measured():
             asked = cell.config(name).evaluation
             known = ("accuracy", "seconds_per_100_steps", "initial_energy", asked.protocol, *asked.also)
             known += ("class_",) if "classes" in asked.also else ()
-            known += ("inception_score",) if asked.protocol == "generation" else ()
+            scores = ("inception_score", "classifier_score", "real_classifier_score")
+            known += scores if asked.protocol == "generation" else ()
             assert cell.measure.startswith(known), (name, cell.name)
             if cell.measure.startswith("few_shot"):
                 judged = cell.config(name).evaluation

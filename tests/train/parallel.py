@@ -1,4 +1,4 @@
-"""Run under torchrun: ``parallel.py FOLDER`` trains the configurations that the test compares."""
+"""Run under torchrun: ``parallel.py FOLDER [DEVICE]`` trains the configurations that the test compares."""
 
 import os
 import sys
@@ -7,13 +7,15 @@ from pathlib import Path
 import torch
 from cases import diverging, parallel_cases
 
-from hypersphere.train import Stopped, run
+from hypersphere.train import Stopped, run, with_values
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for config in parallel_cases(Path(sys.argv[1])):
-        run(config)
+    folder, device = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "cpu"
+    here = {"run.device": device, "run.matmul": "highest"}
+    for config in parallel_cases(folder):
+        run(with_values(config, here))
     try:
-        run(diverging(Path(sys.argv[1])))
+        run(with_values(diverging(folder), here))
     except Stopped as stopped:
-        (Path(sys.argv[1]) / f"stopped-{os.environ['RANK']}.txt").write_text(str(stopped))
+        (folder / f"stopped-{os.environ['RANK']}.txt").write_text(str(stopped))

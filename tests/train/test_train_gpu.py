@@ -1,13 +1,19 @@
 """On a GPU: one CUDA graph does what eager steps do, resumes, and finds what is not finite."""
 
 import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
-from tiny import everything, tiny
+from cases import diverging, pairs, parallel_cases
+from tiny import everything, tiny, tiny_gan
 
 from hypersphere.train import LossConfig, ModelConfig, OptimConfig, RegularizerConfig, Stopped, run, with_values
-from hypersphere.train.build import make_parts
+from hypersphere.train.build import make_parts, make_step
 from hypersphere.train.distributed import team
 from hypersphere.train.step import Step
 from hypersphere.train.training import Training
@@ -25,6 +31,7 @@ CASES = {
         "optim": OptimConfig(lr=5e-3, projection_every=4),
     },
 }
+HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -79,3 +86,69 @@ def test_the_first_bad_step_is_found_after_the_fact(tmp_path):
     with pytest.raises(Stopped, match=r"not finite at step [1-9]\b.*first in"):
         run(config)
     assert torch.cuda.is_available()
+
+
+GANS = {
+    "spectral": {},
+    "clipped": {"clip": 0.05},
+    "layer": {"normalization": "layer"},
+    "penalised": {"loss": "wasserstein", "gradient_penalty": 1.0},
+}
+
+
+@pytest.mark.parametrize("case", GANS)
+def test_a_captured_step_of_a_gan_is_an_eager_one(case, tmp_path):
+    lines = {}
+    for eager in (True, False):
+        config = tiny_gan(tmp_path, "gan", 60, **GANS[case])
+        config = with_values(config, {"run.device": "cuda", "run.matmul": "highest"})
+        step = make_step(make_parts(config, 0, team("cuda")), eager=eager)
+        lines[eager] = []
+        for _ in range(4):
+            for _ in range(5):
+                step()
+            line = step.read()
+            lines[eager] += [line["loss"], line["generator_loss"]]
+        assert eager == (step._graph is None)
+    assert lines[False] == pytest.approx(lines[True], rel=0.05, abs=0.02)
+
+
+@pytest.mark.parametrize("loss", [LossConfig(name="softmax", center=0.1, contrastive=0.5), LossConfig(name="triplet")])
+def test_losses_that_compare_samples_are_captured(loss, tmp_path):
+    losses = {}
+    for eager in (True, False):
+        config = with_values(pairs(tmp_path, "pairs", loss), {"run.device": "cuda", "run.matmul": "highest"})
+        step = Step(make_parts(config, 0, team("cuda")), eager=eager)
+        for _ in range(12):
+            step()
+        losses[eager] = step.read()["loss"]
+        assert eager == (step._graph is None)
+    assert losses[False] == pytest.approx(losses[True], rel=0.01)
+
+
+def test_two_processes_that_share_a_gpu_give_the_losses_of_one(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    for folder in (one, two):
+        folder.mkdir()
+    done = subprocess.run(
+        [*command, str(HERE / "parallel.py"), str(two), "cuda"], capture_output=True, text=True, env=env, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    for config in (*parallel_cases(one), diverging(one)):
+        config = replace(config, run=replace(config.run, device="cuda", matmul="highest", graph="off", compile="off"))
+        if config.recipe == "diverging":
+            with pytest.raises(Stopped) as alone:
+                run(config)
+            message = (two / "stopped-1.txt").read_text()
+            assert message.partition(";")[0] == str(alone.value).partition(";")[0]
+            continue
+        run(config)
+        first, second = (logged(folder / config.recipe) for folder in (one, two))
+        assert second == pytest.approx(first, abs=2e-3), config.recipe
+
+
+def logged(path: Path) -> list[float]:
+    lines = [json.loads(line) for line in (path / "seed-0" / "log.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line]

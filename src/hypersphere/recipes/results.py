@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..train import Config, to_dict
+from ..train import Config
 from ..train.files import read_json, write_json
+from ..train.options import material
 from .table import Cell, Table
 
 __all__ = ["ours", "read", "record", "render"]
@@ -20,7 +21,7 @@ def read(table: Table, folder: Path) -> list[dict[str, Any]]:
 
 def record(table: Table, cell: str, config: Config, result: dict[str, Any], folder: Path) -> None:
     """Add one seed's result, in place of an earlier one of the same training, seed and number of steps."""
-    entry = {"cell": cell, "published": _published(table, cell), **result, "settings": to_dict(config)}
+    entry = {"cell": cell, "published": _published(table, cell), **result, "settings": material(config)}
     kept = [old for old in read(table, folder) if _key(old) != _key(entry)]
     measurements = sorted([*kept, entry], key=lambda one: (one["cell"], one["steps"], one["seed"]))
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,17 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-__all__ = ["about", "add_arguments", "changed", "from_dict", "option", "overridden", "to_dict", "with_values"]
+__all__ = [
+    "about",
+    "add_arguments",
+    "changed",
+    "from_dict",
+    "material",
+    "option",
+    "overridden",
+    "to_dict",
+    "with_values",
+]
 
 T = TypeVar("T")
 
@@ -63,6 +73,18 @@ def changed(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
         for name, (value, material) in ours.items()
         if material and _tupled(value) != _tupled(theirs[name][0])
     }
+
+
+def material(config: Any) -> dict[str, Any]:
+    """The settings that can change the outcome of a run, as plain values; no folders of a machine among them."""
+    plain: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            plain[field.name] = material(value)
+        elif field.metadata.get("material", True):
+            plain[field.name] = list(value) if isinstance(value, tuple) else value
+    return plain
 
 
 def add_arguments(parser: argparse.ArgumentParser, config: Any) -> None:

@@ -16,6 +16,7 @@ _SHOWN = {
     "accuracy": "test {:.2f}%",
     "best_accuracy": "best {:.2f}%",
     "inception_score": "inception {:.2f}",
+    "classifier_score": "score {:.2f}",
     "lambda": "λ {:.3g}",
     "energy": "energy {:.4f}",
 }

@@ -1,1 +1,1 @@
-"""Open sets: train on some classes, verify pairs of others. No published numbers; losses under one budget."""
+"""What the documents do not print: unseen classes of sets that can be had, and GANs without an Inception network."""

@@ -20,7 +20,7 @@ from ...train import (
 from ..protocols import edit, mhe
 from ..table import Cell, Table
 
-__all__ = ["TABLES", "tableD_4"]
+__all__ = ["SCORE", "TABLES", "tableD_4"]
 
 GAN: dict[str, dict[str, Any]] = {  # what is not the standard objective (D.12) and one update each
     "clipping": {"clip": 0.01},
@@ -83,7 +83,7 @@ TABLES = (
             Cell("real", partial(tableD_4, "sn"), 11.24, measure="real_inception_score", run="sn"),
         ),
         "The published score is Inception-v3's: --evaluation.inception FILE.pt2 names it as torch.export wrote it ("
-        "pixels x/127.5 - 1 in, logits out), here or under --data.root. The run of a CIFAR-10 classifier scores, "
-        "too, but its numbers compare with each other only. Without either, networks are trained and not scored.",
+        "pixels x/127.5 - 1 in, logits out), here or under --data.root. Without it, networks are trained and not "
+        "scored; open.cifar10_gan scores them with a CIFAR-10 classifier, whose numbers compare with each other only.",
     ),
 )

@@ -17,7 +17,7 @@ from ..data import Facts
 if TYPE_CHECKING:
     from ..config import Config
 
-__all__ = ["make_scorer"]
+__all__ = ["is_file", "make_scorer"]
 
 Scorer = Callable[[Tensor], Tensor]
 
@@ -32,7 +32,7 @@ def make_scorer(config: Config, facts: Facts, device: torch.device) -> Scorer:
     from ..start import beside
 
     name = str(config.evaluation.inception)
-    if name.endswith(".pt2"):
+    if is_file(config):
         root = default_root() if config.data.root is None else Path(config.data.root).expanduser()
         found = [path for path in (Path(name).expanduser(), root / name) if path.is_file()]
         if not found:
@@ -42,6 +42,11 @@ def make_scorer(config: Config, facts: Facts, device: torch.device) -> Scorer:
             )
         return _exported(str(found[0].resolve()), str(device))
     return _trained(str(beside(config, name).resolve()), config.data.root, facts, str(device))
+
+
+def is_file(config: Config) -> bool:
+    """Whether a file of ``torch.export`` scores, not a run."""
+    return str(config.evaluation.inception).endswith(".pt2")
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ from torch import Tensor
 from ...data.loader import IGNORE
 from ...metrics import inception_score
 from ..gan.objective import Gan, to_pixels
-from ..gan.scorer import make_scorer
+from ..gan.scorer import is_file, make_scorer
 from .judged import Judged
 
 __all__ = ["generation", "real_inception"]
@@ -20,7 +20,8 @@ def generation(judged: Judged) -> dict[str, float]:
     """``accuracy``: how many real test images and as many generated ones the discriminator gets right, in percent.
 
     That is no measure of quality: 50 is a draw, 100 a generator that fools nobody. With ``evaluation.inception`` also
-    the ``inception_score`` of ``evaluation.samples`` images in ``evaluation.splits`` splits, and ``inception_std``.
+    the ``inception_score`` of ``evaluation.samples`` images in ``evaluation.splits`` splits, and ``inception_std``; by
+    the run of a classifier they are ``classifier_score`` and ``classifier_std``, for they compare with each other only.
     """
     network, team = _gan(judged), judged.team
     noise = torch.Generator().manual_seed(0)
@@ -38,7 +39,7 @@ def generation(judged: Judged) -> dict[str, float]:
 
 
 def real_inception(judged: Judged) -> dict[str, float]:
-    """``real_inception_score`` and ``real_inception_std`` of the test images themselves, by the same classifier.
+    """``real_inception_score`` and ``real_inception_std`` of the test images themselves, by the same network.
 
     As with generated images, nothing without ``evaluation.inception``.
     """
@@ -58,7 +59,8 @@ def _score(judged: Judged, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str
         kept += judged.team.gather(counted.long())
     logits = torch.cat(rows)[torch.cat(kept) > 0]
     result = inception_score(logits, splits=judged.config.evaluation.splits)
-    return {"inception_score": result.score, "inception_std": result.std}
+    kind = "inception" if is_file(judged.config) else "classifier"
+    return {f"{kind}_score": result.score, f"{kind}_std": result.std}
 
 
 def _generated(judged: Judged, network: Gan) -> Iterator[tuple[Tensor, Tensor]]:
