@@ -101,7 +101,8 @@ def test_a_captured_step_of_a_gan_is_an_eager_one(case, tmp_path):
     lines = {}
     for eager in (True, False):
         config = tiny_gan(tmp_path, "gan", 60, **GANS[case])
-        config = with_values(config, {"run.device": "cuda", "run.matmul": "highest"})
+        # compiled code draws other noise: the capture alone is compared
+        config = with_values(config, {"run.device": "cuda", "run.matmul": "highest", "run.compile": "off"})
         step = make_step(make_parts(config, 0, team("cuda")), eager=eager)
         lines[eager] = []
         for _ in range(4):
@@ -110,7 +111,17 @@ def test_a_captured_step_of_a_gan_is_an_eager_one(case, tmp_path):
             line = step.read()
             lines[eager] += [line["loss"], line["generator_loss"]]
         assert eager == (step._graph is None)
-    assert lines[False] == pytest.approx(lines[True], rel=0.05, abs=0.02)
+    assert lines[False] == pytest.approx(lines[True], rel=0.02)
+
+
+def test_a_compiled_gan_learns(tmp_path):
+    config = tiny_gan(tmp_path, "compiled", 30)
+    config = with_values(config, {"run.device": "cuda", "run.precision": "bfloat16", "run.log_every": 15})
+    assert run(config)["seeds"][0]["steps"] == 30
+    lines = [json.loads(line) for line in (tmp_path / "compiled" / "seed-0" / "log.jsonl").read_text().splitlines()]
+    first, last = (line for line in lines if "loss" in line)
+    assert 0 < last["loss"] < first["loss"]
+    assert 0 < last["generator_loss"] < 10
 
 
 @pytest.mark.parametrize("loss", [LossConfig(name="softmax", center=0.1, contrastive=0.5), LossConfig(name="triplet")])
