@@ -96,8 +96,24 @@ def test_empty_batch():
         (torch.ones(2, 3), (3,), r"shape \(2, 3\).*spatial"),
         (torch.ones(2, 3, 4), ((3, 3),), r"one for each entry"),
         (torch.ones(2, 3, 4, 4), (3, 1, 0, 1, 2), r"groups=2 does not divide the 3"),
+        (torch.ones(2, 3, 4, 4), (0,), r"kernel_size=0 must be at least 1"),
+        (torch.ones(2, 3, 4, 4), (3, 0), r"stride=0 must be at least 1"),
+        (torch.ones(2, 3, 4, 4), (3, (1, 1, 1)), r"stride=\(1, 1, 1\) must be a number or 2 numbers"),
+        (torch.ones(2, 3, 4, 4), (3, 1, -1), r"padding=-1 must be at least 0"),
+        (torch.ones(2, 3, 4, 4), (3, 1, 0, 0), r"dilation=0 must be at least 1"),
     ],
 )
 def test_wrong_shapes_are_named(x, arguments, message):
     with pytest.raises(ValueError, match=message):
         patch_norm(x, *arguments)
+
+
+def test_padding_is_in_numbers():
+    with pytest.raises(TypeError, match=r"padding='same' must be an int"):
+        patch_norm(torch.ones(2, 3, 4, 4), 3, padding="same")
+
+
+def test_lists_and_single_entries_are_read_as_torch_reads_them():
+    x = torch.randn(2, 3, 7, 6)
+    expected = patch_norm(x, 3, 2, 1, 1)
+    assert torch.equal(patch_norm(x, [3, 3], [2], (1,), [1, 1]), expected)

@@ -12,9 +12,10 @@ from torch import Tensor
 from .._errors import check_choice
 from . import _fused
 from ._geometry import Geometry, convolve
+from ._magnitude import MAGNITUDES
 from ._modes import autocast_dtype, is_plain_eager
 from ._patch_norm import tied_patch_norm
-from ._sphere import norm, safe_reciprocal, unit, upcast
+from ._sphere import compute_dtype, norm, safe_reciprocal, unit, upcast
 
 __all__ = ["WEIGHTED", "AngularRule", "Kernel", "MagnitudeRule", "decouple", "make_kernel"]
 
@@ -46,21 +47,25 @@ def decouple(
 ) -> Tensor:
     """The operator itself on x (N, C, ...): where ‖x‖, ‖w‖, h and g enter."""
     x = _autocast(x, weight)
+    dtype = x.dtype
     if kernel is None:
         kernel = make_kernel(x, weight, geometry, h, g, weighted)
     x, n = tied_patch_norm(x, geometry)
+    if x.dtype != dtype:  # float64 where float32 does not reach; patches that it cannot divide by are zero patches
+        n = torch.where(n < torch.finfo(torch.float32).tiny, 0.0, n)
     n = _per_channel(n, weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0])
     argument = n if kernel.length is None else n * _as_channels(kernel.length, n)
     closed = _closed_form(g, n.dim())
     if _is_cosine(closed):
-        r, s = _ratio(h, argument), None
+        r, s, c = _of_norms(h, _ratio, argument, dtype), None, None
     else:
-        r = safe_reciprocal(n)
-        s = None if closed is not None and getattr(h, "constant", None) == 1.0 else h(argument)
+        r, c = _inverse(x, n)
+        one = closed is not None and getattr(h, "constant", None) == 1.0
+        s = None if one else _of_norms(h, _value, argument, dtype)
     if kernel.shift != 1:
         r = r * kernel.shift
-    out = _evaluate(x, kernel.weight, r, s, g, closed, geometry)
-    return out if kernel.factor is None else (out * _as_channels(kernel.factor, n)).to(out.dtype)
+    out = _evaluate(x, kernel.weight.to(x.dtype), r, s, c, g, closed, geometry, compute_dtype(dtype))
+    return (out if kernel.factor is None else out * _as_channels(kernel.factor, n)).to(dtype)
 
 
 class Kernel(NamedTuple):
@@ -101,22 +106,34 @@ def _is_cosine(closed: tuple[str, float | Tensor] | None) -> bool:
     return closed is not None and closed[0] == "cosine"
 
 
+def _inverse(x: Tensor, n: Tensor) -> tuple[Tensor, Tensor | None]:
+    """1/n; by plain operations as r·c with a constant c, so that no gradient on the way grows like n²."""
+    if is_plain_eager(x):
+        return safe_reciprocal(n), None
+    c = safe_reciprocal(n.detach())
+    return safe_reciprocal(n * c), c
+
+
 def _evaluate(
     x: Tensor,
     kernel: Tensor,
     r: Tensor,
     s: Tensor | None,
+    c: Tensor | None,
     g: AngularRule,
     closed: tuple[str, float | Tensor] | None,
     geometry: Geometry,
+    dtype: torch.dtype,
 ) -> Tensor:
-    """s·g(r·⟨kernel, x⟩)."""
+    """s·g(r·c·⟨kernel, x⟩); a g of the user's is given cosines of ``dtype``."""
     if closed is None:
-        value = g.from_cos(upcast(convolve(x, kernel, geometry)) * r)
+        y = upcast(convolve(x, kernel, geometry))
+        value = g.from_cos(((y if c is None else y * c) * r).to(dtype))
         return (value if s is None else value * s).to(x.dtype)
     tensors = [t for t in (x, kernel, r, s, closed[1]) if isinstance(t, Tensor)]
-    run = _fused.fused if is_plain_eager(*tensors) else _fused.composed
-    return run(x, kernel, r, s, closed[1], closed[0], geometry)
+    if c is None and is_plain_eager(*tensors):
+        return _fused.fused(x, kernel, r, s, closed[1], closed[0], geometry)
+    return _fused.composed(x, kernel, r, s, closed[1], closed[0], geometry, c)
 
 
 def _filters(weight: Tensor, geometry: Geometry) -> tuple[Tensor, tuple[int, ...]]:
@@ -158,6 +175,17 @@ def _closed_form(g: AngularRule, ndim: int) -> tuple[str, float | Tensor] | None
         return found
     k = upcast(found[1])
     return found[0], k if k.dim() == 0 else k.reshape(-1, *[1] * (ndim - 2))
+
+
+def _of_norms(h: MagnitudeRule, function: Callable[..., Tensor], n: Tensor, dtype: torch.dtype) -> Tensor:
+    """``function(h, n)``; an h of the user's is given norms of the dtype that it has for inputs of ``dtype``."""
+    if n.dtype == compute_dtype(dtype) or getattr(h, "kind", None) in MAGNITUDES:
+        return function(h, n)
+    return function(h, n.to(compute_dtype(dtype))).to(n.dtype)
+
+
+def _value(h: MagnitudeRule, n: Tensor) -> Tensor:
+    return h(n)
 
 
 def _ratio(h: MagnitudeRule, n: Tensor) -> Tensor:

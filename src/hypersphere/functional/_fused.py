@@ -22,9 +22,19 @@ __all__ = ["composed", "fused"]
 _CACHED = 1 << 19  # numbers in a slice: 2 MiB of float32
 
 
-def composed(x: Tensor, w: Tensor, r: Tensor, s: Tensor | None, k: Tensor | float, form: str, g: Geometry) -> Tensor:
-    """The same function by plain differentiable operations: the definition."""
-    cos = upcast(convolve(x, w, g)) * r
+def composed(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    s: Tensor | None,
+    k: Tensor | float,
+    form: str,
+    g: Geometry,
+    c: Tensor | None = None,
+) -> Tensor:
+    """The same function by plain differentiable operations: the definition, with r·c for r."""
+    y = upcast(convolve(x, w, g))
+    cos = (y if c is None else y * c) * r
     out = CLOSED_FORMS[form].plain(cos, k)
     return (out if s is None else out * s).to(x.dtype)
 

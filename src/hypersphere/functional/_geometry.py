@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .._errors import check_count
 from ._modes import without_autocast
 
-__all__ = ["Geometry", "box", "convolve", "convolve_backward"]
+__all__ = ["Geometry", "box", "convolve", "convolve_backward", "per_dimension"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,15 @@ class Geometry:
         """Length of a kernel: how many numbers each inner product sums."""
         inputs = weight.shape[0] // self.groups if self.transposed else weight.shape[1]
         return inputs * math.prod(self.kernel)
+
+
+def per_dimension(argument: str, value: Any, dims: int, minimum: int = 1) -> tuple[int, ...]:
+    """``value`` as one whole number for each of the ``dims`` spatial dimensions."""
+    values = tuple(value) if isinstance(value, tuple | list) else (value,) * dims
+    values = values * dims if len(values) == 1 else values
+    if len(values) != dims:
+        raise ValueError(f"{argument}={value!r} must be a number or {dims} numbers")
+    return tuple(check_count(argument, v, minimum=minimum) for v in values)
 
 
 def convolve(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:

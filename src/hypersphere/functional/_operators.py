@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -13,7 +11,7 @@ from .._errors import check_choice, check_count, check_floating
 from ._angular import ANGULAR
 from ._angular import angular as angular_function
 from ._decoupled import AngularRule, MagnitudeRule, decouple
-from ._geometry import Geometry
+from ._geometry import Geometry, per_dimension
 from ._magnitude import MAGNITUDES, magnitude_ratio
 from ._magnitude import magnitude as magnitude_function
 
@@ -51,15 +49,16 @@ def decoupled_conv(
     """
     _check_tensors(x, weight, 3, 5)
     dims = weight.dim() - 2
-    strides, dilations = _tuple("stride", stride, dims), _tuple("dilation", dilation, dims)
+    strides, dilations = per_dimension("stride", stride, dims), per_dimension("dilation", dilation, dims)
     kernel = tuple(weight.shape[2:])
     check_count("groups", groups)
     if isinstance(padding, str):
         if check_choice("padding", padding, ("same", "valid")) == "same" and any(s != 1 for s in strides):
             raise ValueError(f"padding='same' needs stride 1, not {stride!r}: give the padding as numbers")
         x, padding = _same_padding(x, kernel, dilations) if padding == "same" else (x, 0)
-    paddings = _tuple("padding", padding, dims, minimum=0)
+    paddings = per_dimension("padding", padding, dims, minimum=0)
     geometry = Geometry(kernel, strides, paddings, dilations, groups)
+    _check_channels(weight, bias, groups, weight.shape[0])
     return _over_batch(x, weight, bias, geometry, weight.shape[1] * groups, magnitude, angular, weighted)
 
 
@@ -84,11 +83,12 @@ def decoupled_conv_transpose(
     """
     _check_tensors(x, weight, 3, 5)
     dims = weight.dim() - 2
-    strides, dilations = _tuple("stride", stride, dims), _tuple("dilation", dilation, dims)
-    paddings = _tuple("padding", padding, dims, minimum=0)
-    outer = _tuple("output_padding", output_padding, dims, minimum=0)
+    strides, dilations = per_dimension("stride", stride, dims), per_dimension("dilation", dilation, dims)
+    paddings = per_dimension("padding", padding, dims, minimum=0)
+    outer = per_dimension("output_padding", output_padding, dims, minimum=0)
     check_count("groups", groups)
     geometry = Geometry(tuple(weight.shape[2:]), strides, paddings, dilations, groups, True, outer)
+    _check_channels(weight, bias, groups, weight.shape[1] * groups)
     return _over_batch(x, weight, bias, geometry, weight.shape[0], magnitude, angular, weighted)
 
 
@@ -107,6 +107,7 @@ def decoupled_linear(
         raise ValueError(
             f"x has shape {tuple(x.shape)}, but weight {tuple(weight.shape)} takes (..., {weight.shape[1]})"
         )
+    _check_channels(weight, bias, 1, weight.shape[0])
     rows = x.reshape(-1, x.shape[-1])
     out = decouple(rows, weight, Geometry(()), _magnitude(magnitude), _angular(angular), weighted)
     return _with_bias(out, bias).reshape(*x.shape[:-1], weight.shape[0])
@@ -184,16 +185,21 @@ def _same_padding(
     return F.pad(x, sides, mode=mode), (0,) * len(kernel)
 
 
-def _tuple(argument: str, value: Any, dims: int, minimum: int = 1) -> tuple[int, ...]:
-    values = tuple(value) if isinstance(value, tuple | list | torch.Size) else (value,) * dims
-    values = values * dims if len(values) == 1 else values
-    if len(values) != dims:
-        raise ValueError(f"{argument}={value!r} must be a number or {dims} numbers")
-    return tuple(check_count(argument, v, minimum=minimum) for v in values)
-
-
 def _check_tensors(x: Tensor, weight: Tensor, lowest: int, highest: int) -> None:
     check_floating("x", x)
     check_floating("weight", weight)
     if not lowest <= weight.dim() <= highest:
         raise ValueError(f"weight has shape {tuple(weight.shape)}: it must have {lowest} to {highest} dimensions")
+
+
+def _check_channels(weight: Tensor, bias: Tensor | None, groups: int, channels: int) -> None:
+    if weight.shape[0] % groups:
+        raise ValueError(
+            f"groups={groups} does not divide the first dimension of weight, {weight.shape[0]} (shape "
+            f"{tuple(weight.shape)}): each group needs as many channels"
+        )
+    if bias is None:
+        return
+    check_floating("bias", bias)
+    if tuple(bias.shape) != (channels,):
+        raise ValueError(f"bias has shape {tuple(bias.shape)}: pass one number for each of the {channels} outputs")

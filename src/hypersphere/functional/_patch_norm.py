@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +9,9 @@ import torch
 from torch import Tensor
 
 from .._errors import check_count, check_floating
-from ._geometry import Geometry, box
+from ._geometry import Geometry, box, per_dimension
 from ._modes import is_plain_eager
-from ._sphere import safe_reciprocal, sqrt, upcast
+from ._sphere import compute_dtype, safe_reciprocal, sqrt, upcast
 
 __all__ = ["patch_norm", "tied_patch_norm"]
 
@@ -27,14 +26,16 @@ def patch_norm(
 ) -> Tensor:
     """Euclidean norm of the patches of x (N, C, ...) under each window position: (N, groups, ...).
 
-    The result is float32 for half-precision inputs, whose squares would overflow, else of x's dtype.
-    A zero patch has norm 0 and gradient 0. On CPU the norm is right for inputs of any finite size; on
-    other devices squares must fit the dtype (norms from 1e-19 to 1e19 in float32): larger patches give
-    inf, for which operators return 0.
+    ``padding`` is given in numbers, the rest as in :func:`torch.nn.functional.conv2d`. The result is
+    float32 for half-precision inputs, whose squares would overflow, else of x's dtype. A zero patch has
+    norm 0 and gradient 0. On CPU the norm is right for inputs of any finite size, next to each other
+    too (in float64, and in compiled and exported graphs, down to 1e-30 of the largest entry of a
+    sample). On other devices squares must fit the dtype (norms from 1e-19 to 1e19 in float32): larger
+    patches give inf, for which operators return 0.
     """
     check_floating("x", x)
     check_count("groups", groups)
-    dims = len(kernel_size) if isinstance(kernel_size, tuple) else x.dim() - 2
+    dims = len(kernel_size) if isinstance(kernel_size, tuple | list) else x.dim() - 2
     if dims not in (1, 2, 3) or x.dim() != dims + 2:
         raise ValueError(
             f"x has shape {tuple(x.shape)} and kernel_size is {kernel_size!r}: pass (N, C, ...) with 1 to 3 spatial "
@@ -42,34 +43,51 @@ def patch_norm(
         )
     if x.shape[1] % groups:
         raise ValueError(f"groups={groups} does not divide the {x.shape[1]} channels of x")
-    kernel, strides, paddings, dilations = (
-        v if isinstance(v, tuple) else (v,) * dims for v in (kernel_size, stride, padding, dilation)
+    geometry = Geometry(
+        per_dimension("kernel_size", kernel_size, dims),
+        per_dimension("stride", stride, dims),
+        per_dimension("padding", padding, dims, minimum=0),
+        per_dimension("dilation", dilation, dims),
+        groups,
     )
-    return tied_patch_norm(x, Geometry(kernel, strides, paddings, dilations, groups))[1]
+    return tied_patch_norm(x, geometry)[1].to(compute_dtype(x.dtype))
 
 
 def tied_patch_norm(x: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
-    """x itself and its patch norms.
+    """x itself and its patch norms, in float64 both where what is computed from them would leave float32.
 
     What is computed from both should read the x that comes back: its gradient and that of the norms
     are then added up in one pass.
     """
-    if torch.is_grad_enabled() and x.requires_grad and is_plain_eager(x):
-        return _TiedPatchNorm.apply(x, geometry)
-    return x, _norms(x, geometry)
+    if not is_plain_eager(x):
+        return x, _composed(x, geometry)
+    with torch.no_grad():
+        squares, scale = _sum_of_squares(x, geometry), None
+        narrow = x.device.type == "cpu" and x.dtype != torch.float16 and not _within_range(x, squares, geometry)
+        if narrow and x.dtype == torch.float64:
+            squares, scale = _rescaled_squares(x, geometry)
+    if narrow and x.dtype != torch.float64:
+        return tied_patch_norm(x.double(), geometry)
+    if torch.is_grad_enabled() and x.requires_grad:
+        return _TiedPatchNorm.apply(x, squares, scale, geometry)
+    return x, _root(squares, scale)
 
 
-def _norms(x: Tensor, geometry: Geometry) -> Tensor:
-    """The norms by differentiable operations, with squares kept in range on the CPU."""
-    wide = upcast(x)
-    positions = _grouped_sum(wide * wide, geometry.groups)
-    squares = box(positions, geometry)
+def _composed(x: Tensor, geometry: Geometry) -> Tensor:
+    """The norms by differentiable operations; on a CPU each sample is brought into range first."""
     if x.device.type != "cpu" or x.dtype == torch.float16 or x.numel() == 0:
-        return sqrt(squares)
-    if is_plain_eager(x) and _within_range(x, positions, geometry):
-        return sqrt(squares) if squares.requires_grad else squares.sqrt()
-    scaled, scale = _rescaled(wide)
-    return sqrt(box(_grouped_sum(scaled * scaled, geometry.groups), geometry)) * scale
+        return sqrt(_sum_of_squares(x, geometry))
+    squares, scale = _rescaled_squares(x, geometry)
+    return sqrt(squares) * scale
+
+
+def _root(squares: Tensor, scale: Tensor | None) -> Tensor:
+    return squares.sqrt() if scale is None else squares.sqrt().mul_(scale)
+
+
+def _sum_of_squares(x: Tensor, geometry: Geometry) -> Tensor:
+    wide = upcast(x)
+    return box(_grouped_sum(wide * wide, geometry.groups), geometry)
 
 
 def _grouped_sum(x: Tensor, groups: int) -> Tensor:
@@ -79,48 +97,55 @@ def _grouped_sum(x: Tensor, groups: int) -> Tensor:
     return x if groups == x.shape[1] else x.unflatten(1, (groups, -1)).sum(2)
 
 
-def _within_range(x: Tensor, positions: Tensor, geometry: Geometry) -> bool:
-    """Whether no sum of squares overflows, and no square of a number that is not 0 has underflowed."""
-    limits = torch.finfo(positions.dtype)
-    low, high = (float(bound) for bound in positions.aminmax())
-    if not high * math.prod(geometry.kernel) < limits.max:
+def _within_range(x: Tensor, squares: Tensor, geometry: Geometry) -> bool:
+    """Whether every patch is zero or so far from both ends of its dtype that n² and 1/n² may be multiplied by more."""
+    if squares.numel() == 0:
+        return True
+    limits = torch.finfo(squares.dtype)
+    low, high = (float(bound) for bound in squares.aminmax())
+    if not high < limits.max**0.75:
         return False
     tiny = limits.tiny / limits.eps
-    return low > tiny or not bool(_grouped_sum(x.abs(), geometry.groups)[positions <= tiny].any())
+    return low > tiny or not bool(box(_grouped_sum(x.abs(), geometry.groups), geometry)[squares <= tiny].any())
 
 
-def _rescaled(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Each sample divided by its largest entry, a constant (1 for zero or non-finite samples)."""
-    largest = x.detach().abs().amax(tuple(range(1, x.dim())), keepdim=True)
-    scale = torch.where((largest == 0) | ~torch.isfinite(largest), 1.0, largest)
-    return x / scale, scale
+def _rescaled_squares(x: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
+    """Sums of squares of each sample over a constant, and that constant.
+
+    The largest entry becomes so large that squares just fit, and with them those of 1e-30 of it. A
+    constant near the ends of its dtype would not survive the multiplications of a backward pass.
+    """
+    wide = upcast(x)
+    limits = torch.finfo(wide.dtype)
+    largest, target = wide.detach().abs().amax(tuple(range(1, x.dim())), keepdim=True), limits.max**0.375
+    scale = torch.where(torch.isfinite(largest), (largest / target).clamp_min(target / limits.max), 1.0)
+    return _sum_of_squares(wide / scale, geometry), scale
 
 
 class _TiedPatchNorm(torch.autograd.Function):
     """(x, n) with the gradient gₓ + x·boxᵀ(gₙ/n) in one pass, and nothing but x and n kept."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
-        norms = _norms(x, geometry)
+    def forward(
+        ctx: Any, x: Tensor, squares: Tensor, scale: Tensor | None, geometry: Geometry
+    ) -> tuple[Tensor, Tensor]:
+        norms = _root(squares, scale)
         ctx.geometry = geometry
         ctx.save_for_backward(x, norms)
         ctx.set_materialize_grads(False)
         return x.view_as(x), norms
 
     @staticmethod
-    def backward(ctx: Any, grad_x: Tensor | None, grad_norms: Tensor | None) -> tuple[Tensor | None, None]:
+    def backward(ctx: Any, grad_x: Tensor | None, grad_norms: Tensor | None) -> tuple[Tensor | None, None, None, None]:
         if grad_norms is None:
-            return grad_x, None
+            return grad_x, None, None, None
         x, norms = ctx.saved_tensors
-        inverse = safe_reciprocal(norms)
+        spread = _box_transposed(grad_norms * safe_reciprocal(norms), x, ctx.geometry)
         if grad_x is None or grad_x.dtype != norms.dtype or torch.is_grad_enabled():
-            share = (upcast(x) * _box_transposed(grad_norms * inverse, x, ctx.geometry)).to(x.dtype)
-            return share if grad_x is None else grad_x + share, None
-        # x and 1/n may each be far from 1, never their product: meet in the middle
-        size = float(norms.max()) if norms.device.type == "cpu" and norms.numel() else 1.0
-        size = size if 0 < size < math.inf else 1.0
-        spread = _box_transposed(grad_norms * (inverse * size), x, ctx.geometry)
-        return grad_x.addcmul_(x, spread, value=1 / size), None  # grad_x is ours: only the operator read this x
+            share = (upcast(x) * spread).to(x.dtype)
+            return share if grad_x is None else grad_x + share, None, None, None
+        # in place: grad_x is ours, only the operator read this x
+        return grad_x.addcmul_(x, spread), None, None, None
 
 
 def _box_transposed(grad: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
