@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Protocol, Self, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 
 from . import _positive
@@ -44,6 +45,9 @@ class Angular(nn.Module):
     def closed_form(self) -> tuple[str, float | Tensor] | None:
         """(kind, k) if this is exactly a built-in g, for which fused code exists; None in a subclass."""
         return (self.kind, getattr(self, "k", 0.3)) if type(self) in _BY_NAME.values() else None
+
+    def reset_parameters(self) -> None:
+        """Put what is learned back to its start."""
 
     def for_layer(self, channels: int) -> Angular:
         """The object that a layer of ``channels`` outputs keeps: itself, unless it learns something per layer."""
@@ -91,7 +95,7 @@ class Sigmoid(Angular):
         self.learnable = learnable
         start = check_positive("k", k) if k is not None else 0.5 if learnable else 0.3
         self._fixed = start
-        self.raw_k = nn.Parameter(_positive.to_raw(start, form, "k")) if learnable else None
+        self.raw_k = nn.Parameter(self._start()) if learnable else None
 
     @property
     def k(self) -> float | Tensor:
@@ -112,6 +116,14 @@ class Sigmoid(Angular):
             check_count("channels", channels)
             mine.raw_k = nn.Parameter(self.raw_k.detach().repeat(channels))
         return mine
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        if self.raw_k is not None:
+            self.raw_k.copy_(self._start().expand(self.raw_k.shape))
+
+    def _start(self) -> Tensor:
+        return _positive.to_raw(self._fixed, self.form, "k")
 
     def extra_repr(self) -> str:
         if self.raw_k is None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from . import _positive
 from ._errors import check_choice, check_positive
 from .functional._magnitude import DEFAULT_BETA, MAGNITUDES, magnitude, magnitude_ratio
-from .functional._sphere import upcast
+from .functional._sphere import compute_dtype, upcast
 
 __all__ = ["Ball", "Linear", "Log", "Magnitude", "Mix", "Segment", "Sphere", "Tanh", "resolve"]
 
@@ -47,6 +47,9 @@ class Magnitude(nn.Module):
     def radius(self, n: Tensor) -> float | Tensor:
         """The ρ that applies to these norms."""
         return self.rho
+
+    def reset_parameters(self) -> None:
+        """Put what is learned or averaged back to its start."""
 
     @property
     def rho(self) -> float | Tensor:
@@ -93,7 +96,7 @@ class _WithRadius(Magnitude):
         self.momentum = check_positive("momentum", momentum)
         self.learnable, self.running = learnable, running
         self._fixed = check_positive("rho", rho)
-        self.raw_rho = nn.Parameter(_positive.to_raw(rho, form, "rho")) if learnable else None
+        self.raw_rho = nn.Parameter(self._start()) if learnable else None
         if running:
             self.register_buffer("running_norm", torch.ones(()))
             self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
@@ -110,14 +113,33 @@ class _WithRadius(Magnitude):
         return self.rho * self._mean_norm(n) if self.running else self.rho
 
     @torch.no_grad()
+    def reset_parameters(self) -> None:
+        if self.raw_rho is not None:
+            self.raw_rho.copy_(self._start())
+        if self.running:
+            self.running_norm.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def _start(self) -> Tensor:
+        return _positive.to_raw(self._fixed, self.form, "rho")
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """``half()`` leaves the running mean in float32: norms do not fit float16, nor small steps bfloat16."""
+        mean = self.running_norm if self.running else None
+        super()._apply(fn, recurse)
+        if mean is not None and compute_dtype(self.running_norm.dtype) != self.running_norm.dtype:
+            self.running_norm = upcast(mean).to(self.running_norm.device)
+        return self
+
+    @torch.no_grad()
     def _mean_norm(self, n: Tensor) -> Tensor:
         if not self.training or n.numel() == 0:
             return upcast(self.running_norm)
-        mean = upcast(n).mean()
-        counts = torch.isfinite(mean) & (mean > 0)
-        mean = torch.where(counts, mean, upcast(self.running_norm).to(mean.dtype))
-        weight = torch.where(self.num_batches_tracked == 0, 1.0, self.momentum).to(self.running_norm.dtype)
-        self.running_norm.lerp_(mean.to(self.running_norm.dtype), weight)
+        mean, average = upcast(n).mean(), self.running_norm
+        counts = torch.isfinite(mean.to(average.dtype)) & (mean > 0)
+        mean = torch.where(counts, mean, average.to(mean.dtype))
+        weight = torch.where(self.num_batches_tracked == 0, 1.0, self.momentum * torch.ones_like(average))
+        average.lerp_(mean.to(average.dtype), weight)
         self.num_batches_tracked.add_(counts)
         return mean
 

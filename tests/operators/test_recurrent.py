@@ -447,16 +447,6 @@ def test_same_seed_same_weights_as_torch() -> None:
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), ours.parameters(), strict=True))
 
 
-def test_reset_leaves_what_h_and_g_learn() -> None:
-    layer = hs.nn.DecoupledGRU(FEATURES, HIDDEN, angular=hs.angular.Sigmoid(learnable=True), affine=True)
-    weight, k = layer.weight_ih_l0.detach().clone(), layer.rules["weight_ih_l0"].angular.k.detach().clone()
-    layer.reset_parameters()
-    assert not torch.equal(layer.weight_ih_l0, weight)
-    assert torch.equal(layer.rules["weight_ih_l0"].angular.k, k)
-    assert torch.equal(layer.rules["weight_ih_l0"].scale, torch.ones(3 * HIDDEN))
-    assert layer.weight_ih_l0.abs().max() <= HIDDEN**-0.5
-
-
 def test_weights_are_normalised_once_whatever_the_length() -> None:
     def saved_bytes(layer: nn.Module, steps: int) -> int:
         storages: dict[int, int] = {}

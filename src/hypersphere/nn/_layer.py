@@ -12,7 +12,7 @@ from .. import magnitude as magnitude_module
 from .._errors import check_choice
 from ..functional._decoupled import WEIGHTED, AngularRule, MagnitudeRule
 
-__all__ = ["Decoupled", "own"]
+__all__ = ["Decoupled", "own", "reset"]
 
 
 class Decoupled(nn.Module):
@@ -41,6 +41,19 @@ class Decoupled(nn.Module):
         self.scale = nn.Parameter(torch.ones(channels, device=device, dtype=dtype)) if affine else None
         self.shift = nn.Parameter(torch.zeros(channels, device=device, dtype=dtype)) if affine else None
 
+    def reset_parameters(self) -> None:
+        """Draw the weight as ``torch.nn`` does; h, g and the rescaling go back to their start.
+
+        So does a k that the layers of a network share.
+        """
+        base: Any = super()
+        base.reset_parameters()
+        if "affine" in vars(self):  # not yet while torch.nn builds the layer
+            reset(self.magnitude, self.angular)
+            if self.scale is not None and self.shift is not None:
+                nn.init.ones_(self.scale)
+                nn.init.zeros_(self.shift)
+
     def _rescale(self, out: Tensor, channel_dim: int, bias: Tensor | None) -> Tensor:
         """β·F + γ, then the bias."""
         shape = [-1] + [1] * (out.dim() - 1 - channel_dim % out.dim())
@@ -67,3 +80,9 @@ def own(rule: Any, channels: int, device: Any = None, dtype: Any = None) -> Any:
     bind = getattr(rule, "for_layer", None)
     mine = rule if bind is None else bind(channels)
     return mine.to(device=device, dtype=dtype) if isinstance(mine, nn.Module) and mine is not rule else mine
+
+
+def reset(*rules: Any) -> None:
+    """Every h and g that has something to reset is reset."""
+    for rule in rules:
+        getattr(rule, "reset_parameters", lambda: None)()

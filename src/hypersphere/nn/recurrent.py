@@ -22,7 +22,7 @@ from .. import magnitude as magnitude_module
 from .._errors import check_choice, check_floating
 from ..functional._decoupled import WEIGHTED, AngularRule, MagnitudeRule, decouple, make_kernel
 from ..functional._geometry import Geometry
-from ._layer import own
+from ._layer import own, reset
 
 __all__ = ["DecoupledGRU", "DecoupledLSTM", "DecoupledRNN", "SphereGRU", "SphereLSTM", "SphereRNN"]
 
@@ -38,6 +38,11 @@ class _Rules(nn.Module):
         self.magnitude = own(magnitude, channels, device, dtype)
         self.angular = own(angular, channels, device, dtype)
         self.scale = nn.Parameter(torch.ones(channels, device=device, dtype=dtype)) if affine else None
+
+    def reset_parameters(self) -> None:
+        reset(self.magnitude, self.angular)
+        if self.scale is not None:
+            nn.init.ones_(self.scale)
 
 
 class _DecoupledRNN(nn.RNNBase):
@@ -70,10 +75,12 @@ class _DecoupledRNN(nn.RNNBase):
             self.rules[name] = _Rules(weight.shape[0], h, g, affine, weight.device, weight.dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weights and biases as ``torch.nn`` does; h, g and scales stay as they are."""
+        """Draw weights and biases as ``torch.nn`` does; h, g and scales go back to their start."""
         bound = 1 / math.sqrt(self.hidden_size)
         for parameter in self.parameters(recurse=False):
             nn.init.uniform_(parameter, -bound, bound)
+        if "rules" in self._modules:  # not yet while torch.nn builds the layer
+            reset(*self.rules.values())
 
     def flatten_parameters(self) -> None:
         """Nothing to do: there is no cuDNN call whose layout the weights would have to match."""
