@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
+import operator
 from collections.abc import Iterable
 
+import torch
 from torch import Tensor
 
-__all__ = ["check_choice", "check_count", "check_floating", "check_positive"]
+__all__ = ["check_choice", "check_count", "check_floating", "check_positive", "is_number"]
 
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> str:
@@ -22,9 +25,9 @@ def check_choice(argument: str, value: object, choices: Iterable[str]) -> str:
 
 
 def check_positive(argument: str, value: float, *, zero: bool = False) -> float:
-    """Return ``value`` if it is finite and > 0 (or ≥ 0 with ``zero``)."""
+    """Return ``value`` as a float if it is finite and > 0 (or ≥ 0 with ``zero``); numbers of NumPy are welcome."""
     bound = "≥ 0" if zero else "> 0"
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise TypeError(f"{argument}={value!r} must be a number {bound}, not {type(value).__name__}")
     if not 0 <= value < math.inf or (value == 0 and not zero):  # math.isfinite cannot be traced
         raise ValueError(f"{argument}={value!r} must be finite and {bound}")
@@ -32,12 +35,28 @@ def check_positive(argument: str, value: float, *, zero: bool = False) -> float:
 
 
 def check_count(argument: str, value: int, *, minimum: int = 1) -> int:
-    """Return ``value`` if it is a whole number of at least ``minimum``."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    """Return ``value`` as an int if it is a whole number of at least ``minimum``; those of NumPy and torch are too."""
+    count = value if isinstance(value, int) and not isinstance(value, bool) else _whole_number(value)
+    if count is None:
         raise TypeError(f"{argument}={value!r} must be an int, not {type(value).__name__}")
-    if value < minimum:
+    if count < minimum:
         raise ValueError(f"{argument}={value!r} must be at least {minimum}")
-    return value
+    return count
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a real number, of Python or NumPy, and no bool."""
+    return isinstance(value, int | float | numbers.Real) and not isinstance(value, bool)
+
+
+def _whole_number(value: object) -> int | None:
+    """An integer of another type than int, e.g. ``labels.max() + 1``."""
+    if isinstance(value, bool) or getattr(value, "dtype", None) is torch.bool:
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def check_floating(argument: str, tensor: Tensor) -> None:

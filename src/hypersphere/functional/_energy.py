@@ -8,7 +8,8 @@ from torch import Tensor
 from .._errors import check_choice, check_count, check_floating, check_positive
 from ._energy_blocks import sweep
 from ._energy_kernel import Kernel, opposite, pair_energy
-from ._modes import without_autocast
+from ._labels import class_indices
+from ._modes import is_plain_eager, without_autocast
 from ._sphere import unit, upcast
 
 __all__ = ["class_energy", "energy"]
@@ -37,7 +38,7 @@ def energy(
         distance: ``"euclidean"``, or ``"angular"`` for arccos(ŵ_i·ŵ_j) instead (thesis 5.5).
         half_space: the energy of the 2N vectors {ŵ, −ŵ} (thesis 5.3.4), the pairs ŵ_i, −ŵ_i included.
         weights: β (..., N), not zero: distances ‖β_i ŵ_i − β_j ŵ_j‖ (thesis D.10). Euclidean only;
-            constants, to which no gradient flows.
+            constants, to which no gradient flows. A zero is refused on a CPU; a GPU is not waited for.
         reduction: ``"mean"`` over the N(N−1) ordered pairs (2N(2N−1) in half space), or their ``"sum"``.
         block_size: None keeps all cosines for up to 2^20 pairs (N = 1024) and beyond that sweeps over
             tiles, value and gradient together, with no N × N tensor in memory. A number forces tiles
@@ -84,26 +85,28 @@ def class_energy(
     distance: str = "euclidean",
     *,
     floor: float | None = None,
+    ignore_index: int = -100,
 ) -> Tensor:
     """1/(m(N−1)) Σ_i Σ_{j≠y_i} f_s(‖ŵ_{y_i} − ŵ_j‖): the energy seen by a batch (thesis 5.3.6).
 
-    ``w`` (N, d) are all class vectors, ``labels`` (m,) the classes of the batch, in [0, N). An
-    unbiased estimate of the mean energy for labels drawn evenly; always in full space, the only one
-    for output layers. Memory m × N. ``distance`` and ``floor`` as in :func:`energy`. 0 for an empty
-    batch or a single class.
+    ``w`` (N, d) are all class vectors, ``labels`` (m,) the classes of the batch, in [0, N); those equal
+    to ``ignore_index`` are left out, and m is the number of the others. An unbiased estimate of the mean
+    energy for labels drawn evenly; always in full space, the only one for output layers. Memory m × N.
+    ``distance`` and ``floor`` as in :func:`energy`. 0 for an empty batch or a single class.
     """
     _check(w, s, distance, False, None, "mean", floor)
     if w.ndim != 2:
         raise ValueError(f"w has shape {tuple(w.shape)}: pass the class vectors as (num_classes, dim)")
-    if labels.ndim != 1 or labels.is_floating_point():
-        raise ValueError(f"labels is {labels.dtype} of shape {tuple(labels.shape)}: pass class indices of shape (m,)")
+    if isinstance(labels, Tensor) and labels.ndim != 1:
+        raise ValueError(f"labels of shape {tuple(labels.shape)}: pass class indices of shape (m,)")
+    classes, counts = class_indices(labels, len(w), ignore_index, w.device)
     with without_autocast(w.device):
         points = unit(upcast(w))
         kernel = Kernel.build(float(s), distance, False, floor, points.dtype)
-        own = torch.arange(len(points), device=w.device) == labels[:, None]
-        cosines = (points[labels] @ points.mT).masked_fill(own, 0)
-        total = pair_energy(cosines, kernel).masked_fill(own, 0).sum()
-    return total / max(len(labels) * (len(points) - 1), 1)
+        excluded = (torch.arange(len(points), device=w.device) == classes[:, None]) | ~counts[:, None]
+        cosines = (points.index_select(0, classes) @ points.mT).masked_fill(excluded, 0)
+        total = pair_energy(cosines, kernel).masked_fill(excluded, 0).sum()
+    return total / (counts.sum() * (len(points) - 1)).clamp_min(1)
 
 
 def _dense(points: Tensor, beta: Tensor | None, kernel: Kernel) -> Tensor:
@@ -151,3 +154,5 @@ def _check(
         fits = False
     if not fits:
         raise ValueError(f"weights has shape {tuple(weights.shape)}: one per neuron of w needs {tuple(w.shape[:-1])}")
+    if weights.device.type == "cpu" and is_plain_eager(weights) and bool((weights == 0).any()):
+        raise ValueError("weights has zeros: a neuron of length 0 has no direction; leave it out")

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_floating
+from .._errors import check_choice, check_floating, is_number
 from ._sphere import angle, upcast
 
 __all__ = ["additive_angle", "check_margin", "clipped_multiple", "multiple_angle", "psi"]
@@ -68,7 +68,7 @@ def clipped_multiple(cos: Tensor, margin: float) -> Tensor:
 
 def check_margin(margin: float) -> float:
     """Return a multiplicative margin if it is a finite number of at least 1."""
-    if isinstance(margin, bool) or not isinstance(margin, int | float):
+    if not is_number(margin):
         raise TypeError(f"margin={margin!r} must be a number ≥ 1, not {type(margin).__name__}")
     if not 1 <= margin < math.inf:  # math.isfinite cannot be traced
         raise ValueError(f"margin={margin!r} multiplies the angle: it must be finite and at least 1 (1 is no margin)")

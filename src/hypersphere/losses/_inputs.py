@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._errors import check_floating
+from ..functional._labels import class_indices
 
 __all__ = ["check_features", "check_labels", "miner_weights", "reduce_losses"]
 
@@ -19,27 +20,11 @@ def check_features(features: Tensor, in_features: int) -> None:
 
 
 def check_labels(labels: Tensor, features: Tensor, num_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """(labels as int64 and flat, with 0 for the ignored ones; which ones count).
-
-    The range is checked where that needs no wait for a GPU and breaks no graph: eager, on a CPU.
-    Elsewhere a wrong label is caught by the indexing itself (a device-side assertion).
-    """
-    if not isinstance(labels, Tensor):
-        raise TypeError(f"labels must be a torch.Tensor of class indices, not {type(labels).__name__}")
-    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-        raise TypeError(f"labels have dtype {labels.dtype}: pass class indices, e.g. labels.long()")
-    if labels.shape != features.shape[:-1]:
+    """(labels as int64 and flat, with 0 for the ignored ones; which ones count): see :func:`class_indices`."""
+    if isinstance(labels, Tensor) and labels.shape != features.shape[:-1]:
         raise ValueError(f"labels of shape {tuple(labels.shape)} do not fit features of {tuple(features.shape)}")
-    flat = labels.reshape(-1).to(device=features.device, dtype=torch.int64)
-    counts = flat != ignore_index
-    if flat.device.type == "cpu" and not torch.compiler.is_compiling():
-        wrong = counts & ((flat < 0) | (flat >= num_classes))
-        if bool(wrong.any()):
-            raise ValueError(
-                f"labels contain {int(flat[wrong][0])}: they must lie in [0, {num_classes - 1}] "
-                f"or equal ignore_index={ignore_index}"
-            )
-    return torch.where(counts, flat, 0), counts
+    indices, counts = class_indices(labels, num_classes, ignore_index, features.device)
+    return indices.reshape(-1), counts.reshape(-1)
 
 
 def miner_weights(indices_tuple: Sequence[Tensor] | None, samples: int, like: Tensor) -> Tensor | None:

@@ -24,7 +24,7 @@ class AMSoftmax(MarginSoftmax):
     def __init__(
         self, in_features: int, num_classes: int, margin: float = 0.35, *, scale: float = 30.0, **options: Any
     ) -> None:
-        check_positive("margin", margin, zero=True)
+        margin = check_positive("margin", margin, zero=True)
         super().__init__(in_features, num_classes, margin, scale=scale, **_without(options, "angular"))
 
     def target(self, cos: Tensor, g: AngularLike) -> Tensor:
@@ -41,7 +41,8 @@ class ArcFace(MarginSoftmax):
     def __init__(
         self, in_features: int, num_classes: int, margin: float = 0.5, *, scale: float = 64.0, **options: Any
     ) -> None:
-        if check_positive("margin", margin, zero=True) >= math.pi:
+        margin = check_positive("margin", margin, zero=True)
+        if margin >= math.pi:
             raise ValueError(f"margin={margin!r} is an angle in radians and must be less than π; degrees were meant?")
         super().__init__(in_features, num_classes, margin, scale=scale, **_without(options, "angular"))
 
@@ -71,7 +72,7 @@ class SphereFaceR(MarginSoftmax):
         form: str = "v2",
         **options: Any,
     ) -> None:
-        check_margin(margin)
+        margin = check_margin(margin)
         check_choice("form", form, ("v0", "v1", "v2"))
         super().__init__(in_features, num_classes, margin, scale=scale, **_without(options, "angular"))
         self.form = form

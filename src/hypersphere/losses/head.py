@@ -48,7 +48,7 @@ class ClassHead(nn.Module):
         if isinstance(chunk, str) and chunk != "auto":
             raise ValueError(f'chunk={chunk!r} must be "auto", a number of classes, or None (dense)')
         self.chunk = check_count("chunk", chunk) if chunk is not None and not isinstance(chunk, str) else chunk
-        self.weight = nn.Parameter(torch.empty(num_classes, in_features, device=device, dtype=dtype))
+        self.weight = nn.Parameter(torch.empty(self.num_classes, self.in_features, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

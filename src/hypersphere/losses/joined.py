@@ -50,12 +50,20 @@ class JoinedHead(nn.Module):
     def num_classes(self) -> int:
         return self.owner.num_classes
 
+    @property
+    def ignore_index(self) -> int:
+        return self.owner.ignore_index
+
+    @property
+    def reduction(self) -> str:
+        return self.owner.reduction
+
     def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:
         loss: Tensor = self.head(features, labels, indices_tuple)
         owner = self.owner
-        flat, counts = check_labels(labels, features, owner.num_classes, owner.ignore_index)
+        flat, counts = check_labels(labels, features, owner.num_classes, self.ignore_index)
         terms = torch.where(counts, self.terms(features.reshape(-1, owner.in_features), flat, counts), 0.0)
-        return loss + self.term_weight * reduce_losses(terms, counts.to(terms.dtype), owner.reduction, labels.shape)
+        return loss + self.term_weight * reduce_losses(terms, counts.to(terms.dtype), self.reduction, labels.shape)
 
     def terms(self, x: Tensor, labels: Tensor, counts: Tensor) -> Tensor:
         """(N,) of features x (N, in_features) and labels (N,); what ``counts`` leaves out is not read."""

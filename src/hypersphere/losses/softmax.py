@@ -67,7 +67,7 @@ class GASoftmax(MarginSoftmax):
         angular: str | AngularLike = "linear",
         **options: Any,
     ) -> None:
-        check_margin(margin)
+        margin = check_margin(margin)
         super().__init__(in_features, num_classes, margin, angular=angular, **_without(options, "scale"))
         if not hasattr(self.angular, "from_angle"):
             raise TypeError(f"angular={angular!r} needs a method from_angle(theta) for the margin g(mθ)")

@@ -53,7 +53,7 @@ class SphereFace2(ClassHead):
             raise ValueError(f"lam={lam!r} must lie between 0 and 1")
         if check_positive("exponent", exponent) < 1:
             raise ValueError(f"exponent={exponent!r} must be at least 1")
-        check_positive("margin", margin, zero=True)
+        margin = check_positive("margin", margin, zero=True)
         super().__init__(
             in_features,
             num_classes,
@@ -64,7 +64,7 @@ class SphereFace2(ClassHead):
             dtype=dtype,
         )
         self.scale = check_positive("scale", scale)
-        self.margin, self.lam, self.exponent = float(margin), float(lam), float(exponent)
+        self.margin, self.lam, self.exponent = margin, float(lam), float(exponent)
         self.bias = nn.Parameter(torch.full((), self._balanced_bias(), device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:

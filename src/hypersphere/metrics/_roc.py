@@ -8,7 +8,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from .._errors import check_floating
+from .._errors import check_floating, is_number
 
 __all__ = ["ROC", "accept_counts", "check_rate", "roc_curve"]
 
@@ -78,7 +78,7 @@ def check_rate(argument: str, rate: float | Tensor) -> Tensor:
 
     A tensor of lower precision stands for what rounds to it: 0.7 in float32 is below 7/10, but 7 of 10 are meant.
     """
-    if isinstance(rate, bool) or not isinstance(rate, int | float | Tensor):
+    if not isinstance(rate, Tensor) and not is_number(rate):
         raise TypeError(f"{argument}={rate!r} must be a number or a tensor of them, not {type(rate).__name__}")
     rates = rate if isinstance(rate, Tensor) else torch.tensor(float(rate), dtype=torch.float64)
     check_floating(argument, rates)

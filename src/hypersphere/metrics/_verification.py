@@ -9,6 +9,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
+from .._errors import check_count
 from ._inputs import score_column
 from ._roc import ROC, accept_counts, roc_curve
 
@@ -154,10 +155,7 @@ def _fold_numbers(folds: int | Tensor, count: int) -> Tensor:
         if len(folds.unique()) < 2:
             raise ValueError("folds has one fold: a threshold is chosen on the others, so there must be two")
         return folds.detach().cpu().long()
-    if isinstance(folds, bool) or not isinstance(folds, int):
-        raise TypeError(f"folds={folds!r} must be an int or a tensor of fold numbers, not {type(folds).__name__}")
-    if folds < 2:
-        raise ValueError(f"folds={folds} must be at least 2: a threshold is chosen on the others")
+    folds = check_count("folds", folds, minimum=2)  # a threshold is chosen on the others
     if count < folds:
         raise ValueError(f"scores has {count} pairs, fewer than folds={folds}")
     return torch.cat([torch.full((len(part),), i) for i, part in enumerate(torch.arange(count).tensor_split(folds))])

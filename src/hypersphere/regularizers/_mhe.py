@@ -60,14 +60,15 @@ class EnergyRegularizer(Regularizer):
     def _output_energy(self, neurons: Neurons, labels: Tensor | None) -> Tensor:
         if labels is None:
             return energy(neurons.matrix(), self.s, self.distance).mean()
-        return class_energy(neurons.matrix().flatten(0, 1), labels, self.s, self.distance)
+        ignored = getattr(neurons.module, "ignore_index", -100)  # the head's, else cross-entropy's
+        return class_energy(neurons.matrix().flatten(0, 1), labels, self.s, self.distance, ignore_index=ignored)
 
 
 class MHE(EnergyRegularizer):
     """λ_h · Σ_hidden mean_{i≠j} ‖ŵ_i − ŵ_j‖^(−s) + λ_o · the same for the output layer (thesis 5.4).
 
     ``reg()`` each step, added to the loss; ``reg(labels)`` takes the batch's classes in the output
-    layer instead of all pairs (thesis 5.3.6).
+    layer instead of all pairs (thesis 5.3.6), without labels that the head ignores (without a head: -100).
 
     Args:
         hidden: λ_h; None is 10 in full space, 1 in half space (thesis D.1).
