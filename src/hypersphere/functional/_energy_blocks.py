@@ -8,6 +8,9 @@ The sweep is an operator of its own, opaque to compilers. Both its outputs, the 
 gradient, are differentiable; the second derivative recomputes: for a cotangent v of the gradient,
 
     (Hv)_i = 2 Σ_j φ''(c_ij)·(v_i·ŵ_j + ŵ_i·v_j)·ŵ_j + φ'(c_ij)·v_j.
+
+Function transforms and forward mode, which pass registered operators by, have their rules in
+``_energy_transforms``.
 """
 
 from __future__ import annotations
@@ -19,12 +22,17 @@ import torch
 from torch import Tensor
 
 from ._energy_kernel import Kernel, derivatives
+from ._modes import is_transformed
 
 __all__ = ["sweep"]
 
 
 def sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int) -> Tensor:
     """Σ_{i≠j} φ(c_ij) of each of the (B, N, d) sets of unit vectors, shape (B,)."""
+    if is_transformed(unit):
+        from ._energy_transforms import transformed_sweep
+
+        return transformed_sweep(unit, beta, kernel, block)
     differentiated = unit.requires_grad and torch.is_grad_enabled()
     return _sweep(unit, beta, *kernel, block, differentiated)[0]
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["autocast_dtype", "call_without_autocast", "is_plain_eager", "without_autocast"]
+__all__ = ["autocast_dtype", "call_without_autocast", "is_plain_eager", "is_transformed", "without_autocast"]
 
 T = TypeVar("T")
 
@@ -25,6 +25,15 @@ def is_plain_eager(*tensors: Tensor) -> bool:
         if forward_ad.unpack_dual(tensor).tangent is not None:
             return False
     return True
+
+
+def is_transformed(*tensors: Tensor) -> bool:
+    """True under torch.func transforms and in forward-mode AD, outside compilers."""
+    if torch.compiler.is_compiling():
+        return False
+    if torch._C._are_functorch_transforms_active():
+        return True
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:

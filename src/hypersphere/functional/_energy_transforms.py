@@ -1,0 +1,114 @@
+"""The sweep of ``_energy_blocks`` for ``torch.func`` transforms and forward mode: its rules spelled out.
+
+The energy moves by ⟨∂E/∂ŵ, v⟩ and its gradient by Hv when ŵ moves by v: no N × N tensor here either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._energy_blocks import _hessian_product, _sweep
+from ._energy_kernel import Kernel
+
+__all__ = ["transformed_sweep"]
+
+_Dims = tuple[int | None, ...]
+
+
+def transformed_sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int) -> Tensor:
+    """Σ_{i≠j} φ(c_ij) of each of the (B, N, d) sets of unit vectors, shape (B,)."""
+    values: Tensor = _Sweep.apply(unit, beta, *kernel, block)[0]
+    return values
+
+
+class _Sweep(torch.autograd.Function):
+    @staticmethod
+    def forward(unit: Tensor, beta: Tensor | None, *settings: Any) -> tuple[Tensor, Tensor]:
+        return _sweep(unit, beta, *settings, True)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        unit, beta, *ctx.settings = inputs
+        ctx.save_for_backward(unit, beta, output[1])
+        ctx.save_for_forward(unit, beta, output[1])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        unit, beta, gradient = ctx.saved_tensors
+        grad_values, grad_gradient = grads
+        total: Tensor | None = None
+        if grad_values is not None:
+            total = grad_values[:, None, None] * gradient
+        if grad_gradient is not None:
+            curved = _HessianProduct.apply(unit, grad_gradient.contiguous(), beta, *ctx.settings)
+            total = curved if total is None else total + curved
+        return (total, *(None,) * (1 + len(ctx.settings)))
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        unit, beta, gradient = ctx.saved_tensors
+        moved = tangents[0]
+        if moved is None:
+            return None, None
+        curved = _HessianProduct.apply(unit, moved.contiguous(), beta, *ctx.settings)
+        return (gradient * moved).sum((1, 2)), curved
+
+    @staticmethod
+    def vmap(info: Any, in_dims: _Dims, unit: Tensor, beta: Tensor | None, *settings: Any) -> tuple[Any, Any]:
+        flat = [_merged(t, dim, info.batch_size) for t, dim in zip((unit, beta), in_dims, strict=False)]
+        values, gradient = _Sweep.apply(*flat, *settings)
+        size = (info.batch_size, -1)
+        return (values.unflatten(0, size), gradient.unflatten(0, size)), (0, 0)
+
+
+class _HessianProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(unit: Tensor, v: Tensor, beta: Tensor | None, *settings: Any) -> Tensor:
+        return _hessian_product(unit, v, beta, *settings)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.settings = inputs[3:]
+        ctx.save_for_backward(inputs[0], inputs[2])
+        ctx.save_for_forward(inputs[0], inputs[2])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        """H is symmetric, so in v this is Hg again; in the points it would be a third derivative."""
+        if ctx.needs_input_grad[0]:
+            raise RuntimeError(_THIRD)
+        unit, beta = ctx.saved_tensors
+        grad = grads[0]
+        curved = None if grad is None else _HessianProduct.apply(unit, grad.contiguous(), beta, *ctx.settings)
+        return (None, curved, None, *(None,) * len(ctx.settings))
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor | None:
+        if tangents[0] is not None:
+            raise RuntimeError(_THIRD)
+        unit, beta = ctx.saved_tensors
+        moved = tangents[1]
+        return None if moved is None else _HessianProduct.apply(unit, moved.contiguous(), beta, *ctx.settings)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: _Dims, unit: Tensor, v: Tensor, beta: Tensor | None, *settings: Any
+    ) -> tuple[Tensor, int]:
+        flat = [_merged(t, dim, info.batch_size) for t, dim in zip((unit, v, beta), in_dims, strict=False)]
+        return _HessianProduct.apply(*flat, *settings).unflatten(0, (info.batch_size, -1)), 0
+
+
+_THIRD = "the energy in tiles has no third derivative: with up to 1024 neurons block_size=None takes no tiles"
+
+
+def _merged(tensor: Tensor | None, dim: int | None, size: int) -> Tensor | None:
+    """The batch that is mapped over joins the batch of sets."""
+    if tensor is None:
+        return None
+    spread = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+    return spread.flatten(0, 1)
