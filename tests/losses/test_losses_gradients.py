@@ -38,14 +38,6 @@ def test_dense_heads_are_twice_differentiable(case):
     assert checked(head, torch.randn(2, 3, dtype=torch.float64), torch.tensor([0, 2]), second=True)
 
 
-def test_blocks_say_that_they_are_not():
-    head = build("a_softmax", D, C, chunk=2)
-    x = torch.randn(3, D, requires_grad=True)
-    (first,) = torch.autograd.grad(head(x, torch.tensor([0, 1, 2])), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        first.sum().backward()
-
-
 def at_angle(theta):
     """A feature at the given angle from the first class vector, of length 1.7."""
     return 1.7 * torch.tensor([[math.cos(theta), math.sin(theta), 0, 0]], dtype=torch.float64)

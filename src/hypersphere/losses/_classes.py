@@ -2,7 +2,8 @@
 
 A loss reads three things of the class axis: log Σ e^u over the other classes, a weighted Σ u over
 them, and the target's own vector. :func:`reduce_classes` computes these, densely or a block of
-classes at a time with the block recomputed in backward. A fused GPU kernel, or a version whose
+classes at a time with the block recomputed in backward. Second derivatives, forward mode and
+function transforms are dense always. A fused GPU kernel, or a version whose
 processes own a share of the classes each, replaces this function alone.
 """
 
@@ -13,9 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from ..functional._modes import without_autocast
+from ..functional._modes import is_transformed, without_autocast
 
 __all__ = ["Classes", "Score", "block_width", "reduce_classes"]
 
@@ -66,12 +66,25 @@ def reduce_classes(
     labels shifted to its own, and the reductions of all add up.
     """
     with_total = weights is not None or not logsumexp
-    if width is not None:
+    if width is not None and not is_transformed(*rows, *classes, *shared):
         counts = (len(rows), len(classes))
         outputs = _Blockwise.apply(
             score, counts, width, logsumexp, with_total, labels, weights, *rows, *classes, *shared
         )
         return Classes(*outputs)
+    return _dense(score, rows, classes, shared, labels, weights, logsumexp, with_total)
+
+
+def _dense(
+    score: Score,
+    rows: list[Tensor],
+    classes: list[Tensor],
+    shared: list[Tensor],
+    labels: Tensor,
+    weights: Tensor | None,
+    logsumexp: bool,
+    with_total: bool,
+) -> Classes:
     u = score(rows, classes, shared)
     count = u.shape[1]
     lse = total = u.new_zeros(u.shape[0])
@@ -120,10 +133,11 @@ class _Blockwise(torch.autograd.Function):
         return lse, total, target
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, d_lse: Tensor, d_total: Tensor, d_target: Tensor) -> tuple[Any, ...]:
         labels, weights, lse, *tensors = ctx.saved_tensors
         score, counts, width, logsumexp, with_total = ctx.settings
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # a second derivative will be asked for
+            return (None,) * 7 + _dense_gradients(ctx, (d_lse, d_total, d_target))
         rows, classes, shared = _split(tensors, counts)
         with without_autocast(lse.device):
             d_rows = [torch.zeros_like(r) for r in rows]
@@ -142,6 +156,28 @@ class _Blockwise(torch.autograd.Function):
                     whole[block] = part
             d_classes[0].index_add_(0, labels.clamp(0, classes[0].shape[0] - 1), d_target)
         return (None,) * 7 + (*d_rows, *d_classes, *d_shared)
+
+
+def _dense_gradients(ctx: Any, cotangents: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+    """The gradients as functions that can be differentiated: of the dense definition."""
+    labels, weights, _, *tensors = ctx.saved_tensors
+    score, counts, _, logsumexp, with_total = ctx.settings
+    wanted = [place for place, needed in enumerate(ctx.needs_input_grad[7:]) if needed]
+    with torch.enable_grad(), without_autocast(labels.device):
+        own = [t.view_as(t) for t in tensors]  # one input may be made of another: what counts is each by itself
+        outputs = _dense(score, *_split(own, counts), labels, weights, logsumexp, with_total)
+        pairs = [(out, grad) for out, grad in zip(outputs, cotangents, strict=True) if out.requires_grad]
+        found = torch.autograd.grad(
+            [out for out, _ in pairs],
+            [own[place] for place in wanted],
+            [grad for _, grad in pairs],
+            create_graph=True,
+            allow_unused=True,
+        )
+    gradients: list[Tensor | None] = [None] * len(own)
+    for place, gradient in zip(wanted, found, strict=True):
+        gradients[place] = gradient
+    return tuple(gradients)
 
 
 def _split(tensors: Any, counts: tuple[int, int]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:

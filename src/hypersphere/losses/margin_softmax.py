@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
 
 from .. import angular as _angular
 from .._errors import check_positive
@@ -39,7 +40,7 @@ class MarginSoftmax(ClassHead):
             the mean over an empty batch is an error.
         class_weight: its ``weight``, one number per class.
         chunk: how many classes to take at a time. ``"auto"`` decides by the number of logits, None is
-            dense, a number always takes blocks of it (and then has no second derivatives).
+            dense, a number always takes blocks of it. Second derivatives and ``torch.func`` are dense always.
     """
 
     bias: Tensor | None
@@ -121,11 +122,11 @@ class MarginSoftmax(ClassHead):
         else:
             seen = self.reduce(self.score, self._linear_rows(x, polar), labels, [], weights=smoothing)
         own = self._own_logit(x, polar, seen.target.to(x.dtype), labels, share)
-        lse = torch.logaddexp(seen.logsumexp, own)
+        plain = -logsigmoid(own - seen.logsumexp)  # log Σ e^u − u_y; logaddexp has NaN second derivatives far out
         weight = torch.ones_like(own) if self.class_weight is None else self.class_weight.to(x.dtype)[labels]
-        losses = lse - own if self.class_weight is None else weight * (lse - own)
+        losses = plain if self.class_weight is None else weight * plain
         if smoothing is not None:
-            spread = smoothing.sum() * lse - seen.total - weight * own
+            spread = smoothing.sum() * (plain + own) - seen.total - weight * own
             losses = (1 - self.label_smoothing) * losses + (self.label_smoothing / self.num_classes) * spread
         return losses, weight
 

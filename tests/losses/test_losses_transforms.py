@@ -1,0 +1,139 @@
+"""Second derivatives, per-sample gradients and forward mode of every head, dense and in blocks."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from loss_cases import ALL, build
+from torch.autograd import forward_ad
+
+import hypersphere as hs
+
+L = hs.losses
+D, C, N = 4, 5, 3
+CHUNKS = [None, 2]
+
+
+def batch(dtype=torch.float64):
+    return torch.randn(N, D, dtype=dtype), torch.tensor([0, 4, 1])
+
+
+def penalty_gradients(head, x, y):
+    """Gradients of ‖∂L/∂x‖², which needs the second derivatives, in the features and every parameter."""
+    x = x.detach().requires_grad_()
+    (first,) = torch.autograd.grad(head(x, y), x, create_graph=True)
+    wanted = [x, *head.parameters()]
+    return torch.autograd.grad(first.square().sum(), wanted, allow_unused=True)
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_second_derivatives_do_not_depend_on_blocks(case):
+    dense = build(case, D, C, dtype=torch.float64, chunk=None).double().eval()
+    blocks = build(case, D, C, dtype=torch.float64, chunk=2).double().eval()
+    blocks.load_state_dict(dense.state_dict())
+    x, y = batch()
+    for expected, got in zip(penalty_gradients(dense, x, y), penalty_gradients(blocks, x, y), strict=True):
+        assert (expected is None) == (got is None)
+        if expected is not None:
+            torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("case", ["a_softmax", "r_v2", "w_learnable_k", "sphereface2", "plus"])
+def test_second_derivatives_in_blocks_are_those_of_finite_differences(case):
+    head = build(case, 3, 3, dtype=torch.float64, chunk=2).double().eval()
+    names = [name for name, _ in head.named_parameters()]
+    values = [p.detach().clone().requires_grad_() for p in head.parameters()]
+
+    def loss(x, *parameters):
+        return torch.func.functional_call(head, dict(zip(names, parameters, strict=True)), (x, torch.tensor([0, 2])))
+
+    x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(loss, (x, *values), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("cls", [L.ArcFace, L.CosFace, L.SSoftmax])
+def test_second_derivatives_are_finite_where_the_target_is_far_behind(cls, smoothing):
+    """Logits of ±64: the target's probability is 0 in float32, and float64 says what the derivative is."""
+    head = cls(D, C, scale=64.0, label_smoothing=smoothing)
+    x = torch.cat([-3 * head.weight.detach()[:2], torch.randn(30, D)])
+    y = torch.tensor([0, 1, *(torch.arange(30) % C).tolist()])
+    single = penalty_gradients(head, x, y)
+    double = penalty_gradients(copy.deepcopy(head).double(), x.double(), y)
+    for got, expected in zip(single, double, strict=True):
+        assert torch.isfinite(got).all()
+        torch.testing.assert_close(got.double(), expected, rtol=1e-3, atol=1e-4 * expected.abs().max().item())
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("case", ALL)
+def test_gradients_of_each_sample(case, chunk):
+    head = build(case, D, C, dtype=torch.float64, chunk=chunk).double().eval()
+    x, y = batch()
+    expected = torch.stack([torch.autograd.grad(head(a[None], b[None]), a)[0]
+                            for a, b in zip(x.clone().requires_grad_().unbind(), y, strict=True)])  # fmt: skip
+    got = torch.vmap(torch.func.grad(lambda a, b: head(a[None], b[None])))(x, y)
+    torch.testing.assert_close(got, expected)
+    parameters = dict(head.named_parameters())
+
+    def of_parameters(values, a, b):
+        return torch.func.functional_call(head, values, (a[None], b[None]))
+
+    each = torch.vmap(torch.func.grad(of_parameters), (None, 0, 0))(parameters, x, y)
+    head(x, y).backward()
+    for name, parameter in parameters.items():
+        torch.testing.assert_close(each[name].mean(0), parameter.grad)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("case", ["softmax", "a_softmax", "arcface", "r_v2", "sphereface2", "plus"])
+def test_forward_mode(case, chunk):
+    head = build(case, D, C, dtype=torch.float64, chunk=chunk).eval()
+    (x, y), v = batch(), torch.randn(N, D, dtype=torch.float64)
+    expected = (torch.autograd.grad(head(x.requires_grad_(), y), x)[0] * v).sum()
+    torch.testing.assert_close(torch.func.jvp(lambda a: head(a, y), (x.detach(),), (v,))[1], expected)
+    with forward_ad.dual_level():
+        dual = head(forward_ad.make_dual(x.detach(), v), y)
+        torch.testing.assert_close(forward_ad.unpack_dual(dual).tangent, expected)
+
+
+@pytest.mark.parametrize("make", [lambda: L.CenterLoss(L.Softmax(D, C)), lambda: L.ContrastiveLoss(L.Softmax(D, C)),
+                                  lambda: L.TripletLoss(D, C)])  # fmt: skip
+def test_comparison_losses_under_function_transforms(make):
+    loss = make().double().eval()
+    x, y = torch.randn(6, D, dtype=torch.float64), torch.tensor([0, 0, 1, 1, 2, 2])
+    expected = torch.autograd.grad(loss(x.requires_grad_(), y), x)[0]
+    torch.testing.assert_close(torch.func.grad(lambda a: loss(a, y))(x.detach()), expected)
+
+
+@pytest.mark.parametrize("make", [L.ContrastiveLoss, L.CenterLoss])
+def test_what_is_ignored_may_be_anything(make):
+    """Padding may hold NaN: neither the loss nor another sample's gradient sees it."""
+    x, y = torch.randn(6, D), torch.tensor([0, 0, 1, 1, 2, -100])
+    loss = make(L.Softmax(D, C, reduction="none"), 1.0).eval()
+    expected = loss.terms(x, y.clamp_min(0), y >= 0)
+    x[5] = torch.nan
+    x.requires_grad_()
+    terms = loss.terms(x, y.clamp_min(0), y >= 0)
+    torch.testing.assert_close(terms[:5], expected[:5])
+    torch.where(y >= 0, terms, 0.0).sum().backward()
+    assert torch.isfinite(x.grad[:5]).all()
+
+
+def test_numbers_of_numpy():
+    labels = np.array([0, 4, 1])
+    head = L.ArcFace(np.int64(D), labels.max() + 1, np.float32(0.5), scale=np.float64(30.0), chunk=np.int32(2))
+    assert (head.in_features, head.num_classes, head.chunk) == (D, C, 2)
+    assert type(head.num_classes) is int
+    x = torch.randn(3, D)
+    plain = L.ArcFace(D, C, 0.5, scale=30.0, chunk=2)
+    plain.load_state_dict(head.state_dict())
+    torch.testing.assert_close(head(x, torch.tensor(labels)), plain(x, torch.tensor(labels)))
+    assert L.ASoftmax(D, torch.tensor(labels).max() + 1, np.int64(4)).margin == 4
+    for wrong in (True, np.True_, torch.tensor(True), 5.0, np.float32(5.0), "5", torch.tensor([5, 5])):
+        with pytest.raises(TypeError, match="num_classes="):
+            L.ArcFace(D, wrong)
+    for wrong in (True, "0.5", np.True_, 1j):
+        with pytest.raises(TypeError, match="margin="):
+            L.ASoftmax(D, C, wrong)
