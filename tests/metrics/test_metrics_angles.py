@@ -1,8 +1,10 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
+import hypersphere as hs
 from hypersphere.metrics import (
     angular_fisher_score,
     angular_visual_hardness,
@@ -30,7 +32,7 @@ def test_angular_visual_hardness():
         angular_visual_hardness(x, w, labels + 1)
     with pytest.raises(ValueError, match="must agree"):
         angular_visual_hardness(x, w[:, :3], labels)
-    with pytest.raises(ValueError, match="class indices"):
+    with pytest.raises(ValueError, match="pass 5 class numbers"):
         angular_visual_hardness(x, w, labels[:2])
 
 
@@ -114,3 +116,69 @@ def test_nan_gives_nan():
     assert uniformity(w).isnan()
     assert covering_radius(w, 10).isnan()
     assert separation_distance(w).isnan()
+
+
+# Precision and types -----------------------------------------------------------------------------------------------
+
+
+def fisher_by_loops(features, labels):
+    """Thesis A.1 in float64, class by class."""
+    x, names = np.asarray(features, dtype=np.float64), np.asarray(labels)
+    cosine = lambda a, b: float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))  # noqa: E731
+    within = between = 0.0
+    for name in set(names.tolist()):
+        own = x[names == name]
+        within += sum(1 - cosine(row, own.mean(0)) for row in own)
+        between += len(own) * (1 - cosine(own.mean(0), x.mean(0)))
+    return within / between
+
+
+MEASURES = {
+    "separation": lambda w, y: hs.metrics.separation_distance(w),
+    "separation_half": lambda w, y: hs.metrics.separation_distance(w, half_space=True),
+    "covering": lambda w, y: hs.metrics.covering_radius(w, 3000),
+    "uniformity": lambda w, y: hs.metrics.uniformity(w),
+    "fisher": hs.metrics.angular_fisher_score,
+    "hardness": lambda w, y: hs.metrics.angular_visual_hardness(w, w[:5] + 1, y),
+    "confusion": lambda w, y: hs.metrics.cosine_confusion(w, y),
+}
+
+
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES.keys())
+def test_autocast_changes_no_measure(measure):
+    generator = torch.Generator().manual_seed(0)
+    w, y = torch.randn(300, 3, generator=generator), torch.arange(300) % 5
+    expected = measure(w, y)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = measure(w, y)
+    assert value.dtype == torch.float32
+    torch.testing.assert_close(value, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e-20, 1.0, 1e38])
+def test_fisher_score_and_confusion_at_any_scale(scale):
+    x, y = torch.randn(40, 4, generator=torch.Generator().manual_seed(1)).clamp(-3, 3), torch.arange(40) % 3
+    expected = fisher_by_loops(x, y)
+    assert float(hs.metrics.angular_fisher_score(x * scale, y)) == pytest.approx(expected, rel=1e-4)
+    torch.testing.assert_close(hs.metrics.cosine_confusion(x * scale, y), hs.metrics.cosine_confusion(x, y))
+    mixed = x * torch.tensor([1e-30, 1.0, 1e30])[y][:, None]  # the class of 1e-30 keeps its direction
+    for own, value in zip(hs.metrics.cosine_confusion(mixed, y), hs.metrics.cosine_confusion(x, y), strict=True):
+        torch.testing.assert_close(own, value)
+    assert torch.isfinite(hs.metrics.angular_fisher_score(mixed, y))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_labels_of_any_integer_type(dtype):
+    x, w, y = torch.randn(6, 4), torch.randn(3, 4), torch.tensor([0, 2, 1, 1, 0, 2])
+    hardness = hs.metrics.angular_visual_hardness
+    torch.testing.assert_close(hardness(x, w, y.to(dtype)), hardness(x, w, y))
+    torch.testing.assert_close(hs.metrics.angular_fisher_score(x, y.to(dtype)), hs.metrics.angular_fisher_score(x, y))
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], None, torch.tensor([0.0, 1.0, 2.0])])
+def test_labels_that_are_no_classes(labels):
+    x = torch.randn(3, 4)
+    for measure in (lambda: hs.metrics.angular_visual_hardness(x, x, labels),
+                    lambda: hs.metrics.angular_fisher_score(x, labels)):  # fmt: skip
+        with pytest.raises((TypeError, ValueError), match="labels"):
+            measure()

@@ -1,6 +1,6 @@
 """Metrics of directions: angular visual hardness, angular Fisher score, separation, covering, uniformity.
 
-Measurements: no gradients, half precision in float32, and no N × N tensor.
+Measurements: no gradients, half precision in float32, autocast or not, and no N × N tensor.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from torch import Tensor
 
 from .._errors import check_count, check_floating, check_positive
 from ..functional import angle, unit
+from ..functional._modes import without_autocast
 from ..functional._sphere import upcast
+from ._inputs import check_labels, class_directions
 
 __all__ = [
     "angular_fisher_score",
@@ -36,13 +38,12 @@ def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) ->
     _check_matrix("weight", weight)
     if weight.shape[1] != features.shape[1]:
         raise ValueError(f"weight has dimension {weight.shape[1]}, features {features.shape[1]}: they must agree")
-    _check_labels(labels, len(features))
-    if labels.numel() and not (int(labels.min()) >= 0 and int(labels.max()) < len(weight)):
-        raise ValueError(
-            f"labels reach from {int(labels.min())} to {int(labels.max())}: weight has {len(weight)} classes"
-        )
-    angles = angle(_unit(features) @ _unit(weight).to(upcast(features).dtype).mT)
-    return angles.gather(1, labels[:, None]).squeeze(1) / angles.sum(1)
+    own = check_labels("labels", labels, len(features)).to(features.device)
+    if own.numel() and not (int(own.min()) >= 0 and int(own.max()) < len(weight)):
+        raise ValueError(f"labels reach from {int(own.min())} to {int(own.max())}: weight has {len(weight)} classes")
+    with without_autocast(features.device):
+        angles = angle(_unit(features) @ _unit(weight).to(upcast(features).dtype).mT)
+        return angles.gather(1, own[:, None]).squeeze(1) / angles.sum(1)
 
 
 @torch.no_grad()
@@ -52,16 +53,17 @@ def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
     m_i is the mean feature of class i, m that of all. Infinite if all class means agree in direction.
     """
     _check_matrix("features", features)
-    _check_labels(labels, len(features))
+    names = check_labels("labels", labels, len(features)).to(features.device)
     if not len(features):
         raise ValueError("features is empty: the score needs at least one sample")
-    x = upcast(features)
-    _, classes, counts = labels.unique(return_inverse=True, return_counts=True)
-    means = torch.zeros(len(counts), x.shape[1], dtype=x.dtype, device=x.device).index_add_(0, classes, x)
-    means = means / counts[:, None]
-    within = (1 - (unit(x) * unit(means)[classes]).sum(1)).sum()
-    between = (counts * (1 - unit(means) @ unit(x.mean(0)))).sum()
-    return within / between
+    x = upcast(features.detach())
+    _, classes, counts = names.unique(return_inverse=True, return_counts=True)
+    with without_autocast(x.device):
+        means = class_directions(x, classes, len(counts))
+        whole = class_directions(x, torch.zeros_like(classes), 1)[0]
+        within = (1 - (unit(x) * means[classes]).sum(1)).sum()
+        between = (counts * (1 - means @ whole)).sum()
+        return within / between
 
 
 @torch.no_grad()
@@ -77,7 +79,8 @@ def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
     points = _unit(w)
     best, pair = -math.inf, (0, 1)
     for start in range(0, len(points), _ROWS):
-        cosines = points[start : start + _ROWS] @ points[start:].mT
+        with without_autocast(w.device):
+            cosines = points[start : start + _ROWS] @ points[start:].mT
         cosines.fill_diagonal_(-math.inf)
         if half_space:
             cosines = cosines.abs().fill_diagonal_(-math.inf)
@@ -86,7 +89,7 @@ def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
             best = float(top)
             pair = (start + int(place) // cosines.shape[1], start + int(place) % cosines.shape[1])
     first, second = points[pair[0]], points[pair[1]]
-    if half_space and float(first @ second) < 0:
+    if half_space and float((first * second).sum()) < 0:
         second = -second
     return 2 * torch.atan2((first - second).norm(), (first + second).norm())
 
@@ -109,7 +112,8 @@ def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generato
     for start in range(0, samples, _ROWS):
         count = min(_ROWS, samples - start)
         directions = unit(torch.randn(count, points.shape[1], generator=generator).to(points))
-        nearest = torch.stack([(directions @ part.mT).amax(1) for part in points.split(8 * _ROWS)]).amax(0)
+        with without_autocast(w.device):
+            nearest = torch.stack([(directions @ part.mT).amax(1) for part in points.split(8 * _ROWS)]).amax(0)
         lowest = min(lowest, float(nearest.min())) if not nearest.isnan().any() else math.nan
     return angle(torch.tensor(lowest, dtype=points.dtype, device=points.device))
 
@@ -123,7 +127,8 @@ def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
         raise ValueError(f"w has {len(w)} vectors: uniformity needs two")
     points, total = _unit(w), 0.0
     for start in range(0, len(points), _ROWS):
-        cosines = points[start : start + _ROWS] @ points.mT
+        with without_autocast(w.device):
+            cosines = points[start : start + _ROWS] @ points.mT
         cosines.diagonal(offset=start).fill_(-math.inf)
         total += float((2 * t * (cosines - 1)).exp().sum(dtype=torch.float64))
     pairs = len(points) * (len(points) - 1)
@@ -139,8 +144,3 @@ def _check_matrix(argument: str, x: Tensor) -> None:
     check_floating(argument, x)
     if x.ndim != 2 or x.shape[1] == 0:
         raise ValueError(f"{argument} has shape {tuple(x.shape)}: pass vectors as rows, (n, d) with d ≥ 1")
-
-
-def _check_labels(labels: Tensor, count: int) -> None:
-    if labels.shape != (count,) or labels.is_floating_point():
-        raise ValueError(f"labels is {labels.dtype} of shape {tuple(labels.shape)}: pass {count} class indices")

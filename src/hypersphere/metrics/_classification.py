@@ -11,7 +11,7 @@ from torch import Tensor
 from .._errors import check_count
 from ..functional._modes import without_autocast
 from ..functional._sphere import upcast
-from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within
+from ._inputs import check_dimensions, check_features, check_labels, class_directions, directions, rows_within
 
 __all__ = ["ClassificationResult", "classification", "cosine_confusion"]
 
@@ -103,16 +103,12 @@ def cosine_confusion(features: Tensor, labels: Tensor, weight: Tensor | None = N
     if int(target.min()) < 0 or int(target.max()) >= count:
         raise ValueError(f"labels reach from {int(target.min())} to {int(target.max())}: weight has {count} classes")
     sizes = torch.bincount(target, minlength=count)
-    wide = upcast(x)
-    rows = _class_sums(directions(x), target, count) / sizes[:, None]
-    vectors = directions(_class_sums(wide, target, count) if weight is None else weight.detach()).to(rows)
+    sums = torch.zeros(count, x.shape[1], dtype=upcast(x).dtype, device=x.device)
+    rows = sums.index_add_(0, target, directions(x)) / sizes[:, None]
+    vectors = class_directions(x, target, count) if weight is None else directions(weight.detach()).to(rows)
     with without_autocast(x.device):
         cosines = rows @ vectors.mT
     return cosines if weight is not None else cosines.masked_fill_(sizes == 0, torch.nan)
-
-
-def _class_sums(x: Tensor, target: Tensor, count: int) -> Tensor:
-    return torch.zeros(count, x.shape[1], dtype=x.dtype, device=x.device).index_add_(0, target, x)
 
 
 def _rank(logits: Tensor, target: Tensor) -> Tensor:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from .._errors import check_floating
 from ..functional import unit
 from ..functional._sphere import upcast
 
-__all__ = ["check_dimensions", "check_features", "check_labels", "directions", "rows_within", "score_column"]
+__all__ = [
+    "check_dimensions",
+    "check_features",
+    "check_labels",
+    "class_directions",
+    "directions",
+    "rows_within",
+    "score_column",
+]
 
 _ENTRIES = 2**24  # of a block of scores: 64 MB in float32
 
@@ -58,6 +67,15 @@ def score_column(argument: str, scores: Tensor) -> Tensor:
 def directions(x: Tensor) -> Tensor:
     """x/‖x‖ row by row, half precision in float32."""
     return unit(upcast(x))
+
+
+def class_directions(x: Tensor, target: Tensor, count: int) -> Tensor:
+    """The direction of the mean of each class, (count, d), at any scale: no sum overflows, no class underflows."""
+    wide = upcast(x)
+    largest = torch.zeros(count, dtype=wide.dtype, device=x.device)
+    largest = largest.scatter_reduce_(0, target, wide.abs().amax(1), "amax")
+    scaled = wide / torch.where(largest == 0, 1.0, largest)[target][:, None]
+    return unit(torch.zeros(count, x.shape[1], dtype=wide.dtype, device=x.device).index_add_(0, target, scaled))
 
 
 def rows_within(columns: int) -> int:
