@@ -28,6 +28,10 @@ class MarginSchedule(nn.Module):
         super().__init__()
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
+    def reset_parameters(self) -> None:
+        """Begin anew: the counter is 0."""
+        self.step.zero_()
+
     def share(self) -> Tensor:
         """The share at the present step, a float32 scalar tensor."""
         return torch.ones((), device=self.step.device)

@@ -31,6 +31,10 @@ class Centers(nn.Module):
         vectors = torch.zeros(num_classes, in_features, device=like.device, dtype=compute_dtype(like.dtype))
         self.register_buffer("vectors", vectors)
 
+    def reset_parameters(self) -> None:
+        """Back to 0."""
+        self.vectors.zero_()
+
     def of(self, labels: Tensor) -> Tensor:
         """The centres of these labels, as they are before :meth:`follow`."""
         own = self.vectors.index_select(0, labels)
@@ -64,6 +68,11 @@ class CenterLoss(JoinedHead, BatchWide):
     def __init__(self, head: ClassHead | JoinedHead, weight: float = 0.003, rate: float = 0.5) -> None:
         super().__init__(head, weight)
         self.centers = Centers(self.num_classes, self.in_features, rate, self.weight)
+
+    def reset_parameters(self) -> None:
+        """The head's, and the centres."""
+        super().reset_parameters()
+        self.centers.reset_parameters()
 
     def terms(self, x: Tensor, labels: Tensor, counts: Tensor) -> Tensor:
         with without_autocast(x.device):

@@ -58,6 +58,10 @@ class JoinedHead(nn.Module):
     def reduction(self) -> str:
         return self.owner.reduction
 
+    def reset_parameters(self) -> None:
+        """The head's."""
+        self.head.reset_parameters()
+
     def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:
         loss: Tensor = self.head(features, labels, indices_tuple)
         owner = self.owner

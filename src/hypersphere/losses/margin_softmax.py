@@ -82,8 +82,13 @@ class MarginSoftmax(ClassHead):
         self._reset_bias()
 
     def reset_parameters(self) -> None:
+        """Class vectors and biases drawn anew, g and the annealing at their start. ``class_weight`` stays as it is."""
         super().reset_parameters()
         self._reset_bias()
+        for part in (getattr(self, "angular", None), getattr(self, "annealing", None)):
+            reset = getattr(part, "reset_parameters", None)  # a g of one's own need not have it
+            if callable(reset):
+                reset()
 
     def _reset_bias(self) -> None:
         bias = getattr(self, "bias", None)  # not there yet while the base class is built

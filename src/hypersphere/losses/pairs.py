@@ -96,6 +96,10 @@ class TripletLoss(BatchWide):
         """The class centres."""
         return self.centers.vectors
 
+    def reset_parameters(self) -> None:
+        """The class centres start anew."""
+        self.centers.reset_parameters()
+
     def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:
         """The loss of features (..., in_features) with class indices labels (...)."""
         if indices_tuple is not None:

@@ -23,7 +23,7 @@ class Softmax(MarginSoftmax):
     normalize = False
 
     def __init__(self, in_features: int, num_classes: int, *, bias: bool = False, **options: Any) -> None:
-        super().__init__(in_features, num_classes, bias=bias, **_without(options, "scale", "angular"))
+        super().__init__(in_features, num_classes, bias=bias, **_without_margin(_without(options, "scale", "angular")))
 
 
 class WSoftmax(MarginSoftmax):
@@ -32,7 +32,8 @@ class WSoftmax(MarginSoftmax):
     def __init__(
         self, in_features: int, num_classes: int, *, angular: str | AngularLike = "cosine", **options: Any
     ) -> None:
-        super().__init__(in_features, num_classes, angular=angular, **_without(options, "scale"))
+        options = _without_margin(_without(options, "scale"))
+        super().__init__(in_features, num_classes, angular=angular, **options)
 
 
 class SSoftmax(MarginSoftmax):
@@ -47,7 +48,7 @@ class SSoftmax(MarginSoftmax):
         angular: str | AngularLike = "cosine",
         **options: Any,
     ) -> None:
-        super().__init__(in_features, num_classes, scale=scale, angular=angular, **options)
+        super().__init__(in_features, num_classes, scale=scale, angular=angular, **_without_margin(options))
 
 
 class GASoftmax(MarginSoftmax):
@@ -103,6 +104,13 @@ def multiplied(cos: Tensor, g: AngularLike, margin: float) -> Tensor:
         return psi(cos, margin, g.kind)
     value: Tensor = g.from_angle(margin * angle(cos))  # type: ignore[attr-defined]
     return value
+
+
+def _without_margin(options: dict[str, Any]) -> dict[str, Any]:
+    for name in ("margin", "annealing", "detach_margin"):
+        if name in options:
+            raise TypeError(f"{name} has no effect here, this loss has no margin: use a loss with one, e.g. ASoftmax")
+    return options
 
 
 def _without(options: dict[str, Any], *fixed: str) -> dict[str, Any]:

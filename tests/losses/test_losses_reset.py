@@ -1,0 +1,78 @@
+"""What reset_parameters brings back: heads built on the meta device, and heads that start anew."""
+
+import pytest
+import torch
+from loss_cases import ALL, build
+
+import hypersphere as hs
+
+L = hs.losses
+D, C = 4, 5
+
+MAKE = {
+    **{case: (lambda case=case, **o: build(case, D, C, **o)) for case in ALL},
+    "annealed": lambda **o: L.ASoftmax(D, C, annealing="sphereface", **o),
+    "warm": lambda **o: L.ArcFace(D, C, annealing=L.MarginWarmup(2, 3), **o),
+    "center": lambda **o: L.CenterLoss(L.Softmax(D, C, bias=True, **o)),
+    "contrastive": lambda **o: L.ContrastiveLoss(L.Softmax(D, C, **o)),
+    "triplet": lambda **o: L.TripletLoss(D, C, **o),
+    "terms": lambda **o: L.CenterLoss(L.SphereFacePlus(L.ASoftmax(D, C, annealing="sphereface", **o))),
+}
+
+
+def garbage(head):
+    """A head whose memory is not initialised."""
+    with torch.no_grad():
+        for tensor in (*head.parameters(), *head.buffers()):
+            tensor.fill_(77)
+    return head
+
+
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE.keys())
+def test_a_head_from_the_meta_device_is_as_new(make):
+    head = garbage(make(device="meta").to_empty(device="cpu"))
+    expected = make()
+    for one in (head, expected):
+        torch.manual_seed(1)
+        one.reset_parameters()
+    for name, value in expected.state_dict().items():
+        torch.testing.assert_close(head.state_dict()[name], value, msg=lambda text, name=name: f"{name}: {text}")
+    x, y = torch.randn(6, D), torch.tensor([0, 0, 1, 1, 2, 2])
+    torch.testing.assert_close(head(x, y), expected(x, y))
+
+
+def test_every_part_can_be_reset_by_itself():
+    """As FSDP does: each module that owns tensors has a reset_parameters for them."""
+    for make in MAKE.values():
+        head = garbage(make())
+        for module in head.modules():
+            owned = (*module.parameters(recurse=False), *module.buffers(recurse=False))
+            assert not owned or callable(getattr(module, "reset_parameters", None)), type(module).__name__
+            if owned:
+                module.reset_parameters()
+        assert not any((t == 77).any() for t in (*head.parameters(), *head.buffers()))
+
+
+def test_counters_start_anew():
+    head = L.ASoftmax(D, C, annealing="sphereface")
+    for _ in range(3):
+        head(torch.randn(2, D), torch.tensor([0, 1]))
+    assert head.annealing.step == 3
+    head.reset_parameters()
+    assert head.annealing.step == 0
+    assert head.annealing.lam == 1000
+
+
+def test_a_g_of_ones_own_need_not_know_of_it():
+    class Cubic:
+        def from_cos(self, c):
+            return c**3
+
+    L.WSoftmax(D, C, angular=Cubic()).reset_parameters()
+
+
+@pytest.mark.parametrize("cls", [L.Softmax, L.WSoftmax, L.SSoftmax])
+@pytest.mark.parametrize("option", [{"margin": 4}, {"annealing": "sphereface"}, {"detach_margin": True}])
+def test_losses_without_a_margin_refuse_its_options(cls, option):
+    with pytest.raises(TypeError, match=f"{next(iter(option))} .*no margin"):
+        cls(D, C, **option)
