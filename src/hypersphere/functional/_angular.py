@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .._errors import check_choice, check_floating, check_positive
+from ._modes import is_plain_eager
 from ._sphere import arcsin, upcast
 
 __all__ = ["ANGULAR", "angular", "angular_from_angle"]
@@ -63,7 +64,21 @@ def _of_deviation(a: Tensor, kind: str, k: float | Tensor) -> Tensor:
     """Linear and sigmoid g of a = π/2 − θ (= asin c on [0, π])."""
     if kind == "linear":
         return a * (2 / math.pi)
-    if isinstance(k, Tensor):
-        return torch.tanh(a / (2 * k)) / torch.tanh(math.pi / (4 * k))
-    check_positive("k", k)
-    return torch.tanh(a / (2 * k)) / math.tanh(math.pi / (4 * k))
+    if not isinstance(k, Tensor):
+        check_positive("k", k)
+        return torch.tanh(a / (2 * k)) / math.tanh(math.pi / (4 * k))
+    if k.device.type == "cpu" and is_plain_eager(k) and bool((k <= 0).any()):
+        raise ValueError(f"k holds {float(k.detach().min())!r}: every curvature must be > 0")
+    # tanh(uU)/tanh(U) as u·[tanh(uU)/uU]/[tanh(U)/U]: the gradient for a large k would otherwise cancel
+    u, top = a * (2 / math.pi), math.pi / (4 * k)
+    return u * (_tanh_ratio(u * top) / _tanh_ratio(top))
+
+
+def _tanh_ratio(z: Tensor) -> Tensor:
+    """tanh(z)/z, by its series where |z| is so small that the derivative of the quotient would cancel."""
+    small = z.abs() < torch.finfo(z.dtype).eps ** 0.125
+    x, total = torch.where(small, z, 0.0).square(), torch.zeros_like(z)
+    for coefficient in (-1382 / 155925, 62 / 2835, -17 / 315, 2 / 15, -1 / 3):
+        total = (total + coefficient) * x
+    large = torch.where(small, 1.0, z)
+    return torch.where(small, 1 + total, torch.tanh(large) / large)

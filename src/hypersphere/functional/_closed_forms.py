@@ -16,68 +16,130 @@ __all__ = ["CLOSED_FORMS", "ClosedForm"]
 K = Tensor | float
 
 
+class Back(NamedTuple):
+    """What a backward step finds: c, its gradient as a tensor and a number, and the gradient of k if asked for."""
+
+    c: Tensor
+    through: Tensor
+    factor: float
+    k: Tensor | None = None
+
+
 class ClosedForm(NamedTuple):
     """g in three pieces.
 
     Attributes:
         plain: g(c, k) by differentiable operations.
         apply_: c ← g(c) in place.
-        pull_back: (g(c), gradient of g) → c, and the gradient of c in two factors, a tensor and a number.
-        k_gradient: (g(c), gradient of g) → gradient of k.
+        pull_back: (g(c), gradient of g, k, whether the gradient of k is needed) → :class:`Back`.
     """
 
     plain: Callable[[Tensor, K], Tensor]
     apply_: Callable[[Tensor, K], Tensor]
-    pull_back: Callable[[Tensor, Tensor, K], tuple[Tensor, Tensor, float]]
-    k_gradient: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda value, grad, k: torch.zeros_like(k)
+    pull_back: Callable[[Tensor, Tensor, K, bool], Back]
 
 
-def _cosine_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
-    return value, grad, 1.0
+def _cosine_back(value: Tensor, grad: Tensor, k: K, need_k: bool) -> Back:
+    return Back(value, grad, 1.0)
 
 
 def _linear(c: Tensor, k: K) -> Tensor:
     return c.clamp_(-1, 1).asin_().mul_(2 / math.pi)
 
 
-def _linear_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
+def _linear_back(value: Tensor, grad: Tensor, k: K, need_k: bool) -> Back:
     c = _sine(value, math.pi / 2)
-    return c, _asin_slope(c).mul_(grad), 2 / math.pi
+    return Back(c, _asin_slope(c).mul_(grad), 2 / math.pi)
 
 
 def _square(c: Tensor, k: K) -> Tensor:
     return c.mul_(c.abs())
 
 
-def _square_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
+def _square_back(value: Tensor, grad: Tensor, k: K, need_k: bool) -> Back:
     root = value.abs().sqrt_()
-    return torch.copysign(root, value), root.mul_(grad), 2.0
+    return Back(torch.copysign(root, value), root.mul_(grad), 2.0)
 
 
 def _sigmoid(c: Tensor, k: K) -> Tensor:
-    """tanh(u) = 2σ(2u) − 1: the logistic is the faster function."""
-    c.clamp_(-1, 1).asin_().mul_(1 / k).sigmoid_()
+    """tanh(u) = 2σ(2u) − 1: the logistic is the faster function, unless it is so flat that the 1 takes its digits."""
     top = _top(k)
+    c.clamp_(-1, 1).asin_()
+    if _is_flat(k):
+        return c.mul_(1 / (2 * k)).tanh_().mul_(1 / top)
+    c.mul_(1 / k).sigmoid_()
     if isinstance(top, Tensor):
         return c.sub_(0.5).mul_(2 / top)
     return torch.sub(torch.tensor(-1 / top, dtype=c.dtype, device=c.device), c, alpha=-2 / top, out=c)
 
 
-def _sigmoid_back(value: Tensor, grad: Tensor, k: K) -> tuple[Tensor, Tensor, float]:
+def _sigmoid_back(value: Tensor, grad: Tensor, k: K, need_k: bool) -> Back:
+    """From asin c = k·log(p/q), with p = (1+t)/2, q = (1−t)/2 and t = tanh(asin(c)/2k) = g·T, T = tanh(π/4k)."""
+    if _is_flat(k):
+        return _flat_back(value, grad, k, need_k)
     p, q = _logistic(value, k)
-    through: Tensor = torch.ops.aten.sigmoid_backward(grad, p)  # grad·pq, and 4pq = 1 − tanh²
-    c = _sine(p.div_(q).log_(), k)  # asin c = k·log(p/q)
+    through: Tensor = torch.ops.aten.sigmoid_backward(grad, p)  # grad·pq, and 4pq = 1 − t²
+    log = p.div_(q).log_()
+    k_grad = None
+    if not isinstance(k, Tensor):
+        c = _sine(log, k)
+    else:
+        if need_k:
+            k_grad = _k_gradient(_sum(value, grad, k, q), _sum(through, log, k, q), k)
+        c = _sine(log.mul_(k), 1.0)
     through.mul_(_asin_slope(c, out=p))
     factor = 2 / (k * _top(k))
-    return (c, through.mul_(factor), 1.0) if isinstance(factor, Tensor) else (c, through, factor)
+    return Back(c, through.mul_(factor), 1.0, k_grad) if isinstance(factor, Tensor) else Back(c, through, factor)
 
 
-def _sigmoid_k(value: Tensor, grad: Tensor, k: Tensor) -> Tensor:
-    """∂g/∂k with t = tanh(a/2k), T = tanh(π/4k): [t(1−T²)π/4 − (1−t²)·T·a/2] / (k²T²)."""
+def _flat_back(value: Tensor, grad: Tensor, k: K, need_k: bool) -> Back:
+    """The same by asin c = 2k·atanh t, which keeps the digits of a small t."""
+    t = value * (_top(k) * (1 - torch.finfo(value.dtype).eps))  # as in _logistic: a steep g rounds to 1
+    through: Tensor = torch.ops.aten.tanh_backward(grad, t)
+    half_log = t.atanh()
+    k_grad = None
+    if need_k and isinstance(k, Tensor):
+        steep = _k_gradient(_sum(value, grad, k), _sum(through, half_log, k) / 2, k)
+        series_reaches = k > (_FLAT if value.dtype == torch.float32 else 25 * _FLAT)
+        k_grad = torch.where(series_reaches, _flat_k_gradient(value, grad, t, k), steep)
+    c = _sine(half_log.mul_(2 * k), 1.0)
+    through.mul_(_asin_slope(c, out=t))
+    factor = 1 / (2 * k * _top(k))
+    return Back(c, through.mul_(factor), 1.0, k_grad) if isinstance(factor, Tensor) else Back(c, through, factor)
+
+
+def _k_gradient(along: Tensor, curved: Tensor, k: Tensor) -> Tensor:
+    """∂g/∂k = [t(1−T²)π/4 − (1−t²)·T·asin(c)/2] / (k²T²), from Σ grad·g and Σ grad·pq·log(p/q)."""
     top = _top(k)
-    p, q = _logistic(value, k)
-    curve = (p - q) * ((1 - top * top) * (math.pi / 4)) - 2 * p * q * top * k * (p / q).log_()
-    return (curve * grad / (k * k * top * top)).sum_to_size(k.shape)
+    return along * ((1 - top * top) * (math.pi / 4) / (k * k * top)) - curved * (2 / (k * top))
+
+
+def _flat_k_gradient(value: Tensor, grad: Tensor, t: Tensor, k: Tensor) -> Tensor:
+    """The same as g·(S(t²) − S(T²))/k with S(x) = Σ 2xʲ/(4j²−1): nothing large cancels for a large k."""
+    top = torch.as_tensor(_top(k))
+    return _sum(value * grad, _series(t * t) - _series(top * top), k) / k
+
+
+def _series(x: Tensor) -> Tensor:
+    total = torch.zeros_like(x)
+    for j in range(8, 0, -1):
+        total = (total + 2 / (4 * j * j - 1)) * x
+    return total
+
+
+def _sum(a: Tensor, b: Tensor, like: Tensor, scratch: Tensor | None = None) -> Tensor:
+    """Σ a·b over all that a k is shared by."""
+    return torch.mul(a, b, out=scratch).sum_to_size(like.shape)
+
+
+_FLAT = 2.0
+
+
+def _is_flat(k: K) -> bool:
+    """Whether 1/2 would swallow digits of the logistic; where finding out stops a device, as if it did."""
+    if not isinstance(k, Tensor):
+        return k > _FLAT
+    return k.device.type != "cpu" or bool((k > _FLAT).any())
 
 
 def _logistic(value: Tensor, k: K) -> tuple[Tensor, Tensor]:
@@ -96,13 +158,13 @@ def _top(k: K) -> K:
     return torch.tanh(math.pi / (4 * k)) if isinstance(k, Tensor) else math.tanh(math.pi / (4 * k))
 
 
-def _sine(x: Tensor, scale: K) -> Tensor:
+def _sine(x: Tensor, scale: float) -> Tensor:
     """sin(scale·x) for |scale·x| ≤ π/2, in a new tensor.
 
     In float32 on a CPU a polynomial (error 2e-11 before rounding) takes two thirds of the time of torch's sine,
     which reduces its argument first.
     """
-    if x.dtype != torch.float32 or x.device.type != "cpu" or isinstance(scale, Tensor):
+    if x.dtype != torch.float32 or x.device.type != "cpu":
         return (x * scale).sin_()
     squares = x * x
     *inner, last = (c * scale ** (2 * i + 1) for i, c in enumerate(_SINE))
@@ -132,6 +194,6 @@ def _asin_slope(c: Tensor, out: Tensor | None = None) -> Tensor:
 CLOSED_FORMS = {
     "cosine": ClosedForm(lambda c, k: c, lambda c, k: c, _cosine_back),
     "linear": ClosedForm(lambda c, k: angular(c, "linear"), _linear, _linear_back),
-    "sigmoid": ClosedForm(lambda c, k: angular(c, "sigmoid", k), _sigmoid, _sigmoid_back, _sigmoid_k),
+    "sigmoid": ClosedForm(lambda c, k: angular(c, "sigmoid", k), _sigmoid, _sigmoid_back),
     "square_cosine": ClosedForm(lambda c, k: angular(c, "square_cosine"), _square, _square_back),
 }

@@ -96,7 +96,7 @@ def _closed_gradients(
     inputs: tuple[Any, ...], out: Tensor, grad: Tensor, need: Sequence[bool], form: str, g: Geometry
 ) -> tuple[Tensor | None, ...]:
     x, w, r, s, k = inputs
-    pull_back, k_gradient = CLOSED_FORMS[form].pull_back, CLOSED_FORMS[form].k_gradient
+    pull_back = CLOSED_FORMS[form].pull_back
     grad_y = torch.empty_like(out)
     grad_r = torch.empty_like(r) if need[2] else None
     grad_s = torch.empty_like(s) if need[3] else None
@@ -109,9 +109,9 @@ def _closed_gradients(
             if grad_s is not None:
                 grad_s[part] = _reduced(upstream * value, s)
             upstream = upstream * s[part]
-        cos, through, factor = pull_back(value, upstream, k)
-        if grad_k is not None:
-            grad_k.add_(k_gradient(value, upstream, k))
+        cos, through, factor, part_of_k = pull_back(value, upstream, k, need[4])
+        if grad_k is not None and part_of_k is not None:
+            grad_k.add_(part_of_k)
         if grad_r is not None:
             torch.mul(_reduced(cos * through, r), inverse_r[part] * factor, out=grad_r[part])
         if grad_y.dtype == through.dtype:
