@@ -12,10 +12,12 @@ from torch import Tensor
 __all__ = [
     "cayley",
     "cayley_backward",
+    "checked_svd",
     "exponential",
     "exponential_backward",
     "gram_schmidt",
     "householder",
+    "is_captured",
     "lowdin",
     "lowdin_backward",
     "polish",
@@ -61,7 +63,7 @@ def qr_backward(grad: Tensor, q: Tensor, t: Tensor) -> Tensor:
 
 def lowdin(u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """R = WVᵀ of U = WΣVᵀ (F.14), and the three factors (V transposed)."""
-    w, sigma, vt = torch.linalg.svd(u)
+    w, sigma, vt = checked_svd(u)
     return w @ vt, w, vt, sigma
 
 
@@ -84,6 +86,8 @@ def cayley(u: Tensor) -> tuple[Tensor]:
     lower = u.tril(-1)
     m = lower.mT - lower
     m.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    if is_captured(m):
+        return (polish(polish(polish(_solve_unasked(m)))),)
     size = _largest_column(m)
     if _splits(m):
         r = _inverse_positive_real(m).mul_(2.0)
@@ -132,12 +136,43 @@ def polish(r: Tensor) -> Tensor:
     return r @ gram
 
 
+def is_captured(x: Tensor) -> bool:
+    """Whether a CUDA graph is recorded: then the host may be asked nothing, neither by us nor by a solver's checks."""
+    return x.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def _solve_unasked(m: Tensor) -> Tensor:
+    """MᵀM⁻¹; of several matrices by QR, for their LU factorization asks the host."""
+    if m.shape[:-2].numel() == 1:
+        whole = m.reshape(m.shape[-2:])
+        solved: Tensor = torch.linalg.solve_ex(whole, whole.mT, left=False, check_errors=False)[0]
+        return solved.reshape(m.shape)
+    q, t = torch.linalg.qr(m)
+    return torch.linalg.solve_triangular(t, m.mT, upper=True, left=False) @ q.mT
+
+
+def checked_svd(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The singular value decomposition, whose failure means that ``u`` is not finite."""
+    try:
+        w, sigma, vt = torch.linalg.svd(u)
+    except torch.linalg.LinAlgError as error:
+        raise ValueError("u has NaN or infinite entries: look where they come from") from error
+    return w, sigma, vt
+
+
 _LARGE = 64.0  # rounding leaves an error of about eps·‖A‖ in RᵀR = I: beyond this norm it is worth a polish
 
 
 def _restore(r: Tensor, size: float) -> Tensor:
     """R orthogonal again, after rounding errors that grow with the size of A; by its polar factor if they are large."""
-    return polish(polish(r)) if size * torch.finfo(r.dtype).eps < 1e-3 else lowdin(r)[0]  # each polish squares it
+    if size * torch.finfo(r.dtype).eps < 1e-3:
+        return polish(polish(r))  # each squares the error
+    if not bool(r.isfinite().all()):
+        raise ValueError(
+            f"u has NaN or infinite entries, or is too large: the angles of its skew part reach {size:.2g}, which "
+            f"{r.dtype} cannot resolve; scale u down"
+        )
+    return lowdin(r)[0]
 
 
 def _largest_column(a: Tensor) -> float:

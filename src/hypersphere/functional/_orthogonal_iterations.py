@@ -2,7 +2,8 @@
 
 Computed in float64, which data-centre GPUs multiply at nearly the speed of float32 and in which one
 pass is accurate for condition numbers up to 1e7; anything worse goes to the factorizations of
-``_orthogonal_algorithms``.
+``_orthogonal_algorithms``. While a CUDA graph is recorded nobody can look: then Gram-Schmidt is always by
+factorization, and the polynomials are taken as they end.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _PASSES = 14 * [(3.4445, -4.7750, 2.0315)] + 6 * [(15 / 8, -10 / 8, 3 / 8)]
 
 def cholesky_qr(u: Tensor) -> tuple[Tensor, Tensor]:
     """Gram-Schmidt by CholeskyQR, twice: T₁ᵀT₁ = UᵀU, Q₁ = UT₁⁻¹, then the same on Q₁."""
+    if exact.is_captured(u):
+        return exact.gram_schmidt(u)
     q, first = _cholesky_qr_once(u.double())
     q, second = _cholesky_qr_once(q)
     if not bool((_defect(q) < 1e-7).all()):  # a failed Cholesky factorization leaves NaN or a wrong Q
@@ -51,8 +54,8 @@ def polynomial_polar(u: Tensor) -> tuple[Tensor, Tensor]:
     for a, b, c in _PASSES:
         gram = x.mT @ x
         x = x @ _shifted(_quadratic(gram, b, c), a)
-    if not bool((_defect(x) < 1e-7).all()):  # U singular, or nearly
-        w, sigma, vt = torch.linalg.svd(u.double())
+    if not exact.is_captured(u) and not bool((_defect(x) < 1e-7).all()):  # U singular, or nearly
+        w, sigma, vt = exact.checked_svd(u.double())
         x, h = w @ vt, vt.mT @ (sigma.unsqueeze(-1) * vt)
     else:
         h = x.mT @ u.double()
@@ -77,7 +80,8 @@ def polynomial_polar_backward(grad: Tensor, r: Tensor, h: Tensor) -> Tensor:
         mixed = square @ crossed
         polynomial = _shifted(_quadratic(square, b, c), a)
         x, y = x @ polynomial, x @ (b * crossed + c * (mixed + mixed.mT)) + y @ polynomial
-    if not bool((_defect(x) < 1e-7).all()):  # H singular: its eigenbasis, with 0 where undetermined
+    if not exact.is_captured(h) and not bool((_defect(x) < 1e-7).all()):
+        # H singular: its eigenbasis, with 0 where undetermined
         sigma, v = torch.linalg.eigh(whole)
         sigma = sigma.clamp_min(0.0)
         sums = sigma.unsqueeze(-1) + sigma.unsqueeze(-2)

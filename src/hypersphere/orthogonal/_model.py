@@ -9,12 +9,17 @@ from .._errors import check_count, check_positive
 from ..functional._modes import without_autocast
 from ._rotation import Rotation, iter_rotations
 
-__all__ = ["attached", "matrices", "penalty", "set_task"]
+__all__ = ["asks_host", "attached", "matrices", "penalty", "set_task"]
 
 
 def matrices(model: nn.Module) -> dict[str, Tensor]:
     """R of every attached weight by its name, (d, d), of the active task; part of the autograd graph."""
     return {name: rotation.active.dense() for name, _, _, rotation in attached(model)}
+
+
+def asks_host(model: nn.Module) -> bool:
+    """Whether a forward pass needs answers from the device (the matrix exponential does): no CUDA graph then."""
+    return any(getattr(rotation.active.method, "method", "") == "exponential" for *_, rotation in iter_rotations(model))
 
 
 def penalty(model: nn.Module, beta: float = 1.0) -> Tensor:

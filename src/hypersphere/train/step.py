@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ..data.loader import IGNORE
 from ..optim import WeightProjection
+from ..orthogonal._model import asks_host
 from .adversary import Adversary
 from .config import RunConfig
 from .data import Source
@@ -190,6 +191,8 @@ class Step:
             why = "the processes share a GPU, so their messages go through the host"
         elif not parts.optimizers.capturable:
             why = "this optimizer asks the host"
+        elif asks_host(parts.objective):
+            why = "the matrix exponential asks the host"
         elif not parts.penalty.capturable:
             why = "this regularizer counts or draws on the host"
         if parts.run.graph == "on" and why is not None:
