@@ -15,15 +15,23 @@ from hypersphere.data._order import shuffled
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_groups_are_whole_until_none_is_left(labels: list[int], per_class: int, key: int) -> None:
+def test_there_are_as_many_groups_of_one_class_as_can_be(labels: list[int], per_class: int, key: int) -> None:
     y = torch.tensor(labels)
     order = shuffled(torch.tensor(key), len(labels), 3, y, per_class)
     assert order.sort().values.tolist() == list(range(len(labels)))
-    whole = sum(labels.count(c) // per_class for c in set(labels))
-    groups = y[order][: whole * per_class].view(whole, per_class)
-    assert bool((groups == groups[:, :1]).all())
-    rest = y[order][whole * per_class :].tolist()
-    assert all(rest.count(c) < per_class or per_class == 1 for c in rest)
+    groups = y[order][: len(labels) // per_class * per_class].view(-1, per_class)
+    pure = int((groups == groups[:, :1]).all(1).sum())
+    assert pure >= sum(labels.count(c) // per_class for c in set(labels))
+
+
+def test_what_is_left_over_is_spread_over_the_epoch() -> None:
+    y = torch.cat([torch.zeros(200, dtype=torch.int64), torch.arange(1, 201)])  # one class of 200, 200 of one sample
+    places = torch.zeros(400)
+    for key in range(50):
+        places += (y[shuffled(torch.tensor(key), 400, 3, y, 4)] > 0).float()
+    quarters = places.view(4, 100).mean(1) / 50
+    assert bool((quarters > 0.4).all())
+    assert bool((quarters < 0.6).all())
 
 
 def test_groups_are_drawn_anew_and_all_pairs_meet() -> None:

@@ -16,8 +16,9 @@ GROUPS = 0x6209  # the lane of the random words that order groups
 def shuffled(key: Tensor, size: int, lane: int, labels: Tensor | None = None, per_class: int = 1) -> Tensor:
     """A permutation of ``size`` samples; sorting hashed positions permutes alike on every device and in every version.
 
-    With ``per_class`` = K > 1 the samples of a class come in groups of K, drawn anew in every epoch and shuffled; the
-    samples that fill no group come last. So a batch whose size is a multiple of K holds whole groups.
+    With ``per_class`` = K > 1 the samples of a class come in groups of K, drawn anew in every epoch. Samples that are
+    left over form groups of mixed classes, so that no part of an epoch is theirs alone; all groups are shuffled, but an
+    incomplete one comes last. So a batch whose size is a multiple of K holds whole groups.
     """
     place = torch.arange(size, device=key.device)
     order = words(key, place, lane).argsort(stable=True)
@@ -29,8 +30,11 @@ def shuffled(key: Tensor, size: int, lane: int, labels: Tensor | None = None, pe
     count = torch.searchsorted(own, own, right=True) - first
     group = (place - first) // per_class
     whole = (group + 1) * per_class <= count
-    name = first + group * per_class  # of the group: the position of its first sample
-    rank = torch.where(whole, words(key, name, GROUPS), 1 << 32)
+    left = order[~whole]
+    left = left[words(key, left, lane).argsort(stable=True)]
+    order = torch.cat([order[whole], left])  # whole groups first: every K samples are a group
+    group = place // per_class
+    rank = torch.where((group + 1) * per_class <= size, words(key, group, GROUPS), 1 << 32)
     return order[rank.argsort(stable=True)]
 
 

@@ -63,7 +63,7 @@ class Loader:
         mean, std: of ``"standard"``; default: of this split's images, so pass the training set's for a test loader.
         channels_last: memory format of image batches.
         per_class: K; a shuffled epoch then goes through groups of K samples of one class, so that a batch has partners
-            for losses that compare samples. Samples that fill no group come last.
+            for losses that compare samples. Samples that are left over share groups of mixed classes.
     """
 
     def __init__(
