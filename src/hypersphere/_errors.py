@@ -9,9 +9,9 @@ import operator
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["check_choice", "check_count", "check_floating", "check_positive", "is_number"]
+__all__ = ["check_choice", "check_count", "check_floating", "check_model", "check_positive", "is_number"]
 
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> str:
@@ -42,6 +42,13 @@ def check_count(argument: str, value: int, *, minimum: int = 1) -> int:
     if count < minimum:
         raise ValueError(f"{argument}={value!r} must be at least {minimum}")
     return count
+
+
+def check_model(model: nn.Module, head: nn.Module | None = None) -> None:
+    """Refuse what is no module."""
+    for argument, value in (("model", model), ("head", head)):
+        if not isinstance(value, nn.Module) and (argument == "model" or value is not None):
+            raise TypeError(f"{argument} must be a torch.nn.Module, not {type(value).__name__}")
 
 
 def is_number(value: object) -> bool:

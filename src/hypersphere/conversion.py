@@ -8,6 +8,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
@@ -16,6 +17,7 @@ from torch.nn.utils import parametrize
 from . import angular as angular_module
 from . import magnitude as magnitude_module
 from . import nn as twins
+from ._errors import check_model
 from ._neurons import Patterns, find_output_layer, is_named, select
 from .functional._decoupled import AngularRule, MagnitudeRule
 from .nn._layer import Decoupled
@@ -38,6 +40,7 @@ _PLAIN: tuple[type[nn.Module], ...] = (
     nn.ConvTranspose3d,
 )
 _LAYERS: tuple[type[nn.Module], ...] = (*_PLAIN, _DecoupledRNN)
+_NO_TWIN = (nn.RNNCellBase, nn.Bilinear)
 
 
 @dataclass(frozen=True)
@@ -85,15 +88,16 @@ def convert(
     Returns:
         The converted model. Its ``conversion_report`` (printed by ``str``, logged at INFO to the logger
         "hypersphere") says what was changed and what was kept, and why. Layers with a forward of their
-        own, parametrized weights (weight norm, orthogonal training) and weights that another module reads
-        directly (attention) are kept.
+        own, parametrized weights (weight norm, orthogonal training), weights that another module reads
+        directly (attention) and layers without a twin (``LSTMCell``, ``Bilinear``) are kept.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
+    check_model(model)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError("model is scripted, its layers are fixed: convert the module before torch.jit.script")
     if isinstance(output_layer, nn.Module):
         output_layer = find_output_layer(model, None, output_layer)[0]  # type: ignore[index]
     if not inplace:
-        model = copy.deepcopy(model)
+        model = _copied(model)
     rules: dict[str, Any] = {"angular": angular_module.resolve(angular), "affine": affine}
     family = "Sphere"
     if magnitude != "sphere" or weighted is not None:
@@ -106,7 +110,7 @@ def convert(
     every_name = [name for names in layers.values() for name in names]
     chosen, skipped = select(every_name, include, skip), select(every_name, skip or ())
     output = None if model in layers else find_output_layer(model, None, output_layer)
-    report = ConversionReport()
+    report = ConversionReport(kept=_without_twin(model))
     twin_of: dict[nn.Module, nn.Module] = {}
     for module, names in layers.items():
         if not chosen.intersection(names) or skipped.intersection(names):
@@ -124,6 +128,22 @@ def convert(
     logger.info("%s", report)
     model.conversion_report = report  # type: ignore[assignment]
     return model
+
+
+def _copied(model: nn.Module) -> nn.Module:
+    try:
+        return copy.deepcopy(model)
+    except RuntimeError as error:
+        raise ValueError(
+            "model cannot be copied, as with the weights that torch.nn.utils.weight_norm and prune compute: "
+            "pass inplace=True, or remove them first"
+        ) from error
+
+
+def _without_twin(model: nn.Module) -> dict[str, str]:
+    """Layers with neurons that have no h·g form here."""
+    found = ((name, type(module)) for name, module in model.named_modules() if isinstance(module, _NO_TWIN))
+    return {name: f"{kind.__name__} has no hyperspherical twin" for name, kind in found}
 
 
 def _reason_to_keep(module: nn.Module) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ._errors import check_count
+from ._errors import check_count, check_model
 from ._neurons import find_output_layer
 from .data import normalize as to_inputs
 
@@ -49,8 +49,7 @@ def embed(
             e.g. ``features=model`` for the output of the model.
     """
     check_count("batch_size", batch_size)
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
+    check_model(model)
     if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
         model = model.module  # the wrapper hides the method ``features``
     found: list[Tensor] = []
@@ -108,7 +107,9 @@ def _source(model: nn.Module, features: Features | str | None) -> Iterator[Featu
     if features is None and callable(method) and not isinstance(method, nn.Module):
         yield method
         return
-    layer = find_output_layer(model, output_layer=features)  # names an unknown layer in its error
+    if isinstance(features, str) and features not in dict(model.named_modules()):
+        raise ValueError(f"features={features!r} is no module of the model: see model.named_modules()")
+    layer = find_output_layer(model, output_layer=features)
     if layer is None:
         yield model
         return

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from .._errors import check_choice, check_count
+from .._errors import check_choice, check_count, check_model
 from .._neurons import Neurons, Patterns, find_output_layer, is_named, iter_neurons, matches, select
 from ..functional import norm, unit
 from ..functional._sphere import compute_dtype
@@ -76,6 +76,7 @@ def attach(
     Raises ``ValueError`` before anything is changed, if a weight is attached already, is shared
     with another module or parametrized otherwise, or if the output layer is asked for by name.
     """
+    check_model(model, head)
     chosen_map = resolve(method)
     check_count("blocks", blocks)
     check_count("tasks", tasks)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from .._errors import check_count
+from .._errors import check_count, check_model
 from .._neurons import Neurons, Patterns, find_output_layer, iter_neurons, select
 
 __all__ = ["Regularizer", "total_of"]
@@ -45,12 +45,14 @@ class Regularizer(nn.Module, ABC):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        check_model(model, head)
         self._hidden, self._output = _find(model, head, output_layer, include, skip)
         self.seed = check_count("seed", seed, minimum=0)
         self.steps = 0
         self._compiled: Callable[[Tensor | None], Tensor] | None = None
 
     def forward(self, labels: Tensor | None = None) -> Tensor:
+        self._check_shapes()
         if self.training:
             self._prepare()
         total = (self._compiled or self._penalty)(labels)
@@ -79,6 +81,7 @@ class Regularizer(nn.Module, ABC):
     @torch.no_grad()
     def layers(self) -> dict[str, Tensor]:
         """The unweighted value of each layer, by weight name."""
+        self._check_shapes()
         values = {neurons.name: self._value(neurons) for neurons in self._hidden}
         if self._output is not None:
             values[self._output.name] = self._value(self._output)
@@ -91,6 +94,12 @@ class Regularizer(nn.Module, ABC):
     @abstractmethod
     def _value(self, neurons: Neurons) -> Tensor:
         """The unweighted value of one layer."""
+
+    def _check_shapes(self) -> None:
+        """Lazy layers have a shape after the first batch only."""
+        for neurons in (*self._hidden, *([self._output] if self._output is not None else [])):
+            if isinstance(neurons.module._parameters.get(neurons.tensor_name), nn.parameter.UninitializedParameter):
+                raise ValueError(f"{neurons.name} has no shape yet: run one batch through the model first")
 
     def _generator(self, purpose: str, index: int) -> torch.Generator:
         """A CPU generator that depends on the seed, on what is drawn, and on which draw it is."""

@@ -120,6 +120,7 @@ class SRIP(HiddenRegularizer):
     ) -> None:
         super().__init__(model, weight, head, output_layer, include, skip, seed)
         self.iterations = check_count("iterations", iterations)
+        self._check_shapes()
         for neurons in self._hidden:
             matrix = upcast(neurons.matrix().detach())
             start = torch.randn(matrix.shape[:2], generator=self._generator(neurons.name, 0))

@@ -94,6 +94,7 @@ class CoMHE(EnergyRegularizer):
         self.preserve = check_choice("preserve", preserve, ("cosine", "angle"))
         self.group = check_count("group", group)
         self.stochastic, self.share = stochastic, share
+        self._check_shapes()
         self._plain = self._settle_small(check_choice("small", small, ("plain", "skip", "error")))
         self._draw()
 
