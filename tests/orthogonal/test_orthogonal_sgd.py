@@ -219,3 +219,34 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="square matrices"):
         optimizer.add_param_group({"params": [nn.Parameter(torch.randn(3, 4))], "orthogonal": True})
     assert len(optimizer.param_groups) == 1
+
+
+@pytest.mark.parametrize("lr", [torch.tensor(0.1), torch.tensor([0.1]), np.float32(0.1)], ids=["0d", "1d", "numpy"])
+def test_learning_rates_as_tensors_and_numpy_numbers(lr) -> None:
+    torch.manual_seed(0)
+    start, plain = torch.linalg.qr(torch.randn(4, 4))[0], torch.randn(3, 2)
+    results = []
+    for rate in (0.1, lr):
+        r, p = nn.Parameter(start.clone()), nn.Parameter(plain.clone())
+        groups = [{"params": [r], "orthogonal": True}, {"params": [p]}]
+        optimizer = hs.optim.OrthogonalSGD(groups, rate, momentum=0.9, weight_decay=0.1)
+        for _ in range(3):
+            r.grad, p.grad = torch.arange(16.0).view(4, 4), p.detach().clone()
+            optimizer.step()
+        results.append((r.detach(), p.detach()))
+    torch.testing.assert_close(results[1], results[0])
+    if isinstance(lr, torch.Tensor):
+        optimizer.param_groups[1]["lr"].zero_()  # a schedule that writes into the tensor
+        before = p.detach().clone()
+        r.grad, p.grad = torch.zeros(4, 4), torch.ones(3, 2)
+        optimizer.step()
+        assert torch.equal(p, before)
+
+
+def test_learning_rates_that_are_none() -> None:
+    parameters = [nn.Parameter(torch.randn(2, 2))]
+    for wrong in (torch.tensor(-0.1), torch.tensor([0.1, 0.2]), torch.tensor(float("nan"))):
+        with pytest.raises(ValueError, match="lr"):
+            hs.optim.OrthogonalSGD(parameters, wrong)
+    with pytest.raises(TypeError, match="lr="):
+        hs.optim.OrthogonalSGD(parameters, "0.1")

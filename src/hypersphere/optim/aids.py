@@ -83,9 +83,10 @@ def _weigh(neurons: Neurons) -> RemovableHandle:
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     """Two optimizer groups: weights that decay, and parameters that must not.
 
-    Not decayed are the directions (weights of unweighted operators, normalised class vectors: decay
-    would only change their step size), what h and g learn (k, ρ), biases, the parameters of normalisation
-    layers, and everything with fewer than two dimensions.
+    Not decayed are the directions (weights of unweighted operators, normalised class vectors, also those
+    that weight norm or another parametrization computes: decay would only change their step size), what
+    h and g learn (k, ρ), biases, the parameters of normalisation layers, and everything with fewer than
+    two dimensions.
     """
     check_positive("weight_decay", weight_decay, zero=True)
     free = {id(p) for module in model.modules() for p in _undecayed(module)}
@@ -106,12 +107,20 @@ def _undecayed(module: nn.Module) -> Iterator[Tensor]:
     if isinstance(module, Decoupled | _Rules):
         yield from (p for rule in (module.magnitude, module.angular) for p in _parameters(rule))
     if isinstance(module, Decoupled | _DecoupledRNN) and module.weighted is None:
-        yield from (p for name, p in module.named_parameters(recurse=False) if name.startswith("weight"))
+        yield from _weights(module)
     if isinstance(module, ClassHead):
         yield from _parameters(getattr(module, "angular", None))
         if module.normalize:
-            yield module.weight
+            yield from _weights(module)
     yield from (p for name, p in module.named_parameters(recurse=False) if name == "bias")
+
+
+def _weights(module: nn.Module) -> Iterator[Tensor]:
+    """The parameters ``weight...``, and of parametrized ones what they are computed from (not what computes them)."""
+    yield from (p for name, p in module.named_parameters(recurse=False) if name.startswith("weight"))
+    for name, entry in getattr(module, "parametrizations", {}).items():
+        if name.startswith("weight"):
+            yield from entry.parameters(recurse=False)
 
 
 def _parameters(rule: object) -> Iterator[Tensor]:

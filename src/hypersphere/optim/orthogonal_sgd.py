@@ -34,6 +34,7 @@ class OrthogonalSGD(Optimizer):
     two), or by Löwdin's map if R is far off. ``state[p]["repairs"]`` counts these.
 
     Args:
+        lr: λ, a number, or a tensor that holds one.
         weight_decay: of the plain parameters only; it has no effect on orthogonal matrices.
         solver: ``"solve"`` is the closed form 7.5; ``"fixed_point"`` iterates 7.6,
             Y ← R + λ/2·W(R + Y) from Y = R + λWR, ``iterations`` times (the thesis: two suffice).
@@ -47,7 +48,7 @@ class OrthogonalSGD(Optimizer):
     def __init__(
         self,
         params: ParamsT,
-        lr: float,
+        lr: float | Tensor,
         momentum: float = 0.0,
         *,
         weight_decay: float = 0.0,
@@ -125,7 +126,11 @@ class OrthogonalSGD(Optimizer):
         grad = _gradient(p)
         if group["weight_decay"]:
             grad = grad.add(p, alpha=group["weight_decay"])
-        p.add_(self._with_momentum(p, grad, group), alpha=-group["lr"])
+        direction, lr = self._with_momentum(p, grad, group), group["lr"]
+        if isinstance(lr, Tensor):
+            p.sub_(direction * lr.reshape(()))  # alpha would wait for a GPU
+        else:
+            p.add_(direction, alpha=-lr)
 
     def _rotate(self, r: Tensor, group: dict[str, Any]) -> None:
         direction = self._with_momentum(r, _gradient(r), group)
@@ -134,7 +139,8 @@ class OrthogonalSGD(Optimizer):
         if group["momentum"]:
             buffer = self.state[r]["momentum_buffer"]
             buffer.copy_(0.5 * (buffer - r @ buffer.mT @ r))
-        lam = torch.full_like(w[..., :1, :1], float(group["lr"]))
+        lr = group["lr"]
+        lam = torch.ones_like(w[..., :1, :1]) * (lr.reshape(()) if isinstance(lr, Tensor) else lr)
         if group["bounded"]:
             lam = torch.minimum(lam, 1.0 / torch.linalg.matrix_norm(w, keepdim=True))
         half = 0.5 * lam * w
@@ -201,7 +207,10 @@ def _defect(r: Tensor) -> Tensor:
 
 
 def _check_group(group: dict[str, Any]) -> None:
-    check_positive("lr", group["lr"], zero=True)
+    lr = group["lr"]
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError(f"lr has shape {tuple(lr.shape)}: pass a number, or a tensor that holds one")
+    check_positive("lr", float(lr) if isinstance(lr, Tensor) else lr, zero=True)
     check_positive("momentum", group["momentum"], zero=True)
     check_positive("weight_decay", group["weight_decay"], zero=True)
     check_positive("tolerance", group["tolerance"])
