@@ -326,3 +326,32 @@ def test_bad_input() -> None:
         orthogonalize(torch.eye(3).long(), "lowdin")
     with pytest.raises(TypeError, match=r"torch\.Tensor"):
         hs.functional.orthogonalize([[1.0]], "lowdin")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong"), [("lowdin", "nan"), ("exponential", "nan"), ("exponential", "inf"), ("cayley", "inf")]
+)
+@pytest.mark.parametrize("d", [3, 40])
+def test_what_is_not_finite_is_named_where_a_factorization_would_fail(method: str, wrong: str, d: int) -> None:
+    u = torch.eye(d)
+    u[d - 1, 0] = float(wrong)
+    with pytest.raises(ValueError, match="u has NaN or infinite entries"):
+        orthogonalize(u, method)
+
+
+@pytest.mark.parametrize("method", ["gram_schmidt", "householder"])
+@pytest.mark.parametrize("d", [3, 40])
+def test_what_is_not_finite_is_carried_on_elsewhere(method: str, d: int) -> None:
+    u = torch.eye(d)
+    u[d - 1, 0] = torch.nan
+    assert not torch.isfinite(orthogonalize(u, method)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_angles_too_large_for_an_exponential_are_named(dtype: torch.dtype) -> None:
+    size = 1e19 if dtype == torch.float32 else 1e300
+    u = size * torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    with pytest.raises(ValueError, match="too large: the angles"):
+        orthogonalize(u, "exponential")
+    with pytest.raises(ValueError, match="too large: the angles"):
+        torch.func.vmap(lambda a: orthogonalize(a, "exponential"))(u[None])

@@ -155,7 +155,7 @@ def checked_svd(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The singular value decomposition, whose failure means that ``u`` is not finite."""
     try:
         w, sigma, vt = torch.linalg.svd(u)
-    except torch.linalg.LinAlgError as error:
+    except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
         raise ValueError("u has NaN or infinite entries: look where they come from") from error
     return w, sigma, vt
 
