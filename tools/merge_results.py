@@ -1,7 +1,7 @@
 """Put the measurements of several results folders together: python tools/merge_results.py FOLDER... --into results
 
-Machines that share the cells of a table each write their own folder; a measurement of the same training, seed and
-number of steps replaces an earlier one.
+Machines that share the cells of a table each write their own folder; a measurement of the same training, seed, number
+of steps and changed settings replaces an earlier one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+
+from hypersphere.recipes import results
 
 
 def main() -> None:
@@ -20,7 +22,7 @@ def main() -> None:
     for path in sorted(path for folder in options.folders for path in folder.glob("*.json")):
         new, target = json.loads(path.read_text()), options.into / path.name
         old = json.loads(target.read_text())["measurements"] if target.exists() else []
-        rows = {(m["cell"], m["steps"], m["seed"]): m for m in [*old, *new["measurements"]]}
+        rows = {results.key(m): m for m in [*old, *new["measurements"]]}
         new["measurements"] = [rows[key] for key in sorted(rows)]
         target.write_text(json.dumps(new, indent=2) + "\n")
         print(f"{target}: {len(rows)} measurements")

@@ -64,10 +64,10 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
             mine = results.ours(table, cell, chosen, steps)
             if mine is None:
                 continue
-            seeds = [m for m in chosen if m["cell"] == cell.training]
+            seeds = [m for m in chosen if m["cell"] == cell.training and not m.get("changed")]
             values = [m.get("metrics", {}).get(cell.measure, m["final_accuracy"]) for m in seeds]
             shown = ", ".join(f"{table.ours(value, cell.measure):.2f}" for value in values)
-            gap = "" if cell.published is None else f"{mine['final'] - cell.published:+.2f}"
+            gap = f"{mine['final'] - cell.published:+.2f}" if cell.published is not None and mine["whole"] else ""
             published = "" if cell.published is None else f"{cell.published:.2f}"
             best = "" if mine["best"] is None else f"{mine['best']:.2f}"
             lines.append(f"| {cell.name} | {published} | {shown} | **{mine['final']:.2f}** | {gap} | {best} |")

@@ -13,8 +13,6 @@ from tiny import tiny
 from torch._dynamo.backends.debugging import aot_eager
 
 import hypersphere.data
-from hypersphere.cli import main
-from hypersphere.cli.reproduce import shortened
 from hypersphere.recipes import get
 from hypersphere.train import (
     DataConfig,
@@ -296,26 +294,6 @@ def test_other_settings_are_refused_in_the_same_folder(tmp_path):
     run(config)
     with pytest.raises(ValueError, match=r"other settings: optim\.lr \(0\.001, now 0\.5\)"):
         run(with_values(config, {"optim.lr": 0.5}))
-
-
-def test_reproduce_measures_once_and_prints_the_table(tmp_path, capsys):
-    words = ["reproduce", "digits", "--steps", "12", "--results", str(tmp_path / "results"), "--run.device", "cpu"]
-    words += ["--run.folder", str(tmp_path), "--run.progress", "off", "--cells", "cnn", "--seeds", "0,1"]
-    assert main(words) == 0
-    table = capsys.readouterr().out
-    assert "published" in table
-    assert "difference" in table
-    content = json.loads((tmp_path / "results" / "digits.json").read_text())
-    assert [(m["cell"], m["seed"], m["steps"]) for m in content["measurements"]] == [("cnn", 0, 12), ("cnn", 1, 12)]
-    assert {"environment", "settings", "final_accuracy", "best_accuracy"} <= content["measurements"][0].keys()
-    assert main(words) == 0
-    assert "is done" in capsys.readouterr().out
-
-
-def test_shortened_protocols_keep_their_shape():
-    short = shortened(get("paper.table1.original.softmax"), 640)
-    assert short.schedule.milestones == (340, 540)
-    assert short.run.name == "paper.table1.original.softmax-640"
 
 
 def test_graphs_train_on_all_nodes_and_score_the_test_nodes(tmp_path, monkeypatch):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import zlib
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from .._errors import check_choice
 from ..recipes import Cell, Table, results, tables
 from ..train import Config, Stopped, with_values
 from ..train import run as train
-from ..train.options import add_arguments, overridden
+from ..train.options import add_arguments, changed, overridden
 
 __all__ = ["configure", "run", "shortened"]
 
@@ -34,22 +36,36 @@ def run(options: argparse.Namespace) -> int:
     chosen = [cell for cell in table.cells if fnmatch(cell.name, options.cells)]
     if not chosen:
         raise ValueError(f"--cells {options.cells!r} matches no cell of {table.name}")
-    seeds = tuple(int(seed) for seed in options.seeds.split(","))
     trainings = {cell.training: cell for cell in reversed(chosen)}  # cells may share one
-    for cell in list(trainings.values())[::-1] if not options.only_print else ():
+    seeds, values = _seeds(options.seeds), overridden(options)
+    if "run.seeds" in values:
+        raise ValueError("--run.seeds is for train: give --seeds here")
+    if "run.name" in values and len(trainings) > 1:
+        raise ValueError(f"--run.name names one run, but {len(trainings)} match: choose one with --cells")
+    changes: dict[str, dict[str, Any]] = {}
+    failed = False
+    for cell in list(trainings.values())[::-1]:
+        recipe, config = _settings(table, cell, options.steps, values)
+        changes[cell.training] = _changes(recipe, config)
+        if options.only_print:
+            continue
         try:
-            _measure(table, cell, seeds, options)
-        except Stopped as stopped:
-            print(f"hypersphere reproduce: {cell.name}: {stopped}", file=sys.stderr)
-            if stopped.code == 130:
+            _measure(table, cell, config, changes[cell.training], seeds, options.results)
+        except (Stopped, ValueError) as error:  # the other cells may do
+            print(f"hypersphere reproduce: {cell.name}: {error}", file=sys.stderr)
+            failed = True
+            if isinstance(error, Stopped) and error.code == 130:
                 return 130
     if int(os.environ.get("RANK", "0")) == 0:
-        print(results.render(table, options.results, [cell.name for cell in chosen], options.steps))
-    return 0
+        print(results.render(table, options.results, [cell.name for cell in chosen], options.steps, changes))
+    return 1 if failed else 0
 
 
 def shortened(config: Config, steps: int) -> Config:
-    """The same protocol in fewer steps: milestones, warm-up and intervals shrink in proportion."""
+    """The same protocol in fewer steps: milestones and warm-up shrink in proportion, intervals to at most ``steps``.
+
+    So do the runs of the same table that it starts from or is attacked by.
+    """
     share = steps / config.schedule.steps
     milestones = sorted({max(1, round(milestone * share)) for milestone in config.schedule.milestones})
     schedule = replace(
@@ -61,23 +77,58 @@ def shortened(config: Config, steps: int) -> Config:
     run_config = replace(config.run, name=f"{config.recipe}-{steps}")
     for name in ("eval_every", "log_every", "checkpoint_every"):
         run_config = replace(run_config, **{name: max(1, min(getattr(run_config, name), steps))})
+    beside = {name: _beside(config, name) for name in ("model.start", "adversarial.source")}
+    config = with_values(config, {name: f"{run}-{steps}" for name, run in beside.items() if run is not None})
     return replace(config, schedule=schedule, run=run_config)
 
 
-def _measure(table: Table, cell: Cell, seeds: tuple[int, ...], options: argparse.Namespace) -> None:
-    config = cell.config(table.name)
-    if options.steps is not None and options.steps != config.schedule.steps:
-        config = shortened(config, options.steps)
-    config = with_values(config, overridden(options))
-    done = {
-        m["seed"]
-        for m in results.read(table, options.results)
-        if m["cell"] == cell.training and m["steps"] == config.schedule.steps
+def _beside(config: Config, name: str) -> str | None:
+    """The run of the same table that a setting names."""
+    part, field = name.split(".")
+    run = getattr(getattr(config, part), field)
+    known = {f"{table.name}.{cell.training}": table for table in tables().values() for cell in table.cells}
+    same = run in known and config.recipe.startswith(f"{known[run].name}.")
+    return str(run) if same else None
+
+
+def _settings(table: Table, cell: Cell, steps: int | None, values: dict[str, Any]) -> tuple[Config, Config]:
+    """The cell's settings in so many steps; and with what the command line changes."""
+    recipe = cell.config(table.name)
+    if steps is not None and steps != recipe.schedule.steps:
+        recipe = shortened(recipe, steps)
+    return recipe, with_values(recipe, values)
+
+
+def _changes(recipe: Config, config: Config) -> dict[str, Any]:
+    """What makes it another experiment: not how it is computed, nor by which network a GAN is scored."""
+    found = changed(recipe, config)
+    return {
+        name: new for name, (_, new) in found.items() if not name.startswith("run.") and name != "evaluation.inception"
     }
-    missing = tuple(seed for seed in seeds if seed not in done)
+
+
+def _measure(
+    table: Table, cell: Cell, config: Config, changes: dict[str, Any], seeds: tuple[int, ...], folder: Path
+) -> None:
+    steps = config.schedule.steps
+    wanted = {
+        seed: results.key({"cell": cell.training, "steps": steps, "seed": seed, "changed": changes}) for seed in seeds
+    }
+    done = {results.key(m) for m in results.read(table, folder)}
+    missing = tuple(seed for seed in seeds if wanted[seed] not in done)
     if not missing:
         print(f"{table.name}.{cell.training} is done", flush=True)
         return
-    config = replace(config, run=replace(config.run, seeds=missing))
+    name = config.run.name or config.recipe
+    if changes and name in (config.recipe, f"{config.recipe}-{steps}"):  # another run than the cell's own
+        name = f"{name}-{zlib.crc32(repr(sorted(changes.items())).encode()):08x}"
+    config = replace(config, run=replace(config.run, seeds=missing, name=name))
     for result in train(config).get("seeds", ()):
-        results.record(table, cell.training, config, result, options.results)
+        results.record(table, cell.training, config, result, folder, changes)
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(seed) for seed in text.split(","))
+    except ValueError:
+        raise ValueError(f"--seeds {text!r} must be numbers with commas, e.g. 0,1,2") from None

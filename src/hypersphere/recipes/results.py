@@ -1,7 +1,12 @@
-"""Numbers we measured: ``results/TABLE.json``, each with seed, steps, settings, versions and device."""
+"""Numbers we measured: ``results/TABLE.json``, each with seed, steps, settings, versions and device.
+
+A measurement under other settings than the cell's is kept under what was ``changed``, and is never the cell's number.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +15,7 @@ from ..train.files import read_json, write_json
 from ..train.options import material
 from .table import Cell, Table
 
-__all__ = ["ours", "read", "record", "render"]
+__all__ = ["key", "ours", "read", "record", "render"]
 
 
 def read(table: Table, folder: Path) -> list[dict[str, Any]]:
@@ -19,22 +24,42 @@ def read(table: Table, folder: Path) -> list[dict[str, Any]]:
     return list(read_json(path)["measurements"]) if path.exists() else []
 
 
-def record(table: Table, cell: str, config: Config, result: dict[str, Any], folder: Path) -> None:
-    """Add one seed's result, in place of an earlier one of the same training, seed and number of steps."""
+def record(
+    table: Table,
+    cell: str,
+    config: Config,
+    result: dict[str, Any],
+    folder: Path,
+    changed: Mapping[str, Any] | None = None,
+) -> None:
+    """Add one seed's result, in place of an earlier one of the same training, seed, number of steps and changes."""
     entry = {"cell": cell, "published": _published(table, cell), **result, "settings": material(config)}
-    kept = [old for old in read(table, folder) if _key(old) != _key(entry)]
-    measurements = sorted([*kept, entry], key=lambda one: (one["cell"], one["steps"], one["seed"]))
+    if changed:
+        entry["changed"] = dict(changed)
+    kept = [old for old in read(table, folder) if key(old) != key(entry)]
+    measurements = sorted([*kept, entry], key=key)
     folder.mkdir(parents=True, exist_ok=True)
     content = {"table": table.name, "title": table.title, "metric": table.metric, "measurements": measurements}
     write_json(folder / f"{table.name}.json", content)
 
 
 def ours(
-    table: Table, cell: Cell, measurements: list[dict[str, Any]], steps: int | None = None
+    table: Table,
+    cell: Cell,
+    measurements: list[dict[str, Any]],
+    steps: int | None = None,
+    changed: Mapping[str, Any] | None = None,
 ) -> dict[str, Any] | None:
-    """Mean over seeds of final (and best, of the accuracy), as the table counts; of all steps, or of so many."""
+    """Mean over seeds of final (and best, of the accuracy), as the table counts; of all steps, or of so many.
+
+    Of the cell's own settings, or of those with just these changed.
+    """
     full = cell.make().schedule.steps
-    found = [m for m in measurements if m["cell"] == cell.training and m["steps"] == (steps or full)]
+    found = [
+        m
+        for m in measurements
+        if m["cell"] == cell.training and m["steps"] == (steps or full) and _changes(m) == _plain(changed)
+    ]
     finals = [_measured(m, cell.measure) for m in found]
     values = [table.ours(value, cell.measure) for value in finals if value is not None]
     if not values:
@@ -45,22 +70,33 @@ def ours(
         "best": sum(best) / len(best) if best else None,
         "seeds": len(values),
         "steps": steps or full,
+        "whole": (steps or full) == full and not changed,
     }
 
 
-def render(table: Table, folder: Path, cells: list[str] | None = None, steps: int | None = None) -> str:
-    """The table as text: published | ours | difference (final), best beside it."""
+def render(
+    table: Table,
+    folder: Path,
+    cells: list[str] | None = None,
+    steps: int | None = None,
+    changed: Mapping[str, Mapping[str, Any]] | None = None,
+) -> str:
+    """The table as text: published | ours | difference (final), best beside it.
+
+    ``changed`` settings are by training. Fewer steps or other settings than the cell's make no difference to print.
+    """
     measurements = read(table, folder)
     rows = [["cell", "published", "ours", "difference", "best", "seeds"]]
     for cell in table.cells:
         if cells is not None and cell.name not in cells:
             continue
-        mine = ours(table, cell, measurements, steps)
+        mine = ours(table, cell, measurements, steps, (changed or {}).get(cell.training))
         published = "-" if cell.published is None else f"{cell.published:.2f}"
         if mine is None:
             rows.append([cell.name, published, "-", "-", "-", "-"])
             continue
-        gap = "-" if cell.published is None else f"{mine['final'] - cell.published:+.2f}"
+        compares = cell.published is not None and mine["whole"]
+        gap = f"{mine['final'] - cell.published:+.2f}" if compares else "-"
         best = "-" if mine["best"] is None else f"{mine['best']:.2f}"
         rows.append([cell.name, published, f"{mine['final']:.2f}", gap, best, str(mine["seeds"])])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -72,11 +108,22 @@ def render(table: Table, folder: Path, cells: list[str] | None = None, steps: in
     ]
     unit = f"{table.metric} in %" if table.metric in ("accuracy", "error") else table.metric
     title = f"{table.name}: {table.title}; {unit}" + (f", {steps} steps" if steps else "")
+    others = {f"{name}={value}" for changes in (changed or {}).values() for name, value in changes.items()}
+    title += f", with {', '.join(sorted(others))}" if others else ""
     return "\n".join([title, *lines, *([table.note] if table.note else [])])
 
 
-def _key(entry: dict[str, Any]) -> tuple[str, int, int]:
-    return entry["cell"], entry["steps"], entry["seed"]
+def key(entry: Mapping[str, Any]) -> tuple[str, int, str, int]:
+    """What two measurements of a table must differ in."""
+    return entry["cell"], entry["steps"], _changes(entry), entry["seed"]
+
+
+def _changes(entry: Mapping[str, Any]) -> str:
+    return _plain(entry.get("changed"))
+
+
+def _plain(changed: Mapping[str, Any] | None) -> str:
+    return json.dumps(dict(changed or {}), sort_keys=True)
 
 
 def _measured(entry: dict[str, Any], measure: str) -> float | None:

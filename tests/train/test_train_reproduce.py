@@ -1,0 +1,99 @@
+"""``hypersphere reproduce``: what is done is not done again, and only the cell's own settings are its number."""
+
+import json
+
+import pytest
+
+from hypersphere.cli import main, reproduce
+from hypersphere.cli.reproduce import shortened
+from hypersphere.recipes import get, results, tables
+
+
+def test_reproduce_measures_once_and_prints_the_table(tmp_path, capsys):
+    words = ["reproduce", "digits", "--steps", "12", "--results", str(tmp_path / "results"), "--run.device", "cpu"]
+    words += ["--run.folder", str(tmp_path), "--run.progress", "off", "--cells", "cnn", "--seeds", "0,1"]
+    assert main(words) == 0
+    table = capsys.readouterr().out
+    assert "published" in table
+    assert "difference" in table
+    content = json.loads((tmp_path / "results" / "digits.json").read_text())
+    assert [(m["cell"], m["seed"], m["steps"]) for m in content["measurements"]] == [("cnn", 0, 12), ("cnn", 1, 12)]
+    assert {"environment", "settings", "final_accuracy", "best_accuracy"} <= content["measurements"][0].keys()
+    assert main(words) == 0
+    assert "is done" in capsys.readouterr().out
+
+
+def test_other_settings_are_another_measurement(tmp_path, capsys):
+    words = ["reproduce", "digits", "--steps", "4", "--results", str(tmp_path / "results"), "--run.device", "cpu"]
+    words += ["--run.folder", str(tmp_path), "--run.progress", "off", "--cells", "cnn"]
+    assert main([*words, "--optim.lr", "1e-9"]) == 0
+    other = capsys.readouterr().out
+    assert "with optim.lr=1e-09" in other
+    assert main([*words, "--run.precision", "bfloat16"]) == 0  # how it is computed is no other experiment
+    own = capsys.readouterr().out
+    assert "is done" not in own
+    assert "with" not in own.splitlines()[0]
+    for extra in ([], ["--optim.lr", "1e-9"]):
+        assert main([*words, *extra]) == 0
+        assert "is done" in capsys.readouterr().out
+    found = json.loads((tmp_path / "results" / "digits.json").read_text())["measurements"]
+    assert sorted(len(m.get("changed", {})) for m in found) == [0, 1]
+    table = tables()["digits"]
+    mine = results.ours(table, next(cell for cell in table.cells if cell.name == "cnn"), found, 4)
+    assert mine is not None
+    assert mine["seeds"] == 1
+    assert not mine["whole"]
+
+
+def test_a_short_run_is_not_compared_with_the_published_number(tmp_path):
+    table = tables()["paper.table1"]
+    entry = {"cell": "original.softmax", "seed": 0, "final_accuracy": 50.0, "best_accuracy": 51.0}
+    content = {"measurements": [{**entry, "steps": 640}, {**entry, "steps": 64_000}]}
+    (tmp_path / "paper.table1.json").write_text(json.dumps(content))
+    whole, short = (results.render(table, tmp_path, ["original.softmax"], steps) for steps in (None, 640))
+    assert "-40.58" in whole
+    assert "-40.58" not in short
+    assert "640 steps" in short
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--seeds", "a"], "--seeds 'a' must be numbers"),
+        (["--run.seeds", "5,6"], "--run.seeds is for train: give --seeds"),
+        (["--run.name", "x"], "--run.name names one run, but 2 match"),
+    ],
+)
+def test_reproduce_refuses_what_it_would_ignore(extra, message, tmp_path, capsys):
+    assert main(["reproduce", "digits", "--results", str(tmp_path), *extra]) != 0
+    assert message in capsys.readouterr().err
+
+
+def test_short_runs_build_on_short_runs():
+    source = shortened(get("thesis.table4.8.baseline.natural.fgsm"), 640)
+    assert source.adversarial.source == "thesis.table4.8.source-640"
+    assert shortened(get("thesis.table5.10.sphereface+"), 1200).model.start == "thesis.table5.10.sphereface-1200"
+    assert shortened(get("open.cifar10_gan.sn"), 10).evaluation.inception == "paper.table1.original.softmax"
+
+
+def test_a_cell_that_cannot_be_run_does_not_stop_the_others(tmp_path, capsys, monkeypatch):
+    words = ["reproduce", "digits", "--steps", "2", "--results", str(tmp_path / "results"), "--run.device", "cpu"]
+    words += ["--run.folder", str(tmp_path), "--run.progress", "off"]
+    genuine = reproduce.train
+
+    def refuse(config):
+        if ".cnn" in config.recipe:
+            raise ValueError("no such thing")
+        return genuine(config)
+
+    monkeypatch.setattr(reproduce, "train", refuse)
+    assert main(words) == 1
+    printed = capsys.readouterr()
+    assert "hypersphere reproduce: cnn: no such thing" in printed.err
+    assert "published" in printed.out
+
+
+def test_shortened_protocols_keep_their_shape():
+    short = shortened(get("paper.table1.original.softmax"), 640)
+    assert short.schedule.milestones == (340, 540)
+    assert short.run.name == "paper.table1.original.softmax-640"
