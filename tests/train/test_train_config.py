@@ -3,12 +3,15 @@
 import argparse
 import dataclasses
 import json
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 
 from hypersphere import recipes
 from hypersphere.cli import main
-from hypersphere.train import Config, from_dict, with_values
+from hypersphere.train import Config, LossConfig, OptimConfig, from_dict, with_values
 from hypersphere.train.options import add_arguments, changed, overridden
 from hypersphere.train.schedule import ScheduleConfig, factors
 
@@ -99,3 +102,57 @@ def test_list_shows_tables_models_and_data(capsys, tmp_path):
     ):
         assert main(words) == 0
         assert expected in capsys.readouterr().out
+
+
+def test_the_order_of_options_does_not_matter():
+    for words in (("--loss.margin", "4", "--loss.name", "a_softmax"), ("--loss.name", "a_softmax", "--loss.margin", "4")):
+        assert with_values(Config(), parsed(*words)).loss == LossConfig(name="a_softmax", margin=4.0)
+    with pytest.raises(ValueError, match="belong to a head"):
+        with_values(Config(), parsed("--loss.margin", "4", "--loss.name", "hinge"))
+
+
+def test_a_whole_part_and_values_of_it():
+    part = OptimConfig(name="sgd", lr=0.5)
+    assert with_values(Config(), {"optim": part, "optim.lr": 0.1}).optim == dataclasses.replace(part, lr=0.1)
+    assert with_values(Config(), {"optim.lr": 0.1, "optim": part}).optim == part
+    with pytest.raises(ValueError, match=r"optim\.lr is a single setting: it has no 'x'"):
+        with_values(Config(), {"optim.lr.x": 1})
+
+
+@pytest.mark.parametrize("text", ["foo", "=3", "width=2;foo"])
+def test_extra_options_without_a_name_or_value_are_refused(text, capsys):
+    assert main(["train", "custom", "--model.extra", text, "--show"]) == 2
+    assert f"argument --model.extra: {text!r} is no name=value;..." in capsys.readouterr().err
+
+
+def test_no_extra_options():
+    assert parsed("--model.extra", "none") == parsed("--model.extra", "") == {"model.extra": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("optim.clip", (0, -1, float("nan"))), ("loss.label_smoothing", (2, -0.1, 1.5, float("nan")))],
+)
+def test_numbers_out_of_range_are_refused(name, values):
+    for value in values:
+        with pytest.raises(ValueError, match=name):
+            with_values(Config(), {name: value})
+    with_values(Config(), {name: 1.0})
+
+
+def test_a_recipe_must_be_named(capsys):
+    assert main(["train", "--data.name", "digits", "--show"]) == 2
+    assert "name a recipe" in capsys.readouterr().err
+    assert main(["train", "--optim.lr", "0.5", "--show", "digits.cnn", "--data.batch-size", "9"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["recipe"], shown["optim"]["lr"], shown["data"]["batch_size"]) == ("digits.cnn", 0.5, 9)
+
+
+def test_the_commands_of_the_docs_are_understood(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    blocks = "".join(re.findall(r"^```bash\n(.*?)^```", page, flags=re.S | re.M)).replace("\\\n", " ")
+    commands = [shlex.split(line, comments=True) for line in blocks.splitlines()]
+    trained = [words[words.index("train") :] for words in commands if "train" in words[:6]]
+    assert len(trained) > 8
+    for words in trained:
+        assert main([*words, "--show"]) == 0, words

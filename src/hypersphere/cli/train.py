@@ -17,7 +17,7 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "recipe", help="recipe, see `hypersphere list recipes`; `custom` starts from the defaults below"
+        "recipe", nargs="?", help="recipe, see `hypersphere list recipes`; `custom` starts from the defaults below"
     )
     parser.add_argument("--show", action="store_true", help="print the settings as JSON and do not train")
     parser.usage = "hypersphere train RECIPE [--GROUP.FIELD VALUE ...] [--show]"
@@ -29,6 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.recipe is None:
+        raise ValueError("name a recipe (see `hypersphere list recipes`), or `custom` to start from the defaults")
     base = Config() if options.recipe == "custom" else get(options.recipe)
     config = with_values(base, overridden(options))
     if options.show:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import losses
-from .._errors import check_choice
+from .._errors import check_choice, check_positive
 from ..data.loader import IGNORE
 from ..functional._sphere import upcast
 from .model import make_angular
@@ -58,6 +58,8 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         check_choice("loss.name", self.name, (*_OWN, *_HEADS))
+        if check_positive("loss.label_smoothing", self.label_smoothing, zero=True) > 1:
+            raise ValueError(f"loss.label_smoothing={self.label_smoothing} must lie in [0, 1]")
         beside = bool(self.energy or self.center or self.contrastive)
         if self.own_classifier and (self.margin is not None or self.angular is not None or beside):
             raise ValueError(

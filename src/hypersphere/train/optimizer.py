@@ -44,6 +44,8 @@ class OptimConfig:
         check_choice("optim.decay", self.decay, ("weights", "all"))
         check_positive("optim.lr", self.lr)
         check_positive("optim.weight_decay", self.weight_decay, zero=True)
+        if self.clip is not None:
+            check_positive("optim.clip", self.clip)
         check_count("optim.projection_every", self.projection_every, minimum=0)
 
 

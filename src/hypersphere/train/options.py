@@ -59,10 +59,8 @@ def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def with_values(config: T, values: Mapping[str, Any]) -> T:
-    """``config`` with dotted names replaced: ``{"optim.lr": 0.1}``."""
-    for name, value in values.items():
-        config = _set(config, name.split("."), value)
-    return config
+    """``config`` with dotted names replaced, ``{"optim.lr": 0.1}``; each part is checked once it has all its values."""
+    return _set(config, values, "")
 
 
 def changed(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
@@ -140,8 +138,10 @@ def _read(hint: Any, text: str) -> Any:
             return ()
         return tuple(_read(inner[0], item.strip()) for item in text.strip("()[]").split(",") if item.strip())
     if origin in (dict, Mapping, types.MappingProxyType) or hint is dict:
-        pairs = [item.split("=", 1) for item in text.split(";") if item.strip()]
-        return {pair[0].strip(): _literal(pair[1]) for pair in pairs}
+        pairs = [item.partition("=") for item in text.split(";") if item.strip() and text.lower() != "none"]
+        if not all(name.strip() and equals for name, equals, _ in pairs):
+            raise ValueError(text)
+        return {name.strip(): _literal(value) for name, _, value in pairs}
     if hint is bool:
         words = {
             "true": True,
@@ -196,12 +196,24 @@ def _leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, tuple[Any, boo
             yield prefix + field.name, (value, field.metadata.get("material", True))
 
 
-def _set(config: Any, path: list[str], value: Any) -> Any:
+def _set(config: Any, values: Mapping[str, Any], where: str) -> Any:
+    if not dataclasses.is_dataclass(config):
+        raise ValueError(f"{where} is a single setting: it has no {next(iter(values))!r}")
     names = [field.name for field in dataclasses.fields(config)]
-    if path[0] not in names:
-        raise ValueError(f"{type(config).__name__} has no setting {path[0]!r}: it has {', '.join(names)}")
-    inner = value if len(path) == 1 else _set(getattr(config, path[0]), path[1:], value)
-    return dataclasses.replace(config, **{path[0]: inner})
+    whole: dict[str, Any] = {}
+    within: dict[str, dict[str, Any]] = {}
+    for dotted, value in values.items():
+        name, dot, rest = dotted.partition(".")
+        if name not in names:
+            raise ValueError(f"{type(config).__name__} has no setting {name!r}: it has {', '.join(names)}")
+        if dot:
+            within.setdefault(name, {})[rest] = value
+        else:
+            whole[name] = value
+            within.pop(name, None)  # what came before it is overwritten
+    for name, inner in within.items():
+        whole[name] = _set(whole.get(name, getattr(config, name)), inner, f"{where}.{name}".lstrip("."))
+    return dataclasses.replace(config, **whole)
 
 
 def _is_tuple(value: Any) -> bool:
