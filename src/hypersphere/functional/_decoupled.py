@@ -56,15 +56,15 @@ def decouple(
     n = _per_channel(n, weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0])
     argument = n if kernel.length is None else n * _as_channels(kernel.length, n)
     closed = _closed_form(g, n.dim())
-    if _is_cosine(closed):
-        r, s, c = _of_norms(h, _ratio, argument, dtype), None, None
+    one = closed is not None and getattr(h, "constant", None) == 1.0
+    if _is_cosine(closed) and not one:
+        r = _of_norms(h, _ratio, argument, dtype)
+        maps = _fused.Maps(r if kernel.shift == 1 else r * kernel.shift, None, None)
     else:
-        r, c = _inverse(x, n)
-        one = closed is not None and getattr(h, "constant", None) == 1.0
         s = None if one else _of_norms(h, _value, argument, dtype)
-    if kernel.shift != 1:
-        r = r * kernel.shift
-    out = _evaluate(x, kernel.weight.to(x.dtype), r, s, c, g, closed, geometry, compute_dtype(dtype))
+        divisor = argument if _is_cosine(closed) else n
+        maps = _fused.Maps(None, divisor if kernel.shift == 1 else divisor / kernel.shift, s)
+    out = _evaluate(x, kernel.weight.to(x.dtype), maps, g, closed, geometry, compute_dtype(dtype))
     return (out if kernel.factor is None else out * _as_channels(kernel.factor, n)).to(dtype)
 
 
@@ -106,34 +106,22 @@ def _is_cosine(closed: tuple[str, float | Tensor] | None) -> bool:
     return closed is not None and closed[0] == "cosine"
 
 
-def _inverse(x: Tensor, n: Tensor) -> tuple[Tensor, Tensor | None]:
-    """1/n; by plain operations as r·c with a constant c, so that no gradient on the way grows like n²."""
-    if is_plain_eager(x):
-        return safe_reciprocal(n), None
-    c = safe_reciprocal(n.detach())
-    return safe_reciprocal(n * c), c
-
-
 def _evaluate(
     x: Tensor,
     kernel: Tensor,
-    r: Tensor,
-    s: Tensor | None,
-    c: Tensor | None,
+    maps: _fused.Maps,
     g: AngularRule,
     closed: tuple[str, float | Tensor] | None,
     geometry: Geometry,
     dtype: torch.dtype,
 ) -> Tensor:
-    """s·g(r·c·⟨kernel, x⟩); a g of the user's is given cosines of ``dtype``."""
+    """s·g(r·⟨kernel, x⟩); a g of the user's is given cosines of ``dtype``."""
     if closed is None:
-        y = upcast(convolve(x, kernel, geometry))
-        value = g.from_cos(((y if c is None else y * c) * r).to(dtype))
-        return (value if s is None else value * s).to(x.dtype)
-    tensors = [t for t in (x, kernel, r, s, closed[1]) if isinstance(t, Tensor)]
-    if c is None and is_plain_eager(*tensors):
-        return _fused.fused(x, kernel, r, s, closed[1], closed[0], geometry)
-    return _fused.composed(x, kernel, r, s, closed[1], closed[0], geometry, c)
+        value = g.from_cos(_fused.scaled(upcast(convolve(x, kernel, geometry)), maps).to(dtype))
+        return (value if maps.s is None else value * maps.s).to(x.dtype)
+    tensors = [t for t in (x, kernel, *maps, closed[1]) if isinstance(t, Tensor)]
+    run = _fused.fused if is_plain_eager(*tensors) else _fused.composed
+    return run(x, kernel, maps, closed[1], closed[0], geometry)
 
 
 def _filters(weight: Tensor, geometry: Geometry) -> tuple[Tensor, tuple[int, ...]]:

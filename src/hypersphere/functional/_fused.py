@@ -1,8 +1,8 @@
 """s·g(r·⟨w, x⟩) as one step that keeps nothing but its inputs and its own output.
 
-r and s are one-channel maps (1/‖x‖ and h(‖x‖), say). Every built-in g is invertible, so the backward
-pass recovers the cosine from the output, which the next layer keeps anyway, and computes g′ anew. If
-that output has been overwritten in place by then, the convolution is computed again.
+r and s are one-channel maps (h(‖x‖)/‖x‖, say); r may be given as 1/n. Every built-in g is invertible,
+so the backward pass recovers the cosine from the output, which the next layer keeps anyway, and
+computes g′ anew. If that output has been overwritten in place by then, the convolution is computed again.
 """
 
 from __future__ import annotations
@@ -17,34 +17,43 @@ from ._closed_forms import CLOSED_FORMS
 from ._geometry import Geometry, convolve, convolve_backward
 from ._sphere import safe_reciprocal, upcast
 
-__all__ = ["composed", "fused"]
+__all__ = ["Maps", "composed", "fused", "scaled"]
 
 _CACHED = 1 << 19  # numbers in a slice: 2 MiB of float32
 
 
-def composed(
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    s: Tensor | None,
-    k: Tensor | float,
-    form: str,
-    g: Geometry,
-    c: Tensor | None = None,
-) -> Tensor:
-    """The same function by plain differentiable operations: the definition, with r·c for r."""
-    y = upcast(convolve(x, w, g))
-    cos = (y if c is None else y * c) * r
-    out = CLOSED_FORMS[form].plain(cos, k)
-    return (out if s is None else out * s).to(x.dtype)
+class Maps(NamedTuple):
+    """What multiplies the inner product, r or 1/n (one of them is None), and what multiplies g, s."""
+
+    r: Tensor | None
+    n: Tensor | None
+    s: Tensor | None
 
 
-def fused(x: Tensor, w: Tensor, r: Tensor, s: Tensor | None, k: Tensor | float, form: str, g: Geometry) -> Tensor:
+def composed(x: Tensor, w: Tensor, maps: Maps, k: Tensor | float, form: str, g: Geometry) -> Tensor:
+    """The same function by plain differentiable operations: the definition."""
+    out = CLOSED_FORMS[form].plain(scaled(upcast(convolve(x, w, g)), maps), k)
+    return (out if maps.s is None else out * maps.s).to(x.dtype)
+
+
+def scaled(y: Tensor, maps: Maps) -> Tensor:
+    """r·y; or y/n as (y·c)/(n·c) with a constant c near 1/n, so that no gradient on the way grows like n²."""
+    if maps.n is None:
+        return y if maps.r is None else y * maps.r
+    c = safe_reciprocal(maps.n.detach())
+    return y * c * safe_reciprocal(maps.n * c)
+
+
+def fused(x: Tensor, w: Tensor, maps: Maps, k: Tensor | float, form: str, g: Geometry) -> Tensor:
     """:func:`composed`, in eager mode: fewer passes over memory, less kept for backward."""
-    inputs = (x, w, r, s, k)
-    if not torch.is_grad_enabled() or not any(isinstance(t, Tensor) and t.requires_grad for t in inputs):
-        return _evaluate(*inputs, form, g)
-    return _Fused.apply(*inputs, form, g)
+    inputs = (x, w, *maps, k)
+    if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in inputs):
+        return _Fused.apply(*inputs, form, g)
+    return _evaluate(x, w, _factor(maps), maps.s, k, form, g)
+
+
+def _factor(maps: Maps) -> Tensor:
+    return safe_reciprocal(maps.n) if maps.n is not None else maps.r  # type: ignore[return-value]
 
 
 def _evaluate(x: Tensor, w: Tensor, r: Tensor, s: Tensor | None, k: Tensor | float, form: str, g: Geometry) -> Tensor:
@@ -70,38 +79,49 @@ def _parts(y: Tensor) -> list[slice]:
 class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, w: Tensor, r: Tensor, s: Tensor | None, k: Tensor | float, form: str, g: Geometry
+        ctx: Any,
+        x: Tensor,
+        w: Tensor,
+        r: Tensor | None,
+        n: Tensor | None,
+        s: Tensor | None,
+        k: Tensor | float,
+        form: str,
+        g: Geometry,
     ) -> Tensor:
-        out = _evaluate(x, w, r, s, k, form, g)
+        factor = _factor(Maps(r, n, s))
+        out = _evaluate(x, w, factor, s, k, form, g)
         ctx.form, ctx.geometry = form, g
         ctx.k = None if isinstance(k, Tensor) else k
-        ctx.save_for_backward(x, w, r, s, k if isinstance(k, Tensor) else None)
+        ctx.save_for_backward(x, w, factor, n, s, k if isinstance(k, Tensor) else None)
         ctx.kept = _keep(out)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, w, r, s, k = ctx.saved_tensors
-        inputs = (x, w, r, s, ctx.k if k is None else k)
+        x, w, r, n, s, k = ctx.saved_tensors
+        inputs = (x, w, r, n, s, ctx.k if k is None else k)
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
             return (*_differentiate(inputs, ctx.needs_input_grad, ctx.form, ctx.geometry, grad), None, None)
         out = ctx.kept.recover() if ctx.kept else None
         ctx.kept = None  # free it now; a second pass over a retained graph computes it again
         if out is None:
-            out = _evaluate(*inputs, ctx.form, ctx.geometry)
+            out = _evaluate(x, w, r, s, inputs[-1], ctx.form, ctx.geometry)
         return (*_closed_gradients(inputs, out, grad, ctx.needs_input_grad, ctx.form, ctx.geometry), None, None)
 
 
 def _closed_gradients(
     inputs: tuple[Any, ...], out: Tensor, grad: Tensor, need: Sequence[bool], form: str, g: Geometry
 ) -> tuple[Tensor | None, ...]:
-    x, w, r, s, k = inputs
+    x, w, r, n, s, k = inputs
     pull_back = CLOSED_FORMS[form].pull_back
     grad_y = torch.empty_like(out)
-    grad_r = torch.empty_like(r) if need[2] else None
-    grad_s = torch.empty_like(s) if need[3] else None
-    grad_k = torch.zeros_like(k) if need[4] else None
-    inverse_r = safe_reciprocal(r) if need[2] else r
+    grad_map = torch.empty_like(r) if need[2] or need[3] else None
+    grad_s = torch.empty_like(s) if need[4] else None
+    grad_k = torch.zeros_like(k) if need[5] else None
+    # cos = r·y = y/n has the slope cos/r in r and −cos/n = −cos·r in n
+    slope = r if n is not None else safe_reciprocal(r) if need[2] else None
+    sign = 1.0 if n is None else -1.0
     for part in _parts(out):
         value, upstream = upcast(out[part]), upcast(grad[part])
         if s is not None:
@@ -109,17 +129,21 @@ def _closed_gradients(
             if grad_s is not None:
                 grad_s[part] = _reduced(upstream * value, s)
             upstream = upstream * s[part]
-        cos, through, factor, part_of_k = pull_back(value, upstream, k, need[4])
+        cos, through, factor, part_of_k = pull_back(value, upstream, k, need[5])
         if grad_k is not None and part_of_k is not None:
             grad_k.add_(part_of_k)
-        if grad_r is not None:
-            torch.mul(_reduced(cos * through, r), inverse_r[part] * factor, out=grad_r[part])
+        if grad_map is not None and slope is not None:
+            torch.mul(_reduced(cos * through, r), _times(slope[part], sign * factor), out=grad_map[part])
         if grad_y.dtype == through.dtype:
-            torch.mul(through, r[part] * factor, out=grad_y[part])
+            torch.mul(through, _times(r[part], factor), out=grad_y[part])
         else:
-            grad_y[part] = through * (r[part] * factor)
+            grad_y[part] = through * _times(r[part], factor)
     grad_x, grad_w = convolve_backward(grad_y, x, w, g, (need[0], need[1]))
-    return grad_x, grad_w, grad_r, grad_s, grad_k
+    return (grad_x, grad_w, *((grad_map, None) if n is None else (None, grad_map)), grad_s, grad_k)
+
+
+def _times(map_: Tensor, factor: float) -> Tensor:
+    return map_ if factor == 1 else map_ * factor
 
 
 def _reduced(full: Tensor, like: Tensor) -> Tensor:
@@ -132,9 +156,10 @@ def _differentiate(
 ) -> list[Tensor | None]:
     wanted = [t for t, needed in zip(inputs, need, strict=False) if needed]
     with torch.enable_grad():
-        x, w, r, s, k = inputs
-        found = iter(torch.autograd.grad(composed(x, w, r, s, k, form, g), wanted, grad, create_graph=True))
-    return [next(found) if needed else None for needed in need[:5]]
+        x, w, r, n, s, k = inputs
+        out = composed(x, w, Maps(r if n is None else None, n, s), k, form, g)
+        found = iter(torch.autograd.grad(out, wanted, grad, create_graph=True))
+    return [next(found) if needed else None for needed in need[:6]]
 
 
 class _Kept(NamedTuple):

@@ -92,7 +92,8 @@ def box(squares: Tensor, geometry: Geometry) -> Tensor:
         span = (length - 1) * stride + 1
         total = _window(squares, dim, 0, span, stride)
         for i in range(1, k):
-            total = total + _window(squares, dim, i * dilation, span, stride)
+            window = _window(squares, dim, i * dilation, span, stride)
+            total = total + window if i == 1 else total.add_(window)
         squares = total
     return squares
 
