@@ -103,9 +103,9 @@ def class_energy(
     with without_autocast(w.device):
         points = unit(upcast(w))
         kernel = Kernel.build(float(s), distance, False, floor, points.dtype)
-        excluded = (torch.arange(len(points), device=w.device) == classes[:, None]) | ~counts[:, None]
-        cosines = (points.index_select(0, classes) @ points.mT).masked_fill(excluded, 0)
-        total = pair_energy(cosines, kernel).masked_fill(excluded, 0).sum()
+        own = torch.arange(len(points), device=w.device) == classes[:, None]
+        cosines = (points.index_select(0, classes) @ points.mT).masked_fill(own, 0)
+        total = torch.where(counts, pair_energy(cosines, kernel).masked_fill(own, 0).sum(1), 0.0).sum()
     return total / (counts.sum() * (len(points) - 1)).clamp_min(1)
 
 
