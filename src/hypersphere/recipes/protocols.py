@@ -31,7 +31,7 @@ IMAGENET = "needs imagenet/train and imagenet/val under --data.root"
 def adam(dataset: str, network: str = "cnn9", widths: str = "paper", **model: Any) -> Config:
     """Paper sec. 4.1 (thesis 3.4.1): Adam 1e-3, batch 128, rate divided by 10 at 34k and 54k of 64k steps.
 
-    CIFAR-10 is mirrored only, as in the authors' released code (the text says no augmentation); CIFAR-10+ and CIFAR-100
+    CIFAR-10 is mirrored only (thesis 3.4.1 and the released code; 3.4.2 says no augmentation); CIFAR-10+ and CIFAR-100
     (``"cifar10+"``, ``"cifar100"``) are padded by 4, cropped and mirrored. BatchNorm eps 1e-3 and weight decay 5e-4
     are the released code's.
     """
@@ -129,7 +129,7 @@ def points(network: str) -> Config:
 def imagenet(network: str, **model: Any) -> Config:
     """Thesis D.1: SGD 0.1, batch 64, divided by 10 at 150k, 300k and 400k of 500k steps; 256×256, window 224."""
     return Config(
-        data=DataConfig(name="imagenet", batch_size=64, eval_batch_size=256, normalize="standard"),
+        data=DataConfig(name="imagenet", batch_size=64, eval_batch_size=256, normalize="standard", hflip=True),
         model=ModelConfig(name=network, **model),
         optim=OptimConfig(name="sgd", lr=0.1, momentum=0.9, weight_decay=1e-4),
         schedule=ScheduleConfig(steps=500_000, milestones=(150_000, 300_000, 400_000)),

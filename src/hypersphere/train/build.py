@@ -6,13 +6,14 @@ import torch
 from torch import nn
 
 from .adversary import make_adversary
+from .checks import check_judging
 from .config import Config
 from .data import Facts, Source
 from .distributed import Team
 from .gan.check import check_gan
 from .gan.objective import GanObjective, make_gan
 from .gan.step import GanStep
-from .judge_source import check_also, judged_source
+from .judge_source import judged_source
 from .model import attach, make_model
 from .objective import Objective, make_head
 from .optimizer import make_optimizers, make_projection
@@ -32,7 +33,7 @@ def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = Fa
     torch.manual_seed(seed)
     objective = make_gan(config, facts) if config.gan.generator is not None else _make_classifier(config, facts)
     if fine_tune:
-        start(objective, config)
+        start(objective, config, seed)
     attach(config.orthogonal, objective.model, objective.head, seed, keep=config.model.start is not None)
     return objective
 
@@ -49,7 +50,7 @@ def make_parts(config: Config, seed: int, team: Team, source: Source | None = No
     """Everything that a step needs, on the device of this process; ``source`` stands in for the data set."""
     torch.set_float32_matmul_precision(config.run.matmul)
     source = source or judged_source(config, seed, team)
-    check_also(config, source, team)
+    check_judging(config, source, team)
     check_gan(config, source, team)
     objective = make_objective(config, source.facts, seed, fine_tune=True).to(team.device)
     if config.run.channels_last:

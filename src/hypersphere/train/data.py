@@ -244,7 +244,7 @@ class _Tree:
             shared |= {"size": None, "hflip": config.hflip}
         else:
             train, test = tree.train, tree.test
-            shared |= {"size": config.image_size, "resize": config.resize}
+            shared |= {"size": config.image_size, "resize": config.resize, "hflip": config.hflip}
         self.test_classes = () if test is None else test.classes
         self.open_set = self.test_classes != train.classes
         self.loader = data.FolderLoader(

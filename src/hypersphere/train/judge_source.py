@@ -18,7 +18,7 @@ from .distributed import Team
 if TYPE_CHECKING:
     from .config import Config
 
-__all__ = ["FACES", "Elsewhere", "check_also", "judged_source", "on_faces", "test_source"]
+__all__ = ["FACES", "Elsewhere", "judged_source", "on_faces", "test_source"]
 
 FACES = ("lfw", "ytf", "megaface")
 
@@ -42,13 +42,6 @@ def test_source(config: Config, facts: Facts, seed: int, device: torch.device) -
     if config.evaluation.data is None:
         return make_source(config.data, seed, device)
     return on_faces(config.evaluation.data, facts, config, Team(0, 1, device))
-
-
-def check_also(config: Config, source: Source, team: Team) -> None:
-    """Raise now rather than after the training, if a set that the final network is to be judged on is not there."""
-    for name in config.evaluation.also:
-        if name in FACES:
-            on_faces(name, source, config, team)
 
 
 class Elsewhere:

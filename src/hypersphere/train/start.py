@@ -14,12 +14,16 @@ from .runs import Run
 __all__ = ["beside", "start"]
 
 
-def start(objective: Objective, config: Config) -> None:
-    """Copy them in place, if ``model.start`` names a run; at least the convolutions must fit."""
+def start(objective: Objective, config: Config, seed: int = 0) -> None:
+    """Copy them in place, if ``model.start`` names a run; at least the convolutions must fit.
+
+    They are those of the same seed where that run has it, else of its first.
+    """
     name = config.model.start
     if name is None:
         return
-    path = Run(beside(config, name)).folder().path / "model.safetensors"
+    run = Run(beside(config, name))
+    path = run.folder(seed if seed in run.seeds else None).path / "model.safetensors"
     if not path.exists():
         raise ValueError(f"model.start={name!r}: {path} is not there, train that run to its end first")
     trained = read_tensors(path)

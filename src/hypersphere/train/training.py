@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._neurons import find_output_layer
 from ..orthogonal import merge
 from ..regularizers import MHE
 from .build import make_parts, make_step
@@ -48,7 +49,8 @@ class Training:
         self.parts = make_parts(config, seed, team)
         self.step = make_step(self.parts)
         self._energy = self._energy_meter() if config.run.energy else None
-        self._first_energies = self._energies()
+        halves = self._energy_meter(half_space=True) if config.run.energy else None
+        self._first_energies = self._energies(halves)
 
     def run(self) -> dict[str, Any]:
         if self.team.writer:
@@ -101,7 +103,7 @@ class Training:
             self.best, self.best_step = scores["accuracy"], now
         line = {"test_loss" if name == "loss" else name: value for name, value in scores.items()}
         line["best_accuracy"] = self.best
-        layers = self._energies()
+        layers = self._energies(self._energy)
         if layers:
             line["energy"] = sum(layers.values()) / len(layers)
             line |= {f"energy/{name}": value for name, value in layers.items()}
@@ -200,7 +202,7 @@ class Training:
             self.scores, self.last = measure(self._judged()), self.folder.logged()
         metrics = self.scores | measure_all(self._judged())
         if self._first_energies:
-            metrics["initial_energy"] = sum(self._first_energies.values())
+            metrics["initial_energy"] = sum(self._first_energies.values())  # in half space, as in thesis Table 7.2
         metrics["seconds_per_100_steps"] = 100 * self.seconds / config.schedule.steps
         result = {
             "recipe": config.recipe,
@@ -252,16 +254,19 @@ class Training:
         tensors = [*self.parts.objective.parameters(), *self.parts.objective.buffers(), *self.parts.penalty.buffers()]
         return 3 * sum(t.numel() * t.element_size() for t in tensors) + 2**20
 
-    def _energies(self) -> dict[str, float]:
-        """Of each layer; empty if they are not wanted or there is none."""
-        if self._energy is None:
+    def _energies(self, meter: MHE | None) -> dict[str, float]:
+        """Of each hidden layer; empty if they are not wanted or there is none."""
+        if meter is None:
             return {}
+        objective = self.parts.objective
+        last = find_output_layer(objective.model, objective.head)
         with self._judged().evaluating():  # weights that are normalised on the way out do not count it as a step
-            return {name: float(value) for name, value in self._energy.layers().items()}
+            layers = {name: float(value) for name, value in meter.layers().items()}
+        return {name: value for name, value in layers.items() if last is None or name != f"{last[0]}.weight"}
 
-    def _energy_meter(self) -> MHE | None:
+    def _energy_meter(self, half_space: bool = False) -> MHE | None:
         try:
-            return MHE(self.parts.objective.model, self.parts.objective.head, output=0.0)
+            return MHE(self.parts.objective.model, self.parts.objective.head, output=0.0, half_space=half_space)
         except ValueError:  # no layer with neurons
             return None
 

@@ -35,7 +35,13 @@ def table7_10(method: str, training: str) -> Config:
     """
     config = Config(
         data=DataConfig(
-            name="miniimagenet", batch_size=16, eval_batch_size=256, image_size=84, resize=96, normalize="standard"
+            name="miniimagenet",
+            batch_size=16,
+            eval_batch_size=256,
+            image_size=84,
+            resize=96,
+            normalize="standard",
+            hflip=True,
         ),
         model=ModelConfig(name="cnn4"),
         loss=classifier(method),
