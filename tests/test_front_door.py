@@ -18,7 +18,7 @@ FRONT_DOOR = {
     "angular": "Cosine Linear Sigmoid SquareCosine",
     "magnitude": "Sphere Ball Tanh Linear Segment Log Mix",
     "losses": """Softmax WSoftmax SSoftmax LSoftmax ASoftmax SphereFace GASoftmax AMSoftmax CosFace ArcFace SphereFaceR
-        SphereFace2 SphereFacePlus Annealing""",
+        SphereFace2 SphereFacePlus CenterLoss ContrastiveLoss TripletLoss Annealing""",
     "regularizers": "MHE CoMHE Orthonormal Orthogonal SRIP",
     "orthogonal": "attach merge",
     "optim": "OrthogonalSGD WeightProjection weighted_gradients parameter_groups",
@@ -51,6 +51,9 @@ SIGNATURES = {
     "regularizers.CoMHE": "model head projection dim count aggregate refresh half_space",
     "losses.GASoftmax": "in_features num_classes margin angular",
     "losses.SphereFacePlus": "head weight s",
+    "losses.CenterLoss": "head weight rate",
+    "losses.ContrastiveLoss": "head weight margin normalize",
+    "losses.TripletLoss": "in_features num_classes margin mining",
     "losses.Annealing": "base gamma power minimum",
     "angular.Sigmoid": "k learnable share",
     "metrics.verification": "scores same folds",

@@ -199,3 +199,19 @@ def test_a_learned_g_of_ones_own_is_dense():
     head = L.WSoftmax(D, C, angular=Power(), chunk=None)
     head(torch.randn(3, D), torch.tensor([0, 1, 2])).backward()
     assert head.angular.a.grad.abs() > 0
+
+
+@pytest.mark.parametrize("case", [*HEADS, "center", "contrastive", "triplet"])
+def test_ignored_labels_only_are_what_they_are_in_torch(case):
+    """The mean over no sample is NaN, the sum 0: as in cross_entropy."""
+    extra = {
+        "center": lambda **o: L.CenterLoss(L.Softmax(D, C, **o)),
+        "contrastive": lambda **o: L.ContrastiveLoss(L.Softmax(D, C, **o)),
+        "triplet": lambda **o: L.TripletLoss(D, C, **o),
+    }
+    x, y = torch.randn(3, D), torch.full((3,), -100)
+    for reduction in ("mean", "sum", "none"):
+        make = extra.get(case, lambda **o: build(case, D, C, **o))
+        loss = make(reduction=reduction)(x, y)
+        expected = torch.nn.functional.cross_entropy(torch.randn(3, C), y, reduction=reduction)
+        torch.testing.assert_close(loss, expected, equal_nan=True)

@@ -17,8 +17,9 @@ __all__ = ["JoinedHead"]
 class JoinedHead(nn.Module):
     """L = L_head + λ·term: a subclass says what the term of each sample is (:meth:`terms`).
 
-    Follows the head's ``reduction`` and ``ignore_index``: the mean is over the samples that count, and "sum" and
-    "none" mean what they say. ``head`` may be joined itself, so that terms add up.
+    Follows the head's ``reduction`` and ``ignore_index``: the mean is over the samples that count (NaN if none does,
+    as in torch's cross-entropy), and "sum" and "none" mean what they say. ``head`` may be joined itself, so that
+    terms add up.
 
     Args:
         head: any head of this package; it stays the owner of the class vectors.

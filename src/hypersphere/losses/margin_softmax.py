@@ -36,8 +36,8 @@ class MarginSoftmax(ClassHead):
         annealing: :class:`Annealing`, :class:`MarginWarmup`, a preset's name; None is the pure margin.
         detach_margin: take margin − plain as a constant in backward. Off by default: it is no gradient
             of the loss.
-        reduction, ignore_index, label_smoothing: as in ``torch.nn.functional.cross_entropy``, except that
-            the mean over an empty batch is an error.
+        reduction, ignore_index, label_smoothing: as in ``torch.nn.functional.cross_entropy`` (the mean over a
+            batch of ignored labels only is NaN, too), except that the mean over an empty batch is an error.
         class_weight: its ``weight``, one number per class.
         chunk: how many classes to take at a time. ``"auto"`` decides by the number of logits, None is
             dense, a number always takes blocks of it. Second derivatives and ``torch.func`` are dense always.
