@@ -22,8 +22,28 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; 0 is success, 2 a mistake in what was asked, with a message on stderr."""
+    """Run one subcommand; 0 is success, 2 a mistake in what was asked, with a message on stderr.
+
+    130 is Ctrl-C, 141 a reader that left before the end (``| head``).
+    """
     words = list(sys.argv[1:] if argv is None else argv)
+    name = f"hypersphere {next((word for word in words if not word.startswith('-')), '')}".strip()
+    code = 141
+    try:
+        code = _run(words)
+        _flush()
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return 130
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        if isinstance(error, BrokenPipeError) and _unread():
+            return code
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    return code
+
+
+def _run(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="hypersphere", description="Deep learning on the hypersphere.")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
@@ -44,8 +64,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help()
         return 2
+    return int(importlib.import_module(COMMANDS[options.command][0]).run(options))
+
+
+def _unread() -> bool:
+    """Whether nobody reads the standard output any more; the rest of it then goes nowhere."""
     try:
-        return int(importlib.import_module(COMMANDS[options.command][0]).run(options))
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"hypersphere {options.command}: {error}", file=sys.stderr)
-        return 2
+        print(flush=True)  # what failed before has left the buffer
+    except BrokenPipeError:
+        from ..train.progress import hush
+
+        hush()
+        return True
+    return False
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # it is None where it was closed (>&-)
+        sys.stdout.flush()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -19,20 +21,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.what == "models":
-        for name in models.list_models(options.pattern):
-            print(f"{name:22s} {models.describe(name).splitlines()[0].split(': ', 1)[1]}")
-    elif options.what == "datasets":
-        for name in data.list_datasets(options.pattern):
-            print(f"{name:14s} {data.describe(name)}")
-    elif options.what == "tables":
-        for table in tables().values():
-            if fnmatch(table.name, options.pattern):
-                print(f"{table.name:18s} {len(table.cells):3d} cells  {table.title}")
+    found = False
+    for line in _lines(options.what, options.pattern, options.results):
+        print(line)
+        found = True
+    if not found:
+        print(f"hypersphere list: no {options.what} match {options.pattern!r}", file=sys.stderr)
+        return 1
+    if options.what == "tables":
         print("\n`hypersphere list recipes 'TABLE*'` shows the cells, `hypersphere train TABLE.CELL` trains one.")
+    return 0
+
+
+def _lines(what: str, pattern: str, measured: Path) -> Iterator[str]:
+    if what == "models":
+        for name in models.list_models(pattern):
+            yield f"{name:22s} {models.describe(name).splitlines()[0].split(': ', 1)[1]}"
+    elif what == "datasets":
+        for name in data.list_datasets(pattern):
+            yield f"{name:14s} {data.describe(name)}"
     else:
         for table in tables().values():
-            names = [cell.name for cell in table.cells if fnmatch(f"{table.name}.{cell.name}", options.pattern)]
-            if names:
-                print(results.render(table, options.results, names) + "\n")
-    return 0
+            names = [cell.name for cell in table.cells if fnmatch(f"{table.name}.{cell.name}", pattern)]
+            if what == "recipes" and names:
+                yield results.render(table, measured, names) + "\n"
+            elif what == "tables" and fnmatch(table.name, pattern):
+                yield f"{table.name:18s} {len(table.cells):3d} cells  {table.title}"

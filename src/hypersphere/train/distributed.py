@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..losses._batch import BatchWide
 from ..magnitude import _WithRadius
 from .batchnorm import synchronized
+from .device import usable_device
 
 __all__ = ["Team", "team"]
 
@@ -139,12 +140,11 @@ def _prefer_loopback(world: int) -> None:
 def _device(name: str, local: int | None) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(name)
-    if device.type == "cuda" and not torch.cuda.is_available():
+    if name.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(f"run.device={name!r}, but this machine has no GPU that torch can use: choose cpu")
-    if device.type == "cuda" and device.index is None:
-        return torch.device("cuda", (local or 0) % torch.cuda.device_count())
-    return device
+    if name == "cuda":
+        name = f"cuda:{(local or 0) % torch.cuda.device_count()}"
+    return usable_device(name, argument="run.device")
 
 
 class _Gather(torch.autograd.Function):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -13,6 +14,8 @@ from typing import Any
 from torch import Tensor
 
 __all__ = ["check_room", "read_json", "read_tensors", "sync_folder", "write_bytes", "write_json", "write_tensors"]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -78,15 +81,15 @@ def check_room(folder: Path, needed: int) -> None:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, max(needed, 1))  # quotas show here, not in disk_usage
             os.fsync(file.fileno())
-    except PermissionError as error:
-        raise OSError(f"{folder} cannot be written ({error.strerror}): choose another --run.folder") from error
     except OSError as error:
         if error.strerror is None:
             raise
-        raise OSError(
-            f"{folder} cannot take the {_size(needed)} that this run needs ({error.strerror}): free some space, "
-            "or choose another --run.folder"
-        ) from error
+        if error.errno in _FULL:
+            raise OSError(
+                f"{folder} cannot take the {_size(needed)} that this run needs ({error.strerror}): free some space, "
+                "or choose another --run.folder"
+            ) from error
+        raise OSError(f"{folder} cannot be written ({error.strerror}): choose another --run.folder") from error
     finally:
         with contextlib.suppress(OSError):
             probe.unlink()

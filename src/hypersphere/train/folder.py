@@ -37,19 +37,34 @@ def run_path(config: Config) -> Path:
 
 
 def open_run(config: Config) -> Path:
-    """Make the run folder, or go on in it if it holds a run with the same settings."""
+    """Make the run folder, or go on in it if it holds a run with the same settings, or one that never began."""
     folder = run_path(config)
     path = folder / "config.json"
     if path.exists():
-        old = read_config(folder)
-        differences = changed(old, config)
-        if differences:
+        differences = changed(_own_config(folder), config)
+        if differences and _began(folder):
             shown = ", ".join(f"{name} ({was!r}, now {now!r})" for name, (was, now) in list(differences.items())[:5])
             raise ValueError(
                 f"{folder} holds a run with other settings: {shown}. Choose another --run.name, or remove the folder"
             )
     write_json(path, to_dict(config))
     return folder
+
+
+def _own_config(folder: Path) -> Config:
+    """The settings of a run: those of anything else are never overwritten."""
+    try:
+        return read_config(folder)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{folder} is no run folder of this version: its config.json holds other things ({error}). Choose another "
+            "--run.name"
+        ) from error
+
+
+def _began(folder: Path) -> bool:
+    """Whether a seed has anything to show for its settings."""
+    return any(any(folder.glob(f"seed-*/{name}")) for name in ("log.jsonl", "result.json", "checkpoints/step-*"))
 
 
 def read_config(folder: Path) -> Config:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from .config import Config
 from .data import Facts
+from .device import usable_device
 from .files import read_tensors
 from .folder import SeedFolder
 from .gan.objective import make_gan
@@ -138,16 +139,3 @@ def _metadata(file: Path) -> dict[str, Any]:
 
     with safe_open(file, framework="pt") as content:
         return dict(content.metadata() or {})
-
-
-def usable_device(device: torch.device | str, compute: bool = True) -> torch.device:
-    """The device of that name, or an error that says why it cannot be used here (to ``compute``: not ``meta``)."""
-    try:
-        place = torch.device(device)
-        probe = torch.zeros((), device=place)
-        if compute:
-            probe.item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"device={str(device)!r} cannot be used here: {reason}") from error
-    return place

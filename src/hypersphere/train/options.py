@@ -60,7 +60,8 @@ def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
 
 def with_values(config: T, values: Mapping[str, Any]) -> T:
     """``config`` with dotted names replaced, ``{"optim.lr": 0.1}``; each part is checked once it has all its values."""
-    return _set(config, values, "")
+    changed: T = _set(config, values)
+    return changed
 
 
 def changed(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
@@ -196,9 +197,7 @@ def _leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, tuple[Any, boo
             yield prefix + field.name, (value, field.metadata.get("material", True))
 
 
-def _set(config: Any, values: Mapping[str, Any], where: str) -> Any:
-    if not dataclasses.is_dataclass(config):
-        raise ValueError(f"{where} is a single setting: it has no {next(iter(values))!r}")
+def _set(config: Any, values: Mapping[str, Any]) -> Any:
     names = [field.name for field in dataclasses.fields(config)]
     whole: dict[str, Any] = {}
     within: dict[str, dict[str, Any]] = {}
@@ -212,7 +211,10 @@ def _set(config: Any, values: Mapping[str, Any], where: str) -> Any:
             whole[name] = value
             within.pop(name, None)  # what came before it is overwritten
     for name, inner in within.items():
-        whole[name] = _set(whole.get(name, getattr(config, name)), inner, f"{where}.{name}".lstrip("."))
+        part = whole.get(name, getattr(config, name))
+        if not dataclasses.is_dataclass(part):
+            raise ValueError(f"{type(config).__name__}.{name} is a single setting: it has no {next(iter(inner))!r}")
+        whole[name] = _set(part, inner)
     return dataclasses.replace(config, **whole)
 
 

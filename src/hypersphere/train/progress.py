@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "hush"]
 
 _SHOWN = {
     "loss": "loss {:.4f}",
@@ -23,7 +26,10 @@ _SHOWN = {
 
 
 class Progress:
-    """Rate, time left, loss, accuracy, λ and energy. ``kind``: auto, rich, plain, off."""
+    """Rate, time left, loss, accuracy, λ and energy. ``kind``: auto, rich, plain, off.
+
+    When nobody reads it any more (``| head``, a terminal that is gone), it goes quiet and training goes on.
+    """
 
     def __init__(self, kind: str = "auto", events: Path | None = None) -> None:
         self._kind = _settle(kind)
@@ -38,7 +44,8 @@ class Progress:
         if self._events is not None:
             self._writer = _event_writer(self._events, done)
         if self._kind == "rich":
-            self._bar = _Live(title, total, done)
+            with self._unheard():
+                self._bar = _Live(title, total, done)
 
     def update(self, step: int, line: dict[str, float]) -> None:
         self._values |= line
@@ -57,15 +64,27 @@ class Progress:
 
     def say(self, text: str) -> None:
         if self._kind != "off":
-            print(text, flush=True)
+            with self._unheard():
+                print(text, flush=True)
 
     def stop(self) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            with self._unheard():
+                self._bar.stop()
             self._bar = None
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+    @contextmanager
+    def _unheard(self) -> Iterator[None]:
+        """Go quiet where the standard output cannot be written."""
+        try:
+            yield
+        except (OSError, ValueError, SystemExit) as error:  # ValueError: closed; SystemExit: rich, on a broken pipe
+            self._kind = "off"
+            if isinstance(error, BrokenPipeError):
+                hush()
 
     def _shows(self, name: str) -> bool:
         return name in self._values and (name != "penalty" or self._values[name] != 0)
@@ -82,8 +101,16 @@ def _settle(kind: str) -> str:
             import rich  # noqa: F401
         except ImportError:
             return "plain"
-        return "rich" if kind == "rich" or sys.stdout.isatty() else "plain"
+        return "rich" if kind == "rich" or (sys.stdout is not None and sys.stdout.isatty()) else "plain"
     return kind
+
+
+def hush() -> None:
+    """Let the rest of the standard output go nowhere, what is in its buffer too."""
+    with suppress(OSError, ValueError, AttributeError):  # it may have no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 class _Live:

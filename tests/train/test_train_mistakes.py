@@ -1,0 +1,150 @@
+"""Mistakes on the command line: a message that helps, no traceback, and a folder that takes the corrected command."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from tiny import tiny
+
+from hypersphere.cli import main
+from hypersphere.train import files, run, with_values
+from hypersphere.train.distributed import team
+from hypersphere.train.folder import SeedFolder
+from hypersphere.train.training import Training
+
+QUICK = [
+    *("--run.device", "cpu", "--model.widths", "4,4,4", "--model.feature-dim", "8", "--data.batch-size", "32"),
+    *("--schedule.steps", "3", "--schedule.milestones", "none", "--run.log-every", "1"),
+]
+
+# The folder of a run that never began ----------------------------------------------------------------
+
+
+def test_a_mistaken_first_command_does_not_stand_in_the_way(tmp_path, capsys):
+    words = ["train", "digits.cnn", *QUICK, "--run.name", "fix", "--run.folder", str(tmp_path), "--run.progress", "off"]
+    assert main([*words, "--data.batch-size", "100000"]) == 2
+    assert "batch_size" in capsys.readouterr().err
+    assert main(words) == 0
+    assert main([*words, "--data.batch-size", "16"]) == 2
+    assert "holds a run with other settings: data.batch_size" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("trace", ["log", "checkpoint", "result"])
+def test_a_run_that_began_keeps_its_settings(tmp_path, trace):
+    config = tiny(tmp_path, "mine", 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "_steps", lambda self: (_ for _ in ()).throw(RuntimeError("out of memory")))
+        with pytest.raises(RuntimeError, match="out of memory"):
+            run(config)
+    assert (tmp_path / "mine" / "seed-0" / "facts.json").exists()
+    folder = SeedFolder(tmp_path / "mine", 0)
+    match trace:
+        case "log":
+            folder.log({"step": 2})
+        case "checkpoint":
+            folder.save(2, {}, {}, keep=1)
+        case _:
+            folder.write_result({"final_accuracy": 1.0})
+    before = (tmp_path / "mine" / "config.json").read_bytes()
+    with pytest.raises(ValueError, match="holds a run with other settings"):
+        run(with_values(config, {"optim.lr": 0.5}))
+    assert (tmp_path / "mine" / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ['{"hidden_size": 3}', '{"model": 3}', "[1]", "3", "", '{"model": null}'])
+def test_settings_of_something_else_are_never_overwritten(tmp_path, content):
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=r"theirs.*config\.json.*another --run.name"):
+        run(tiny(tmp_path, "theirs", 2))
+    assert (folder / "config.json").read_text() == content
+
+
+# Folders and devices that cannot be ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", ["/proc/nothing", "{file}", "{file}/below"])
+def test_space_is_blamed_only_where_it_is_short(tmp_path, folder, capsys):
+    (tmp_path / "file").write_text("x")
+    folder = folder.format(file=tmp_path / "file")
+    assert main(["train", "digits.cnn", "--run.folder", folder, "--run.device", "cpu"]) == 2
+    said = capsys.readouterr().err
+    assert f"{folder}/digits.cnn cannot be written" in said
+    assert "choose another --run.folder" in said
+    assert "free some space" not in said
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_asks_for_space(tmp_path, monkeypatch, number):
+    def full(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files.os, "posix_fallocate", full)
+    with pytest.raises(OSError, match=r"cannot take the 1\.0 MiB .*free some space"):
+        files.check_room(tmp_path, 2**20)
+
+
+@pytest.mark.parametrize("name", ["tpu", "cpu:x", "meta", "", "cpu:-3"])
+def test_a_device_that_cannot_be_used_is_named(tmp_path, name, capsys):
+    assert main(["train", "digits.cnn", "--run.folder", str(tmp_path), "--run.device", name]) == 2
+    assert f"run.device={name!r} cannot be used here" in capsys.readouterr().err
+    assert team("cpu").device.type == "cpu"
+
+
+# list ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["tables", "recipes", "models", "datasets"])
+def test_a_list_of_nothing_says_so(what, capsys):
+    assert main(["list", what, "nix*"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"hypersphere list: no {what} match 'nix*'\n"
+
+
+# Interrupts and closed pipes -------------------------------------------------------------------------
+
+
+def test_ctrl_c_before_the_first_step_is_a_short_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Training, "__init__", lambda *_: os.kill(os.getpid(), signal.SIGINT) or time.sleep(1))
+    words = ["--run.folder", str(tmp_path), "--run.device", "cpu", "--run.progress", "off"]
+    assert main(["train", "digits.cnn", *words]) == 130
+    assert capsys.readouterr().err == "hypersphere train: interrupted\n"
+
+
+def test_the_reader_of_a_list_may_leave():
+    command = [sys.executable, "-m", "hypersphere", "list", "recipes"]
+    done = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done.stdout.close()
+    assert done.stderr.read() == ""
+    assert done.wait(60) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("progress", ["plain", "rich", "off"])
+def test_training_goes_on_when_nobody_reads(tmp_path, progress, monkeypatch, capsys):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        assert main(["train", "digits.cnn", *QUICK, "--run.folder", str(tmp_path), "--run.progress", progress]) == 0
+    assert capsys.readouterr().err == ""
+    assert (tmp_path / "digits.cnn" / "seed-0" / "result.json").exists()
+
+
+def test_training_without_a_standard_output(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["train", "digits.cnn", *QUICK, "--run.folder", str(tmp_path), "--run.progress", "auto"]) == 0
+
+
+def test_a_broken_pipe_elsewhere_is_an_error(monkeypatch, capsys):
+    def broken(options):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("hypersphere.cli.listing.run", broken)
+    assert main(["list"]) == 2
+    assert "Broken pipe" in capsys.readouterr().err
