@@ -117,3 +117,29 @@ def test_lists_and_single_entries_are_read_as_torch_reads_them():
     x = torch.randn(2, 3, 7, 6)
     expected = patch_norm(x, 3, 2, 1, 1)
     assert torch.equal(patch_norm(x, [3, 3], [2], (1,), [1, 1]), expected)
+
+
+@pytest.mark.parametrize("groups", [8, 16])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation"), [(3, 1, 1, 1), (3, 2, 1, 1), ((3, 2), (2, 1), 0, 2), (5, 3, 4, 1)]
+)
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_many_groups_in_float32(groups, kernel, stride, padding, dilation, layout):
+    """Where a depthwise convolution stands in for the sums; some patches are zero, and exactly so."""
+    x = torch.randn(2, 16, 9, 10)
+    x[:, :, 2:8, 2:8] = 0
+    x = x.to(memory_format=layout).requires_grad_()
+    exact = x.detach().double().requires_grad_()
+    arguments = (kernel, stride, padding, dilation, groups)
+    out, expected = patch_norm(x, *arguments), patch_norm(exact, *arguments)
+    seed = torch.randn_like(out)
+    torch.testing.assert_close(out.double(), expected, rtol=1e-6, atol=0)
+    assert torch.equal(out == 0, expected == 0)
+    (found,), (grad,) = torch.autograd.grad(out, x, seed), torch.autograd.grad(expected, exact, seed.double())
+    torch.testing.assert_close(found.double(), grad, rtol=1e-5, atol=1e-6)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(patch_norm(x, *arguments), out)
+    (first,) = torch.autograd.grad(patch_norm(x, *arguments), x, seed, create_graph=True)
+    (wide,) = torch.autograd.grad(patch_norm(exact, *arguments), exact, seed.double(), create_graph=True)
+    (second,), (expected,) = torch.autograd.grad(first.sum(), x), torch.autograd.grad(wide.sum(), exact)
+    torch.testing.assert_close(second.double(), expected, rtol=1e-4, atol=1e-5)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from .._errors import check_count, check_floating
-from ._geometry import Geometry, box, per_dimension
+from ._geometry import Geometry, box, convolve_backward, depthwise_ones, per_dimension
 from ._modes import is_plain_eager
 from ._sphere import compute_dtype, safe_reciprocal, sqrt, upcast
 
@@ -151,10 +151,13 @@ class _TiedPatchNorm(torch.autograd.Function):
 def _box_transposed(grad: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
     """boxᵀ of a map of output positions, ready to multiply x: (N, 1 or C, ...)."""
     g, shape = geometry, (x.shape[0], geometry.groups, *x.shape[2:])
+    ones = None if g.transposed or grad.numel() == 0 else depthwise_ones(grad, g)
     if not g.kernel:
         spread = grad
     elif not g.transposed and set(g.stride) == {1} and all(p >= 0 for p in _mirrored(g)):
         spread = box(grad, replace(g, padding=_mirrored(g)))
+    elif ones is not None:
+        spread = cast(Tensor, convolve_backward(grad, grad.new_empty(shape), ones, g, (True, False))[0])
     else:
         with torch.enable_grad():
             probe = grad.new_zeros(shape).requires_grad_()
