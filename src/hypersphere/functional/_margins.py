@@ -14,8 +14,9 @@ __all__ = ["additive_angle", "check_margin", "clipped_multiple", "multiple_angle
 
 
 def psi(cos: Tensor, margin: float, kind: str = "cosine") -> Tensor:
-    """ψ(θ) = (−1)^k·cos(mθ) − 2k on [kπ/m, (k+1)π/m] (thesis 2.6): decreasing from 1 to 1 − 2m.
+    """ψ(θ) = (−1)^k·cos(mθ) − 2k on [kπ/m, (k+1)π/m] (thesis 2.6): decreasing from 1 to 1 − 2m for a whole m.
 
+    For a real m it decreases from 1 to (−1)^K·cos(mπ) − 2K with K = ⌈m⌉ − 1, its last piece being cut at π.
     A whole ``margin`` takes the multiple-angle polynomial of c = cos θ (thesis 2.7) and finds k by
     comparing c with cos(kπ/m): no arccos, and the exact derivative everywhere, also at θ = 0, π/m
     and π. A real one goes through :func:`angle`, whose gradient at c = ±1 is finite but not exact.
