@@ -33,8 +33,8 @@ TABLES = (
                 for (column, refine), value in zip(COLUMNS.items(), ENERGY, strict=True)
             ),
         ),
-        "The rows energy.* are the sum of the hidden layers' half-space energies (s = 2) before training. The minimum of "
-        "the full-space energy has opposite neurons in the first layer, of 27 dimensions, and their half-space energy is "
+        "The rows energy.* are the sum of the hidden layers' half-space energies (s = 2) before training. The minimum "
+        "of the full-space energy has opposite neurons in the first layer, whose half-space energy is "
         "large: ours is run to that minimum, the published one was not.",
     ),
 )
