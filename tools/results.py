@@ -34,7 +34,7 @@ FINDINGS = {
     "open.lfw": """4,038 people to learn from 9,525 faces, 1,000 pairs of others. A-Softmax and SphereFace+ are two to
         three points above the softmax, ArcFace two; CosFace and the contrastive loss are level with it. As on Omniglot
         center and triplet loss are ahead, here by a point: a set where half of the people have one image is not
-        CASIA-WebFace. The standard error of one run is 0.6 to 0.9. An earlier order of batches, in which all people with
+        CASIA-WebFace. The standard error of one run is 0.6 to 0.9. An earlier order of batches, in which all people of
         one image came at the end of an epoch, made the softmax with contrastive loss diverge to 60 %.""",
     "open.omniglot_few_shot": """Three seeds. Cosines (baseline++) are worth ten points with one drawing and one with
         five. Neither half-space MHE nor OPT makes a difference beyond the seeds on this set, where there is little left
