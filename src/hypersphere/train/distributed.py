@@ -92,6 +92,14 @@ class Team:
         dist.all_reduce(shared, dist.ReduceOp.MIN)
         return int(shared.item())
 
+    def follow(self, value: int) -> int:
+        """What the writer says."""
+        if self.world == 1:
+            return value
+        shared = torch.tensor([value], device=self.device)
+        dist.broadcast(shared, 0)
+        return int(shared.item())
+
     def everyone(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, int]:
         """Rows and labels of all processes, differentiably, and where those of this one begin."""
         names = [torch.empty_like(labels) for _ in range(self.world)]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import statistics
 from pathlib import Path
@@ -29,6 +30,8 @@ from .options import changed, from_dict, to_dict
 from .state import join, split
 
 __all__ = ["SeedFolder", "open_run", "read_config", "run_path", "write_result"]
+
+_STEP = re.compile(r"step-[0-9]{8,}")
 
 
 def run_path(config: Config) -> Path:
@@ -116,8 +119,8 @@ class SeedFolder:
 
     def save(self, step: int, model: dict[str, Tensor], state: Any, keep: int) -> Path:
         """Write a checkpoint under a temporary name, rename it, point ``latest`` at it, drop old ones."""
-        name = f"step-{step:08d}"
-        temporary, final = self.checkpoints / f"tmp-{name}", self.checkpoints / name
+        final = self.checkpoint(step)
+        name, temporary = final.name, self.checkpoints / f"tmp-{final.name}"
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
         tensors, skeleton = split(state)
@@ -130,21 +133,68 @@ class SeedFolder:
             os.replace(temporary, final)
         sync_folder(self.checkpoints)
         write_bytes(self.path / "latest", name.encode())
-        for old in sorted(self.checkpoints.glob("step-*"))[:-keep]:
+        for old in self._all()[:-keep]:
             if old.name < name:
                 shutil.rmtree(old, ignore_errors=True)
         return final
 
+    def checkpoint(self, step: int) -> Path:
+        """Where the checkpoint of a step lies."""
+        return self.checkpoints / f"step-{step:08d}"
+
+    def newest(self) -> int:
+        """The step of the newest checkpoint; 0 if there is none."""
+        found = self.latest()
+        return 0 if found is None else int(found.name.removeprefix("step-"))
+
     def latest(self) -> Path | None:
         """The newest whole checkpoint. A directory gets its final name only once it is complete."""
-        found = sorted(path for path in self.checkpoints.glob("step-*") if (path / "state.json").exists())
+        found = [path for path in self._all() if (path / "state.json").exists()]
         return found[-1] if found else None
 
-    def load(self, checkpoint: Path) -> tuple[int, dict[str, Tensor], Any]:
-        """(step, model, state) of a checkpoint."""
-        content = read_json(checkpoint / "state.json")
-        state = join(read_tensors(checkpoint / "state.safetensors"), content["state"])
-        return int(content["step"]), read_tensors(checkpoint / "model.safetensors"), state
+    def load(self, checkpoint: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """(model, state) of a checkpoint; a ``ValueError`` where it is damaged."""
+        try:
+            content = read_json(checkpoint / "state.json")
+            state = join(read_tensors(checkpoint / "state.safetensors"), content["state"])
+            if not isinstance(state, dict):
+                raise ValueError(f"its state is {type(state).__name__}")
+            return read_tensors(checkpoint / "model.safetensors"), state
+        except PermissionError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{checkpoint} is damaged ({error})") from error
+
+    def set_aside(self) -> list[str]:
+        """Rename the checkpoints after the newest whole one to ``damaged-*``, and say why.
+
+        A disk may lose what was written whole. Training goes on from what it kept, never from the start unasked.
+        """
+        damaged: dict[Path, str] = {}
+        for checkpoint in reversed(self._all()):
+            try:
+                self.load(checkpoint)
+            except ValueError as error:
+                damaged[checkpoint] = str(error)
+            else:
+                return [self._set_aside(path, reason, checkpoint.name) for path, reason in damaged.items()]
+        if damaged:
+            raise ValueError(
+                f"{next(iter(damaged.values()))}, and no checkpoint before it is whole: remove {self.path} to train "
+                "this seed from the start"
+            )
+        return []
+
+    def _set_aside(self, checkpoint: Path, reason: str, instead: str) -> str:
+        aside = checkpoint.with_name(f"damaged-{checkpoint.name}")
+        shutil.rmtree(aside, ignore_errors=True)
+        os.replace(checkpoint, aside)
+        sync_folder(self.checkpoints)
+        write_bytes(self.path / "latest", instead.encode())
+        return f"{reason}: it is now {aside}, and {instead} stands in for it"
+
+    def _all(self) -> list[Path]:
+        return sorted(path for path in self.checkpoints.glob("step-*") if _STEP.fullmatch(path.name) and path.is_dir())
 
     # Pictures ---------------------------------------------------------------------------------------
 

@@ -163,20 +163,21 @@ class Training:
             ) from error
 
     def _resume(self) -> None:
-        checkpoint = self.folder.latest()
+        for damage in self.folder.set_aside() if self.team.writer else ():
+            self.progress.say(damage)
         step = self._restore()
         self.team.wait()
         if self.team.writer:
-            self.folder.rewind_log(step if checkpoint is not None else -1)
-            if checkpoint is not None:
-                self.progress.say(f"going on from step {step} ({checkpoint})")
+            self.folder.rewind_log(step or -1)
+            if step:
+                self.progress.say(f"going on from step {step} ({self.folder.checkpoint(step)})")
 
     def _restore(self) -> int:
-        """Load the newest checkpoint; 0 if there is none."""
-        checkpoint = self.folder.latest()
-        if checkpoint is None:
+        """Load the newest checkpoint that the writer sees; 0 if there is none."""
+        step = self.team.follow(self.folder.newest() if self.team.writer else 0)
+        if not step:
             return 0
-        step, weights, state = self.folder.load(checkpoint)
+        weights, state = self.folder.load(self.folder.checkpoint(step))
         parts = self.parts
         parts.objective.load_state_dict(weights)
         parts.penalty.load_state_dict(state["penalty"])

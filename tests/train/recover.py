@@ -1,0 +1,68 @@
+"""Two processes stop, their newest checkpoint is damaged, they go on: ``recover.py FOLDER``. Prints one JSON object.
+
+Processes are forked, so that torch is imported once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+import torch
+from tiny import everything
+
+from hypersphere.train import run, with_values
+from hypersphere.train.training import Training
+
+STEPS, STOP = 14, 10
+
+
+def stop_training(self: Training, now: int, line: dict[str, float], genuine=Training._log) -> None:
+    """In the place of ``Training._log``: end at a step between two checkpoints."""
+    genuine(self, now, line)
+    if now == STOP:
+        raise RuntimeError("stopped")
+
+
+def main(root: Path) -> dict[str, object]:
+    torch.set_num_threads(1)
+    pair(root, "straight")
+    pair(root, "stopped", stop=True)
+    (root / "stopped" / "seed-0" / "checkpoints" / "step-00000008" / "state.json").write_bytes(b"")
+    said = pair(root, "stopped")
+    names = sorted(path.name for path in (root / "stopped" / "seed-0" / "checkpoints").iterdir())
+    one, two = ((root / name / "seed-0" / "model.safetensors").read_bytes() for name in ("straight", "stopped"))
+    return {"same": one == two, "said": said, "checkpoints": names}
+
+
+def pair(root: Path, name: str, stop: bool = False) -> list[str]:
+    """Train in two processes; what each said."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    children = [os.fork() or child(root, name, rank, port, stop) for rank in (0, 1)]
+    ends = [os.waitpid(process, 0)[1] for process in children]
+    assert stop or ends == [0, 0], ends
+    return [(root / f"said-{rank}.txt").read_text() for rank in (0, 1)]
+
+
+def child(root: Path, name: str, rank: int, port: int, stop: bool) -> int:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    sys.stdout = open(root / f"said-{rank}.txt", "w")  # noqa: SIM115
+    if stop:
+        Training._log = stop_training  # type: ignore[method-assign]
+    code = 1
+    try:
+        run(with_values(everything(root, name, STEPS), {"run.progress": "plain"}))
+        code = 0
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]))))
