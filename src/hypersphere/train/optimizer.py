@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from torch.optim.optimizer import Optimizer
 
 from .. import optim
 from .._errors import check_choice, check_count, check_positive
+from .._neurons import matches
+from ..orthogonal._blocks import is_orthogonal
 from .muon import Muon
 from .options import option
 
@@ -22,7 +25,7 @@ __all__ = ["OptimConfig", "Optimizers", "make_optimizers", "make_projection"]
 class OptimConfig:
     """The optimizer, weight decay, and what is done to the weights of hyperspherical layers."""
 
-    name: str = option("adam", "sgd, adam, adamw, muon (Adam for what is no matrix), orthogonal_sgd (for OPT gradient)")
+    name: str = option("adam", "sgd, adam, adamw, muon (Adam for what is no matrix), orthogonal_sgd (for everything)")
     lr: float = option(1e-3, "learning rate before the schedule")
     momentum: float = option(0.9, "of sgd, orthogonal_sgd and muon")
     nesterov: bool = option(False, "Nesterov momentum of sgd and orthogonal_sgd")
@@ -31,7 +34,9 @@ class OptimConfig:
     eps: float = option(1e-8, "of adam, adamw")
     weight_decay: float = option(0.0, "weight decay")
     decay: str = option("weights", "weights: not on directions, k, rho, biases, norms; all: on every parameter")
+    undecayed: tuple[str, ...] = option((), "names of further parameters that do not decay, * for any part of a name")
     adam_lr: float = option(1e-3, "learning rate of muon's Adam part")
+    orthogonal_lr: float = option(2e-2, "learning rate of R under orthogonal.method gradient, beside optim.name")
     clip: float | None = option(None, "clip the norm of the whole gradient")
     projection_every: int = option(
         0, "project hyperspherical weights to length projection_norm every n steps; 0: never"
@@ -43,6 +48,7 @@ class OptimConfig:
         check_choice("optim.name", self.name, ("sgd", "adam", "adamw", "muon", "orthogonal_sgd"))
         check_choice("optim.decay", self.decay, ("weights", "all"))
         check_positive("optim.lr", self.lr)
+        check_positive("optim.orthogonal_lr", self.orthogonal_lr)
         check_positive("optim.weight_decay", self.weight_decay, zero=True)
         if self.clip is not None:
             check_positive("optim.clip", self.clip)
@@ -50,7 +56,7 @@ class OptimConfig:
 
 
 class Optimizers:
-    """One or two optimizers that step together under one schedule."""
+    """A few optimizers that step together under one schedule."""
 
     def __init__(self, parts: list[Optimizer], factors: list[float], device: torch.device) -> None:
         self.parts, self._factors = parts, factors
@@ -79,7 +85,7 @@ class Optimizers:
         return self._base[0] * self._factors[min(step, len(self._factors) - 1)]
 
     def step(self) -> None:
-        for part in self.parts:
+        for part in reversed(self.parts):  # OrthogonalSGD, the last, refuses a bad gradient before anything is changed
             part.step()
 
     def zero_grad(self) -> None:
@@ -104,32 +110,64 @@ class Optimizers:
 
 
 def make_optimizers(config: OptimConfig, trained: nn.Module, factors: list[float], device: torch.device) -> Optimizers:
-    """The optimizer of every trainable parameter of ``trained``."""
+    """The optimizer of every trainable parameter of ``trained``.
+
+    Matrices that must stay orthogonal (``orthogonal.method`` gradient) have their own: :class:`OrthogonalSGD` with
+    ``orthogonal_lr`` and ``momentum``, steps of at most 1/‖W‖_F and two passes of 7.6, as in the authors' code. The
+    named optimizer trains the others (thesis F.3); ``orthogonal_sgd`` trains all, at one rate, by the closed form 7.5.
+    """
+    groups = _groups(config, trained)
+    if config.name == "orthogonal_sgd":
+        everything = optim.OrthogonalSGD(groups, config.lr, config.momentum, nesterov=config.nesterov)
+        return Optimizers([everything], factors, device)
+    matrices, others = _pick(groups, is_orthogonal)
+    parts = _named(config, others, trained, device) if others else []
+    if matrices:
+        rotations = [p for group in matrices for p in group["params"]]
+        own: dict[str, Any] = {"solver": "fixed_point", "iterations": 2, "bounded": True}
+        parts.append(optim.OrthogonalSGD(rotations, config.orthogonal_lr, config.momentum, **own))
+    return Optimizers(parts, factors, device)
+
+
+def _groups(config: OptimConfig, trained: nn.Module) -> list[Any]:
+    """The trainable parameters by their weight decay."""
     groups: list[Any] = optim.parameter_groups(trained, config.weight_decay)
     if config.decay == "all":
         everything = [p for p in trained.parameters() if p.requires_grad]
         groups = [{"params": everything, "weight_decay": config.weight_decay}]
-    groups = [group for group in groups if group["params"]]
+    if config.undecayed:
+        exempt = _matching(trained, config.undecayed)
+        spared, rest = _pick(groups, lambda p: id(p) in exempt)
+        groups = [*rest, *({**group, "weight_decay": 0.0} for group in spared)]
+    return [group for group in groups if group["params"]]
+
+
+def _matching(trained: nn.Module, patterns: tuple[str, ...]) -> set[int]:
+    """The ids of the parameters that the patterns of ``optim.undecayed`` name; each has to name one."""
+    named = dict(trained.named_parameters())
+    for pattern in patterns:
+        if not any(matches(name, pattern) for name in named):
+            raise ValueError(f"optim.undecayed {pattern!r} matches no parameter of {', '.join(list(named)[:8])}, ...")
+    return {id(parameter) for name, parameter in named.items() if matches(name, patterns)}
+
+
+def _named(config: OptimConfig, groups: list[Any], trained: nn.Module, device: torch.device) -> list[Optimizer]:
+    """The optimizer ``config.name`` of these groups."""
     fused: dict[str, Any] = {"fused": True} if device.type == "cuda" else {}
     adam: dict[str, Any] = {"betas": (config.beta1, config.beta2), "eps": config.eps, **fused}
     if device.type == "cuda":
         adam["capturable"] = True
     match config.name:
         case "sgd":
-            parts: list[Optimizer] = [
-                SGD(groups, config.lr, momentum=config.momentum, nesterov=config.nesterov, **fused)
-            ]
+            return [SGD(groups, config.lr, momentum=config.momentum, nesterov=config.nesterov, **fused)]
         case "adam":
-            parts = [Adam(groups, config.lr, **adam)]
+            return [Adam(groups, config.lr, **adam)]
         case "adamw":
-            parts = [AdamW(groups, config.lr, **adam)]
-        case "muon":
-            matrices, others = _split(groups, trained)
-            parts = [Muon(matrices, config.lr, config.momentum)] if matrices else []
-            parts += [AdamW(others, config.adam_lr, **adam)] if others else []
-        case _:
-            parts = [optim.OrthogonalSGD(groups, config.lr, config.momentum, nesterov=config.nesterov)]
-    return Optimizers(parts, factors, device)
+            return [AdamW(groups, config.lr, **adam)]
+    last = [p for p in trained.parameters() if p.requires_grad and p.dim() >= 2][-1:]
+    matrices, others = _pick(groups, lambda p: p.dim() >= 2 and p is not last[0])  # the output layer is for Adam
+    parts: list[Optimizer] = [Muon(matrices, config.lr, config.momentum)] if matrices else []
+    return [*parts, AdamW(others, config.adam_lr, **adam)] if others else parts
 
 
 def make_projection(config: OptimConfig, model: nn.Module) -> optim.WeightProjection | None:
@@ -141,15 +179,11 @@ def make_projection(config: OptimConfig, model: nn.Module) -> optim.WeightProjec
     return None
 
 
-def _split(groups: list[Any], trained: nn.Module) -> tuple[list[Any], list[Any]]:
-    """Hidden matrices for Muon; the output layer and everything with fewer than two dimensions for Adam."""
-    last = [p for p in trained.parameters() if p.requires_grad and p.dim() >= 2][-1:]
+def _pick(groups: list[Any], wanted: Callable[[Tensor], bool]) -> tuple[list[Any], list[Any]]:
+    """The groups of the wanted parameters, and those of the others."""
 
-    def pick(matrix: bool) -> list[Any]:
-        picked = [
-            {**group, "params": [p for p in group["params"] if (p.dim() >= 2 and p is not last[0]) == matrix]}
-            for group in groups
-        ]
+    def pick(answer: bool) -> list[Any]:
+        picked = [{**group, "params": [p for p in group["params"] if wanted(p) == answer]} for group in groups]
         return [group for group in picked if group["params"]]
 
     return pick(True), pick(False)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ...train import Config, OrthogonalConfig
-from ..protocols import edit, mhe, sgd
+from ..protocols import mhe, sgd
 from ..table import Cell
 
 __all__ = ["METHODS", "blocks", "cnn", "opt"]
@@ -25,11 +25,14 @@ METHODS = {
 
 
 def opt(config: Config, method: str, **settings: Any) -> Config:
-    """``config`` trained with OPT, or as it is for ``baseline``; orthogonal descent has its own optimizer."""
+    """``config`` trained with OPT, or as it is for ``baseline``.
+
+    Under ``ogd`` orthogonality-preserving descent trains R and the optimizer of ``config`` the other parameters (F.3).
+    The text gives R no rate of its own: it is ``optim.orthogonal_lr``, by default 0.02 as in the authors' code.
+    """
     if method == "baseline":
         return config
-    config = replace(config, orthogonal=OrthogonalConfig(METHODS[method], **settings))
-    return edit(config, optim={"name": "orthogonal_sgd"}) if method == "ogd" else config
+    return replace(config, orthogonal=OrthogonalConfig(METHODS[method], **settings))
 
 
 def cnn(method: str, network: str = "cnn6", norm: str | None = None, **settings: Any) -> Config:

@@ -1,0 +1,149 @@
+"""Which optimizer trains what, at which rate."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny import tiny
+from torch import nn
+from torch.optim import SGD, Adam, AdamW
+
+from hypersphere import orthogonal
+from hypersphere.optim import OrthogonalSGD
+from hypersphere.train import OptimConfig, OrthogonalConfig, ScheduleConfig
+from hypersphere.train.build import make_parts, make_step
+from hypersphere.train.distributed import team
+from hypersphere.train.muon import Muon
+from hypersphere.train.optimizer import make_optimizers
+
+CPU = torch.device("cpu")
+
+
+def rotated(seed=0):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    generator = torch.Generator().manual_seed(seed)
+    return orthogonal.attach(model, "gradient", generator=generator)
+
+
+def rotations(model):
+    return [p for name, p in model.named_parameters() if "parametrizations" in name]
+
+
+def backward(model):
+    torch.manual_seed(7)
+    model(torch.randn(16, 6)).square().mean().backward()
+
+
+@pytest.mark.parametrize(("name", "kind"), [("sgd", SGD), ("adam", Adam), ("adamw", AdamW), ("muon", Muon)])
+def test_r_has_its_own_optimizer_and_everything_is_trained_once(name, kind):
+    model = rotated()
+    config = OptimConfig(name=name, lr=0.3, orthogonal_lr=0.05, momentum=0.8, weight_decay=1e-3)
+    optimizers = make_optimizers(config, model, [1.0, 0.1], CPU)
+    own = optimizers.parts[-1]
+    assert isinstance(own, OrthogonalSGD)
+    assert not any(isinstance(part, OrthogonalSGD) for part in optimizers.parts[:-1])
+    (group,) = own.param_groups
+    assert [id(p) for p in group["params"]] == [id(p) for p in rotations(model)]
+    assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.05, 0.8, 0.0)
+    assert (group["solver"], group["iterations"], group["bounded"]) == ("fixed_point", 2, True)
+    trained = [id(p) for part in optimizers.parts for group in part.param_groups for p in group["params"]]
+    assert sorted(trained) == sorted(id(p) for p in model.parameters())
+    assert any(isinstance(part, kind) for part in optimizers.parts) or name == "muon"  # no plain hidden matrix is left
+    assert optimizers.rate(0) == (1e-3 if name == "muon" else 0.3)
+    assert not optimizers.capturable
+    optimizers.schedule(torch.tensor(1), 1)
+    assert group["lr"] == pytest.approx(0.005)
+
+
+def test_a_step_is_adams_on_the_others_and_a_rotation_of_r():
+    model, twin = rotated(), rotated()
+    optimizers = make_optimizers(OptimConfig(lr=0.01, orthogonal_lr=0.1), model, [1.0] * 5, CPU)
+    first = [r.detach().clone() for r in rotations(model)]
+    mine = {id(r) for r in rotations(twin)}
+    adam = Adam([p for p in twin.parameters() if id(p) not in mine], 0.01)
+    descent = OrthogonalSGD(rotations(twin), 0.1, 0.9, solver="fixed_point", bounded=True)
+    for step in range(5):
+        optimizers.schedule(torch.tensor(step), step)
+        optimizers.zero_grad()
+        backward(model)
+        optimizers.step()
+        twin.zero_grad()
+        backward(twin)
+        adam.step()
+        descent.step()
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
+    for r, start in zip(rotations(model), first, strict=True):
+        assert (r.mT @ r - torch.eye(r.shape[-1])).abs().max() < 1e-5
+        assert (r - start).abs().max() > 1e-3
+
+
+def test_a_bad_gradient_of_r_changes_nothing():
+    model = rotated()
+    optimizers = make_optimizers(OptimConfig(), model, [1.0], CPU)
+    backward(model)
+    rotations(model)[0].grad.fill_(float("nan"))
+    before = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises(RuntimeError, match="nothing was changed"):
+        optimizers.step()
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_orthogonal_sgd_trains_everything_at_one_rate():
+    optimizers = make_optimizers(OptimConfig(name="orthogonal_sgd", lr=0.3), rotated(), [1.0], CPU)
+    (part,) = optimizers.parts
+    assert isinstance(part, OrthogonalSGD)
+    assert {(group["lr"], group["solver"], group["bounded"]) for group in part.param_groups} == {(0.3, "solve", False)}
+
+
+def test_a_fixed_r_needs_no_optimizer():
+    model = rotated()
+    for r in rotations(model):
+        r.requires_grad_(False)
+    (part,) = make_optimizers(OptimConfig(), model, [1.0], CPU).parts
+    assert isinstance(part, Adam)
+
+
+def test_undecayed_parameters():
+    model = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3))
+    config = OptimConfig(name="sgd", weight_decay=0.1, undecayed=("1.*",))
+    (part,) = make_optimizers(config, model, [1.0], CPU).parts
+    decays = {id(p): group["weight_decay"] for group in part.param_groups for p in group["params"]}
+    assert {name: decays[id(p)] for name, p in model.named_parameters()} == {
+        "0.weight": 0.1,
+        "0.bias": 0.0,
+        "1.weight": 0.0,
+        "1.bias": 0.0,
+    }
+    (part,) = make_optimizers(replace(config, decay="all"), model, [1.0], CPU).parts
+    decays = {id(p): group["weight_decay"] for group in part.param_groups for p in group["params"]}
+    assert [decays[id(p)] for p in model.parameters()] == [0.1, 0.1, 0.0, 0.0]
+    with pytest.raises(ValueError, match=r"optim.undecayed 'last\.\*' matches no parameter of 0.weight"):
+        make_optimizers(replace(config, undecayed=("last.*",)), model, [1.0], CPU)
+
+
+@pytest.mark.parametrize("field", ["lr", "orthogonal_lr"])
+def test_rates_are_positive(field):
+    with pytest.raises(ValueError, match=f"optim.{field}"):
+        OptimConfig(**{field: 0.0})
+
+
+def test_a_stopped_training_goes_on_exactly(tmp_path):
+    """Momentum of R, Adam's state of the others, and the schedule of both."""
+    settings = {"orthogonal": OrthogonalConfig(method="gradient"), "optim": OptimConfig(lr=5e-3, orthogonal_lr=0.1)}
+    config = tiny(tmp_path, "whole", 12, schedule=ScheduleConfig(steps=12, milestones=(6, 9)), **settings)
+    whole, half = (make_step(make_parts(config, 0, team("cpu"))) for _ in range(2))
+    go(whole, 12)
+    go(half, 8)
+    torch.save(half.parts.optimizers.state_dict(), tmp_path / "state.pt")
+    parts = make_parts(config, 0, team("cpu"))
+    parts.objective.load_state_dict(half.parts.objective.state_dict())
+    parts.optimizers.load_state_dict(torch.load(tmp_path / "state.pt"))
+    go(make_step(parts, 8), 12)
+    expected = whole.parts.objective.state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in parts.objective.state_dict().items())
+
+
+def go(step, end):
+    while step.step < end:
+        step()
