@@ -172,6 +172,32 @@ def test_preservation_is_thesis_6_6_and_descends():
     assert preservation(weight, reg.basis_40, "cosine") < 0.7 * before
 
 
+@pytest.mark.parametrize("projection", ["angle_preserving", "adversarial"])
+def test_alternating_projections_move_at_every_so_many_calls(projection):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(40, 10), nn.Linear(10, 2))
+    arguments = {"projection": projection, "dim": 8, "inner_every": 3, "inner_lr": 0.01}
+    reg = CoMHE(model, **arguments)
+    each = CoMHE(model, **(arguments | {"inner_every": 1}))
+    moved = []
+    for _ in range(7):
+        before = reg.basis_40.clone()
+        reg()
+        moved.append(not torch.equal(before, reg.basis_40))
+    assert moved == [True, False, False, True, False, False, True]
+    for _ in range(3):  # as many moves, of the same size
+        each()
+    assert torch.equal(reg.basis_40, each.basis_40)
+    other = CoMHE(model, **arguments)
+    other.load_state_dict(reg.state_dict())
+    mine = [reg().item() for _ in range(4)]
+    assert [other().item() for _ in range(4)] == mine
+    reg()  # the 12th call; the 13th would move
+    before = reg.basis_40.clone()
+    reg.eval()()
+    assert torch.equal(before, reg.basis_40)
+
+
 def test_adversarial_ascends_the_energy():
     torch.manual_seed(0)
     reg = CoMHE(
@@ -255,6 +281,8 @@ def test_layers_too_small_to_compress():
         ({"matrix": "orthogonal"}, "matrix"),
         ({"unroll": -1}, "unroll"),
         ({"inner_lr": 0.0}, "inner_lr"),
+        ({"inner_every": 0}, "inner_every"),
+        ({"projection": "angle_preserving", "inner_every": 10, "unroll": 1}, "inner_every=10 is for unroll=0"),
         ({"small": "clamp"}, "small"),
     ],
 )

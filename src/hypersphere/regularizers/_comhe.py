@@ -26,7 +26,8 @@ class CoMHE(EnergyRegularizer):
 
     - ``"random"``: drawn, and drawn anew every ``refresh`` calls (6.4, 6.5).
     - ``"angle_preserving"``: descends L_P, the mean squared change of the cosines between neurons (6.6).
-      ``unroll=0`` alternates: ``inner_steps`` steps on P, then the energy with P as a constant.
+      ``unroll=0`` alternates: ``inner_steps`` steps on P at every ``inner_every``-th call, and the energy with P as
+      a constant.
       ``unroll=n`` takes the energy after n steps and differentiates through them (second order).
     - ``"adversarial"``: ascends the energy itself (6.8), in the same two ways.
     - ``"group"``: the neurons' input channels in groups of ``group`` (6.9), in order or, if
@@ -47,6 +48,8 @@ class CoMHE(EnergyRegularizer):
             ``"plain"`` takes their plain energy, ``"skip"`` leaves them out, ``"error"`` refuses.
             A model with no other layer is refused.
         inner_lr: step size of learned projections.
+        inner_every: alternating ones move at every so many calls in training mode, first at the first one (thesis
+            6.6.1: every 10 steps of the network). Unrolled ones move at each call.
         preserve: ``"cosine"`` or ``"angle"`` in L_P.
 
     The projections, the call count and the seed are in ``state_dict``.
@@ -74,6 +77,7 @@ class CoMHE(EnergyRegularizer):
         unroll: int = 0,
         inner_steps: int = 1,
         inner_lr: float = 1.0,
+        inner_every: int = 1,
         preserve: str = "cosine",
         group: int = 8,
         stochastic: bool = False,
@@ -91,6 +95,9 @@ class CoMHE(EnergyRegularizer):
         self.unroll = check_count("unroll", unroll, minimum=0)
         self.inner_steps = check_count("inner_steps", inner_steps, minimum=0)
         self.inner_lr = check_positive("inner_lr", inner_lr)
+        self.inner_every = check_count("inner_every", inner_every)
+        if unroll and inner_every > 1:
+            raise ValueError(f"inner_every={inner_every} is for unroll=0: what is unrolled moves at each call")
         self.preserve = check_choice("preserve", preserve, ("cosine", "angle"))
         self.group = check_count("group", group)
         self.stochastic, self.share = stochastic, share
@@ -224,7 +231,7 @@ class CoMHE(EnergyRegularizer):
                 moved = self._descend(bases, weights, self.unroll, torch.is_grad_enabled())
                 learned[key] = moved
             else:
-                steps = self.inner_steps if self.training else 0
+                steps = self.inner_steps if self.training and self.steps % self.inner_every == 0 else 0
                 moved = self._descend(bases, [weight.detach() for weight in weights], steps, False)
                 learned[key] = moved
             if self.training:

@@ -32,7 +32,7 @@ KINDS: dict[str, Kind] = {
     "adv-comhe": _comhe("adversarial"),
     "rp-comhe": _comhe("random"),
     "rp-comhe-max": _comhe("random", aggregate="max"),
-    "ap-comhe-alter": _comhe("angle_preserving"),
+    "ap-comhe-alter": _comhe("angle_preserving", extra={"inner_every": 10}),  # 6.6.1: every 10 steps of the network
     "ap-comhe": _comhe("angle_preserving", extra={"unroll": 1}),
 }
 
