@@ -80,9 +80,13 @@ def test_further_channels() -> None:
         assert models.create(name, 5, in_channels=6, **options)(x).shape == (2, 5)
 
 
-def test_dropout_is_on_the_last_hidden_layer() -> None:
+def test_dropout_is_on_the_last_hidden_layer_and_with_tnets_on_both() -> None:
     drops = [m.p for m in models.create("pointnet").modules() if isinstance(m, torch.nn.Dropout)]
     assert drops == [0.3]
+    head = [type(layer).__name__ for layer in models.create("pointnet_tnet").body.head]
+    assert [name for name in head if name == "Dropout"] == [head[1], head[3]]
+    drops = [m.p for m in models.create("pointnet_tnet").modules() if isinstance(m, torch.nn.Dropout)]
+    assert drops == [0.3, 0.3]  # none in the T-Nets
     drops = [m.p for m in models.create("pointnet2").modules() if isinstance(m, torch.nn.Dropout)]
     assert drops == [0.5, 0.5]
 

@@ -30,7 +30,7 @@ class PointNet(Network):
         slots: operators, normalisation, activation.
         tnet: with the transformation networks.
         in_channels: numbers of a point; the first 3 are coordinates.
-        dropout: probability, on the last hidden layer (256).
+        dropout: probability, on the last hidden layer (256); with ``tnet`` on both (512, 256), as in the authors' code.
         width: multiplies every layer.
     """
 
@@ -76,7 +76,7 @@ def pointnet(
         slots: operators, normalisation, activation.
         tnet: with the transformation networks.
         in_channels: numbers of a point; the first 3 are coordinates.
-        dropout: probability, on the last hidden layer.
+        dropout: probability, on the last hidden layer; with ``tnet`` on the one before, too.
         width: multiplies every layer.
     """
     return PointNet(num_classes, slots, tnet, in_channels, dropout, width)
@@ -92,7 +92,8 @@ class _Body(nn.Module):
         self.lower = slots.chain("Conv1d", (cin, w(64), w(64)))
         self.feature_transform = _TNet(w(64), w, slots) if tnet else None
         self.upper = slots.chain("Conv1d", (w(64), w(64), w(128), w(1024)))
-        self.head, self.feature_dim = head_of(w(1024), (w(512), w(256)), slots, (0.0, dropout))
+        drops = (dropout if tnet else 0.0, dropout)
+        self.head, self.feature_dim = head_of(w(1024), (w(512), w(256)), slots, drops)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         x = x.transpose(1, 2)
