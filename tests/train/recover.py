@@ -29,6 +29,7 @@ def stop_training(self: Training, now: int, line: dict[str, float], genuine=Trai
 
 def main(root: Path) -> dict[str, object]:
     torch.set_num_threads(1)
+    run(everything(root, "alone", 2))  # so that the children find everything imported
     pair(root, "straight")
     pair(root, "stopped", stop=True)
     (root / "stopped" / "seed-0" / "checkpoints" / "step-00000008" / "state.json").write_bytes(b"")
