@@ -155,6 +155,30 @@ def test_the_protocols_are_those_of_the_appendices():
     assert protocol("thesis.table6.8.mhe.pointnet2")[:5] == (16, "adam", 1e-3, 0.0, 251 * (9843 // 16))
 
 
+def test_orthogonal_descent_is_for_r_only():
+    """F.3: the original optimizer trains the other variables."""
+    seen = 0
+    for name in recipes.list_recipes("thesis.*.ogd*"):
+        config, seen = recipes.get(name), seen + 1
+        assert config.orthogonal.method == "gradient", name
+        assert config.optim.name == ("adam" if ".table7.11." in name else "sgd"), name
+        assert config.optim.orthogonal_lr == (0.01 if ".table7.3." in name else 0.02), name
+    assert seen == 23
+    assert protocol("thesis.table7.11.ogd.cora") == protocol("thesis.table7.11.baseline.cora")
+    assert protocol("thesis.table7.4.ogd.cnn9") == protocol("thesis.table7.4.baseline.cnn9")
+
+
+def test_what_chapter_6_regularizes():
+    for name in recipes.list_recipes("thesis.tableE.6.*"):
+        part = recipes.get(name).regularizer
+        assert part.name == "none" or part.output == 0.0, name  # E.10: W0 only
+    for name in ("thesis.table6.1.ap-comhe-alter", "thesis.table6.2.ap-comhe-alter.dim20"):
+        assert recipes.get(name).regularizer.extra == {"inner_every": 10}  # 6.6.1
+    for name in recipes.list_recipes("thesis.table6.8.*"):
+        weight = 0.032 if name.endswith(".pointnet_tnet") else 0.0  # 0.001 times the sum over 32 clouds
+        assert recipes.get(name).regularizer.transform == weight, name
+
+
 def test_cnns_without_normalisation_are_clipped():
     for name in ("thesis.table7.5.baseline", "thesis.table7.5.gs", "thesis.figureE.4.hs-mhe"):
         assert recipes.get(name).optim.clip == 1.0, name

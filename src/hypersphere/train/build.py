@@ -43,7 +43,8 @@ def _make_classifier(config: Config, facts: Facts) -> Objective:
     model = make_model(config.model, facts, classifier=plain)
     features = 0 if plain else int(model.feature_dim)  # type: ignore[arg-type]
     head = make_head(config.loss, features, facts.num_classes)
-    return Objective(model, head, config.loss.label_smoothing, hinge=config.loss.name == "hinge")
+    hinge = config.loss.name == "hinge"
+    return Objective(model, head, config.loss.label_smoothing, hinge=hinge, transform=config.regularizer.transform)
 
 
 def make_parts(config: Config, seed: int, team: Team, source: Source | None = None) -> Parts:

@@ -13,6 +13,7 @@ from .. import losses
 from .._errors import check_choice, check_positive
 from ..data.loader import IGNORE
 from ..functional._sphere import upcast
+from ..models.pointnet import PointNet
 from .model import make_angular
 from .options import about, option
 
@@ -103,21 +104,34 @@ def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module 
 
 
 class Objective(nn.Module):
-    """(inputs, labels) → loss and how many the logits got right."""
+    """(inputs, labels) → loss and how many the logits got right.
+
+    ``transform`` weighs the departure of PointNet's feature transforms from orthogonal ones, mean over the clouds.
+    """
 
     def __init__(
-        self, model: nn.Module, head: nn.Module | None, label_smoothing: float = 0.0, hinge: bool = False
+        self,
+        model: nn.Module,
+        head: nn.Module | None,
+        label_smoothing: float = 0.0,
+        hinge: bool = False,
+        transform: float = 0.0,
     ) -> None:
         super().__init__()
         self.model, self.head, self.label_smoothing, self.hinge = model, head, label_smoothing, hinge
+        self.transform = transform
+        if transform and not (isinstance(model, PointNet) and model.body.feature_transform is not None):
+            raise ValueError(f"regularizer.transform={transform:g} needs T-Nets: use --model.name pointnet_tnet")
 
     def forward(self, inputs: tuple[Tensor, ...], labels: Tensor) -> tuple[Tensor, Tensor]:
-        out = self.model(*inputs)
+        out, extra = self.model(*inputs, penalty=True) if self.transform else (self.model(*inputs), None)
         if self.head is None:
-            return self._own_loss(out, labels), hits(out.detach(), labels)
-        loss = self.head(out, labels)
-        with torch.no_grad():
-            return loss, hits(self.head.logits(out.detach()), labels)  # type: ignore[operator]
+            loss, right = self._own_loss(out, labels), hits(out.detach(), labels)
+        else:
+            loss = self.head(out, labels)
+            with torch.no_grad():
+                right = hits(self.head.logits(out.detach()), labels)  # type: ignore[operator]
+        return loss if extra is None else loss + self.transform / len(labels) * extra, right
 
     def _own_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         if self.hinge:

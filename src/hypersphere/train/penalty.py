@@ -43,6 +43,9 @@ class RegularizerConfig:
     aggregate: str = option("mean", "comhe: mean or max over the projections")
     refresh: int | None = option(1000, "comhe: steps between new projections; none: never")
     orthonormality: float = option(0.0, "weight of ‖WᵀW−I‖² beside the above (the authors' SphereNet code: 1e-4)")
+    transform: float = option(
+        0.0, "weight of ½‖I−AAᵀ‖², A the feature transform of pointnet_tnet, mean over the clouds of a batch"
+    )
     extra: dict[str, Any] = field(
         default_factory=dict, metadata=about("further options of the regularizer, name=value;name=value")
     )
@@ -50,6 +53,7 @@ class RegularizerConfig:
     def __post_init__(self) -> None:
         check_choice("regularizer.name", self.name, ("none", *_NAMES))
         check_positive("regularizer.orthonormality", self.orthonormality, zero=True)
+        check_positive("regularizer.transform", self.transform, zero=True)
 
 
 class Penalty(nn.Module):

@@ -11,11 +11,11 @@ __all__ = ["TABLES", "table7_3"]
 
 
 def table7_3(method: str, init: str) -> Config:
-    """F.3: 784-256-256-10 on MNIST, momentum SGD 0.01, batch 100, 100 epochs."""
+    """F.3: 784-256-256-10 on MNIST, momentum SGD 0.01 (so also for R under OGD), batch 100, 100 epochs."""
     config = Config(
         data=DataConfig(name="mnist", batch_size=100, normalize="unit"),
         model=ModelConfig(name="mlp", init=init),
-        optim=OptimConfig(name="sgd", lr=0.01, momentum=0.9),
+        optim=OptimConfig(name="sgd", lr=0.01, momentum=0.9, orthogonal_lr=0.01),
         schedule=ScheduleConfig(steps=60_000, kind="constant", milestones=()),
         run=RunConfig(eval_every=600, checkpoint_every=6000),
     )
