@@ -58,21 +58,29 @@ def reduce_classes(
     weights: Tensor | None = None,
     width: int | None = None,
     logsumexp: bool = True,
+    whole: bool = False,
 ) -> Classes:
     """Reduce u = score(...) over the classes j ≠ y; ``classes[0]`` are the class vectors.
 
     ``weights`` are the q_j of the total (None: no total unless ``logsumexp`` is off, then q = 1).
     A label outside [0, C) excludes nothing: so a process that owns some of the classes calls this with
-    labels shifted to its own, and the reductions of all add up.
+    labels shifted to its own, and the reductions of all add up. ``whole`` says that these are all the classes: then
+    a label outside is a mistake, and fails where the target's vector is read.
     """
-    with_total = weights is not None or not logsumexp
+    wanted = _Wanted(logsumexp, weights is not None or not logsumexp, whole)
     if width is not None and not is_transformed(*rows, *classes, *shared):
         counts = (len(rows), len(classes))
-        outputs = _Blockwise.apply(
-            score, counts, width, logsumexp, with_total, labels, weights, *rows, *classes, *shared
-        )
+        outputs = _Blockwise.apply(score, counts, width, wanted, labels, weights, *rows, *classes, *shared)
         return Classes(*outputs)
-    return _dense(score, rows, classes, shared, labels, weights, logsumexp, with_total)
+    return _dense(score, rows, classes, shared, labels, weights, wanted)
+
+
+class _Wanted(NamedTuple):
+    """Which reductions, and whether all classes are there."""
+
+    logsumexp: bool
+    total: bool
+    whole: bool
 
 
 def _dense(
@@ -82,18 +90,16 @@ def _dense(
     shared: list[Tensor],
     labels: Tensor,
     weights: Tensor | None,
-    logsumexp: bool,
-    with_total: bool,
+    wanted: _Wanted,
 ) -> Classes:
     u = score(rows, classes, shared)
-    count = u.shape[1]
     lse = total = u.new_zeros(u.shape[0])
-    if logsumexp:
+    if wanted.logsumexp:
         lse = _replace(u, labels, _floor(u.dtype)).logsumexp(1)
-    if with_total:
+    if wanted.total:
         kept = _replace(u, labels, 0.0)
         total = kept.sum(1) if weights is None else kept @ weights
-    return Classes(lse, total, classes[0].index_select(0, labels.clamp(0, count - 1)))
+    return Classes(lse, total, _targets(classes[0], labels, wanted))
 
 
 class _Blockwise(torch.autograd.Function):
@@ -105,39 +111,38 @@ class _Blockwise(torch.autograd.Function):
         score: Score,
         counts: tuple[int, int],
         width: int,
-        logsumexp: bool,
-        with_total: bool,
+        wanted: _Wanted,
         labels: Tensor,
         weights: Tensor | None,
         *tensors: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         rows, classes, shared = _split(tensors, counts)
-        ctx.settings = (score, counts, width, logsumexp, with_total)
+        ctx.settings = (score, counts, width, wanted)
         vectors = classes[0]
         largest = rows[0].new_full((rows[0].shape[0],), _floor(rows[0].dtype))
         scale, total = torch.zeros_like(largest), torch.zeros_like(largest)
         for start in range(0, vectors.shape[0], width):
             block = slice(start, min(start + width, vectors.shape[0]))
             u = score(rows, [c[block] for c in classes], shared)
-            if with_total:
+            if wanted.total:
                 u = _replace_(u, labels - start, 0.0)
                 total = total + (u.sum(1) if weights is None else u @ weights[block])
-            if logsumexp:
+            if wanted.logsumexp:
                 u = _replace_(u, labels - start, _floor(u.dtype))
                 higher = torch.maximum(largest, u.amax(1))
                 scale = scale * (largest - higher).exp() + u.sub_(higher[:, None]).exp_().sum(1)
                 largest = higher
-        lse = largest + scale.log() if logsumexp else torch.zeros_like(largest)
-        target = vectors.index_select(0, labels.clamp(0, vectors.shape[0] - 1))
+        lse = largest + scale.log() if wanted.logsumexp else torch.zeros_like(largest)
+        target = _targets(vectors, labels, wanted)
         ctx.save_for_backward(labels, weights, lse, *tensors)
         return lse, total, target
 
     @staticmethod
     def backward(ctx: Any, d_lse: Tensor, d_total: Tensor, d_target: Tensor) -> tuple[Any, ...]:
         labels, weights, lse, *tensors = ctx.saved_tensors
-        score, counts, width, logsumexp, with_total = ctx.settings
+        score, counts, width, wanted = ctx.settings
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # a second derivative will be asked for
-            return (None,) * 7 + _dense_gradients(ctx, (d_lse, d_total, d_target))
+            return (None,) * 6 + _dense_gradients(ctx, (d_lse, d_total, d_target))
         rows, classes, shared = _split(tensors, counts)
         with without_autocast(lse.device):
             d_rows = [torch.zeros_like(r) for r in rows]
@@ -146,8 +151,8 @@ class _Blockwise(torch.autograd.Function):
             for start in range(0, classes[0].shape[0], width):
                 block = slice(start, min(start + width, classes[0].shape[0]))
                 u, pull, *_ = torch.func.vjp(score, rows, [c[block] for c in classes], shared)
-                d_u = (u - lse[:, None]).exp_().mul_(d_lse[:, None]) if logsumexp else torch.zeros_like(u)
-                if with_total:
+                d_u = (u - lse[:, None]).exp_().mul_(d_lse[:, None]) if wanted.logsumexp else torch.zeros_like(u)
+                if wanted.total:
                     d_u += d_total[:, None] if weights is None else d_total[:, None] * weights[block]
                 parts = pull(_replace_(d_u, labels - start, 0.0))
                 for sum_, part in zip((*d_rows, *d_shared), (*parts[0], *parts[2]), strict=True):
@@ -155,27 +160,27 @@ class _Blockwise(torch.autograd.Function):
                 for whole, part in zip(d_classes, parts[1], strict=True):
                     whole[block] = part
             d_classes[0].index_add_(0, labels.clamp(0, classes[0].shape[0] - 1), d_target)
-        return (None,) * 7 + (*d_rows, *d_classes, *d_shared)
+        return (None,) * 6 + (*d_rows, *d_classes, *d_shared)
 
 
 def _dense_gradients(ctx: Any, cotangents: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
     """The gradients as functions that can be differentiated: of the dense definition."""
     labels, weights, _, *tensors = ctx.saved_tensors
-    score, counts, _, logsumexp, with_total = ctx.settings
-    wanted = [place for place, needed in enumerate(ctx.needs_input_grad[7:]) if needed]
+    score, counts, _, wanted = ctx.settings
+    places = [place for place, needed in enumerate(ctx.needs_input_grad[6:]) if needed]
     with torch.enable_grad(), without_autocast(labels.device):
         own = [t.view_as(t) for t in tensors]  # one input may be made of another: what counts is each by itself
-        outputs = _dense(score, *_split(own, counts), labels, weights, logsumexp, with_total)
+        outputs = _dense(score, *_split(own, counts), labels, weights, wanted)
         pairs = [(out, grad) for out, grad in zip(outputs, cotangents, strict=True) if out.requires_grad]
         found = torch.autograd.grad(
             [out for out, _ in pairs],
-            [own[place] for place in wanted],
+            [own[place] for place in places],
             [grad for _, grad in pairs],
             create_graph=True,
             allow_unused=True,
         )
     gradients: list[Tensor | None] = [None] * len(own)
-    for place, gradient in zip(wanted, found, strict=True):
+    for place, gradient in zip(places, found, strict=True):
         gradients[place] = gradient
     return tuple(gradients)
 
@@ -183,6 +188,10 @@ def _dense_gradients(ctx: Any, cotangents: tuple[Tensor, ...]) -> tuple[Tensor |
 def _split(tensors: Any, counts: tuple[int, int]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
     rows, classes = counts
     return list(tensors[:rows]), list(tensors[rows : rows + classes]), list(tensors[rows + classes :])
+
+
+def _targets(vectors: Tensor, labels: Tensor, wanted: _Wanted) -> Tensor:
+    return vectors.index_select(0, labels if wanted.whole else labels.clamp(0, vectors.shape[0] - 1))
 
 
 def _replace(u: Tensor, labels: Tensor, value: float) -> Tensor:

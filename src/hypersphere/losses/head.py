@@ -102,7 +102,7 @@ class ClassHead(nn.Module):
     def reduce(self, score: Score, rows: list[Tensor], labels: Tensor, shared: list[Tensor], **options: Any) -> Classes:
         """One pass over all classes: see :func:`reduce_classes`."""
         width = block_width(self.chunk, rows[0].shape[0], self.num_classes, rows[0].device)
-        return reduce_classes(score, rows, self.classes(), shared, labels, width=width, **options)
+        return reduce_classes(score, rows, self.classes(), shared, labels, width=width, whole=True, **options)
 
     def extra_repr(self) -> str:
         reduction = "" if self.reduction == "mean" else f", reduction={self.reduction!r}"
