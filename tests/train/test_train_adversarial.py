@@ -53,7 +53,7 @@ def test_attacks_made_on_another_run_transfer(tmp_path):
     )
     metrics = run(with_values(config, {"run.seeds": (1,)}))["seeds"][0]["metrics"]
     assert metrics["fgsm_transfer_accuracy"] > metrics["fgsm_accuracy"]
-    with pytest.raises(ValueError, match=r"need --adversarial.source"):
+    with pytest.raises(ValueError, match=r"needs --adversarial.source"):
         run(with_values(config, {"recipe": "none", "adversarial.source": None}))
 
 

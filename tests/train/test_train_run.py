@@ -165,7 +165,7 @@ def test_folders_of_images(tmp_path):
                 path = tmp_path / "imagenet" / split / colour / f"{number}.png"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 Image.new("RGB", (20, 20), tuple(200 if c == index else 10 * (number % 5) for c in range(3))).save(path)
-    data = DataConfig("imagenet", str(tmp_path), 12, 7, "unit", image_size=16, resize=18, workers=0)
+    data = DataConfig("imagenet", str(tmp_path), 12, 7, normalize="unit", image_size=16, resize=18, workers=0)
     config = tiny(tmp_path, "tree", 20, data=data, model=SMALL, optim=OptimConfig(lr=1e-2))
     (result,) = run(with_values(config, {"model.extra": {"norm_momentum": 0.5}}))["seeds"]
     assert result["final_accuracy"] > 60

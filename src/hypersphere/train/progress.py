@@ -117,7 +117,7 @@ class _Live:
     """A bar with the time left, and a line of numbers below it."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
-        from rich.console import Group
+        from rich.console import Console, Group
         from rich.live import Live
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
@@ -126,7 +126,8 @@ class _Live:
         self._bar = Bar(TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
         self._task = self._bar.add_task(title, total=total, completed=done)
         self._numbers = Text()
-        self._live = Live(Group(self._bar, self._numbers), refresh_per_second=5)
+        own = Console()  # rich silences a console whose pipe breaks, and everybody shares the default one
+        self._live = Live(Group(self._bar, self._numbers), console=own, refresh_per_second=5)
         self._live.start()
 
     def update(self, step: int, numbers: str) -> None:
