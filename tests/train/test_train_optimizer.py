@@ -13,6 +13,7 @@ from hypersphere.optim import OrthogonalSGD
 from hypersphere.train import OptimConfig, OrthogonalConfig, ScheduleConfig
 from hypersphere.train.build import make_parts, make_step
 from hypersphere.train.distributed import team
+from hypersphere.train.model import attach
 from hypersphere.train.muon import Muon
 from hypersphere.train.optimizer import make_optimizers
 
@@ -147,3 +148,15 @@ def test_a_stopped_training_goes_on_exactly(tmp_path):
 def go(step, end):
     while step.step < end:
         step()
+
+
+def test_neurons_of_another_length():
+    """``orthogonal.std`` draws v from N(mean, std²); rotations keep it."""
+    model = nn.Sequential(nn.Linear(400, 50), nn.Linear(50, 3))
+    attach(OrthogonalConfig("cayley", std=1.5, mean=0.5), model, None, 0)
+    v = model[0].parametrizations.weight.original
+    assert v.mean().item() == pytest.approx(0.5, abs=0.05)
+    assert v.std().item() == pytest.approx(1.5, abs=0.05)
+    assert torch.allclose(model[0].weight.norm(dim=1), v.norm(dim=1), rtol=1e-4)
+    with pytest.raises(ValueError, match=r"orthogonal\.std"):
+        OrthogonalConfig(std=0.0)

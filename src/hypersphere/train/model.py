@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from .. import angular, magnitude, models, orthogonal
-from .._errors import check_choice
+from .._errors import check_choice, check_positive
 from .._neurons import find_output_layer, iter_neurons
 from .data import Facts
 from .options import about, option
@@ -65,7 +65,12 @@ class OrthogonalConfig:
     mean: float = option(
         0.0, "mean of the Gaussian that the neurons are drawn from; not 0: a high energy (thesis Table 7.2)"
     )
+    std: float | None = option(None, "standard deviation of that Gaussian; none: He's √(2/d)")
     learn_r: bool = option(True, "train R; no: the neurons stay as drawn, the rest of the network learns")
+
+    def __post_init__(self) -> None:
+        if self.std is not None:
+            check_positive("orthogonal.std", self.std)
 
 
 def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module:
@@ -112,11 +117,12 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
     generator = torch.Generator().manual_seed(seed)
     last = find_output_layer(model, head)
     found = [n for n in iter_neurons(model) if last is None or n.module is not last[1]]
+    drawn = bool(config.mean) or config.std is not None
     with torch.no_grad():
-        for neurons in found if config.mean else ():
-            drawn = torch.randn(neurons.weight.shape, generator=generator) * (2.0 / neurons.matrix().shape[-1]) ** 0.5
-            neurons.weight.copy_(drawn + config.mean)
-    kept = keep or bool(config.mean) or config.init == "identity"
+        for neurons in found if drawn else ():
+            std = (2.0 / neurons.matrix().shape[-1]) ** 0.5 if config.std is None else config.std
+            neurons.weight.copy_(torch.randn(neurons.weight.shape, generator=generator) * std + config.mean)
+    kept = keep or drawn or config.init == "identity"
     small = {n.name: n.weight.shape[1] for n in found if n.matrix().shape[-1] < config.blocks}
     plans: list[tuple[int, list[str] | None]] = [(min(config.blocks, small[name]), [name]) for name in small]
     rest = [n.name for n in found if n.name not in small]
