@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tiny import tiny, tiny_gan
 
-from hypersphere.train import Config, LossConfig, ModelConfig, OptimConfig, RegularizerConfig
+from hypersphere.train import Config, LossConfig, ModelConfig, OptimConfig, OrthogonalConfig, RegularizerConfig
 
 
 def parallel_cases(folder: Path) -> list[Config]:
@@ -31,6 +31,14 @@ def parallel_cases(folder: Path) -> list[Config]:
         tiny_gan(folder, "gan", 12, gradient_penalty=1.0),
         pairs(folder, "pairs", LossConfig(name="softmax", center=0.1, contrastive=0.5)),
         pairs(folder, "triplet", LossConfig(name="triplet")),
+        tiny(
+            folder,
+            "orthogonal_descent",
+            12,
+            model=replace(small, norm="off"),
+            orthogonal=OrthogonalConfig(method="gradient"),
+            optim=OptimConfig(name="sgd", lr=0.05, orthogonal_lr=0.1),
+        ),
     ]
 
 

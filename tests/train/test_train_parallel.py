@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from hypersphere.train import Stopped, run
 
 HERE = Path(__file__).parent
-CASES = ["no_batchnorm", "batchnorm", "running_norm", "gan", "pairs", "triplet"]
+CASES = ["no_batchnorm", "batchnorm", "running_norm", "gan", "pairs", "triplet", "orthogonal_descent"]
 
 
 @pytest.fixture(scope="module")
