@@ -105,6 +105,8 @@ def train(jobs: dict[str, tuple[str, dict[str, str]]], folder: Path, console: Co
                 live.update(curves(paths))
                 time.sleep(0.25)
             live.update(curves(paths))
+        if not console.is_terminal:  # there the last picture ends without a line feed
+            console.line()
     finally:
         for process in running.values():
             process.terminate()
