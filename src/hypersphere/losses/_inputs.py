@@ -7,10 +7,20 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._errors import check_floating
+from .._errors import check_choice, check_count, check_floating
 from ..functional._labels import class_indices
 
-__all__ = ["check_features", "check_labels", "miner_weights", "reduce_losses"]
+__all__ = ["check_features", "check_head", "check_labels", "miner_weights", "reduce_losses"]
+
+
+def check_head(in_features: int, num_classes: int, reduction: str, ignore_index: int) -> tuple[int, int, str, int]:
+    """What every loss over classes is built with, checked."""
+    return (
+        check_count("in_features", in_features),
+        check_count("num_classes", num_classes),
+        check_choice("reduction", reduction, ("none", "mean", "sum")),
+        check_count("ignore_index", ignore_index, minimum=-(2**63)),
+    )
 
 
 def check_features(features: Tensor, in_features: int) -> None:

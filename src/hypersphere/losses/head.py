@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_choice, check_count
+from .._errors import check_count
 from ..functional._modes import without_autocast
 from ..functional._sphere import compute_dtype
 from ._classes import Classes, Score, block_width, reduce_classes
-from ._inputs import check_features, check_labels, miner_weights, reduce_losses
+from ._inputs import check_features, check_head, check_labels, miner_weights, reduce_losses
 
 __all__ = ["ClassHead"]
 
@@ -41,10 +41,9 @@ class ClassHead(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.in_features = check_count("in_features", in_features)
-        self.num_classes = check_count("num_classes", num_classes)
-        self.reduction = check_choice("reduction", reduction, ("none", "mean", "sum"))
-        self.ignore_index = check_count("ignore_index", ignore_index, minimum=-(2**63))
+        self.in_features, self.num_classes, self.reduction, self.ignore_index = check_head(
+            in_features, num_classes, reduction, ignore_index
+        )
         if isinstance(chunk, str) and chunk != "auto":
             raise ValueError(f'chunk={chunk!r} must be "auto", a number of classes, or None (dense)')
         self.chunk = check_count("chunk", chunk) if chunk is not None and not isinstance(chunk, str) else chunk

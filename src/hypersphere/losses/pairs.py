@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_count, check_positive
+from .._errors import check_choice, check_positive
 from ..functional._modes import without_autocast
 from ..functional._sphere import compute_dtype, unit, upcast
 from ._batch import BatchWide, Others, other_samples
-from ._inputs import check_features, check_labels, reduce_losses
+from ._inputs import check_features, check_head, check_labels, reduce_losses
 from .center import Centers
 from .head import ClassHead
 from .joined import JoinedHead
@@ -83,12 +83,11 @@ class TripletLoss(BatchWide):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.in_features = check_count("in_features", in_features)
-        self.num_classes = check_count("num_classes", num_classes)
+        self.in_features, self.num_classes, self.reduction, self.ignore_index = check_head(
+            in_features, num_classes, reduction, ignore_index
+        )
         self.margin = check_positive("margin", margin)
         self.mining = check_choice("mining", mining, ("semihard", "hard"))
-        self.reduction = check_choice("reduction", reduction, ("none", "mean", "sum"))
-        self.ignore_index = check_count("ignore_index", ignore_index, minimum=-(2**63))
         self.centers = Centers(num_classes, in_features, rate, torch.empty(0, device=device, dtype=dtype))
 
     @property

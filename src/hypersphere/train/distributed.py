@@ -78,11 +78,7 @@ class Team:
 
     def agree(self, flag: bool) -> bool:
         """Whether any process says so."""
-        if self.world == 1:
-            return flag
-        value = torch.tensor([float(flag)], device=self.device)
-        dist.all_reduce(value, dist.ReduceOp.MAX)
-        return bool(value.item())
+        return self.smallest(-int(flag)) < 0
 
     def smallest(self, value: int) -> int:
         """The smallest over the processes."""
