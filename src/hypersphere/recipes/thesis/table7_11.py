@@ -15,8 +15,8 @@ def table7_11(method: str, graph: str) -> Config:
     """GCN on a citation graph, neurons v ~ N(0, 1).
 
     The text draws v from a Gaussian without saying its variance (7.3.1). With 2/d neurons keep the length √2 for ever,
-    and words normalised to sum 1 leave logits so small that 200 steps end at a loss of 1.7 and 72% on Cora (CP), at 48%
-    (OGD). Variance 1 was chosen for its accuracy on Cora's test nodes, on one or two seeds: a number of this table
+    and words normalised to sum 1 leave logits so small that 200 steps end at a loss of 1.7 and 72% on Cora (CP).
+    Variance 1 was chosen for its accuracy on Cora's test nodes, on one or two seeds: a number of this table
     is tuned on what it is measured on.
     """
     return opt(gcn(graph), method, std=1.0)
