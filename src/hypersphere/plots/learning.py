@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._errors import check_choice
+from .._core.errors import check_choice
 from ._series import BANDS, band_of, named_runs, run_keys, seed_series
 from ._style import LINES, colours, label_axes, legend, new_figure, picture, shorten
 
@@ -28,7 +28,7 @@ def learning_curves(
     """A logged value over training steps: the mean over the seeds of each run, in a band.
 
     Args:
-        runs: a run folder, a list of them, or a mapping from names to runs. A run is a folder, a ``train.Run``, one
+        runs: a run folder, a list of them, or a mapping from names to runs. A run is a folder, a :class:`hypersphere.runs.Run`, one
             log (a list of records with ``"step"``), one pair (steps, values), or a list of logs or pairs, one for each
             seed.
         key: which number of the records, e.g. ``"accuracy"``, ``"loss"``, ``"test_loss"``.

@@ -8,12 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .config import Config
-from .data import Facts
+from ..config import Config
+from .facts import Facts, facts_from
 from .files import read_json
-from .folder import SeedFolder, read_config
+from .run_folder import read_config
+from .seed_folder import SeedFolder
 
-__all__ = ["Run", "facts_from"]
+__all__ = ["Run"]
 
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 
@@ -113,23 +114,6 @@ class Run:
     def command(self) -> str:
         """What to type to train it again."""
         return str(self.environment().get("command") or f"hypersphere train {self.recipe}")
-
-
-def facts_from(values: Any, path: Path) -> Facts:
-    """:class:`Facts` of JSON values; ``path`` is named in errors."""
-    try:
-        size, classes = values.get("image_size"), values.get("classes") or ()
-        facts = Facts(**{**values, "image_size": size and tuple(size), "classes": tuple(classes)})
-    except (TypeError, AttributeError) as error:
-        raise ValueError(f"{path} holds no facts of a data set, or those of another version: {error}") from error
-    counts = [(name, getattr(facts, name)) for name in ("num_classes", "in_channels", "in_features")]
-    for name, count in (*counts, *(("image_size", side) for side in facts.image_size or ())):
-        missing = count is None and name in ("in_channels", "in_features")
-        if not missing and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-            raise ValueError(f"{path} is damaged: {name} is {count!r}, not a whole number above 0")
-    if facts.image_size is not None and len(facts.image_size) != 2:
-        raise ValueError(f"{path} is damaged: image_size is {facts.image_size}, not height and width")
-    return facts
 
 
 def _split(path: Path) -> tuple[Path, int | None]:

@@ -1,13 +1,13 @@
-"""The settings of a GAN."""
+"""``--gan.*``: a generator against the network."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from ... import models
-from ..._errors import check_choice, check_count, check_positive
-from ..options import about, option
+from .. import models
+from .._core.errors import check_choice, check_count, check_positive
+from .options import about, option
 
 __all__ = ["GanConfig"]
 

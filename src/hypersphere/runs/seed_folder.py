@@ -1,15 +1,4 @@
-"""A run folder: configuration, versions, log, checkpoints, result. Enough to go on from.
-
-RUN/config.json                   the settings
-RUN/result.json                   every seed that is done
-RUN/seed-0/environment.json       versions, device, commit, command
-RUN/seed-0/log.jsonl              one line a log interval and evaluation
-RUN/seed-0/checkpoints/step-00002000/{model,state}.safetensors, state.json
-RUN/seed-0/latest                 name of the newest checkpoint
-RUN/seed-0/model.safetensors      the trained network, orthogonal matrices merged
-RUN/seed-0/result.json            final and best accuracy
-RUN/seed-0/samples/               pictures of every evaluation, of networks that make some (GANs)
-"""
+"""The part of a run folder that belongs to one seed: checkpoints, log, result, pictures. :mod:`.run_folder` lists its files."""
 
 from __future__ import annotations
 
@@ -23,70 +12,13 @@ from typing import Any
 
 from torch import Tensor
 
-from ..data._png import png
-from .config import Config
+from .._core.png import png
 from .files import read_json, read_tensors, sync_folder, write_bytes, write_json, write_tensors
-from .options import changed, from_dict, to_dict
 from .state import join, split
 
-__all__ = ["SeedFolder", "open_run", "read_config", "run_path", "write_result"]
+__all__ = ["SeedFolder"]
 
 _STEP = re.compile(r"step-[0-9]{8,}")
-
-
-def run_path(config: Config) -> Path:
-    """Where the run of ``config`` lies."""
-    return Path(config.run.folder).expanduser() / (config.run.name or config.recipe)
-
-
-def open_run(config: Config) -> Path:
-    """Make the run folder, or go on in it if it holds a run with the same settings, or one that never began."""
-    folder = run_path(config)
-    path = folder / "config.json"
-    if path.exists():
-        differences = changed(_own_config(folder), config)
-        if differences and _began(folder):
-            shown = ", ".join(f"{name} ({was!r}, now {now!r})" for name, (was, now) in list(differences.items())[:5])
-            raise ValueError(
-                f"{folder} holds a run with other settings: {shown}. Choose another --run.name, or remove the folder"
-            )
-    write_json(path, to_dict(config))
-    return folder
-
-
-def _own_config(folder: Path) -> Config:
-    """The settings of a run: those of anything else are never overwritten."""
-    try:
-        return read_config(folder)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"{folder} is no run folder of this version: its config.json holds other things ({error}). Choose another "
-            "--run.name"
-        ) from error
-
-
-def _began(folder: Path) -> bool:
-    """Whether a seed has anything to show for its settings."""
-    return any(any(folder.glob(f"seed-*/{name}")) for name in ("log.jsonl", "result.json", "checkpoints/step-*"))
-
-
-def read_config(folder: Path) -> Config:
-    """The settings of a run."""
-    path = Path(folder) / "config.json"
-    if not path.exists():
-        raise ValueError(f"{folder} is no run folder: it has no config.json")
-    return from_dict(Config, read_json(path))
-
-
-def write_result(folder: Path, config: Config) -> dict[str, Any]:
-    """Gather the results of all seeds that are done in ``RUN/result.json``."""
-    done = [read_json(path) for path in sorted(folder.glob("seed-*/result.json"))]
-    summary: dict[str, Any] = {"recipe": config.recipe, "seeds": sorted(done, key=lambda one: one["seed"])}
-    for name in ("final_accuracy", "best_accuracy"):
-        values = [one[name] for one in done]
-        summary[f"mean_{name}"] = sum(values) / len(values) if values else None
-    write_json(folder / "result.json", summary)
-    return summary
 
 
 class SeedFolder:

@@ -11,19 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .config import Config
-from .data import Facts
+from ..config import Config, from_dict
 from .device import usable_device
+from .facts import Facts, facts_from
 from .files import read_tensors
-from .folder import SeedFolder
-from .gan.objective import make_gan
-from .model import attach, make_model
-from .objective import Objective, make_head
-from .options import from_dict
-from .runs import Run, facts_from
-from .training import merged
+from .networks import Networks, attach, make_networks, merged
+from .run import Run
+from .seed_folder import SeedFolder
 
-__all__ = ["load", "usable_device"]
+__all__ = ["load"]
 
 
 def load(run: str | Path, *, seed: int | None = None, device: torch.device | str = "cpu") -> nn.Module:
@@ -67,9 +63,9 @@ def _unfinished(config: Config, facts: Facts, folder: SeedFolder) -> nn.Module:
     remedy = f"remove the folder {newest}, {instead}"
     if not file.exists():
         raise ValueError(f"{newest} has no model.safetensors, so it is no whole checkpoint: {remedy}")
-    objective = _objective(config, facts, folder.path.parent)
-    _fill(objective, _tensors(file, remedy), file, remedy)
-    return merged(objective.classifier())
+    networks = _networks(config, facts, folder.path.parent)
+    _fill(networks, _tensors(file, remedy), file, remedy)
+    return merged(networks.classifier())
 
 
 def _exported(path: Path) -> nn.Module:
@@ -86,35 +82,27 @@ def _exported(path: Path) -> nn.Module:
         config, values = from_dict(Config, json.loads(about["config"])), json.loads(about["facts"])
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} carries settings of another version: {error}. Remedy: {remedy}") from error
-    embedding = about.get("outputs") == "embedding"
-    model = _network(config, facts_from(values, file), file, classifier=not embedding)
+    model = _network(config, facts_from(values, file), file, embedding=about.get("outputs") == "embedding")
     _fill(model, tensors, file, remedy)
     return model
 
 
-def _network(config: Config, facts: Facts, where: Path, classifier: bool = True) -> nn.Module:
+def _network(config: Config, facts: Facts, where: Path, embedding: bool = False) -> nn.Module:
     """What is evaluated, with fresh weights: merged networks are what they are without orthogonal matrices."""
     plain = replace(config, orthogonal=replace(config.orthogonal, method=None))
-    objective = _objective(plain, facts, where, classifier)
-    return objective.classifier() if classifier else objective.model
+    networks = _networks(plain, facts, where, embedding)
+    return networks.model if embedding else networks.classifier()
 
 
-def _objective(config: Config, facts: Facts, where: Path, classifier: bool = True) -> Objective:
-    """Network and head; the caller's random numbers stay as they are."""
-    own = config.loss.own_classifier
+def _networks(config: Config, facts: Facts, where: Path, embedding: bool = False) -> Networks:
+    """As a checkpoint holds them; the caller's random numbers stay as they are."""
     try:
         with torch.random.fork_rng(devices=[]):
-            if config.gan.generator is not None:
-                gan = make_gan(config, facts)
-                attach(replace(config.orthogonal, refine=None), gan.model, None, 0)
-                return gan
-            model = make_model(config.model, facts, classifier=own and classifier)
-            features = 0 if own else int(model.feature_dim)  # type: ignore[arg-type]
-            head = make_head(config.loss, features, facts.num_classes)
-            attach(replace(config.orthogonal, refine=None), model, head, 0)
+            networks = make_networks(config, facts, embedding=embedding)
+            attach(replace(config.orthogonal, refine=None), networks.model, networks.head, 0)
     except Exception as error:  # settings in a file may be wrong in any way
         raise ValueError(f"the settings of {where} do not make a network: {error}") from error
-    return Objective(model, head)
+    return networks
 
 
 def _fill(model: nn.Module, tensors: Mapping[str, Tensor], file: Path, remedy: str) -> None:

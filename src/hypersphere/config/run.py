@@ -1,22 +1,13 @@
-"""The settings of a training run: one frozen dataclass that holds a part for each component."""
+"""``--run.*``: where, how precisely and how often."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from .._errors import check_choice, check_count
-from .adversary import AdversarialConfig
-from .data import DataConfig
-from .gan.config import GanConfig
-from .measures.config import EvaluationConfig
-from .model import ModelConfig, OrthogonalConfig
-from .objective import LossConfig
-from .optimizer import OptimConfig
+from .._core.errors import check_choice, check_count
 from .options import option
-from .penalty import RegularizerConfig
-from .schedule import ScheduleConfig
 
-__all__ = ["Config", "RunConfig"]
+__all__ = ["RunConfig"]
 
 _SWITCH = ("auto", "on", "off")
 
@@ -54,24 +45,3 @@ class RunConfig:
             raise ValueError(f"run.seeds={self.seeds} must be one or more different numbers")
         for seed in self.seeds:
             check_count("run.seeds", seed, minimum=0)
-
-
-@dataclass(frozen=True)
-class Config:
-    """A training run. ``recipe`` names where the settings came from; the rest says everything that is done.
-
-    Change one with ``dataclasses.replace``, or :func:`hypersphere.train.with_values` for dotted names.
-    """
-
-    recipe: str = "custom"
-    data: DataConfig = field(default_factory=DataConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
-    regularizer: RegularizerConfig = field(default_factory=RegularizerConfig)
-    orthogonal: OrthogonalConfig = field(default_factory=OrthogonalConfig)
-    optim: OptimConfig = field(default_factory=OptimConfig)
-    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
-    adversarial: AdversarialConfig = field(default_factory=AdversarialConfig)
-    gan: GanConfig = field(default_factory=GanConfig)
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    run: RunConfig = field(default_factory=RunConfig)

@@ -1,11 +1,11 @@
-"""The settings of an evaluation."""
+"""``--evaluation.*``: how the network is evaluated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..._errors import check_choice, check_count
-from ..options import option
+from .._core.errors import check_choice, check_count
+from .options import option
 
 __all__ = ["EvaluationConfig"]
 
@@ -23,7 +23,7 @@ _ALSO = (
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """How the network is judged."""
+    """How the network is evaluated."""
 
     protocol: str = option(
         "classification",

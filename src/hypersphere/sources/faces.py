@@ -1,47 +1,25 @@
-"""Judging on another set than that of training: LFW, YouTube Faces, MegaFace, streamed from disk."""
+"""Evaluation on another set than that of training: LFW, YouTube Faces, MegaFace, streamed from disk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .. import attacks, data
-from ..data._images import decode_all
-from .data import IMAGENET_MEAN, IMAGENET_STD, Batch, DataConfig, Facts, Resident, Source, make_source
-from .distributed import Team
+from ..config import Config, DataConfig
+from ..data.images import decode_all
+from ..runs import Facts, Team
+from .resident import Resident
+from .source import IMAGENET_MEAN, IMAGENET_STD, Batch, Source
 
-if TYPE_CHECKING:
-    from .config import Config
-
-__all__ = ["FACES", "Elsewhere", "judged_source", "on_faces", "test_source"]
+__all__ = ["FACES", "Elsewhere", "FaceImages", "on_faces"]
 
 FACES = ("lfw", "ytf", "megaface")
-
-
-def judged_source(config: Config, seed: int, team: Team) -> Source:
-    """The data of a training, and in the place of their test split what ``evaluation.data`` names."""
-    source = make_source(config.data, seed, team.device, team.rank, team.world, config.run.channels_last)
-    name = config.evaluation.data
-    if name is not None:
-        return on_faces(name, source, config, team)
-    if not source.test_classes:
-        raise ValueError(
-            f"{config.data.name} has no test images: judge on another set, "
-            "e.g. --evaluation.protocol verification --evaluation.data lfw"
-        )
-    return source
-
-
-def test_source(config: Config, facts: Facts, seed: int, device: torch.device) -> Source:
-    """For a network that is trained: its test split alone, which needs no training data where it is another set."""
-    if config.evaluation.data is None:
-        return make_source(config.data, seed, device)
-    return on_faces(config.evaluation.data, facts, config, Team(0, 1, device))
 
 
 class Elsewhere:
@@ -86,7 +64,7 @@ class Elsewhere:
 
     def _training(self) -> Source:
         if self._trained is None:
-            raise ValueError("this source is for judging only: it was made without training data")
+            raise ValueError("this source is for evaluation only: it was made without training data")
         return self._trained
 
 
@@ -126,7 +104,7 @@ def on_faces(name: str, trained: Source | Facts, config: Config, team: Team) -> 
     """The set ``name`` as the test split of a network that was trained on another."""
     facts = trained if isinstance(trained, Facts) else trained.facts
     if config.data.normalize == "standard" and isinstance(trained, Resident):
-        raise ValueError("data.normalize='standard' is by the training images' own statistics: judge with 'symmetric'")
+        raise ValueError("data.normalize='standard' is by the training images' own statistics: evaluate with 'symmetric'")
     rule = config.evaluation
     dataset: Any = data.load(name, rule.root or config.data.root, progress=team.rank == 0)
 
