@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ._errors import check_count, check_model
-from ._neurons import find_output_layer
+from ._core.errors import check_count, check_model
+from ._core.neurons import find_output_layer
 from .data import normalize as to_inputs
 
 __all__ = ["embed"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .._neurons import select
+from .._core.neurons import select
 from ..functional import energy, refine
 from ._checkpoints import find_file, neuron_sets, read_tensors
 

@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from .._errors import check_choice
+from .._core.errors import check_choice
 from ..recipes import Cell, Table, results, tables
 from ..train import Config, Stopped, with_values
 from ..train import run as train

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .. import data
-from .._errors import check_choice
+from .._core.errors import check_choice
 from ..embedding import embed
 from ..train import Config, Run, load
 from ..train.distributed import Team

@@ -30,7 +30,7 @@ def read_pairs(listing: str | Path, folder: str | Path, channels: int, size: tup
     Without fold numbers there is one fold. ``size`` (height, width) must be that of the images: aligning and resizing
     faces is the user's choice.
     """
-    from ..data._images import decode_all
+    from ..data.images import decode_all
 
     path, root = Path(listing), Path(folder)
     if not path.is_file():

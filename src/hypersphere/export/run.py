@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._errors import check_count, check_positive
+from .._core.errors import check_count, check_positive
 from ..train import Run, load, to_dict
 from ..train.files import write_bytes, write_json
 from ..train.options import with_values

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._errors import check_positive
+from .._core.errors import check_positive
 from ..functional import decoupled_linear, unit
 
 __all__ = ["condition", "optimum"]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._errors import check_choice
+from .._core.errors import check_choice
 from ._data import float_values
 
 __all__ = ["BANDS", "Band", "band_of", "named_runs", "run_keys", "seed_series"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .._errors import check_count
+from .._core.errors import check_count
 from ._conditioning import condition, optimum
 from ._style import GREY, LINES, MARKERS, PALETTE, label_axes, legend, new_figure, picture
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from .. import magnitude as magnitude_module
-from .._errors import check_count, check_positive
+from .._core.errors import check_count, check_positive
 from ..angular import AngularLike
 from ..functional import magnitude, psi
-from ..functional._angular import ANGULAR, angular_from_angle
-from ..functional._magnitude import DEFAULT_BETA, MAGNITUDES
+from ..functional.angular import ANGULAR, angular_from_angle
+from ..functional.magnitude import DEFAULT_BETA, MAGNITUDES
 from ._style import INK, LINES, colours, label_axes, legend, new_figure, picture
 
 if TYPE_CHECKING:

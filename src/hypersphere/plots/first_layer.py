@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_choice, check_count
-from .._neurons import iter_neurons
+from .._core.errors import check_choice, check_count
+from .._core.neurons import iter_neurons
 from ._data import float_values
 from ._style import INK, SIZES, new_figure, picture
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._errors import check_choice
+from .._core.errors import check_choice
 from ._series import BANDS, band_of, named_runs, run_keys, seed_series
 from ._style import LINES, colours, label_axes, legend, new_figure, picture, shorten
 

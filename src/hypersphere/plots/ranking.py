@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .._errors import check_choice
+from .._core.errors import check_choice
 from ._data import float_values
 from ._style import GREY, LINES, MARKERS, colours, label_axes, legend, new_figure, picture
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .._errors import check_count, check_positive
+from .._core.errors import check_count, check_positive
 from ._sphere import BEHIND, in_front, new_spheres, shaded
 from ._style import GREY, INK, PALETTE, SIZES, new_figure, picture
 from ._trajectories import REGULARIZERS, Trajectory, descend, start

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..data._png import png
+from .._core.png import png
 
 __all__ = ["data_uri", "png"]
 

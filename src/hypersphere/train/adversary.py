@@ -9,7 +9,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from .. import attacks
-from .._errors import check_choice, check_count, check_positive
+from .._core.errors import check_choice, check_count, check_positive
 from .data import Source
 from .objective import Objective
 from .options import option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .._errors import check_choice, check_count
+from .._core.errors import check_choice, check_count
 from .adversary import AdversarialConfig
 from .data import DataConfig
 from .gan.config import GanConfig

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import attacks, data
-from .._errors import check_choice, check_count
+from .._core.errors import check_choice, check_count
 from ..data.loader import IGNORE
 from .options import option
 

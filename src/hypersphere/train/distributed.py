@@ -12,8 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..losses._batch import BatchWide
-from ..magnitude import _WithRadius
+from ..losses.batch import BatchWide
+from ..magnitude import WithRadius
 from .batchnorm import synchronized
 from .device import usable_device
 
@@ -41,7 +41,7 @@ class Team:
             return model
         model = synchronized(model)
         for module in model.modules():
-            if isinstance(module, _WithRadius) and module.running:
+            if isinstance(module, WithRadius) and module.running:
                 _share_mean(module)
             if isinstance(module, BatchWide):
                 module.everyone = self.everyone
@@ -168,7 +168,7 @@ class _Gather(torch.autograd.Function):
         return out[ctx.own], None, None
 
 
-def _share_mean(module: _WithRadius) -> None:
+def _share_mean(module: WithRadius) -> None:
     """The running norm sees the mean over the global batch; its own code takes the mean of what it is given."""
     own = module._mean_norm
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..data._png import png
+from .._core.png import png
 from .config import Config
 from .files import read_json, read_tensors, sync_folder, write_bytes, write_json, write_tensors
 from .options import changed, from_dict, to_dict

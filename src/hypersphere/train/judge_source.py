@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .. import attacks, data
-from ..data._images import decode_all
+from ..data.images import decode_all
 from .data import IMAGENET_MEAN, IMAGENET_STD, Batch, DataConfig, Facts, Resident, Source, make_source
 from .distributed import Team
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from .. import angular, magnitude, models, orthogonal
-from .._errors import check_choice, check_positive
-from .._neurons import find_output_layer, iter_neurons
+from .._core.errors import check_choice, check_positive
+from .._core.neurons import find_output_layer, iter_neurons
 from .data import Facts
 from .options import about, option
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import losses
-from .._errors import check_choice, check_positive
+from .._core.errors import check_choice, check_positive
+from .._core.sphere import upcast
 from ..data.loader import IGNORE
-from ..functional._sphere import upcast
 from ..models.pointnet import PointNet
 from .model import make_angular
 from .options import about, option

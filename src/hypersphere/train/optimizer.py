@@ -12,9 +12,9 @@ from torch.optim import SGD, Adam, AdamW
 from torch.optim.optimizer import Optimizer
 
 from .. import optim
-from .._errors import check_choice, check_count, check_positive
-from .._neurons import matches
-from ..orthogonal._blocks import is_orthogonal
+from .._core.errors import check_choice, check_count, check_positive
+from .._core.neurons import matches
+from ..orthogonal import is_orthogonal
 from .muon import Muon
 from .options import option
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import orthogonal, regularizers
-from .._errors import check_choice, check_positive
+from .._core.errors import check_choice, check_positive
 from .model import OrthogonalConfig
 from .options import about, option
 

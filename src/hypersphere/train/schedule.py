@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .._errors import check_choice, check_count, check_positive
+from .._core.errors import check_choice, check_count, check_positive
 from .options import option
 
 __all__ = ["ScheduleConfig", "factors"]

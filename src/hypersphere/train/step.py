@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ..data.loader import IGNORE
 from ..optim import WeightProjection
-from ..orthogonal._model import asks_host
+from ..orthogonal import asks_host
 from .adversary import Adversary
 from .config import RunConfig
 from .data import Source

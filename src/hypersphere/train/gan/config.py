@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ... import models
-from ..._errors import check_choice, check_count, check_positive
+from ..._core.errors import check_choice, check_count, check_positive
 from ..options import about, option
 
 __all__ = ["GanConfig"]

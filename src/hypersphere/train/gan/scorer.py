@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ... import data
-from ...data._store import default_root
+from ...data import default_root
 from ..data import Facts
 
 if TYPE_CHECKING:
