@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 import hypersphere as hs
-from hypersphere.functional import _orthogonal_algorithms as exact
-from hypersphere.functional import _orthogonal_iterations as iterative
+from hypersphere.functional.orthogonalize import algorithms as exact
+from hypersphere.functional.orthogonalize import iterations as iterative
 
 DIMS = (144, 576, 1152)
 LAYERS = 8

@@ -9,17 +9,15 @@ import hypersphere
 
 ROOT = Path(hypersphere.__file__).parent
 # Each part with the parts of the package it may import (itself always).
-FOUNDATION = {"_errors", "_neurons", "_positive"}
+FOUNDATION = {"_core"}
 MAY_IMPORT = {
-    "_errors": set(),
-    "_positive": {"_errors"},
-    "_neurons": {"_errors"},
-    "functional": {"_errors"},
+    "_core": set(),
+    "functional": {*FOUNDATION},
     "angular": {*FOUNDATION, "functional"},
     "magnitude": {*FOUNDATION, "functional"},
     "metrics": {*FOUNDATION, "functional"},
-    "data": {"_errors"},
-    "attacks": {"_errors", "functional"},
+    "data": {"_core"},
+    "attacks": {"_core", "functional"},
 }
 MAY_IMPORT["nn"] = {*FOUNDATION, "functional", "angular", "magnitude"}
 MAY_IMPORT["losses"] = {*FOUNDATION, "functional", "angular", "magnitude"}

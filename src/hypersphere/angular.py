@@ -12,9 +12,9 @@ from typing import Protocol, Self, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from . import _positive
-from ._errors import check_choice, check_count, check_positive
-from .functional._angular import ANGULAR, angular, angular_from_angle
+from ._core import positive
+from ._core.errors import check_choice, check_count, check_positive
+from .functional.angular import ANGULAR, angular, angular_from_angle
 
 __all__ = ["Angular", "AngularLike", "Cosine", "Linear", "Sigmoid", "SquareCosine", "resolve"]
 
@@ -100,7 +100,7 @@ class Sigmoid(Angular):
     @property
     def k(self) -> float | Tensor:
         """The curvature: a number when fixed, a tensor (one, or one per filter) when learnable."""
-        return self._fixed if self.raw_k is None else _positive.from_raw(self.raw_k, self.form)
+        return self._fixed if self.raw_k is None else positive.from_raw(self.raw_k, self.form)
 
     def from_cos(self, c: Tensor) -> Tensor:
         return angular(c, self.kind, self._k_for(c))
@@ -123,7 +123,7 @@ class Sigmoid(Angular):
             self.raw_k.copy_(self._start().expand(self.raw_k.shape))
 
     def _start(self) -> Tensor:
-        return _positive.to_raw(self._fixed, self.form, "k")
+        return positive.to_raw(self._fixed, self.form, "k")
 
     def extra_repr(self) -> str:
         if self.raw_k is None:

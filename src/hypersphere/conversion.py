@@ -17,11 +17,11 @@ from torch.nn.utils import parametrize
 from . import angular as angular_module
 from . import magnitude as magnitude_module
 from . import nn as twins
-from ._errors import check_model
-from ._neurons import Patterns, find_output_layer, is_named, select
-from .functional._decoupled import AngularRule, MagnitudeRule
-from .nn._layer import Decoupled
-from .nn.recurrent import _DecoupledRNN
+from ._core.errors import check_model
+from ._core.neurons import Patterns, find_output_layer, is_named, select
+from .functional.operators.decoupled import AngularRule, MagnitudeRule
+from .nn.layer import Decoupled
+from .nn.recurrent import RecurrentLayer
 
 __all__ = ["ConversionReport", "convert"]
 
@@ -39,7 +39,7 @@ _PLAIN: tuple[type[nn.Module], ...] = (
     nn.ConvTranspose2d,
     nn.ConvTranspose3d,
 )
-_LAYERS: tuple[type[nn.Module], ...] = (*_PLAIN, _DecoupledRNN)
+_LAYERS: tuple[type[nn.Module], ...] = (*_PLAIN, RecurrentLayer)
 _NO_TWIN = (nn.RNNCellBase, nn.Bilinear)
 
 
@@ -147,7 +147,7 @@ def _without_twin(model: nn.Module) -> dict[str, str]:
 
 
 def _reason_to_keep(module: nn.Module) -> str | None:
-    if isinstance(module, Decoupled | _DecoupledRNN):
+    if isinstance(module, Decoupled | RecurrentLayer):
         return "is hyperspherical already"
     if isinstance(module, LazyModuleMixin):
         return "lazy: run a batch through the model first"

@@ -14,10 +14,10 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from . import _positive
-from ._errors import check_choice, check_positive
-from .functional._magnitude import DEFAULT_BETA, MAGNITUDES, magnitude, magnitude_ratio
-from .functional._sphere import compute_dtype, upcast
+from ._core import positive
+from ._core.errors import check_choice, check_positive
+from ._core.sphere import compute_dtype, upcast
+from .functional.magnitude import DEFAULT_BETA, MAGNITUDES, magnitude, magnitude_ratio
 
 __all__ = ["Ball", "Linear", "Log", "Magnitude", "Mix", "Segment", "Sphere", "Tanh", "resolve"]
 
@@ -68,7 +68,7 @@ class Magnitude(nn.Module):
         return f"alpha={self.alpha:g}" + (f", beta={self.beta:g}" if self.kind in DEFAULT_BETA else "")
 
 
-class _WithRadius(Magnitude):
+class WithRadius(Magnitude):
     """An h with an operator radius ρ (thesis C.2).
 
     Args:
@@ -107,7 +107,7 @@ class _WithRadius(Magnitude):
     @property
     def rho(self) -> float | Tensor:
         """ρ itself, before the mean norm multiplies it."""
-        return self._fixed if self.raw_rho is None else upcast(_positive.from_raw(self.raw_rho, self.form))
+        return self._fixed if self.raw_rho is None else upcast(positive.from_raw(self.raw_rho, self.form))
 
     def radius(self, n: Tensor) -> float | Tensor:
         return self.rho * self._mean_norm(n) if self.running else self.rho
@@ -121,7 +121,7 @@ class _WithRadius(Magnitude):
             self.num_batches_tracked.zero_()
 
     def _start(self) -> Tensor:
-        return _positive.to_raw(self._fixed, self.form, "rho")
+        return positive.to_raw(self._fixed, self.form, "rho")
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """``half()`` leaves the running mean in float32: norms do not fit float16, nor small steps bfloat16."""
@@ -157,13 +157,13 @@ class Sphere(Magnitude):
         return self.alpha if type(self) is Sphere else None
 
 
-class Ball(_WithRadius):
+class Ball(WithRadius):
     """h = α·min(n, ρ)/ρ (BallConv, thesis 4.5)."""
 
     kind = "ball"
 
 
-class Tanh(_WithRadius):
+class Tanh(WithRadius):
     """h = α·tanh(n/ρ) (TanhConv, thesis 4.6)."""
 
     kind = "tanh"
@@ -175,7 +175,7 @@ class Linear(Magnitude):
     kind = "linear"
 
 
-class Segment(_WithRadius):
+class Segment(WithRadius):
     """h = α·n up to ρ, then with slope β (SegConv, thesis 4.8): further arguments as in :class:`Tanh`."""
 
     kind = "segment"

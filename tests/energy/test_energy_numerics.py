@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hypersphere.functional import energy
-from hypersphere.functional._energy_kernel import Kernel, derivatives, pair_energy
+from hypersphere.functional.energy.kernel import Kernel, derivatives, pair_energy
 
 BLOCKS = [None, 4]
 

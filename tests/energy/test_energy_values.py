@@ -9,6 +9,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import hypersphere as hs
 from hypersphere.functional import class_energy, energy
+from hypersphere.functional.energy import energies
 
 POWERS = (0.0, 0.5, 1.0, 2.0, 3.3)
 CASES = [(s, d, h, False) for s in POWERS for d in ("euclidean", "angular") for h in (False, True)]
@@ -124,10 +125,10 @@ def test_weights_of_one_change_nothing_and_get_no_gradient():
 
 def test_larger_than_the_dense_limit_takes_tiles_and_agrees():
     w = vectors(1100, 8).requires_grad_()
-    assert w.shape[0] ** 2 > hs.functional._energy.DENSE_PAIRS
-    dense = hs.functional._energy._dense
+    assert w.shape[0] ** 2 > energies.DENSE_PAIRS
+    dense = energies._dense
     unit = hs.functional.unit(w)
-    kernel = hs.functional._energy.Kernel.build(2.0, "euclidean", False, None, torch.float64)
+    kernel = energies.Kernel.build(2.0, "euclidean", False, None, torch.float64)
     (expected,) = torch.autograd.grad(dense(unit, None, kernel) / (1100 * 1099), w)
     (found,) = torch.autograd.grad(energy(w), w)
     torch.testing.assert_close(found, expected)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hypersphere as hs
-from hypersphere.functional._margins import additive_angle, clipped_multiple
+from hypersphere.functional.margins import additive_angle, clipped_multiple
 
 THETA = torch.linspace(0, math.pi, 2001, dtype=torch.float64)
 

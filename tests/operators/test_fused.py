@@ -9,7 +9,7 @@ from operator_reference import ANGULAR
 from torch import nn
 
 import hypersphere as hs
-from hypersphere.functional import _fused
+from hypersphere.functional.operators import fused as _fused
 
 F = hs.functional
 G = sorted(ANGULAR)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 import hypersphere as hs
-from hypersphere._neurons import Neurons, find_output_layer, is_named, iter_neurons, matches, select
+from hypersphere._core.neurons import Neurons, find_output_layer, is_named, iter_neurons, matches, select
 
 
 def found(model: nn.Module) -> dict[str, tuple[int, ...]]:

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import hypersphere as hs
 from hypersphere.functional import Orthogonalizer, register_orthogonalizer
-from hypersphere.functional import _orthogonal_algorithms as exact
+from hypersphere.functional.orthogonalize import algorithms as exact
 
 
 @pytest.fixture

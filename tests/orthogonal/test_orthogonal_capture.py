@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from hypersphere.functional import _orthogonal_algorithms as exact
-from hypersphere.functional import _orthogonal_iterations as iterative
+from hypersphere.functional.orthogonalize import algorithms as exact
+from hypersphere.functional.orthogonalize import iterations as iterative
 
 MAPS = {
     "cayley": (exact.cayley, exact.cayley),

@@ -12,8 +12,8 @@ from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.functional import Orthogonalizer, orthogonalize, register_orthogonalizer
-from hypersphere.functional import _orthogonal_algorithms as exact
-from hypersphere.functional import _orthogonal_iterations as iterative
+from hypersphere.functional.orthogonalize import algorithms as exact
+from hypersphere.functional.orthogonalize import iterations as iterative
 
 METHODS = ("gram_schmidt", "householder", "lowdin", "cayley", "exponential")
 LITERAL = {

@@ -14,7 +14,7 @@ from PIL import Image
 import hypersphere as hs
 from hypersphere import data
 from hypersphere.data import lfw
-from hypersphere.data._images import to_tensor
+from hypersphere.data.images import to_tensor
 from hypersphere.evaluation import examine
 from hypersphere.train import Config, EvaluationConfig, LossConfig, Run, run
 from hypersphere.train.build import make_parts

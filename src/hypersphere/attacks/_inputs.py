@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._errors import check_floating, check_positive
+from .._core.errors import check_floating, check_positive
 
 __all__ = [
     "IGNORE",

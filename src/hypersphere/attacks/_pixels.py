@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_positive
+from .._core.errors import check_choice, check_positive
 from ._inputs import Bounds, Number
 
 __all__ = ["Pixels", "pixels"]

@@ -4,6 +4,7 @@
 NumPy, Pillow, scikit-learn and rich are imported only where a set needs them.
 """
 
+from ._store import default_root
 from .augment import Augment, PointAugment, augment, normalize
 from .faces import MegaFace, Videos
 from .folder import FolderLoader, ImageFolder, ImageTree
@@ -32,6 +33,7 @@ __all__ = [
     "Videos",
     "augment",
     "available",
+    "default_root",
     "describe",
     "imbalance",
     "imbalance_counts",

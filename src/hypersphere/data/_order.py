@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._errors import check_count
+from .._core.errors import check_count
 from ._random import words
 
 __all__ = ["check_per_class", "shuffled"]

@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .._errors import check_count
-from ._images import SUFFIXES
+from .._core.errors import check_count
 from ._store import Store
 from .folder import ImageFolder
+from .images import SUFFIXES
 from .pairs import Pairs
 
 __all__ = ["EXCLUDED", "MegaFace", "Videos", "megaface", "people", "ytf"]

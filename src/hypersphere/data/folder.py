@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from .._errors import check_count
-from ._images import SUFFIXES, decode, to_tensor
+from .._core.errors import check_count
 from ._order import check_per_class, shuffled
 from ._random import epoch_key, words
 from ._store import Store
+from .images import SUFFIXES, decode, to_tensor
 from .loader import IGNORE
 
 __all__ = ["FolderLoader", "ImageFolder", "ImageTree", "imagenet"]

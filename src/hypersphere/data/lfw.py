@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ._images import decode_all
 from ._store import Layout, Remote, Store
+from .images import decode_all
 from .pairs import Pairs
 from .types import Dataset, Split
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from .._errors import check_count
+from .._core.errors import check_count
 from ._order import check_per_class, shuffled
 from ._random import epoch_key
 from .augment import affine

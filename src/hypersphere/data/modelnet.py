@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from .._errors import check_count
+from .._core.errors import check_count
 from ._store import Layout, Remote, Store
 from .types import CloudSplit, PointClouds
 

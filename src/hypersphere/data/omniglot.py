@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._images import decode_all
 from ._store import Layout, Remote, Store
+from .images import decode_all
 from .types import Dataset, Split
 
 __all__ = ["OMNIGLOT", "omniglot"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from .._errors import check_count
+from .._core.errors import check_count
 
 __all__ = ["Pairs", "make_pairs"]
 

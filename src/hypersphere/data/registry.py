@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from .._errors import check_choice
+from .._core.errors import check_choice
 from ._store import Layout, Store, default_root
 from .cifar import CIFAR10, CIFAR100, cifar10, cifar100
 from .digits import digits

@@ -1,15 +1,12 @@
 """The equations as pure functions of tensors: no state, no modules."""
 
-from ._angular import angular, angular_from_angle
-from ._diversity import largest_cosine, polarization, uniformity
-from ._energy import class_energy, energy
-from ._magnitude import magnitude, magnitude_ratio
-from ._margins import multiple_angle, psi
-from ._operators import decoupled_conv, decoupled_conv_transpose, decoupled_linear
-from ._orthogonalize import Orthogonalizer, orthogonalize, register_orthogonalizer
-from ._patch_norm import patch_norm
-from ._refine import refine
-from ._sphere import angle, arcsin, norm, unit
+from .._core.sphere import angle, arcsin, norm, unit
+from .angular import angular, angular_from_angle
+from .energy import class_energy, energy, largest_cosine, polarization, refine, uniformity
+from .magnitude import magnitude, magnitude_ratio
+from .margins import multiple_angle, psi
+from .operators import decoupled_conv, decoupled_conv_transpose, decoupled_linear, patch_norm
+from .orthogonalize import Orthogonalizer, orthogonalize, register_orthogonalizer
 
 __all__ = [
     "Orthogonalizer",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from ..functional._modes import is_transformed, without_autocast
+from .._core.modes import is_transformed, without_autocast
 
 __all__ = ["Classes", "Score", "block_width", "reduce_classes"]
 

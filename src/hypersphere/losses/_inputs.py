@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_count, check_floating
-from ..functional._labels import class_indices
+from .._core.errors import check_choice, check_count, check_floating
+from .._core.labels import class_indices
 
 __all__ = ["check_features", "check_head", "check_labels", "miner_weights", "reduce_losses"]
 

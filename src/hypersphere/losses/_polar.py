@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..functional._sphere import norm
+from .._core.sphere import norm
 
 __all__ = ["polar_form"]
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_choice, check_count, check_positive
+from .._core.errors import check_choice, check_count, check_positive
 from ._kept import kept
 
 __all__ = ["Annealing", "MarginSchedule", "MarginWarmup", "resolve"]

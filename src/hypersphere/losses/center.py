@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_positive
-from ..functional._modes import without_autocast
-from ..functional._sphere import compute_dtype
-from ._batch import BatchWide
+from .._core.errors import check_positive
+from .._core.modes import without_autocast
+from .._core.sphere import compute_dtype
 from ._kept import kept
+from .batch import BatchWide
 from .head import ClassHead
 from .joined import JoinedHead
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_positive
+from .._core.errors import check_choice, check_positive
+from .._core.sphere import angle
 from ..angular import AngularLike
-from ..functional._margins import additive_angle, check_margin, clipped_multiple, psi
-from ..functional._sphere import angle
+from ..functional.margins import additive_angle, check_margin, clipped_multiple, psi
 from .margin_softmax import MarginSoftmax
 from .softmax import _without
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_count
-from ..functional._modes import without_autocast
-from ..functional._sphere import compute_dtype
+from .._core.errors import check_count
+from .._core.modes import without_autocast
+from .._core.sphere import compute_dtype
 from ._classes import Classes, Score, block_width, reduce_classes
 from ._inputs import check_features, check_head, check_labels, miner_weights, reduce_losses
 

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from .. import angular as _angular
-from .._errors import check_positive
+from .._core.errors import check_positive
+from .._core.sphere import norm, unit
 from ..angular import AngularLike
-from ..functional._angular import angular as angular_from_cos
-from ..functional._angular import angular_from_angle
-from ..functional._sphere import norm, unit
+from ..functional.angular import angular as angular_from_cos
+from ..functional.angular import angular_from_angle
 from ._polar import polar_form
 from .annealing import MarginSchedule, resolve
 from .head import ClassHead

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_positive
-from ..functional._modes import without_autocast
-from ..functional._sphere import compute_dtype, unit, upcast
-from ._batch import BatchWide, Others, other_samples
+from .._core.errors import check_choice, check_positive
+from .._core.modes import without_autocast
+from .._core.sphere import compute_dtype, unit, upcast
 from ._inputs import check_features, check_head, check_labels, reduce_losses
+from .batch import BatchWide, Others, other_samples
 from .center import Centers
 from .head import ClassHead
 from .joined import JoinedHead

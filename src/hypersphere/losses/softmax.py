@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
+from .._core.sphere import angle
 from ..angular import AngularLike, Cosine, SquareCosine
-from ..functional._margins import check_margin, psi
-from ..functional._sphere import angle
+from ..functional.margins import check_margin, psi
 from .margin_softmax import MarginSoftmax
 
 __all__ = ["ASoftmax", "GASoftmax", "LSoftmax", "SSoftmax", "Softmax", "SphereFace", "WSoftmax"]

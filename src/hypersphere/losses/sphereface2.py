@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from .._errors import check_positive
-from ..functional._sphere import unit
+from .._core.errors import check_positive
+from .._core.sphere import unit
 from .head import ClassHead
 
 __all__ = ["SphereFace2"]

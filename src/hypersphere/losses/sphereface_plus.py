@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .._errors import check_choice, check_positive
-from ..functional._energy_kernel import Kernel, pair_energy
-from ..functional._modes import without_autocast
-from ..functional._sphere import unit, upcast
+from .._core.errors import check_choice, check_positive
+from .._core.modes import without_autocast
+from .._core.sphere import unit, upcast
+from ..functional.energy.kernel import Kernel, pair_energy
 from ._classes import block_width, reduce_classes
 from .head import ClassHead
 from .joined import JoinedHead

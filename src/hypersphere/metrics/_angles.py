@@ -10,10 +10,10 @@ import math
 import torch
 from torch import Tensor
 
-from .._errors import check_count, check_floating, check_positive
+from .._core.errors import check_count, check_floating, check_positive
+from .._core.modes import without_autocast
+from .._core.sphere import upcast
 from ..functional import angle, unit
-from ..functional._modes import without_autocast
-from ..functional._sphere import upcast
 from ._inputs import check_labels, class_directions
 
 __all__ = [

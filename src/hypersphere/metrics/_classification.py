@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._errors import check_count
-from ..functional._modes import without_autocast
-from ..functional._sphere import upcast
+from .._core.errors import check_count
+from .._core.modes import without_autocast
+from .._core.sphere import upcast
 from ._inputs import check_dimensions, check_features, check_labels, class_directions, directions, rows_within
 
 __all__ = ["ClassificationResult", "classification", "cosine_confusion"]

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .._errors import check_choice, check_count, check_positive
+from .._core.errors import check_choice, check_count, check_positive
+from .._core.modes import without_autocast
+from .._core.sphere import upcast
 from ..functional import unit
-from ..functional._modes import without_autocast
-from ..functional._sphere import upcast
 from ._inputs import check_features, check_labels
 
 __all__ = ["FewShotResult", "few_shot"]

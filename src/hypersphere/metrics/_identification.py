@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_count
-from ..functional._modes import without_autocast
+from .._core.errors import check_choice, check_count
+from .._core.modes import without_autocast
 from ._counting import Groups, count_at_least
 from ._identification_result import IdentificationResult
 from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within

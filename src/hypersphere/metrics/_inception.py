@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._errors import check_count
+from .._core.errors import check_count
 
 __all__ = ["InceptionResult", "inception_score"]
 

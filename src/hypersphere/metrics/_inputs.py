@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._errors import check_floating
+from .._core.errors import check_floating
+from .._core.sphere import upcast
 from ..functional import unit
-from ..functional._sphere import upcast
 
 __all__ = [
     "check_dimensions",

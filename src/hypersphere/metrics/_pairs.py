@@ -7,8 +7,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ..functional._modes import without_autocast
-from ..functional._sphere import upcast
+from .._core.modes import without_autocast
+from .._core.sphere import upcast
 from ._inputs import check_features, directions, rows_within
 from ._verification import VerificationResult, cross_validate, pair_kinds, split_validate
 

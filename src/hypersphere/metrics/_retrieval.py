@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._errors import check_count
-from ..functional._modes import without_autocast
+from .._core.errors import check_count
+from .._core.modes import without_autocast
 from ._counting import Groups, count_at_least
 from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within
 

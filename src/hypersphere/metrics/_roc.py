@@ -8,7 +8,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from .._errors import check_floating, is_number
+from .._core.errors import check_floating, is_number
 
 __all__ = ["ROC", "accept_counts", "check_rate", "roc_curve"]
 

@@ -9,7 +9,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from .._errors import check_count
+from .._core.errors import check_count
 from ._inputs import score_column
 from ._roc import ROC, accept_counts, roc_curve
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._errors import check_count, check_floating
-from ..functional._modes import without_autocast
+from .._core.errors import check_count, check_floating
+from .._core.modes import without_autocast
 from .entry import Entry
 from .slots import Slots
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from .._errors import check_count
+from .._core.errors import check_count
 from .grammar import Size, Stages, build_stages
 from .slots import Slots
 

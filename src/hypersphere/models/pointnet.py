@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_count
-from ..functional._modes import without_autocast
-from ..functional._sphere import upcast
+from .._core.errors import check_count
+from .._core.modes import without_autocast
+from .._core.sphere import upcast
 from .entry import Entry
 from .network import Network
 from .slots import Slots

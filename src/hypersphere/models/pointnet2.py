@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_count, check_positive
+from .._core.errors import check_count, check_positive
 from ._points import ball_neighbours, farthest_points, gather_points
 from .entry import Entry
 from .network import Network

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .._errors import check_choice
+from .._core.errors import check_choice
 from . import gan, gcn, mlp, plain, pointnet, pointnet2, resnet, sphereface
 from .entry import SLOT_OPTIONS, Entry
 from .slots import Slots

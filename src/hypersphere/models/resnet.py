@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._errors import check_choice
+from .._core.errors import check_choice
 from .entry import Entry
 from .grammar import Conv, Layer, Pool, Unit
 from .network import Network, image_network

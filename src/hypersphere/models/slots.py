@@ -14,8 +14,8 @@ from torch.nn.utils import parametrizations
 from .. import angular as angular_module
 from .. import magnitude as magnitude_module
 from .. import nn as twins
-from .._errors import check_choice, check_count, check_positive
-from ..functional._decoupled import WEIGHTED, AngularRule, MagnitudeRule
+from .._core.errors import check_choice, check_count, check_positive
+from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
 
 __all__ = ["Slots"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from .._errors import check_positive
+from .._core.errors import check_positive
 from .entry import Entry
 from .grammar import Residual, image_size_of
 from .network import Network, image_network

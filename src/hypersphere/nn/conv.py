@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from ..functional._decoupled import AngularRule, MagnitudeRule
-from ..functional._operators import decoupled_conv
-from ._layer import Decoupled
+from ..functional.operators.decoupled import AngularRule, MagnitudeRule
+from ..functional.operators.layers import decoupled_conv
+from .layer import Decoupled
 
 __all__ = ["DecoupledConv1d", "DecoupledConv2d", "DecoupledConv3d", "SphereConv1d", "SphereConv2d", "SphereConv3d"]
 

@@ -11,9 +11,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvTransposeNd
 
-from ..functional._decoupled import AngularRule, MagnitudeRule
-from ..functional._operators import decoupled_conv_transpose
-from ._layer import Decoupled
+from ..functional.operators.decoupled import AngularRule, MagnitudeRule
+from ..functional.operators.layers import decoupled_conv_transpose
+from .layer import Decoupled
 
 __all__ = [
     "DecoupledConvTranspose1d",

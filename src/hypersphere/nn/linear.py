@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..functional._decoupled import AngularRule, MagnitudeRule
-from ..functional._operators import decoupled_linear
-from ._layer import Decoupled
+from ..functional.operators.decoupled import AngularRule, MagnitudeRule
+from ..functional.operators.layers import decoupled_linear
+from .layer import Decoupled
 
 __all__ = ["DecoupledLinear", "SphereLinear"]
 

@@ -19,18 +19,27 @@ from torch.nn.utils.rnn import PackedSequence
 
 from .. import angular as angular_module
 from .. import magnitude as magnitude_module
-from .._errors import check_choice, check_floating
-from ..functional._decoupled import WEIGHTED, AngularRule, MagnitudeRule, decouple, make_kernel
-from ..functional._geometry import Geometry
-from ._layer import own, reset
+from .._core.errors import check_choice, check_floating
+from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule, decouple, make_kernel
+from ..functional.operators.geometry import Geometry
+from .layer import own, reset
 
-__all__ = ["DecoupledGRU", "DecoupledLSTM", "DecoupledRNN", "SphereGRU", "SphereLSTM", "SphereRNN"]
+__all__ = [
+    "DecoupledGRU",
+    "DecoupledLSTM",
+    "DecoupledRNN",
+    "RecurrentLayer",
+    "Rules",
+    "SphereGRU",
+    "SphereLSTM",
+    "SphereRNN",
+]
 
 State = tuple[Tensor, ...]
 Map = Callable[[Tensor], Tensor]
 
 
-class _Rules(nn.Module):
+class Rules(nn.Module):
     """The h and g of one weight matrix, and its rescaling."""
 
     def __init__(self, channels: int, magnitude: Any, angular: Any, affine: bool, device: Any, dtype: Any) -> None:
@@ -45,7 +54,7 @@ class _Rules(nn.Module):
             nn.init.ones_(self.scale)
 
 
-class _DecoupledRNN(nn.RNNBase):
+class RecurrentLayer(nn.RNNBase):
     """What all of them share; ``mode`` is that of ``nn.RNNBase``.
 
     Where ρ follows the mean norm (:mod:`hypersphere.magnitude`), each time step is a batch of states.
@@ -72,7 +81,7 @@ class _DecoupledRNN(nn.RNNBase):
         self.rules = nn.ModuleDict()
         for name in (name for names in self._all_weights for name in names if name.startswith("weight")):
             weight: Tensor = getattr(self, name)
-            self.rules[name] = _Rules(weight.shape[0], h, g, affine, weight.device, weight.dtype)
+            self.rules[name] = Rules(weight.shape[0], h, g, affine, weight.device, weight.dtype)
 
     def reset_parameters(self) -> None:
         """Draw weights and biases as ``torch.nn`` does; h, g and scales go back to their start."""
@@ -212,7 +221,7 @@ def _listed(shapes: Sequence[tuple[int, ...]]) -> str:
     return " and ".join(map(str, shapes))
 
 
-class DecoupledRNN(_DecoupledRNN):
+class DecoupledRNN(RecurrentLayer):
     """h_t = tanh(f(w_x, x_t) + b_x + f(w_h, h_{t−1}) + b_h), or with relu: arguments of :class:`torch.nn.RNN`, and
 
     magnitude, angular, weighted: as in :class:`DecoupledConv2d`; every weight matrix has its own copy.
@@ -233,14 +242,14 @@ class DecoupledRNN(_DecoupledRNN):
         self.nonlinearity = nonlinearity
 
 
-class DecoupledLSTM(_DecoupledRNN):
+class DecoupledLSTM(RecurrentLayer):
     """Arguments of :class:`torch.nn.LSTM`; the rest as in :class:`DecoupledRNN`, each gate with neurons of its own."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
 
-class DecoupledGRU(_DecoupledRNN):
+class DecoupledGRU(RecurrentLayer):
     """Arguments of :class:`torch.nn.GRU`; the rest as in :class:`DecoupledRNN`, each gate with neurons of its own."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.hooks import RemovableHandle
 
-from .._errors import check_count, check_positive
-from .._neurons import Neurons, iter_neurons
-from ..functional._sphere import norm, unit
+from .._core.errors import check_count, check_positive
+from .._core.neurons import Neurons, iter_neurons
+from .._core.sphere import norm, unit
 from ..losses.head import ClassHead
-from ..nn._layer import Decoupled
-from ..nn.recurrent import _DecoupledRNN, _Rules
+from ..nn.layer import Decoupled
+from ..nn.recurrent import RecurrentLayer, Rules
 
 __all__ = ["WeightProjection", "parameter_groups", "weighted_gradients"]
 
@@ -104,9 +104,9 @@ _NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm
 def _undecayed(module: nn.Module) -> Iterator[Tensor]:
     if isinstance(module, _NORMS):
         yield from module.parameters(recurse=False)
-    if isinstance(module, Decoupled | _Rules):
+    if isinstance(module, Decoupled | Rules):
         yield from (p for rule in (module.magnitude, module.angular) for p in _parameters(rule))
-    if isinstance(module, Decoupled | _DecoupledRNN) and module.weighted is None:
+    if isinstance(module, Decoupled | RecurrentLayer) and module.weighted is None:
         yield from _weights(module)
     if isinstance(module, ClassHead):
         yield from _parameters(getattr(module, "angular", None))
@@ -133,7 +133,7 @@ def _directions(model: nn.Module, what: str) -> list[Neurons]:
     found: dict[int, Neurons] = {}  # a tied weight counts once
     for neurons in iter_neurons(model):
         module = neurons.module
-        if not isinstance(module, Decoupled | _DecoupledRNN):
+        if not isinstance(module, Decoupled | RecurrentLayer):
             continue
         if module.weighted is not None:
             raise ValueError(
@@ -146,7 +146,7 @@ def _directions(model: nn.Module, what: str) -> list[Neurons]:
     if not found:
         raise ValueError(f"{what} found no hyperspherical layer in the model: see hypersphere.convert")
     for name, module in model.named_modules():
-        if not isinstance(module, Decoupled | _DecoupledRNN):
+        if not isinstance(module, Decoupled | RecurrentLayer):
             for parameter in module.parameters(recurse=False):
                 if id(parameter) in found:
                     tied = f"{found[id(parameter)].name} is tied to the plain layer {name or 'itself'}"

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
-from .._errors import check_choice, check_count, check_positive
+from .._core.errors import check_choice, check_count, check_positive
 from ..functional import orthogonalize
-from ..functional._orthogonal_algorithms import polish
-from ..orthogonal._blocks import is_orthogonal
+from ..functional.orthogonalize.algorithms import polish
+from ..orthogonal import is_orthogonal
 
 __all__ = ["OrthogonalSGD"]
 

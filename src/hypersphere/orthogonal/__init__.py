@@ -4,7 +4,7 @@ from ._attach import attach
 from ._blocks import is_orthogonal
 from ._maps import Banded, Cholesky, LowRank, Map, Symmetric, Triangular
 from ._merge import merge
-from ._model import matrices, penalty, set_task
+from ._model import asks_host, matrices, penalty, set_task
 
 __all__ = [
     "Banded",
@@ -13,6 +13,7 @@ __all__ = [
     "Map",
     "Symmetric",
     "Triangular",
+    "asks_host",
     "attach",
     "is_orthogonal",
     "matrices",

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from .._errors import check_choice, check_count, check_model
-from .._neurons import Neurons, Patterns, find_output_layer, is_named, iter_neurons, matches, select
+from .._core.errors import check_choice, check_count, check_model
+from .._core.neurons import Neurons, Patterns, find_output_layer, is_named, iter_neurons, matches, select
+from .._core.sphere import compute_dtype
 from ..functional import norm, unit
-from ..functional._sphere import compute_dtype
 from ._blocks import BlockMatrix
 from ._maps import Map, resolve
 from ._recurrent import read_through

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..functional._modes import without_autocast
-from ..functional._sphere import compute_dtype
+from .._core.modes import without_autocast
+from .._core.sphere import compute_dtype
 from ._maps import Draw, Map, Own, module_of
 
 __all__ = ["BlockMatrix", "is_orthogonal", "tag_orthogonal"]

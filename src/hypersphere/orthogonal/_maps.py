@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_choice, check_count
+from .._core.errors import check_choice, check_count
 from ..functional import orthogonalize
 
 __all__ = ["Banded", "Cholesky", "LowRank", "Map", "Symmetric", "Triangular", "resolve"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_count, check_positive
-from ..functional._modes import without_autocast
+from .._core.errors import check_count, check_positive
+from .._core.modes import without_autocast
 from ._rotation import Rotation, iter_rotations
 
 __all__ = ["asks_host", "attached", "matrices", "penalty", "set_task"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from .._neurons import Neurons
+from .._core.neurons import Neurons
 from ._blocks import BlockMatrix
 
 __all__ = ["Rotation", "iter_rotations", "unshare_class"]

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from .._errors import check_count, check_model
-from .._neurons import Neurons, Patterns, find_output_layer, iter_neurons, select
+from .._core.errors import check_count, check_model
+from .._core.neurons import Neurons, Patterns, find_output_layer, iter_neurons, select
 
 __all__ = ["Regularizer", "total_of"]
 

@@ -7,11 +7,11 @@ from abc import abstractmethod
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_count, check_positive
-from .._neurons import Neurons, Patterns
+from .._core.errors import check_count, check_positive
+from .._core.modes import without_autocast
+from .._core.neurons import Neurons, Patterns
+from .._core.sphere import upcast
 from ..functional import unit
-from ..functional._modes import without_autocast
-from ..functional._sphere import upcast
 from ._base import Regularizer, total_of
 
 __all__ = ["SRIP", "HiddenRegularizer", "Orthogonal", "Orthonormal"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_choice, check_count, check_positive
-from .._neurons import Neurons, Patterns
+from .._core.errors import check_choice, check_count, check_positive
+from .._core.modes import without_autocast
+from .._core.neurons import Neurons, Patterns
+from .._core.sphere import compute_dtype, upcast
 from ..functional import energy, unit
-from ..functional._modes import without_autocast
-from ..functional._sphere import compute_dtype, upcast
 from ._mhe import EnergyRegularizer
 from ._projections import MATRICES
 from ._views import bilateral_views, channel_count, channel_views, low_rank_factors, preservation, project

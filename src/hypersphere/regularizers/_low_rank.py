@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from .._errors import check_count
-from ..functional._modes import without_autocast
-from ..functional._sphere import upcast
+from .._core.errors import check_count
+from .._core.modes import without_autocast
+from .._core.sphere import upcast
 from ._projections import gaussian
 
 __all__ = ["LowRankBilateral", "low_rank"]

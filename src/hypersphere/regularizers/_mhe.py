@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .._errors import check_choice, check_count, check_positive
-from .._neurons import Neurons, Patterns
+from .._core.errors import check_choice, check_count, check_positive
+from .._core.neurons import Neurons, Patterns
 from ..functional import class_energy, energy
 from ._base import Regularizer, total_of
 

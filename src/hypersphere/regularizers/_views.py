@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parametrize
 
-from .._neurons import Neurons
+from .._core.neurons import Neurons
 from ..functional import angle, unit
 from ._low_rank import LowRankBilateral
 

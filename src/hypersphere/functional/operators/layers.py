@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._errors import check_choice, check_count, check_floating
-from ._angular import ANGULAR
-from ._angular import angular as angular_function
-from ._decoupled import AngularRule, MagnitudeRule, decouple
-from ._geometry import Geometry, per_dimension
-from ._magnitude import MAGNITUDES, magnitude_ratio
-from ._magnitude import magnitude as magnitude_function
+from ..._core.errors import check_choice, check_count, check_floating
+from ..angular import ANGULAR
+from ..angular import angular as angular_function
+from ..magnitude import MAGNITUDES, magnitude_ratio
+from ..magnitude import magnitude as magnitude_function
+from .decoupled import AngularRule, MagnitudeRule, decouple
+from .geometry import Geometry, per_dimension
 
 __all__ = ["decoupled_conv", "decoupled_conv_transpose", "decoupled_linear"]
 

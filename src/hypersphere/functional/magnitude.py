@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_floating, check_positive
-from ._sphere import safe_reciprocal, upcast
+from .._core.errors import check_choice, check_floating, check_positive
+from .._core.sphere import safe_reciprocal, upcast
 
 __all__ = ["DEFAULT_BETA", "MAGNITUDES", "magnitude", "magnitude_ratio"]
 

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_floating, is_number
-from ._sphere import angle, upcast
+from .._core.errors import check_choice, check_floating, is_number
+from .._core.sphere import angle, upcast
 
 __all__ = ["additive_angle", "check_margin", "clipped_multiple", "multiple_angle", "psi"]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._angular import angular
+from ..angular import angular
 
 __all__ = ["CLOSED_FORMS", "ClosedForm"]
 

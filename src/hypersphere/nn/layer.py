@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from .. import angular as angular_module
 from .. import magnitude as magnitude_module
-from .._errors import check_choice
-from ..functional._decoupled import WEIGHTED, AngularRule, MagnitudeRule
+from .._core.errors import check_choice
+from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
 
 __all__ = ["Decoupled", "own", "reset"]
 

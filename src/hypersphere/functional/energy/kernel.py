@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from ._sphere import angle
+from ..._core.sphere import angle
 
 __all__ = ["Kernel", "derivatives", "opposite", "pair_energy"]
 

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._errors import check_count
-from ._modes import is_plain_eager, without_autocast
+from ..._core.errors import check_count
+from ..._core.modes import is_plain_eager, without_autocast
 
 __all__ = ["Geometry", "box", "convolve", "convolve_backward", "depthwise_ones", "per_dimension"]
 

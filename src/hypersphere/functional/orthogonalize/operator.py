@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _orthogonalize as plain
-from ._modes import without_autocast
+from ..._core.modes import without_autocast
+from . import maps as plain
 
 __all__ = ["orthogonalize_op"]
 

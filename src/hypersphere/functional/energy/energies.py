@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_count, check_floating, check_positive
-from ._energy_blocks import sweep
-from ._energy_kernel import Kernel, opposite, pair_energy
-from ._labels import class_indices
-from ._modes import is_plain_eager, without_autocast
-from ._sphere import unit, upcast
+from ..._core.errors import check_choice, check_count, check_floating, check_positive
+from ..._core.labels import class_indices
+from ..._core.modes import is_plain_eager, without_autocast
+from ..._core.sphere import unit, upcast
+from .blocks import sweep
+from .kernel import Kernel, opposite, pair_energy
 
 __all__ = ["class_energy", "energy"]
 

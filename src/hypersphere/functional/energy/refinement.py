@@ -8,10 +8,10 @@ from collections import deque
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_count, check_floating, check_positive
-from ._energy import energy
-from ._modes import without_autocast
-from ._sphere import unit, upcast
+from ..._core.errors import check_choice, check_count, check_floating, check_positive
+from ..._core.modes import without_autocast
+from ..._core.sphere import unit, upcast
+from .energies import energy
 
 __all__ = ["refine"]
 

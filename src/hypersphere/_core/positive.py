@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ._errors import check_choice, check_positive
+from .errors import check_choice, check_positive
 
 __all__ = ["FORMS", "from_raw", "to_raw"]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from ..functional._sphere import unit
+from .._core.sphere import unit
 
 __all__ = ["BatchWide", "Everyone", "Others", "other_samples"]
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from .._errors import check_count, check_floating
-from ._geometry import Geometry, box, convolve_backward, depthwise_ones, per_dimension
-from ._modes import is_plain_eager
-from ._sphere import compute_dtype, safe_reciprocal, sqrt, upcast
+from ..._core.errors import check_count, check_floating
+from ..._core.modes import is_plain_eager
+from ..._core.sphere import compute_dtype, safe_reciprocal, sqrt, upcast
+from .geometry import Geometry, box, convolve_backward, depthwise_ones, per_dimension
 
 __all__ = ["patch_norm", "tied_patch_norm"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._errors import check_floating, check_positive
-from ._energy_kernel import Kernel, pair_energy
-from ._modes import without_autocast
-from ._sphere import unit, upcast
+from ..._core.errors import check_floating, check_positive
+from ..._core.modes import without_autocast
+from ..._core.sphere import unit, upcast
+from .kernel import Kernel, pair_energy
 
 __all__ = ["largest_cosine", "polarization", "uniformity"]
 

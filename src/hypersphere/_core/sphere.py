@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._errors import check_floating
-from ._modes import is_plain_eager
+from .errors import check_floating
+from .modes import is_plain_eager
 
 __all__ = ["angle", "arcsin", "compute_dtype", "norm", "safe_reciprocal", "sqrt", "unit", "upcast"]
 

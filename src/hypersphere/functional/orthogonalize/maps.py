@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_floating
-from . import _orthogonal_algorithms as exact
-from . import _orthogonal_iterations as iterative
-from ._modes import call_without_autocast
-from ._sphere import upcast
+from ..._core.errors import check_choice, check_floating
+from ..._core.modes import call_without_autocast
+from ..._core.sphere import upcast
+from . import algorithms as exact
+from . import iterations as iterative
 
 __all__ = ["METHODS", "Orthogonalizer", "orthogonalize", "register_orthogonalizer"]
 
@@ -52,7 +52,7 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
     if u.numel() == 0:
         return u.clone()
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        from ._orthogonalize_op import orthogonalize_op
+        from .operator import orthogonalize_op
 
         return orthogonalize_op(upcast(u), method).to(u.dtype)
     if u.dtype in (torch.float32, torch.float64):

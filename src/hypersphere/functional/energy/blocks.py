@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._energy_kernel import Kernel, derivatives
-from ._modes import is_transformed
+from ..._core.modes import is_transformed
+from .kernel import Kernel, derivatives
 
 __all__ = ["sweep"]
 
@@ -30,7 +30,7 @@ __all__ = ["sweep"]
 def sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int) -> Tensor:
     """Σ_{i≠j} φ(c_ij) of each of the (B, N, d) sets of unit vectors, shape (B,)."""
     if is_transformed(unit):
-        from ._energy_transforms import transformed_sweep
+        from .transforms import transformed_sweep
 
         return transformed_sweep(unit, beta, kernel, block)
     differentiated = unit.requires_grad and torch.is_grad_enabled()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from . import _orthogonal_algorithms as exact
+from . import algorithms as exact
 
 __all__ = ["cholesky_qr", "polynomial_polar", "polynomial_polar_backward", "small_cholesky_qr"]
 

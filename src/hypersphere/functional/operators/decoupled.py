@@ -9,13 +9,13 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from .._errors import check_choice
-from . import _fused
-from ._geometry import Geometry, convolve
-from ._magnitude import MAGNITUDES
-from ._modes import autocast_dtype, is_plain_eager
-from ._patch_norm import tied_patch_norm
-from ._sphere import compute_dtype, norm, safe_reciprocal, unit, upcast
+from ..._core.errors import check_choice
+from ..._core.modes import autocast_dtype, is_plain_eager
+from ..._core.sphere import compute_dtype, norm, safe_reciprocal, unit, upcast
+from ..magnitude import MAGNITUDES
+from . import fused as _fused
+from .geometry import Geometry, convolve
+from .patches import tied_patch_norm
 
 __all__ = ["WEIGHTED", "AngularRule", "Kernel", "MagnitudeRule", "decouple", "make_kernel"]
 

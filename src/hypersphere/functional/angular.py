@@ -11,9 +11,9 @@ import math
 import torch
 from torch import Tensor
 
-from .._errors import check_choice, check_floating, check_positive
-from ._modes import is_plain_eager
-from ._sphere import arcsin, upcast
+from .._core.errors import check_choice, check_floating, check_positive
+from .._core.modes import is_plain_eager
+from .._core.sphere import arcsin, upcast
 
 __all__ = ["ANGULAR", "angular", "angular_from_angle"]
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ._closed_forms import CLOSED_FORMS
-from ._geometry import Geometry, convolve, convolve_backward
-from ._sphere import safe_reciprocal, upcast
+from ..._core.sphere import safe_reciprocal, upcast
+from .closed_forms import CLOSED_FORMS
+from .geometry import Geometry, convolve, convolve_backward
 
 __all__ = ["Maps", "composed", "fused", "scaled"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._energy_blocks import _hessian_product, _sweep
-from ._energy_kernel import Kernel
+from .blocks import _hessian_product, _sweep
+from .kernel import Kernel
 
 __all__ = ["transformed_sweep"]
 
