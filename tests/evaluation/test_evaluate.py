@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_s
 
 import hypersphere as hs
 from hypersphere.cli import main
-from hypersphere.evaluation import examine, judge
+from hypersphere.evaluation import evaluate, outputs_of
 from hypersphere.train import Config, DataConfig, LossConfig, ModelConfig, Run, RunConfig, ScheduleConfig, run
 
 
@@ -43,7 +43,7 @@ def evaluated(path, *words):
 
 def test_classification_is_what_the_run_measured_and_sklearn_says(trained, capsys):
     found = evaluated(trained)
-    seen = examine(Run(trained))
+    seen = outputs_of(Run(trained))
     predicted = seen.logits.argmax(1)
     part = found["classification"]
     assert part["accuracy"] == pytest.approx(Run(trained).result()["final_accuracy"])
@@ -65,7 +65,7 @@ def test_classification_is_what_the_run_measured_and_sklearn_says(trained, capsy
 
 def test_open_set_protocols_on_any_run(trained):
     found = evaluated(trained, "--parts", "verification,retrieval,identification,fgsm", "--flip")
-    seen = examine(Run(trained))
+    seen = outputs_of(Run(trained))
     unit = torch.nn.functional.normalize(seen.features)
     scores = unit @ unit.T
     precisions = []
@@ -180,7 +180,7 @@ def test_one_class_in_the_test_set(trained, monkeypatch, capsys):
     digits = hs.data.load("digits")
     ones = replace(digits, test=digits.test.subset(digits.test.labels == 1))
     monkeypatch.setattr("hypersphere.data.load", lambda *_, **__: ones)
-    found = judge(Run(trained))
+    found = evaluate(Run(trained))
     assert [row["name"] for row in found["classification"]["classes"]] == ["1"]
     for part, message in (("verification", "too few"), ("identification", "two classes")):
         assert main(["evaluate", str(trained), "--parts", part]) == 2

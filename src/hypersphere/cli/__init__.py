@@ -7,6 +7,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from .._core.streams import hush
+
 __all__ = ["main"]
 
 # name → (module, one line for --help). The module has configure(parser) and run(options) → exit code.
@@ -72,8 +74,6 @@ def _unread() -> bool:
     try:
         print(flush=True)  # what failed before has left the buffer
     except BrokenPipeError:
-        from ..train.progress import hush
-
         hush()
         return True
     return False

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from .._core.errors import check_choice, check_count, check_positive
 from .options import option
 
-__all__ = ["AdversarialConfig"]
+__all__ = ["ATTACKS", "AdversarialConfig"]
+
+ATTACKS = ("fgsm", "bim", "pgd")
 
 
 @dataclass(frozen=True)
 class AdversarialConfig:
     """Adversarial training, and the budget of the attacks that the final network is measured under."""
 
-    train: str | None = option(None, "attack the training batches: fgsm, bim, pgd; none: natural training")
+    train: str | None = option(None, f"attack the training batches: {', '.join(ATTACKS)}; none: natural training")
     mixture: str = option("both", "of clean and attacked samples, both (the batch doubles), or replace")
     fraction: float = option(1.0, "share of the samples that are attacked in training")
     eps: float = option(8.0, "largest change of a pixel of 0..255")
@@ -26,7 +28,7 @@ class AdversarialConfig:
 
     def __post_init__(self) -> None:
         if self.train is not None:
-            check_choice("adversarial.train", self.train, ("fgsm", "bim", "pgd"))
+            check_choice("adversarial.train", self.train, ATTACKS)
         check_choice("adversarial.mixture", self.mixture, ("both", "replace"))
         check_positive("adversarial.eps", self.eps)
         check_positive("adversarial.step", self.step)

@@ -5,20 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .._core.errors import check_choice, check_count
+from .._core.registries import MEASUREMENTS
+from .._core.registry import is_address
 from .options import option
 
-__all__ = ["EvaluationConfig"]
+__all__ = ["FACES", "EvaluationConfig"]
 
-_PROTOCOLS = ("classification", "verification", "few_shot", "identification", "generation")
-_FACES = ("lfw", "ytf", "megaface")
-_ALSO = (
-    "top5",
-    "classes",
-    *(f"{name}{way}" for name in ("fgsm", "bim", "pgd", "deepfool") for way in ("", "_transfer")),
-    *_FACES,
-    "fisher",
-    "real_inception",
-)
+FACES = ("lfw", "ytf", "megaface")
 
 
 @dataclass(frozen=True)
@@ -27,12 +20,14 @@ class EvaluationConfig:
 
     protocol: str = option(
         "classification",
-        "what is measured at each evaluation: classification; of unseen classes verification, few_shot, "
-        "identification; of a GAN generation",
+        lambda: f"what is evaluated on the way: {_names('protocol')}, or an address module:function; verification, "
+        "few_shot and identification are of unseen classes, generation is of a GAN",
     )
-    also: tuple[str, ...] = option((), f"further measurements of the final network: {', '.join(_ALSO)}")
+    also: tuple[str, ...] = option(
+        (), lambda: f"further measurements of the final network: {_names('also')}, or an address module:function"
+    )
     data: str | None = option(
-        None, f"verification, identification: judge on another set than that of training: {', '.join(_FACES)}"
+        None, f"verification, identification: evaluate on another set than that of training: {', '.join(FACES)}"
     )
     root: str | None = option(None, "folder of the sets of faces; none: data.root", material=False)
     frames: int | None = option(None, "ytf: at most so many frames of a video, evenly spaced; none: all")
@@ -44,7 +39,7 @@ class EvaluationConfig:
     method: str = option("baseline++", "few_shot: classifier of an episode: baseline, baseline++, nearest")
     ways: int = option(5, "few_shot: classes of an episode")
     shots: tuple[int, ...] = option((1, 5), "few_shot: samples of each class to learn from; the last is the headline")
-    queries: int = option(16, "few_shot: samples of each class to be judged on")
+    queries: int = option(16, "few_shot: samples of each class to be evaluated on")
     episodes: int = option(600, "few_shot: episodes")
     inception: str | None = option(
         None, "generation: what scores the images: FILE.pt2 of torch.export (Inception-v3), or the run of a classifier"
@@ -53,14 +48,14 @@ class EvaluationConfig:
     splits: int = option(10, "generation: parts in which they are scored")
 
     def __post_init__(self) -> None:
-        check_choice("evaluation.protocol", self.protocol, _PROTOCOLS)
+        _check("evaluation.protocol", self.protocol, "protocol")
         for name in self.also:
-            check_choice("evaluation.also", name, _ALSO)
+            _check("evaluation.also", name, "also")
         if self.data is not None:
-            check_choice("evaluation.data", self.data, _FACES)
+            check_choice("evaluation.data", self.data, FACES)
             if self.protocol not in ("verification", "identification"):
                 raise ValueError(
-                    f"evaluation.data={self.data!r} has other people than training: judge by "
+                    f"evaluation.data={self.data!r} has other people than training: evaluate by "
                     "--evaluation.protocol verification or identification"
                 )
         for name in ("frames", "distractors"):
@@ -78,3 +73,18 @@ class EvaluationConfig:
             raise ValueError("evaluation.shots is empty: give one number of samples or more, e.g. 1,5")
         for shots in self.shots:
             check_count("evaluation.shots", shots)
+
+
+def _check(argument: str, name: str, role: str) -> None:
+    """A declared measurement that may have this role; an address is looked up where it is evaluated."""
+    if not is_address(name):
+        check_choice(argument, name, _measurements(role))
+
+
+def _names(role: str) -> str:
+    return ", ".join(_measurements(role))
+
+
+def _measurements(role: str) -> list[str]:
+    """What may be the ``protocol``, or be in ``also``, where a measurement is unless it says otherwise."""
+    return [entry.name for entry in MEASUREMENTS.entries() if entry.extra.get(role, role == "also")]

@@ -7,7 +7,7 @@ import ast
 import dataclasses
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 __all__ = [
@@ -25,12 +25,15 @@ __all__ = [
 T = TypeVar("T")
 
 
-def option(default: Any, help: str, *, material: bool = True) -> Any:
-    """A field with its explanation; ``material=False`` where it cannot change the outcome of a run."""
+def option(default: Any, help: str | Callable[[], str], *, material: bool = True) -> Any:
+    """A field with its explanation; ``material=False`` where it cannot change the outcome of a run.
+
+    An explanation that lists what other rooms declare is a function, called when it is shown.
+    """
     return dataclasses.field(default=default, metadata=about(help, material=material))
 
 
-def about(help: str, *, material: bool = True) -> dict[str, Any]:
+def about(help: str | Callable[[], str], *, material: bool = True) -> dict[str, Any]:
     """The metadata of such a field, for those that need a factory."""
     return {"help": help, "material": material}
 
@@ -105,7 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser, config: Any) -> None:
                 default=argparse.SUPPRESS,
                 metavar=_metavar(hints[leaf.name]),
                 type=_Reader(dotted, hints[leaf.name]),
-                help=f"{leaf.metadata['help']} (default {_shown(default)})".replace("%", "%%"),
+                help=f"{_told(leaf.metadata['help'])} (default {_shown(default)})".replace("%", "%%"),
             )
 
 
@@ -178,6 +181,10 @@ def _metavar(hint: Any) -> str:
     if origin is dict:
         return "name=value;..."
     return {bool: "yes|no", int: "int", float: "float", str: "text"}.get(hint, str(hint))
+
+
+def _told(help: str | Callable[[], str]) -> str:
+    return help if isinstance(help, str) else help()
 
 
 def _shown(value: Any) -> str:

@@ -1,28 +1,26 @@
-"""A network, the data it is judged on, and the processes that share the work."""
+"""A network, the data it is evaluated on, and the processes that share the work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
-from ...data.loader import IGNORE
-from ..data import Batch, Source
-from ..distributed import Team
-from ..judge_source import Elsewhere
+from ..config import Config
+from ..data.loader import IGNORE
+from ..runs import Team
+from ..sources import Batch, Elsewhere, Source
+from .outputs import Outputs, class_vectors
 
-if TYPE_CHECKING:
-    from ..config import Config
-
-__all__ = ["Judged"]
+__all__ = ["Candidate"]
 
 
 @dataclass(frozen=True)
-class Judged:
+class Candidate:
     """What every measurement is given. ``network`` maps inputs to logits and has ``features`` for the embedding."""
 
     network: nn.Module
@@ -71,9 +69,40 @@ class Judged:
             features = self.features(inputs)
             if flip:
                 features = torch.cat([features, self.features((inputs[0].flip(-1), *inputs[1:]))], 1)
-            numbers = torch.cat(self.team.gather(labels))  # the processes hold consecutive rows of the batch
-            rows = torch.cat(self.team.gather(features))
-            yield rows[numbers != IGNORE], numbers[numbers != IGNORE]
+            numbers, rows = self._gathered(labels, features)
+            yield rows, numbers
+
+    @cached_property
+    @torch.no_grad()
+    def outputs(self) -> Outputs:
+        """What the network says of the test split, in float32; computed at the first time it is asked for."""
+        rows = []
+        for inputs, labels in self.source.test():
+            features: Tensor = self.network.features(*inputs)  # type: ignore[operator]
+            logits: Tensor = self.network(*inputs)
+            rows.append(self._gathered(labels, features.float(), logits.float()))
+        if not rows:
+            name = self.config.evaluation.data or self.config.data.name
+            raise ValueError(f"the test split of {name} is empty: there is nothing to evaluate")
+        numbers, embedding, scores = (torch.cat(column) for column in zip(*rows, strict=True))
+        bad = ~embedding.isfinite().all(1)
+        if bool(bad.any()):
+            raise ValueError(
+                f"the network gives features that are not finite, first for test sample {int(bad.nonzero()[0])}"
+            )
+        return Outputs(
+            labels=numbers.long(),
+            features=embedding,
+            logits=None if self.source.open_set else scores,
+            class_vectors=class_vectors(self.network, embedding.shape[1]),
+            images=self.source.pictures,
+            classes=self.source.test_classes,
+        )
+
+    def _gathered(self, labels: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:
+        """Labels and columns of all processes, which hold consecutive rows of a batch; without what does not count."""
+        numbers, *rows = (torch.cat(self.team.gather(part)) for part in (labels, *columns))
+        return tuple(part[numbers != IGNORE] for part in (numbers, *rows))
 
     def _autocast(self) -> torch.autocast:
         half = self.config.run.precision == "bfloat16"

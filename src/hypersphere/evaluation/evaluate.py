@@ -1,4 +1,4 @@
-"""``judge(run)``: everything that is measured of a trained network, as JSON values."""
+"""``evaluate(run)``: everything that is measured of a trained network, as JSON values."""
 
 from __future__ import annotations
 
@@ -8,29 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from .. import data
-from .._core.errors import check_choice
+from .. import data, metrics
+from .._core.registries import MEASUREMENTS
+from ..config import Config
 from ..embedding import embed
-from ..train import Config, Run, load
-from ..train.distributed import Team
-from ..train.environment import environment
-from ..train.judge_source import test_source
-from ..train.measures import ALSO, PROTOCOLS, Judged
-from . import sections
-from .examine import Examination, examine
+from ..runs import Run, Team, environment, load, usable_device
+from ..sources import evaluation_source
+from .candidate import Candidate
+from .measurement import find, known
+from .outputs import Outputs
 from .own_pairs import read_pairs
+from .verification import in_percent
 
-__all__ = ["PARTS", "judge", "judge_pairs"]
-
-CLOSED = ("classification", "hardness", "energy")  # what is measured where the test classes are those of training
-OPEN = ("verification", "retrieval", "identification", "energy")
-GENERATED = ("generation", "energy")
-PARTS = (*dict.fromkeys((*CLOSED, *OPEN)), "few_shot", "generation", *ALSO)
+__all__ = ["candidate_of", "evaluate", "evaluate_pairs", "outputs_of"]
 
 
-def judge(
+def evaluate(
     run: Run,
     seed: int | None = None,
     parts: Sequence[str] | None = None,
@@ -41,34 +35,44 @@ def judge(
     center: bool | None = None,
     inception: str | None = None,
 ) -> dict[str, Any]:
-    """Evaluate the network of a seed (None: the first) on its test split.
+    """Evaluate the network of a seed (None: the first) on its test split, by the settings of its run.
 
     Args:
-        parts: of :data:`PARTS`; None: what suits the run: closed set, open set or GAN.
-        root: folder of the data, if it lies elsewhere than at training.
-        flip, center: features of image and mirror, mean subtraction, in verification; None: as the run says.
-        inception: what scores the images of a GAN; None: as the run says.
+        run: The run.
+        seed: Which seed of it.
+        parts: Measurements, see `hypersphere list measurements`, or addresses ``module:function``; None: what suits
+            the run: closed set, open set or GAN.
+        root: Folder of the data, if it lies elsewhere than at training.
+        device: Where the network runs.
+        flip: Features of image and mirror, in verification; None: as the run says.
+        center: Subtract the mean feature, in verification; None: as the run says.
+        inception: What scores the images of a GAN; None: as the run says.
+
+    Returns:
+        What was evaluated and where, and for each part its numbers and details.
     """
     for part in parts or ():
-        check_choice("parts", part, PARTS)
-    number = run.seeds[0] if seed is None else seed
-    config = _adjusted(run.config, root, flip, center, inception)
-    found = None if _unlooked(run, parts) else examine(run, number, root=root, device=device)
-    chosen = tuple(parts) if parts is not None else _suiting(found, config)
+        MEASUREMENTS.check("parts", part)
+    changes = {"flip": flip, "center": center, "inception": inception}
+    rule = replace(run.config.evaluation, **{name: value for name, value in changes.items() if value is not None})
+    candidate = candidate_of(run, seed, config=replace(run.config, evaluation=rule), root=root, device=device)
     out: dict[str, Any] = {
         "run": run.name,
         "recipe": run.recipe,
-        "seed": number,
-        "data": config.data.name,
-        "samples": _tested(run, number, config) if found is None else len(found),
-        "environment": environment(torch.device(device)),
+        "seed": run.seeds[0] if seed is None else seed,
+        "data": candidate.config.data.name,
+        "samples": _samples(candidate),
+        "environment": environment(candidate.team.device),
     }
-    for part in chosen:
-        out[part] = _part(part, run, number, found, config, torch.device(device))
+    with candidate.evaluating():
+        for part in parts if parts is not None else _suiting(candidate):
+            one = find(part, "parts")
+            fitting = _with_fewer_folds(candidate) if part == "verification" else candidate
+            out[part] = {**one.evaluate(fitting), **one.details(fitting)}
     return out
 
 
-def judge_pairs(
+def evaluate_pairs(
     run: Run,
     listing: str | Path,
     folder: str | Path,
@@ -92,7 +96,8 @@ def judge_pairs(
         moments = {"mean": dataset.mean, "std": dataset.std}
     model = load(run.path, seed=number, device=device)
     features = embed(model, own.images, flip=flip, normalize=settings.normalize, **moments)
-    result = sections.verification(features, torch.zeros(0), own.pairs, folds, center)
+    pairs = own.pairs.folded(folds)
+    result = {"pairs": len(pairs), **in_percent(metrics.verify_pairs(features, pairs, center=center))}
     return {
         "run": run.name,
         "recipe": run.recipe,
@@ -104,59 +109,66 @@ def judge_pairs(
     }
 
 
-def _unlooked(run: Run, parts: Sequence[str] | None) -> bool:
-    """Whether there is a GAN, of which only what it generates is measured."""
-    return run.config.gan.generator is not None and set(parts or GENERATED) <= {*GENERATED, "real_inception"}
+def outputs_of(
+    run: Run, seed: int | None = None, *, root: str | None = None, device: torch.device | str = "cpu"
+) -> Outputs:
+    """What the network of a seed (None: the first) says of its whole test split, in float32.
+
+    Args:
+        run: The run.
+        seed: Which seed of it.
+        root: Folder of the data, if it lies elsewhere than at training.
+        device: Where the network runs.
+    """
+    if run.config.gan.generator is not None:
+        raise ValueError(f"{run.path} is a GAN: it has no features and classes, only what it generates can be measured")
+    candidate = candidate_of(run, seed, root=root, device=device)
+    with candidate.evaluating():
+        return candidate.outputs
 
 
-def _tested(run: Run, seed: int, config: Config) -> int:
-    pictures = test_source(config, run.facts(seed), seed, torch.device("cpu")).pictures
+def candidate_of(
+    run: Run,
+    seed: int | None = None,
+    *,
+    config: Config | None = None,
+    root: str | None = None,
+    device: torch.device | str = "cpu",
+) -> Candidate:
+    """The trained network of a seed (None: the first) and its test split, for measurements in one process."""
+    place = usable_device(device)
+    number = run.seeds[0] if seed is None else seed
+    config = config or run.config
+    if root is not None:
+        config = replace(config, data=replace(config.data, root=root), evaluation=replace(config.evaluation, root=root))
+    network = load(run.path, seed=number, device=place)
+    source = evaluation_source(config, run.facts(number), number, place)
+    return Candidate(network, source, Team(0, 1, place), config)
+
+
+def _samples(candidate: Candidate) -> int:
+    if candidate.config.gan.generator is None:
+        with candidate.evaluating():
+            return len(candidate.outputs)
+    pictures = candidate.source.pictures
     return 0 if pictures is None else len(pictures)
 
 
-def _suiting(found: Examination | None, config: Config) -> tuple[str, ...]:
-    if found is None:
-        return GENERATED
-    few = ("few_shot",) if config.evaluation.protocol == "few_shot" else ()
-    return (*few, *OPEN) if found.logits is None else CLOSED
+def _suiting(candidate: Candidate) -> tuple[str, ...]:
+    """The run's own protocol, and what suits its data."""
+    kind = "open" if candidate.source.open_set else "closed"
+    if candidate.config.gan.generator is not None:
+        kind = "gan"
+    own = candidate.config.evaluation.protocol
+    names = [own, *(one.name for one in known() if kind in one.suits and one.name != own)]
+    return tuple(names)
 
 
-def _part(
-    part: str, run: Run, seed: int, found: Examination | None, config: Config, device: torch.device
-) -> dict[str, Any]:
-    if found is not None and part in ("classification", "hardness", "retrieval", "identification"):
-        return _of_features(part, found)
-    model = load(run.path, seed=seed, device=device)
-    if part == "energy":
-        return sections.energy(model)
-    judged = Judged(model, test_source(config, run.facts(seed), seed, device), Team(0, 1, device), config)
-    with judged.evaluating():
-        if part in ("few_shot", "generation"):
-            return dict(PROTOCOLS[part](judged))
-        if part in ALSO:
-            return dict(ALSO[part](judged))
-        features: Tensor
-        features, labels = judged.embedding(config.evaluation.flip)
-    rule = config.evaluation
-    return sections.verification(features, labels, judged.source.pairs, rule.folds, rule.center)
-
-
-def _of_features(part: str, found: Examination) -> dict[str, Any]:
-    if part == "classification":
-        return sections.classification(found)
-    if part == "retrieval":
-        return sections.retrieval(found.features, found.labels)
-    if part == "identification":
-        return sections.identification(found.features, found.labels)
-    return sections.hardness(found)
-
-
-def _adjusted(
-    config: Config, root: str | None, flip: bool | None, center: bool | None, inception: str | None
-) -> Config:
-    rule = config.evaluation
-    rule = rule if inception is None else replace(rule, inception=inception)
-    rule = replace(rule, flip=rule.flip if flip is None else flip, center=rule.center if center is None else center)
-    if root is None:
-        return replace(config, evaluation=rule)
-    return replace(config, evaluation=replace(rule, root=root), data=replace(config.data, root=root))
+def _with_fewer_folds(candidate: Candidate) -> Candidate:
+    """Where the run itself was not verified, its folds are a default: no more of them than there are class pairs."""
+    rule = candidate.config.evaluation
+    if rule.protocol == "verification" or candidate.source.pairs is not None:
+        return candidate
+    classes = int((candidate.outputs.labels.bincount() > 1).sum())
+    folds = max(2, min(rule.folds, classes // 2))
+    return replace(candidate, config=replace(candidate.config, evaluation=replace(rule, folds=folds)))

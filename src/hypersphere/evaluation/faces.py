@@ -1,35 +1,52 @@
-"""The final network judged on sets of faces beside that of the protocol, each under its own name."""
+"""The final network evaluated on sets of faces beside that of the protocol, each under its own name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from ...metrics import angular_fisher_score
-from ..judge_source import on_faces
+from ..config import Config
+from ..metrics import angular_fisher_score
+from ..runs import Team
+from ..runs.quantities import Quantity
+from ..sources import FACES, Source, on_faces
+from .candidate import Candidate
 from .identification import identification
-from .judged import Judged
+from .measurement import Numbers, measurement
 from .verification import verification
 
-__all__ = ["ON_FACES", "fisher"]
+__all__ = ["fisher"]
 
 
-def _on(name: str, how: Callable[[Judged], dict[str, float]], judged: Judged) -> dict[str, float]:
+def _on(name: str, how: Numbers, candidate: Candidate) -> Mapping[str, float]:
     """``lfw_accuracy`` and all else that the measurement gives."""
-    there = replace(judged, source=on_faces(name, judged.source, judged.config, judged.team))
-    return {f"{name}_{measured}": value for measured, value in how(there).items()}
+    there = replace(candidate, source=on_faces(name, candidate.source, candidate.config, candidate.team))
+    return {f"{name}_{key}": value for key, value in how(there).items()}
 
 
-def fisher(judged: Judged) -> dict[str, float]:
+def _check(name: str, config: Config, source: Source, team: Team) -> None:
+    on_faces(name, source, config, team)
+
+
+for _name in FACES:
+    _how = ("identification", identification) if _name == "megaface" else ("verification", verification)
+    measurement(
+        _name,
+        label=f"{_how[0].capitalize()} on {_name}",
+        about=f"{_how[0]} on the faces of {_name}",
+        quantities=(Quantity(f"{_name}_*", f"{{}} on {_name}", "%"),),
+        check=partial(_check, _name),
+    )(partial(_on, _name, _how[1]))
+
+
+@measurement(
+    "fisher",
+    label="Angular Fisher score",
+    about="angular Fisher score of the test features (thesis A.1), lower is better",
+    quantities=(Quantity("fisher", "Angular Fisher score", "", False),),
+)
+def fisher(candidate: Candidate) -> dict[str, float]:
     """``fisher``: the angular Fisher score of the test features (thesis A.1); lower is better, not in percent."""
-    features, labels = judged.embedding(judged.config.evaluation.flip)
+    features, labels = candidate.embedding(candidate.config.evaluation.flip)
     return {"fisher": float(angular_fisher_score(features, labels))}
-
-
-ON_FACES: dict[str, Callable[[Judged], dict[str, float]]] = {
-    "lfw": partial(_on, "lfw", verification),
-    "ytf": partial(_on, "ytf", verification),
-    "megaface": partial(_on, "megaface", identification),
-    "fisher": fisher,
-}

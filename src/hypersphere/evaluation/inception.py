@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ... import data
-from ...data import default_root
-from ..data import Facts
-
-if TYPE_CHECKING:
-    from ..config import Config
+from .. import data
+from ..config import Config
+from ..runs import Facts, Run, beside, load
 
 __all__ = ["is_file", "make_scorer"]
 
@@ -29,11 +26,9 @@ def make_scorer(config: Config, facts: Facts, device: torch.device) -> Scorer:
     pixels x/127.5 − 1 and gives logits: Inception-v3 with its resizing gives the published score. Scores by a run's
     classifier compare with each other only.
     """
-    from ..start import beside
-
     name = str(config.evaluation.inception)
     if is_file(config):
-        root = default_root() if config.data.root is None else Path(config.data.root).expanduser()
+        root = data.default_root() if config.data.root is None else Path(config.data.root).expanduser()
         found = [path for path in (Path(name).expanduser(), root / name) if path.is_file()]
         if not found:
             raise FileNotFoundError(
@@ -65,9 +60,6 @@ def _exported(path: str, device: str) -> Scorer:
 
 @lru_cache(maxsize=1)
 def _trained(path: str, root: str | None, facts: Facts, device: str) -> Scorer:
-    from ..loading import load
-    from ..runs import Run
-
     run = Run(path)
     settings, known = run.config.data, run.facts()
     if run.config.gan.generator is not None or known.num_classes < 2:

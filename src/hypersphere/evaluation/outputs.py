@@ -1,24 +1,18 @@
-"""What the network of a run says of its test split: features, logits, pictures."""
+"""What a network says of its test split: features, logits, pictures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from .._core.neurons import find_output_layer
-from ..data.loader import IGNORE
-from ..train import Run, load
-from ..train.judge_source import test_source
-from ..train.loading import usable_device
-from ..train.options import with_values
 
-__all__ = ["Examination", "class_vectors", "examine"]
+__all__ = ["Outputs", "class_vectors"]
 
 
 @dataclass(frozen=True, eq=False)
-class Examination:
+class Outputs:
     """The test split through a network, everything on the CPU.
 
     Args:
@@ -39,47 +33,6 @@ class Examination:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-
-@torch.no_grad()
-def examine(
-    run: Run, seed: int | None = None, *, root: str | None = None, device: torch.device | str = "cpu"
-) -> Examination:
-    """Load the network of a seed (None: the first) and its data, and run the whole test split once, in float32.
-
-    Args:
-        root: folder of the data, if it lies elsewhere than at training.
-    """
-    if run.config.gan.generator is not None:
-        raise ValueError(f"{run.path} is a GAN: it has no features and classes, only what it generates can be measured")
-    device = usable_device(device)
-    number = run.seeds[0] if seed is None else seed
-    model = load(run.path, seed=number, device=device)
-    config = run.config if root is None else with_values(run.config, {"data.root": root, "evaluation.root": root})
-    source = test_source(config, run.facts(number), number, device)
-    rows: list[tuple[Tensor, Tensor, Tensor]] = []
-    for inputs, labels in source.test():
-        counted = labels != IGNORE
-        features: Tensor = model.features(*inputs)  # type: ignore[operator]
-        logits: Tensor = model(*inputs)
-        rows.append(tuple(part[counted].float().cpu() for part in (features, logits, labels)))  # type: ignore[arg-type]
-    if not rows:
-        name = config.evaluation.data or config.data.name
-        raise ValueError(f"the test split of {name} is empty: there is nothing to examine")
-    features, logits, numbers = (torch.cat(column) for column in zip(*rows, strict=True))
-    bad = ~features.isfinite().all(1)
-    if bool(bad.any()):
-        raise ValueError(
-            f"{run.path} gives features that are not finite, first for test sample {int(bad.nonzero()[0])}"
-        )
-    return Examination(
-        labels=numbers.long(),
-        features=features,
-        logits=None if source.open_set else logits,
-        class_vectors=class_vectors(model, features.shape[1]),
-        images=source.pictures,
-        classes=source.test_classes,
-    )
 
 
 def class_vectors(model: nn.Module, dim: int) -> Tensor | None:

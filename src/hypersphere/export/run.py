@@ -15,14 +15,14 @@ import torch
 from torch import nn
 
 from .._core.errors import check_count, check_positive
-from ..train import Run, load, to_dict
-from ..train.files import write_bytes, write_json
-from ..train.options import with_values
+from ..config import to_dict, with_values
+from ..runs import Run, load
+from ..runs.files import write_bytes, write_json
 from .card import card
 from .checks import Check, compare, reference
-from .folder import MANIFEST, check_target, new_folder
 from .formats import FORMATS, Job, Unable, parse_formats
 from .inputs import Inputs, find_inputs
+from .target import MANIFEST, check_target, new_folder
 
 __all__ = ["Export", "export_run"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..train.files import read_json, sync_folder
+from ..runs.files import read_json, sync_folder
 
 __all__ = ["MANIFEST", "check_target", "new_folder"]
 

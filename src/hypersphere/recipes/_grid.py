@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..train import Config
+from ..config import Config
 from .table import Cell
 
 __all__ = ["grid"]

@@ -8,7 +8,7 @@ import pkgutil
 from fnmatch import fnmatch
 from functools import cache
 
-from ..train import Config
+from ..config import Config
 from .table import Table
 
 __all__ = ["find", "get", "list_recipes", "tables"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from ..train import Config
+from ..config import Config
 
 __all__ = ["Cell", "Table", "cells"]
 

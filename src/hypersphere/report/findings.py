@@ -8,25 +8,24 @@ from typing import Any
 import torch
 
 from .. import data
-from ..evaluation import Examination, examine
-from ..train import load, with_values
-from ..train.judge_source import test_source
-from .learned import layer_energies, learned_k, learned_rho
+from ..config import with_values
+from ..evaluation import Candidate, Outputs, Verified, candidate_of, layer_energies, verify
+from ..runs import load
+from .learned import learned_k, learned_rho
 from .subject import Subject
-from .verification import Verified, verify
 
-__all__ = ["Observation", "observe"]
+__all__ = ["Findings", "evaluate_subject"]
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
+class Findings:
     """Of one seed. ``missing`` says in sentences what could not be shown and how to get it."""
 
     seed: int
     k: dict[str, list[float]] = field(default_factory=dict)
     rho: dict[str, list[float]] = field(default_factory=dict)
     energies: dict[str, float] = field(default_factory=dict)
-    found: Examination | None = None
+    found: Outputs | None = None
     verified: Verified | None = None
     missing: tuple[str, ...] = ()
 
@@ -41,16 +40,18 @@ class Observation:
         )
 
 
-def observe(
+def evaluate_subject(
     subject: Subject, *, root: str | None = None, device: torch.device | str = "cpu", look: bool = True
-) -> Observation:
+) -> Findings:
     """A damaged network is a ``ValueError``; missing data are not, and are never downloaded."""
     run, seed, device = subject.run, subject.shown_seed, torch.device(device)
     folder = run.folder(seed)
     if not (folder.path / "model.safetensors").exists() and folder.latest() is None:
-        return Observation(seed, missing=("The training has written no network yet, so this is from the log alone.",))
+        return Findings(seed, missing=("The training has written no network yet, so this is from the log alone.",))
     model = load(run.path, seed=seed, device="cpu")
-    known = Observation(seed, learned_k(model), learned_rho(model), layer_energies(model))
+    energies = layer_energies(model)
+    layers = {name.removesuffix(".weight"): value for name, value in (energies.hidden | energies.output).items()}
+    known = Findings(seed, learned_k(model), learned_rho(model), layers)
     if run.config.gan.generator is not None:
         pictures = folder.path / "samples"
         return _with(known, missing=(f"A GAN has no features and classes to show; what it made is in {pictures}.",))
@@ -62,11 +63,11 @@ def observe(
     try:
         if not data.available(name, place):
             data.load(name, place, download=False)  # says what is missing
-        found = examine(run, seed, root=root, device=device)
-        if found.logits is not None or config.evaluation.protocol != "verification":
-            return _with(known, found=found)
-        source = test_source(config, run.facts(seed), seed, device)
-        return _with(known, found=found, verified=verify(model.to(device), source, config, device))
+        candidate = candidate_of(run, seed, root=root, device=device)
+        with candidate.evaluating():
+            found = candidate.outputs
+            verifies = found.logits is None and config.evaluation.protocol == "verification"
+            return _with(known, found=found, verified=verify(candidate) if verifies else None)
     except (OSError, ImportError) as error:
         return _with(
             known,
@@ -77,5 +78,5 @@ def observe(
         )
 
 
-def _with(known: Observation, **more: Any) -> Observation:
-    return Observation(**{**known.__dict__, **more})
+def _with(known: Findings, **more: Any) -> Findings:
+    return Findings(**{**known.__dict__, **more})

@@ -12,14 +12,13 @@ from torch import Tensor
 
 from .. import attacks, data
 from ..config import Config, DataConfig
+from ..config.evaluation import FACES
 from ..data.images import decode_all
 from ..runs import Facts, Team
 from .resident import Resident
 from .source import IMAGENET_MEAN, IMAGENET_STD, Batch, Source
 
 __all__ = ["FACES", "Elsewhere", "FaceImages", "on_faces"]
-
-FACES = ("lfw", "ytf", "megaface")
 
 
 class Elsewhere:
@@ -104,7 +103,9 @@ def on_faces(name: str, trained: Source | Facts, config: Config, team: Team) -> 
     """The set ``name`` as the test split of a network that was trained on another."""
     facts = trained if isinstance(trained, Facts) else trained.facts
     if config.data.normalize == "standard" and isinstance(trained, Resident):
-        raise ValueError("data.normalize='standard' is by the training images' own statistics: evaluate with 'symmetric'")
+        raise ValueError(
+            "data.normalize='standard' is by the training images' statistics: evaluate with 'symmetric'"
+        )
     rule = config.evaluation
     dataset: Any = data.load(name, rule.root or config.data.root, progress=team.rank == 0)
 

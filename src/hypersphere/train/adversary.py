@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 
 from torch import Tensor, nn
 
 from .. import attacks
-from .._core.errors import check_choice, check_count, check_positive
-from .data import Source
+from ..config import AdversarialConfig
+from ..evaluation import make_attack
+from ..sources import Source
 from .objective import Objective
-from .options import option
 
-__all__ = ["AdversarialConfig", "Adversary", "make_adversary", "make_attack"]
+__all__ = ["Adversary", "make_adversary"]
 
 Adversary = Callable[[tuple[Tensor, ...], Tensor], tuple[tuple[Tensor, ...], Tensor]]
-
-
-def make_attack(name: str, config: AdversarialConfig, source: Source, **settings: object) -> Callable[..., Tensor]:
-    """``attack(model, x, labels)`` with the budget of the settings, in the units of the data."""
-    pixels = source.pixels
-    if pixels is None:
-        raise ValueError("attacks change the pixels of images: these data are no images")
-    if name == "deepfool":
-        return partial(attacks.deepfool, clip=pixels.clip, **settings)  # type: ignore[arg-type]
-    eps = pixels.eps(config.eps)
-    if name == "fgsm":
-        return partial(attacks.fgsm, eps=eps, clip=pixels.clip, **settings)  # type: ignore[arg-type]
-    rule = {"step": pixels.eps(config.step), "iterations": config.iterations, "random_start": name == "pgd"}
-    return partial(attacks.bim, eps=eps, clip=pixels.clip, **rule, **settings)  # type: ignore[arg-type]
 
 
 def make_adversary(config: AdversarialConfig, source: Source, objective: Objective) -> Adversary | None:

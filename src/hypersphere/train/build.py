@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from ..config import Config
+from ..evaluation import check_evaluation
 from ..runs import Facts, Team, attach, make_networks
 from ..sources import Source, training_source
 from .adversary import make_adversary
-from .checks import check_evaluation
 from .distributed import synchronize
 from .gan.check import check_gan
 from .gan.objective import GanObjective

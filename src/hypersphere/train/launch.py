@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .config import Config
-from .distributed import Team, team
-from .files import check_room
-from .folder import SeedFolder, open_run, run_path, write_result
+from ..config import Config
+from ..runs import SeedFolder, Team, open_run, run_path, write_result
+from ..runs.files import check_room
+from .distributed import team
 from .progress import Progress
 from .training import Training
 

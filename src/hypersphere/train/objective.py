@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .._core.sphere import upcast
 from ..data.loader import IGNORE
 from ..evaluation.classification import hits
-from .._core.sphere import upcast
 from ..models.pointnet import PointNet
 from ..runs import Networks
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,13 +11,12 @@ from torch.optim import SGD, Adam, AdamW
 from torch.optim.optimizer import Optimizer
 
 from .. import optim
-from .._core.errors import check_choice, check_count, check_positive
 from .._core.neurons import matches
+from ..config import OptimConfig
 from ..orthogonal import is_orthogonal
 from .muon import Muon
-from .options import option
 
-__all__ = ["OptimConfig", "Optimizers", "make_optimizers", "make_projection"]
+__all__ = ["Optimizers", "make_optimizers", "make_projection"]
 
 
 class Optimizers:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .. import orthogonal, regularizers
-from .._core.errors import check_choice, check_positive
-from .model import OrthogonalConfig
-from .options import about, option
+from ..config import OrthogonalConfig, RegularizerConfig
+from ..config.regularizer import REGULARIZERS
 
-__all__ = ["Penalty", "RegularizerConfig", "make_penalty"]
+__all__ = ["Penalty", "make_penalty"]
 
 
 class Penalty(nn.Module):
@@ -61,7 +59,7 @@ def make_penalty(
     if config.name not in ("none", "mhe", "comhe") and config.weight is not None:
         shared["weight"] = config.weight
     if config.name != "none":
-        parts.append(_NAMES[config.name](model, head=head, **shared))
+        parts.append(REGULARIZERS[config.name](model, head=head, **shared))
     if config.orthonormality:
         parts.append(regularizers.Orthonormal(model, config.orthonormality, head))
     return Penalty(parts, model if opt.method == "relaxed" else None, opt.beta)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from .._core.errors import check_choice, check_count, check_positive
-from .options import option
+from ..config import ScheduleConfig
 
-__all__ = ["ScheduleConfig", "factors"]
+__all__ = ["factors"]
 
 
 def factors(config: ScheduleConfig) -> list[float]:
