@@ -1,0 +1,173 @@
+"""One table for each kind of thing that has a name: what is built in, and what users register.
+
+A table knows the module that declares its built-in entries and imports it at the first look-up, so that a low room
+(the settings, say) can list the choices of a higher one without importing it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from .errors import check_choice
+
+__all__ = ["Entry", "Parameter", "Registry", "is_address"]
+
+T = TypeVar("T")
+_ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument of an entry, as its signature and its docstring declare it."""
+
+    name: str
+    default: Any
+    help: str
+
+
+@dataclass(frozen=True)
+class Entry(Generic[T]):
+    """A named thing, and the words that describe it."""
+
+    name: str
+    value: T
+    label: str
+    about: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What the value is called with: names and defaults of the signature, help from the Args of its docstring."""
+        target: Any = self.value
+        try:
+            signature = inspect.signature(target)
+        except (TypeError, ValueError):
+            return ()
+        described = _described(target)
+        return tuple(
+            Parameter(name, parameter.default, described.get(name, ""))
+            for name, parameter in signature.parameters.items()
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        )
+
+
+class Registry(Mapping[str, T]):
+    """Things of one kind by name; where a name is taken, ``package.module:Name`` is taken as well."""
+
+    def __init__(self, kind: str, home: str | None = None) -> None:
+        self.kind = kind
+        self._home = home
+        self._entries: dict[str, Entry[T]] = {}
+
+    def add(self, name: str, value: T, *, label: str | None = None, about: str | None = None, **extra: Any) -> T:
+        """Declare ``value`` under ``name``; declaring the same value again changes nothing.
+
+        Raises:
+            ValueError: if another value has that name, or the name cannot be written on a command line.
+        """
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][\w.+-]*", name):
+            raise ValueError(f"name={name!r} of the {self.kind} must be letters, digits, '_', '.', '+' or '-'")
+        known = self._entries.get(name)
+        if known is not None and known.value is not value and _origin(known.value) != _origin(value):
+            raise ValueError(f"the {self.kind} {name!r} is declared already, as {known.value!r}: choose another name")
+        summary = about if about is not None else (inspect.getdoc(value) or "").partition("\n")[0]
+        words = label if label is not None else name.replace("_", " ")
+        self._entries[name] = Entry(name, value, words, summary, extra)
+        return value
+
+    def entry(self, name: str, argument: str | None = None) -> Entry[T]:
+        """The entry of a name or of an address ``package.module:Name``.
+
+        Raises:
+            ValueError: if there is no such name, module or attribute; it lists the names there are.
+        """
+        if name not in self._entries:
+            self._load()
+        if name not in self._entries and is_address(name):
+            return self._imported(name, argument or self.kind)
+        check_choice(argument or self.kind, name, self._entries)
+        return self._entries[name]
+
+    def find(self, name: str, argument: str | None = None) -> T:
+        """The value of a name or address: see :meth:`entry`."""
+        return self.entry(name, argument).value
+
+    def check(self, argument: str, name: str) -> str:
+        """Return ``name`` if it is known or an address, which is imported only where the thing is made."""
+        if isinstance(name, str) and is_address(name):
+            return name
+        self._load()
+        return check_choice(argument, name, self._entries)
+
+    def label(self, name: str) -> str:
+        """The words for a name in pictures, reports and cards; of an address, the name of the object."""
+        return self.entry(name).label if name in self else name.rpartition(":")[2]
+
+    def __getitem__(self, name: str) -> T:
+        self._load()
+        return self._entries[name].value
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._entries)
+
+    def entries(self) -> tuple[Entry[T], ...]:
+        """All entries, in the order of their declaration."""
+        self._load()
+        return tuple(self._entries.values())
+
+    def _load(self) -> None:
+        if self._home is not None:
+            home, self._home = self._home, None
+            importlib.import_module(home)
+
+    def _imported(self, address: str, argument: str) -> Entry[T]:
+        module, _, path = address.partition(":")
+        try:
+            value: Any = importlib.import_module(module)
+        except ImportError as error:
+            raise ValueError(f"{argument}={address!r}: module {module!r} cannot be imported ({error})") from None
+        for part in path.split("."):
+            if not hasattr(value, part):
+                raise ValueError(f"{argument}={address!r}: {module!r} has no {path!r}")
+            value = getattr(value, part)
+        return Entry(address, value, path, (inspect.getdoc(value) or "").partition("\n")[0])
+
+
+def is_address(name: object) -> bool:
+    """Whether ``name`` has the form ``package.module:Name``."""
+    return isinstance(name, str) and _ADDRESS.fullmatch(name) is not None
+
+
+def _origin(value: Any) -> tuple[str, str]:
+    """Where a value is defined: a module that is imported anew defines the same thing again."""
+    return getattr(value, "__module__", repr(value)), getattr(value, "__qualname__", repr(value))
+
+
+def _described(value: Any) -> dict[str, str]:
+    """Help by argument, from the ``Args:`` section of a docstring (of a class, else of its ``__init__``)."""
+    texts = [inspect.getdoc(value), inspect.getdoc(getattr(value, "__init__", None))]
+    found: dict[str, str] = {}
+    for text in filter(None, texts):
+        section = re.search(r"^Args:\n((?:[ \t]+.*\n?|\n)+)", text, flags=re.M)
+        if section is None:
+            continue
+        names: list[str] = []
+        for line in inspect.cleandoc("\n" + section.group(1)).splitlines():
+            head = re.match(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: \([^)]*\))?: *(.*)", line)
+            if head is not None:
+                names = head.group(1).replace("*", "").split(", ")
+                found.update(dict.fromkeys(names, head.group(2)))
+            elif line.strip():
+                found.update({name: f"{found[name]} {line.strip()}".strip() for name in names})
+    return found
