@@ -1,4 +1,4 @@
-"""Chapters 2 and 5 on faces: CASIA-WebFace to learn from, LFW, YouTube Faces and MegaFace to be judged on."""
+"""How chapters 2 and 5 train on faces: CASIA-WebFace to learn from, LFW, YouTube Faces and MegaFace to be judged on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...train import (
+from ..train import (
     Config,
     DataConfig,
     EvaluationConfig,
@@ -17,16 +17,19 @@ from ...train import (
     RunConfig,
     ScheduleConfig,
 )
-from ..protocols import edit
-from ..table import Cell
+from .protocols import edit
+from .table import Cell
 
 __all__ = [
     "CASIA",
     "GROUPED",
     "LFW",
     "MEASURES",
+    "MEGAFACE",
     "METHODS",
     "OTHERS",
+    "PLUS",
+    "YTF",
     "fine_tuned",
     "method_cells",
     "plus_cells",
@@ -34,6 +37,8 @@ __all__ = [
 ]
 
 LFW = "lfw/ with its lists"
+YTF = "ytf/<person>/<number>/*.jpg with splits.txt."
+MEGAFACE = "megaface/facescrub and megaface/distractors"
 CASIA = (
     "needs casia-webface/<identity>/*.jpg under --data.root, aligned 112×96, with excluded.txt naming who is also in a "
     "test set; "
@@ -42,6 +47,7 @@ OTHERS = (
     "Weights and margins of contrastive, triplet and center loss are not printed: those of their own papers are taken, "
     "and four faces of a person stand together in a batch for the first two."
 )
+PLUS = f"{CASIA}{LFW}; {MEGAFACE}. SphereFace+ starts from the trained SphereFace of the same m, which comes first."
 # column → the measurement it prints
 MEASURES = {"lfw": "accuracy", "ytf": "ytf_accuracy", "rank1": "megaface_rank1", "tar": "megaface_tar"}
 # what is trained under one name; the λ of L-Softmax on faces is not printed: SphereFace's (A.7)
@@ -90,11 +96,10 @@ def fine_tuned(config: Config, start: str) -> Config:
 
 
 def method_cells(
-    columns: Sequence[str],
-    rows: Mapping[str, tuple[str, int, tuple[float, ...]]],
+    columns: Sequence[str], rows: Mapping[str, tuple[str, int, Sequence[float | None]]]
 ) -> tuple[Cell, ...]:
     """Cells ``row.column``; a row is a method, the depth of its network, and a number for each column."""
-    also = needed(columns)
+    also = _needed(columns)
     return tuple(
         Cell(f"{row}.{column}", partial(sphereface, method, depth, also), value, measure=MEASURES[column], run=row)
         for row, (method, depth, values) in rows.items()
@@ -106,7 +111,7 @@ def plus_cells(
     table: str, depth: int, columns: Sequence[str], rows: Mapping[int, Sequence[tuple[float, float]]]
 ) -> tuple[Cell, ...]:
     """Cells ``sphereface.m1.lfw`` and ``sphereface+.m1.lfw``; a row is m, then both numbers of each column."""
-    also = needed(columns)
+    also = _needed(columns)
 
     def make(kind: str, m: int) -> Config:
         config = sphereface(f"m{m}", depth, also)
@@ -120,7 +125,7 @@ def plus_cells(
     )
 
 
-def needed(columns: Sequence[str]) -> tuple[str, ...]:
+def _needed(columns: Sequence[str]) -> tuple[str, ...]:
     """What the final network is judged on beside LFW."""
     names = {MEASURES[column].partition("_")[0] for column in columns} & {"ytf", "megaface"}
     return tuple(sorted(names))
