@@ -1,67 +1,87 @@
-"""Nothing imports upward: the layers of the package, and what each may know."""
+"""Imports go down only, and an underscore means something; the table of rooms is that of tools/house.py."""
 
-import ast
+import subprocess
+import sys
 from pathlib import Path
 
-import pytest
+TOOLS = Path(__file__).parent.parent / "tools"
+sys.path.insert(0, str(TOOLS))
+from house import House  # noqa: E402
 
-import hypersphere
-
-ROOT = Path(hypersphere.__file__).parent
-# Each part with the parts of the package it may import (itself always).
-FOUNDATION = {"_core"}
-MAY_IMPORT = {
-    "_core": set(),
-    "functional": {*FOUNDATION},
-    "angular": {*FOUNDATION, "functional"},
-    "magnitude": {*FOUNDATION, "functional"},
-    "metrics": {*FOUNDATION, "functional"},
-    "data": {"_core"},
-    "attacks": {"_core", "functional"},
-}
-MAY_IMPORT["nn"] = {*FOUNDATION, "functional", "angular", "magnitude"}
-MAY_IMPORT["losses"] = {*FOUNDATION, "functional", "angular", "magnitude"}
-MAY_IMPORT["conversion"] = MAY_IMPORT["nn"] | {"nn"}
-MAY_IMPORT["regularizers"] = {*FOUNDATION, "functional"}
-MAY_IMPORT["orthogonal"] = {*FOUNDATION, "functional"}
-MAY_IMPORT["optim"] = MAY_IMPORT["nn"] | {"nn", "orthogonal", "losses"}
-PARTS = MAY_IMPORT["conversion"] | {"attacks", "conversion", "losses", "metrics", "regularizers", "orthogonal", "optim"}
-MAY_IMPORT["models"] = PARTS
-MAY_IMPORT["embedding"] = {*FOUNDATION, "functional", "metrics", "data"}
-MAY_IMPORT["plots"] = PARTS | {"models", "train"}
-MAY_IMPORT["recipes"] = PARTS | {"models", "data", "train"}
-MAY_IMPORT["train"] = PARTS | {"models", "data", "recipes"}
-MAY_IMPORT["evaluation"] = PARTS | {"embedding", "models", "data", "train"}
-MAY_IMPORT["report"] = PARTS | {"models", "data", "train", "recipes", "evaluation"}
-MAY_IMPORT["export"] = PARTS | {"models", "data", "train", "recipes"}
-MAY_IMPORT["cli"] = PARTS | {"models", "data", "train", "recipes", "plots", "evaluation", "report", "export"}
-MAY_IMPORT["__main__"] = {"cli"}
-MAY_IMPORT["__init__"] = set(MAY_IMPORT)
+HOUSE = House()
 
 
-def imported_parts(path: Path) -> set[str]:
-    """The first names under ``hypersphere`` that a file imports, wherever in the file."""
-    package = ["hypersphere", *path.relative_to(ROOT).parent.parts]
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names = [alias.name.split(".") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            module = base + (node.module.split(".") if node.module else [])
-            names = [[*module, alias.name] for alias in node.names]
-        else:
-            continue
-        found |= {name[1] for name in names if name[0] == "hypersphere" and len(name) > 1}
-    return {name for name in found if (ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file()}
+def lines(cases):
+    return "\n".join(map(str, cases))
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
-def test_nothing_imports_upward(path):
-    part = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    assert imported_parts(path) - {part} <= MAY_IMPORT[part]
+def test_imports_go_down_only():
+    """Wherever in a file they stand: at its top, in a function, in an ``import_module``."""
+    assert not HOUSE.homeless(), f"add to ROOMS of tools/house.py:\n{lines(HOUSE.homeless())}"
+    assert not HOUSE.upward(), lines(HOUSE.upward())
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
-def test_files_are_short_enough_to_hold_in_the_head(path):
-    assert len(path.read_text().splitlines()) <= 400
+def test_no_package_imports_what_another_keeps_to_itself():
+    assert not HOUSE.crossings(), lines(HOUSE.crossings())
+
+
+def test_files_are_short_enough_to_hold_in_the_head():
+    assert not HOUSE.long(), lines(HOUSE.long())
+
+
+# What the two must see, each in a file nn/conv.py of a small house.
+UP = [
+    "from ..train import Config",
+    "from .. import losses",  # of the same floor
+    "def f():\n    from hypersphere.cli import main",
+    "import importlib\nimportlib.import_module('hypersphere.train.step')",
+    "from importlib import import_module\nimport_module('..train', __package__)",
+    "import importlib\ndef f(x):\n    importlib.import_module(f'hypersphere.train.{x}')",
+    "from .. import __version__",  # the front door
+    "from ..cellar import wine",  # in no room
+]
+ACROSS = [
+    "from ..functional import _fused",
+    "from ..functional._fused import fused",
+    "from ..functional.angular import _table",
+    "import hypersphere.functional._fused",
+    "def f():\n    from ..functional._fused import fused",
+    "from .. import functional\nfunctional._fused.fused()",
+]
+FINE = [
+    "from ..functional import angular\nfrom .._core import errors\nfrom .._core.errors import check",
+    "from ._layer import Layer\nfrom . import _layer\n_layer._helper()",
+    "import importlib\nimportlib.import_module('hypersphere.functional')",
+    "def f():\n    from ..functional import angular",
+    "import torch._dynamo\nfrom os import _exit",
+]
+
+
+def small_house(folder, text):
+    """A package whose nn/conv.py is this text."""
+    source = folder / "hypersphere"
+    names = "nn/conv nn/_layer losses/face train/step cli/main functional/_fused functional/angular _core/errors cellar"
+    for path in (source / f"{name}.py" for name in names.split()):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (path.parent / "__init__.py").touch()
+        path.touch()
+    (source / "nn" / "conv.py").write_text(text)
+    return source
+
+
+def test_the_rules_see_what_they_should(tmp_path):
+    for text in (*UP, *ACROSS, *FINE):
+        house = House(small_house(tmp_path, text))
+        assert len(house.upward()) == (text in UP), text
+        assert bool(house.crossings()) == (text in ACROSS), text
+        assert house.homeless() == ["hypersphere.cellar"]
+
+
+def test_the_tool_fails_where_a_rule_is_broken(tmp_path):
+    for text, status in ((FINE[0], 0), (UP[0], 1), (ACROSS[0], 1)):
+        source = small_house(tmp_path, text)
+        (source / "cellar.py").unlink()
+        command = [sys.executable, str(TOOLS / "house.py"), "--check", "--source", str(source)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == status, text
+        assert ("hypersphere.nn.conv:1 imports hypersphere." in done.stdout) == bool(status), text

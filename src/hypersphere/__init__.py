@@ -1,23 +1,35 @@
-"""Deep learning on the hypersphere for PyTorch."""
+"""Deep learning on the hypersphere for PyTorch.
 
-from . import (
-    angular,
-    attacks,
-    data,
-    functional,
-    losses,
-    magnitude,
-    metrics,
-    models,
-    nn,
-    optim,
-    orthogonal,
-    plots,
-    regularizers,
-)
-from .conversion import convert
-from .embedding import embed
-from .train import load
+``import hypersphere as hs`` loads next to nothing: each room is loaded when it is first named (``hs.nn``,
+``hs.losses``, ``hs.load``, ...).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .registration import register
+
+if TYPE_CHECKING:
+    from . import (
+        angular,
+        attacks,
+        data,
+        functional,
+        losses,
+        magnitude,
+        metrics,
+        models,
+        nn,
+        optim,
+        orthogonal,
+        plots,
+        regularizers,
+    )
+    from .conversion import convert
+    from .embedding import embed
+    from .train import load
 
 __version__ = "0.1.0"
 __all__ = [
@@ -37,5 +49,23 @@ __all__ = [
     "optim",
     "orthogonal",
     "plots",
+    "register",
     "regularizers",
 ]
+
+_FUNCTIONS = {"convert": "conversion", "embed": "embedding", "load": "train"}
+_ROOMS = tuple(name for name in __all__ if name not in _FUNCTIONS and name not in ("__version__", "register"))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _FUNCTIONS:
+        value = getattr(importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
 """Angular functions g as objects that layers and losses take: each knows g from the cosine and from an angle.
 
 Your own g needs no subclass: any object with ``from_cos(c)`` works in a layer, and one that also has
-``from_angle(theta)`` in a margin loss.
+``from_angle(theta)`` in a margin loss. ``hs.register("angular", name, cls)`` gives it a name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from torch import Tensor, nn
 
 from ._core import positive
 from ._core.errors import check_choice, check_count, check_positive
-from .functional.angular import ANGULAR, angular, angular_from_angle
+from ._core.registries import ANGULAR
+from .functional.angular import angular, angular_from_angle
+from .functional.operators.closed_forms import CLOSED_FORMS
 
 __all__ = ["Angular", "AngularLike", "Cosine", "Linear", "Sigmoid", "SquareCosine", "resolve"]
 
@@ -43,15 +45,15 @@ class Angular(nn.Module):
         return self.from_cos(c)
 
     def closed_form(self) -> tuple[str, float | Tensor] | None:
-        """(kind, k) if this is exactly a built-in g, for which fused code exists; None in a subclass."""
-        return (self.kind, getattr(self, "k", 0.3)) if type(self) in _BY_NAME.values() else None
+        """(kind, k) if fused code computes exactly this g, None if plain operations must serve (also in a subclass)."""
+        return (self.kind, getattr(self, "k", 0.3)) if type(self) in _FUSED else None
 
     def reset_parameters(self) -> None:
         """Put what is learned back to its start."""
 
-    def for_layer(self, channels: int) -> Angular:
-        """The object that a layer of ``channels`` outputs keeps: itself, unless it learns something per layer."""
-        return self
+    def for_layer(self, channels: int) -> Self:
+        """The object that a layer of ``channels`` outputs keeps: itself, or a copy if it has something to learn."""
+        return copy.deepcopy(self) if self.state_dict() else self
 
 
 class Cosine(Angular):
@@ -137,13 +139,16 @@ class Sigmoid(Angular):
         return k.view(-1, *[1] * max(x.dim() - 2, 0))
 
 
-_BY_NAME = {cls.kind: cls for cls in (Cosine, Linear, Sigmoid, SquareCosine)}
+_BUILT_IN: tuple[type[Angular], ...] = (Cosine, Linear, Sigmoid, SquareCosine)
+_FUSED = tuple(cls for cls in _BUILT_IN if cls.kind in CLOSED_FORMS)
+for _cls in _BUILT_IN:
+    ANGULAR.add(_cls.kind, _cls)
 
 
 def resolve(value: str | AngularLike) -> AngularLike:
-    """The g that an ``angular=`` argument means: a name, or an object with ``from_cos``."""
+    """The g that an ``angular=`` argument means: a name, a ``module:Class``, or an object with ``from_cos``."""
     if isinstance(value, str):
-        return _BY_NAME[check_choice("angular", value, ANGULAR)]()
+        value = ANGULAR.find(value, "angular")()
     if not isinstance(value, AngularLike) or isinstance(value, type):
         raise TypeError(
             f"angular={value!r} is neither a name ({', '.join(ANGULAR)}) nor an object with a method from_cos(c)"

@@ -2,7 +2,7 @@
 
 Your own h needs no subclass: any callable h(n) of the patch norm works. If h(n)/n has a limit at 0,
 give it a method ``ratio(n)`` too, so that zero patches get their gradient; a method
-``for_layer(channels)`` if each layer is to have its own copy.
+``for_layer(channels)`` if each layer is to have its own copy. ``hs.register("magnitude", name, cls)`` gives it a name.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from ._core import positive
 from ._core.errors import check_choice, check_positive
+from ._core.registries import MAGNITUDES
 from ._core.sphere import compute_dtype, upcast
-from .functional.magnitude import DEFAULT_BETA, MAGNITUDES, magnitude, magnitude_ratio
+from .functional.magnitude import DEFAULT_BETA, magnitude, magnitude_ratio
 
 __all__ = ["Ball", "Linear", "Log", "Magnitude", "Mix", "Segment", "Sphere", "Tanh", "resolve"]
 
@@ -210,13 +211,14 @@ class Mix(Magnitude):
         self.beta = check_positive("beta", beta, zero=True)
 
 
-_BY_NAME = {cls.kind: cls for cls in (Sphere, Ball, Tanh, Linear, Segment, Log, Mix)}
+for _cls in (Sphere, Ball, Tanh, Linear, Segment, Log, Mix):
+    MAGNITUDES.add(_cls.kind, _cls)
 
 
 def resolve(value: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """The h that a ``magnitude=`` argument means: a name, or a callable of the norm."""
+    """The h that a ``magnitude=`` argument means: a name, an address ``module:Class``, or a callable of the norm."""
     if isinstance(value, str):
-        return _BY_NAME[check_choice("magnitude", value, MAGNITUDES)]()
+        value = MAGNITUDES.find(value, "magnitude")()
     if not callable(value) or isinstance(value, type):
         raise TypeError(f"magnitude={value!r} is neither a name ({', '.join(MAGNITUDES)}) nor a callable h(norm)")
     return value

@@ -49,10 +49,10 @@ def test_list_models() -> None:
 def test_every_name_cites_its_table_and_documents_its_options(name: str) -> None:
     text = models.describe(name)
     assert any(word in text.splitlines()[0] for word in ("Table", "sec."))
-    builder = registry._MODELS[name].build
+    builder = registry.MODELS[name].build
     documented = inspect.getdoc(builder)
     assert all(f"{parameter}" in documented.split("Args:")[1] for parameter in inspect.signature(builder).parameters)
-    own = set(inspect.signature(builder).parameters) - {"slots"} - set(registry._MODELS[name].fixed)
+    own = set(inspect.signature(builder).parameters) - {"slots"} - set(registry.MODELS[name].fixed)
     assert own <= set(models.options(name))
 
 

@@ -6,7 +6,7 @@ import pytest
 from report_examples import outputs, verified
 
 from hypersphere import report
-from hypersphere.report import findings as findings_module
+from hypersphere.evaluation import Candidate
 from hypersphere.report import page as page_module
 from hypersphere.report.findings import Findings
 
@@ -342,7 +342,7 @@ def test_print_shows_it_light(opened, pages):
 def test_evil_names_are_shown_and_do_nothing(opened, runs, monkeypatch):
     evil = "<script>alert(1)</script>"
     found = outputs(40, 3, names=(evil, "<img src=x onerror=alert(2)>", "plain"))
-    monkeypatch.setattr(findings_module.Candidate, "outputs", found)
+    monkeypatch.setattr(Candidate, "outputs", found)
     folder = (runs / "flat").rename(runs / "<img src=x onerror=alert(3)>")
     with opened(report.write(folder)) as page:
         assert page.locator("h1").inner_text() == "<img src=x onerror=alert(3)>"

@@ -12,7 +12,7 @@ from report_examples import outputs, verified
 
 from hypersphere import data, metrics, recipes, report, train
 from hypersphere.cli import main
-from hypersphere.report import findings as findings_module
+from hypersphere.evaluation import Candidate
 from hypersphere.report import page as page_module
 from hypersphere.report.findings import Findings
 from hypersphere.report.verification import hardest_pairs, roc_view
@@ -196,7 +196,7 @@ def test_the_same_run_twice(runs, capsys):
 def test_evil_names_stay_text(runs, monkeypatch):
     evil = "</script><script>alert(1)</script>"
     found = outputs(40, 4, names=(evil, "<img src=x onerror=alert(1)>", "a&b", '"quoted"'))
-    monkeypatch.setattr(findings_module.Candidate, "outputs", found)
+    monkeypatch.setattr(Candidate, "outputs", found)
     page = report.build([runs / "flat"])
     assert "<script>alert" not in page
     assert "<img src=x" not in page

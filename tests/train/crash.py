@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from tiny import everything
 
-from hypersphere.runs import files
+from hypersphere.runs import files, seed_folder
 from hypersphere.train import run
 
 STEPS = 16

@@ -15,7 +15,7 @@ import hypersphere as hs
 from hypersphere import data
 from hypersphere.data import lfw
 from hypersphere.data.images import to_tensor
-from hypersphere.evaluation import outputs_of
+from hypersphere.evaluation import Candidate, evaluate_protocol, outputs_of
 from hypersphere.runs import Facts, Team
 from hypersphere.sources import evaluation_source
 from hypersphere.sources.faces import FaceImages, on_faces

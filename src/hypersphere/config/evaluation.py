@@ -20,8 +20,10 @@ class EvaluationConfig:
 
     protocol: str = option(
         "classification",
-        lambda: f"what is evaluated on the way: {_names('protocol')}, or an address module:function; verification, "
-        "few_shot and identification are of unseen classes, generation is of a GAN",
+        lambda: (
+            f"what is evaluated on the way: {_names('protocol')}, or an address module:function; verification, "
+            "few_shot and identification are of unseen classes, generation is of a GAN"
+        ),
     )
     also: tuple[str, ...] = option(
         (), lambda: f"further measurements of the final network: {_names('also')}, or an address module:function"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from .._core.errors import check_choice
+from .._core.registries import DATASETS
 from ._store import Layout, Store, default_root
 from .cifar import CIFAR10, CIFAR100, cifar10, cifar100
 from .digits import digits
@@ -40,7 +40,7 @@ class Source:
     layouts: tuple[Layout, ...] = ()
 
 
-DATASETS: Mapping[str, Source] = {
+_BUILT_IN: Mapping[str, Source] = {
     "casia": Source(people, "CASIA-WebFace: 494,414 faces of 10,575 people, to learn from, streamed with FolderLoader"),
     "cifar10": Source(cifar10, "CIFAR-10: 50,000 + 10,000 colour images 32×32, 10 classes", (CIFAR10,)),
     "cifar100": Source(cifar100, "CIFAR-100: 50,000 + 10,000 colour images 32×32, 100 classes", (CIFAR100,)),
@@ -65,6 +65,8 @@ DATASETS: Mapping[str, Source] = {
     "pubmed": Source(planetoid, "Pubmed: a graph of 19,717 papers, 3 classes", (PLANETOID["pubmed"],)),
     "ytf": Source(ytf, "YouTube Faces: 3,425 videos of 1,595 people, 5,000 pairs of videos"),
 }
+for _name, _source in _BUILT_IN.items():
+    DATASETS.add(_name, _source, label=_source.about.partition(":")[0], about=_source.about)
 
 
 @overload
@@ -100,7 +102,8 @@ def load(
     """Read a data set from ``root``, else ``$HYPERSPHERE_DATA``, else the user's cache folder.
 
     Args:
-        name: one of :func:`list_datasets`.
+        name: one of :func:`list_datasets`, or ``package.module:function`` of a reader of your own, which is called
+            with the folder and ``options``.
         root: folder that holds the set in its official layout.
         download: fetch it there if it is missing; an error says what to put where if that fails.
         verify: compare checksums with those of the published files.
@@ -109,10 +112,13 @@ def load(
         imbalance: class-imbalance variant of the training split (:func:`imbalance`), drawn by ``seed``.
         options: what one set takes only, e.g. ``points=512`` for ``"modelnet40"``.
     """
-    source = DATASETS[check_choice("name", name, DATASETS)]
+    source = DATASETS.find(name, "name")
     place = default_root() if root is None else Path(root).expanduser()
-    store = Store(name, place, download=download, verify=verify, progress=progress, mirror=mirror)
-    dataset = source.read(store, **options)
+    if isinstance(source, Source):
+        store = Store(name, place, download=download, verify=verify, progress=progress, mirror=mirror)
+        dataset = source.read(store, **options)
+    else:
+        dataset = source(place, **options)
     if imbalance is None:
         return dataset
     if not isinstance(dataset, Dataset):
@@ -127,17 +133,18 @@ def list_datasets(pattern: str = "*") -> list[str]:
 
 def describe(name: str) -> str:
     """One line about a data set."""
-    return DATASETS[check_choice("name", name, DATASETS)].about
+    return DATASETS.entry(name, "name").about
 
 
 def available(name: str, root: str | Path | None = None) -> bool:
     """Whether :func:`load` would find the files of ``name`` without a download (their content is not checked)."""
-    source = DATASETS[check_choice("name", name, DATASETS)]
-    store = Store(name, default_root() if root is None else Path(root).expanduser(), download=False)
-    if source.layouts:
+    source = DATASETS.find(name, "name")
+    place = default_root() if root is None else Path(root).expanduser()
+    store = Store(name, place, download=False)
+    if isinstance(source, Source) and source.layouts:
         return store.find(source.layouts) is not None
     try:
-        source.read(store)
+        source.read(store) if isinstance(source, Source) else source(place)
     except (FileNotFoundError, ImportError):
         return False
     return True

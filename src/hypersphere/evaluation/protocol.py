@@ -20,8 +20,8 @@ def evaluate_protocol(candidate: Candidate) -> dict[str, float]:
         found = _numbers(chosen, candidate)
     if "accuracy" not in found:
         raise ValueError(
-            f"evaluation.protocol={chosen.name!r} gives {', '.join(found) or 'nothing'}, but the best network is chosen "
-            "by its accuracy: let it give an 'accuracy', or name it in evaluation.also"
+            f"evaluation.protocol={chosen.name!r} gives {', '.join(found) or 'nothing'}, but the best is chosen "
+            "by accuracy: let it give an 'accuracy', or name it in evaluation.also"
         )
     return found
 

@@ -11,13 +11,15 @@ import math
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice, check_floating, check_positive
+from .._core import registries
+from .._core.errors import check_floating, check_positive
 from .._core.modes import is_plain_eager
 from .._core.sphere import arcsin, upcast
 
 __all__ = ["ANGULAR", "angular", "angular_from_angle"]
 
 ANGULAR = ("cosine", "linear", "sigmoid", "square_cosine")
+"""The built-in kinds, whose formulas are here; a registered one is asked for its own."""
 
 
 def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
@@ -30,11 +32,12 @@ def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
     ``"square_cosine"``       c·|c|
     ========================  ==========================================
 
-    ``k`` is read by the sigmoid alone; as a tensor it must be positive and broadcast against
-    ``cos``. The gradient at c = ±1 is finite: see :func:`angle`.
+    Any other ``kind`` is the name of a registered g. ``k`` is read by the sigmoid alone; as a tensor it must be
+    positive and broadcast against ``cos``. The gradient at c = ±1 is finite: see :func:`angle`.
     """
     check_floating("cos", cos)
-    check_choice("kind", kind, ANGULAR)
+    if kind not in ANGULAR:
+        return registries.ANGULAR.find(kind, "kind")().from_cos(cos)
     c = upcast(cos)
     if kind == "square_cosine":
         c = c * c.abs()
@@ -49,7 +52,8 @@ def angular_from_angle(theta: Tensor, kind: str, k: float | Tensor = 0.3) -> Ten
     cos θ and cos θ·|cos θ| are periodic; 1 − 2θ/π and the sigmoid decrease for all θ.
     """
     check_floating("theta", theta)
-    check_choice("kind", kind, ANGULAR)
+    if kind not in ANGULAR:
+        return registries.ANGULAR.find(kind, "kind")().from_angle(theta)
     t = upcast(theta)
     if kind == "cosine":
         g = t.cos()

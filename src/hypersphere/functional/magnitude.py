@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice, check_floating, check_positive
+from .._core import registries
+from .._core.errors import check_floating, check_positive
 from .._core.sphere import safe_reciprocal, upcast
 
 __all__ = ["DEFAULT_BETA", "MAGNITUDES", "magnitude", "magnitude_ratio"]
 
 MAGNITUDES = ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")
+"""The built-in kinds, whose formulas are here; a registered one is asked for its own."""
 DEFAULT_BETA = {"segment": 0.5, "mix": 1.0}
 
 
@@ -32,7 +36,11 @@ def magnitude(
     ``"log"``       α·log(1+n)
     ``"mix"``       α·n + β·log(1+n) (β defaults to 1)
     ==============  =====================================================
+
+    Any other ``kind`` is the name of a registered h, which has parameters of its own.
     """
+    if kind not in MAGNITUDES:
+        return _registered(norm, kind)(norm)
     n, alpha, beta, rho = _checked(norm, kind, alpha, beta, rho)
     if kind == "sphere":
         h = alpha * (n > 0).to(n.dtype)
@@ -63,6 +71,9 @@ def magnitude_ratio(
     It multiplies the inner product where g is the cosine, h(n)·cos θ = (h(n)/n)·⟨ŵ, x⟩, and so
     gives the zero patch the gradient that the operator has there.
     """
+    if kind not in MAGNITUDES:
+        h = _registered(norm, kind)
+        return h.ratio(norm) if hasattr(h, "ratio") else h(norm) * safe_reciprocal(norm)
     n, alpha, beta, rho = _checked(norm, kind, alpha, beta, rho)
     if kind == "sphere":
         q = alpha * safe_reciprocal(n)
@@ -79,6 +90,11 @@ def magnitude_ratio(
     else:
         q = alpha + beta * _quotient(torch.log1p(n), n, 1.0)
     return q.to(norm.dtype)
+
+
+def _registered(norm: Tensor, kind: str) -> Any:
+    check_floating("norm", norm)
+    return registries.MAGNITUDES.find(kind, "kind")()
 
 
 def _quotient(value: Tensor, n: Tensor, limit: float | Tensor) -> Tensor:
@@ -99,7 +115,6 @@ def _checked(
     norm: Tensor, kind: str, alpha: float | Tensor, beta: float | Tensor | None, rho: float | Tensor
 ) -> tuple[Tensor, float | Tensor, float | Tensor, float | Tensor]:
     check_floating("norm", norm)
-    check_choice("kind", kind, MAGNITUDES)
     if not isinstance(alpha, Tensor):
         check_positive("alpha", alpha)
     if not isinstance(rho, Tensor):

@@ -18,12 +18,17 @@ SLOT_OPTIONS = {f.name: f.default for f in fields(Slots)}
 
 @dataclass(frozen=True)
 class Entry:
-    """A builder, the table it follows, what the name fixes and what it merely starts from."""
+    """A builder, the table it follows, what the name fixes and what it merely starts from.
+
+    ``slots`` says whether the builder takes the choices of :class:`Slots`; one from outside the package takes its own
+    arguments alone.
+    """
 
     build: Callable[..., nn.Module]
     table: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    slots: bool = True
 
     def options(self) -> dict[str, Any]:
         """Every option a caller may set, with its default."""
@@ -32,4 +37,4 @@ class Entry:
             for name, parameter in inspect.signature(self.build).parameters.items()
             if name != "slots" and name not in self.fixed
         }
-        return {**own, **SLOT_OPTIONS, **self.defaults}
+        return {**own, **(SLOT_OPTIONS if self.slots else {}), **self.defaults}

@@ -11,22 +11,16 @@ from typing import Any
 import torch
 
 from .._core.errors import check_choice
+from .._core.registries import MODELS
 from . import gan, gcn, mlp, plain, pointnet, pointnet2, resnet, sphereface
 from .entry import SLOT_OPTIONS, Entry
 from .slots import Slots
 
 __all__ = ["create", "describe", "list_models", "options"]
 
-_MODELS: dict[str, Entry] = {
-    **plain.MODELS,
-    **resnet.MODELS,
-    **sphereface.MODELS,
-    **mlp.MODELS,
-    **gcn.MODELS,
-    **pointnet.MODELS,
-    **pointnet2.MODELS,
-    **gan.MODELS,
-}
+for _family in (plain, resnet, sphereface, mlp, gcn, pointnet, pointnet2, gan):
+    for _name, _entry in _family.MODELS.items():
+        MODELS.add(_name, _entry, about=_entry.table)
 
 
 def create(
@@ -40,7 +34,7 @@ def create(
     """Make the network ``name`` of the documents.
 
     Args:
-        name: one of :func:`list_models`.
+        name: one of :func:`list_models`, or ``package.module:function`` of a builder of your own.
         num_classes: outputs of the classifier; 0 for none (the network gives its embedding to a margin head), None
             for the classes of the data set that the documents use.
         device, dtype: where and in what precision to make it.
@@ -50,39 +44,40 @@ def create(
     Returns:
         A module with ``features(x)``, ``feature_dim`` and ``classifier`` (the GAN's generator has none of them).
     """
-    entry = _entry(name)
+    entry = _find(name)
     known = entry.options()
     if num_classes is not None:
         settings["num_classes"] = num_classes
     for setting in settings:
         check_choice(f"{name} option", setting, known)
     chosen = {**entry.defaults, **settings}
-    slots = Slots(**{key: value for key, value in chosen.items() if key in SLOT_OPTIONS})
-    own = {key: value for key, value in chosen.items() if key not in SLOT_OPTIONS}
+    if entry.slots:
+        chosen["slots"] = Slots(**{key: chosen.pop(key) for key in SLOT_OPTIONS if key in chosen})
     with torch.device(device) if device is not None else contextlib.nullcontext():
-        model = entry.build(slots=slots, **entry.fixed, **own)
+        model = entry.build(**entry.fixed, **chosen)
     return model if dtype is None else model.to(dtype)
 
 
 def list_models(pattern: str = "*") -> list[str]:
     """Names that match a shell pattern, numbers in numerical order."""
-    return sorted(fnmatch.filter(_MODELS, pattern), key=_natural)
+    return sorted(fnmatch.filter(MODELS, pattern), key=_natural)
 
 
 def options(name: str) -> dict[str, Any]:
     """The options that :func:`create` takes for a name, with their defaults."""
-    return _entry(name).options()
+    return _find(name).options()
 
 
 def describe(name: str) -> str:
     """What a name stands for: its table in the documents, the builder's description, options and defaults."""
-    entry = _entry(name)
+    entry = _find(name)
     settings = ", ".join(f"{key}={value!r}" for key, value in entry.options().items())
     return f"{name}: {entry.table}\n\n{inspect.getdoc(entry.build)}\n\nOptions: {settings}"
 
 
-def _entry(name: str) -> Entry:
-    return _MODELS[check_choice("name", name, _MODELS)]
+def _find(name: str) -> Entry:
+    found: Any = MODELS.find(name, "name")
+    return found if isinstance(found, Entry) else Entry(found, MODELS.entry(name).about, slots=False)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

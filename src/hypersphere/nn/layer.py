@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -78,7 +79,10 @@ class Decoupled(nn.Module):
 def own(rule: Any, channels: int, device: Any = None, dtype: Any = None) -> Any:
     """The h or g that a layer of ``channels`` outputs keeps: its own copy where the object asks for one."""
     bind = getattr(rule, "for_layer", None)
-    mine = rule if bind is None else bind(channels)
+    if bind is not None:
+        mine = bind(channels)
+    else:  # what learns or counts belongs to one layer, unless its ``for_layer`` says otherwise
+        mine = copy.deepcopy(rule) if isinstance(rule, nn.Module) and rule.state_dict() else rule
     return mine.to(device=device, dtype=dtype) if isinstance(mine, nn.Module) and mine is not rule else mine
 
 

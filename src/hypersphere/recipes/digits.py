@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..train import Config, DataConfig, ModelConfig, OptimConfig, RunConfig, ScheduleConfig
-from .table import Table, cells
+from .protocols import edit
+from .table import Cell, Table
 
 __all__ = ["TABLES", "cnn", "spherenet"]
 
@@ -23,12 +22,7 @@ def cnn() -> Config:
 
 def spherenet() -> Config:
     """The same with sigmoid(0.3) SphereConvs and weight projection."""
-    plain = cnn()
-    return replace(
-        plain,
-        model=replace(plain.model, conv="sphere", angular="sigmoid", k=0.3),
-        optim=replace(plain.optim, projection_every=100),
-    )
+    return edit(cnn(), model={"conv": "sphere", "angular": "sigmoid", "k": 0.3}, optim={"projection_every": 100})
 
 
 TABLES = (
@@ -36,6 +30,6 @@ TABLES = (
         "digits",
         "scikit-learn's digits, a first run (no published numbers)",
         "accuracy",
-        cells([("spherenet", spherenet, None), ("cnn", cnn, None)]),
+        (Cell("spherenet", spherenet, None), Cell("cnn", cnn, None)),
     ),
 )

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import difflib
-import importlib
-import pkgutil
 from fnmatch import fnmatch
 from functools import cache
 
 from ..config import Config
+from . import appendices, digits, open_sets, paper, thesis2, thesis4, thesis5, thesis6, thesis7
 from .table import Table
 
 __all__ = ["find", "get", "list_recipes", "tables"]
 
+_FILES = (paper, thesis2, thesis4, thesis5, thesis6, thesis7, appendices, open_sets, digits)
+
 
 @cache
 def tables() -> dict[str, Table]:
-    """Every table of every module of this package, by name, in the order of the documents."""
-    found: dict[str, Table] = {}
-    package = importlib.import_module(__package__ or "hypersphere.recipes")
-    for module in sorted(info.name for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")):
-        for table in getattr(importlib.import_module(module), "TABLES", ()):
-            found[table.name] = table
+    """Every table of this package, by name, in the order of the documents."""
+    found = {table.name: table for file in _FILES for table in file.TABLES}
     return dict(sorted(found.items(), key=lambda item: _order(item[0])))
 
 

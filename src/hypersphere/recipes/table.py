@@ -1,13 +1,17 @@
-"""What a recipe module holds: a table of the documents, its cells, and the published number of each."""
+"""What the files of this package hold: tables of the documents, their cells, and the published number of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from ..config import Config
 
-__all__ = ["Cell", "Table", "cells"]
+__all__ = ["Cell", "Table", "column", "grid", "measured"]
+
+Number = float | None
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Cell:
 
     name: str
     make: Callable[[], Config]
-    published: float | None
+    published: Number
     note: str = ""
     measure: str = "accuracy"
     run: str | None = None
@@ -59,6 +63,44 @@ class Table:
         return 100.0 - value if self.metric == "error" and measure.endswith("accuracy") else value
 
 
-def cells(rows: Iterable[tuple[str, Callable[[], Config], float | None]]) -> tuple[Cell, ...]:
-    """Cells from (name, settings, published)."""
-    return tuple(Cell(name, make, published) for name, make, published in rows)
+def column(
+    make: Callable[..., Config], rows: Mapping[str, Number] | Iterable[str], measure: str = "accuracy"
+) -> tuple[Cell, ...]:
+    """Cells ``row`` with the settings ``make(row)``. Names alone mean rows without a published number."""
+    numbers = rows if isinstance(rows, Mapping) else dict.fromkeys(rows)
+    return tuple(Cell(row, partial(make, row), value, measure=measure) for row, value in numbers.items())
+
+
+def grid(
+    make: Callable[..., Config],
+    columns: Iterable[str] | Mapping[str, Any],
+    rows: Mapping[str, Sequence[Number]] | Iterable[str],
+) -> tuple[Cell, ...]:
+    """Cells ``row.column``, row by row, with the settings ``make(row, column)``.
+
+    Args:
+        make: Makes the settings.
+        columns: Names, or a mapping from the name of a column to what ``make`` is given for it.
+        rows: The published numbers by row, one a column; names alone mean rows without published numbers.
+    """
+    settings = columns if isinstance(columns, Mapping) else {column: column for column in columns}
+    numbers = rows if isinstance(rows, Mapping) else dict.fromkeys(rows, (None,) * len(settings))
+    return tuple(
+        Cell(f"{row}.{column}", partial(make, row, setting), value)
+        for row, values in numbers.items()
+        for (column, setting), value in zip(settings.items(), values, strict=True)
+    )
+
+
+def measured(
+    make: Callable[..., Config], measures: Mapping[str, str], rows: Mapping[str, Sequence[Number]]
+) -> tuple[Cell, ...]:
+    """Cells ``row.column`` that are measured on one training a row, ``make(row)``.
+
+    ``measures`` maps the name of a column to its measurement.
+    """
+    return tuple(
+        Cell(f"{row}.{column}", partial(make, row), value, measure=measure, run=row)
+        for row, values in rows.items()
+        for (column, measure), value in zip(measures.items(), values, strict=True)
+    )

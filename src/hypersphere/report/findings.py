@@ -9,7 +9,7 @@ import torch
 
 from .. import data
 from ..config import with_values
-from ..evaluation import Candidate, Outputs, Verified, candidate_of, layer_energies, verify
+from ..evaluation import Outputs, Verified, candidate_of, layer_energies, verify
 from ..runs import load
 from .learned import learned_k, learned_rho
 from .subject import Subject

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..._core import registries
 from ..._core.errors import check_choice, check_count, check_floating
 from ..angular import ANGULAR
 from ..angular import angular as angular_function
@@ -167,11 +168,15 @@ class _NamedMagnitude:
 
 
 def _angular(value: str | AngularRule) -> AngularRule:
-    return _NamedAngular(check_choice("angular", value, ANGULAR)) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return _NamedAngular(value) if value in ANGULAR else registries.ANGULAR.find(value, "angular")()
 
 
 def _magnitude(value: str | MagnitudeRule) -> MagnitudeRule:
-    return _NamedMagnitude(check_choice("magnitude", value, MAGNITUDES)) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return _NamedMagnitude(value) if value in MAGNITUDES else registries.MAGNITUDES.find(value, "magnitude")()
 
 
 def _same_padding(

@@ -1,0 +1,390 @@
+"""Thesis appendices A, C, D, E and F: what chapters 2, 4, 5, 6 and 7 leave to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from ..train import Config, LossConfig
+from .faces import CASIA, LFW, MEASURES, MEGAFACE, PLUS, fine_tuned, method_cells, plus_cells, sphereface
+from .protocols import comhe, edit, gan, gcn, mhe, mnist2d, operator, sgd
+from .table import Cell, Table, column, grid
+from .thesis2 import figure2_2
+from .thesis4 import angular_grid, decoupled
+from .thesis5 import REGULARIZERS, imbalance, powers
+from .thesis6 import KINDS, network, projected
+from .thesis7 import cnn, opt
+
+__all__ = ["GANS", "TABLES"]
+
+# Table A.1: network → the loss, whether biases and the last ReLU are kept
+_STEPS = {
+    "A": ("softmax", True, True),
+    "B": ("softmax", True, False),
+    "C": ("softmax", False, False),
+    "D": ("m1", False, False),
+    "E": ("m2", False, False),
+    "F": ("m3", False, False),
+    "G": ("m4", False, False),
+}
+# Table D.4: method → its inception score
+GANS = {
+    "clipping": 6.41,
+    "gp": 6.93,
+    "wgan-gp": 6.68,
+    "batch": 6.27,
+    "layer": 7.19,
+    "weight": 6.84,
+    "orthonormal": 7.40,
+    "sn": 7.42,
+    "mhe": 7.32,
+    "mhe+sn": 7.59,
+}
+
+
+def figureA_5(margin: int) -> Config:
+    """As Figure 2.2, with A-Softmax; margin 1 is the softmax. ``hs.plots.features_2d`` draws the trained network."""
+    loss = LossConfig(name="a_softmax", margin=margin, annealing="sphereface")
+    return figure2_2(1) if margin == 1 else replace(figure2_2(1), loss=loss)
+
+
+def tableA_1(name: str) -> Config:
+    """A.5: the last ReLU, the biases and the lengths of the class vectors are removed in turn, then m grows."""
+    method, bias, relu = _STEPS[name]
+    config = edit(sphereface(method, 4, ("fisher",)), loss={"bias": bias})
+    return edit(config, model={"extra": {"last_relu": True}}) if relu else config
+
+
+def tableC_2(magnitude: str | None, angular: str = "cosine") -> Config:
+    """C.6: Table 4.4 with momentum SGD."""
+    return edit(decoupled("resnet32", magnitude, angular), optim={"name": "sgd", "lr": 0.1})
+
+
+def figureC_2(magnitude: str) -> Config:
+    """The CNN of C.4 with a decoupled operator and original gradients: no weight projection.
+
+    ``hs.plots.features_2d`` draws the trained network.
+    """
+    rule = {"conv": "decoupled", "magnitude": magnitude, "angular": "cosine"}
+    return edit(mnist2d(), model=rule, regularizer={"name": "orthogonal", "weight": 1e-5})
+
+
+def tableD_3(kind: str, dataset: str, s: float = 2.0) -> Config:
+    """D.5: CNN-9 of cosine SphereConvs, weight projection, a regularizer."""
+    return REGULARIZERS[kind](operator(sgd(dataset), "cosine"), s)
+
+
+def sectionD_6(energy: float) -> Config:
+    """SphereFace's training with AM-Softmax, m = 0.35 and s = 30 as its authors found best; ``energy`` weighs MHE."""
+    loss = LossConfig(name="am_softmax", margin=0.35, scale=30.0, energy=energy)
+    return replace(sphereface("softmax", 20), loss=loss)
+
+
+def tableD_8(kind: str, dataset: str) -> Config:
+    """D.10: SphereFace-20, m = 4, as on CASIA-WebFace; the steps on larger sets are not printed."""
+    config = sphereface("m4", 20, ("megaface",), dataset)
+    return config if kind == "sphereface" else fine_tuned(config, f"thesis.tableD.8.sphereface.{dataset}")
+
+
+def tableE_5(kind: str) -> Config:
+    """Table 6.1's training for 1,000 steps, evaluated only at the end."""
+    config = edit(network(kind), schedule={"steps": 1000, "kind": "constant", "milestones": ()})
+    return edit(config, run={"eval_every": 1000, "checkpoint_every": 1000, "energy": False})
+
+
+def tableE_6(kind: str, graph: str) -> Config:
+    """GCN on a citation graph with a regularizer on W₀ only (E.10), not on the class vectors."""
+    config = KINDS[kind](gcn(graph))
+    return config if kind == "baseline" else edit(config, regularizer={"output": 0.0})
+
+
+def strategy(dataset: str, name: str, norm: str | None, kind: str) -> Config:
+    """A small CNN of Table E.3; half-space energy with s = 1 (E.2). Rotation is OPT by Gram-Schmidt, without decay."""
+    config = sgd(dataset, name, "e3", norm=norm)
+    match kind:
+        case "standard":
+            return config
+        case "rotation":
+            return opt(edit(config, optim={"weight_decay": 0.0}), "gs")
+        case "hs-mhe":
+            return mhe(config, half=True, s=1.0)
+        case "rp-comhe":
+            return comhe(config, "random", s=1.0)
+        case _:
+            return comhe(config, "angle_preserving", s=1.0, extra={"unroll": 1})
+
+
+def _strategies(number: str, shown: str, dataset: str, name: str, norm: str | None = None) -> Table:
+    """E.2: how the energy is kept low, and what it does to the error, on one network and data set."""
+    return Table(
+        f"thesis.figure{number}",
+        f"Energy and error of training strategies, {shown} (Figure {number}: curves, no numbers)",
+        "error",
+        column(partial(strategy, dataset, name, norm), ("standard", "rotation", "hs-mhe", "rp-comhe", "ap-comhe")),
+    )
+
+
+def _blocks(rows: Mapping[int, tuple[float, ...]], shared: bool) -> tuple[Cell, ...]:
+    """Cells ``method.k2``: R of k diagonal blocks (F.5), CNN-6; and the ``baseline``.
+
+    k counts blocks of the 64 channels; the first convolution has three channels, so at most three blocks.
+    """
+    return (
+        *(
+            Cell(f"{method}.k{k}", partial(cnn, method, blocks=k, share_blocks=shared), value)
+            for k, row in rows.items()
+            for method, value in zip(("cp", "gs", "hr", "ls", "ogd"), row, strict=True)
+        ),
+        Cell("baseline", partial(cnn, "baseline"), 37.59),
+        Cell("fixed", partial(cnn, "cp", learn_r=False), 73.81),  # random neurons that stay as they are
+    )
+
+
+TABLES = (
+    Table(
+        "thesis.tableA.1",
+        "Removing the last ReLU, biases and lengths, then A-Softmax: LFW accuracy, angular Fisher score",
+        "accuracy",
+        tuple(
+            Cell(f"{name}.{column}", partial(tableA_1, name), value, measure=measure, run=name)
+            for name, accuracy, score in (
+                ("A", 95.13, 0.3477),
+                ("B", 96.37, 0.2835),
+                ("C", 96.40, 0.2815),
+                ("D", 96.63, 0.2462),
+                ("E", 97.67, 0.2277),
+                ("F", 97.82, 0.1791),
+                ("G", 98.20, 0.1709),
+            )
+            for column, measure, value in (("lfw", "accuracy", accuracy), ("fisher", "fisher", score))
+        ),
+        f"{CASIA}{LFW}. On which images the score is taken is not printed: here on those of LFW's pairs.",
+    ),
+    Table(
+        "thesis.tableA.2",
+        "SphereFace of different depth, MegaFace",
+        "accuracy",
+        method_cells(  # rank-1 among a million distractors, TAR at FAR 1e-6
+            ("rank1", "tar"),
+            {
+                "softmax64": ("softmax", 64, (54.855, 65.925)),
+                "sphereface4": ("m4", 4, (57.529, 68.547)),
+                "sphereface10": ("m4", 10, (65.335, 78.069)),
+                "sphereface20": ("m4", 20, (69.623, 83.159)),
+                "sphereface36": ("m4", 36, (71.257, 84.052)),
+                "sphereface64": ("m4", 64, (72.729, 85.561)),
+            },
+        ),
+        f"{CASIA}{LFW}; {MEGAFACE}",
+    ),
+    Table(
+        "thesis.figureA.5",
+        "2-D features on MNIST by margin of A-Softmax (Figure A.5: pictures, no numbers)",
+        "error",
+        tuple(
+            Cell(name, partial(figureA_5, margin), None)
+            for name, margin in (("softmax", 1), ("m2", 2), ("m3", 3), ("m4", 4))
+        ),
+    ),
+    Table(
+        "thesis.tableC.2",
+        "ResNet-32 trained by SGD on CIFAR-100",
+        "error",
+        angular_grid(
+            tableC_2,
+            {
+                "sphere": (21.71, 21.61, 24.62),
+                "ball": (20.96, 21.25, 24.40),
+                "tanh": (21.07, 21.12, 24.29),
+                "linear": (21.43, 21.25, 20.54),
+                "segment": (20.58, 20.61, 20.61),
+                "log": (21.15, 21.42, 23.10),
+                "mix": (20.82, 21.20, 21.19),
+            },
+            baseline=21.55,
+        ),
+    ),
+    Table(
+        "thesis.figureC.2",
+        "2-D features on MNIST by operator (Figure C.2: pictures, no numbers)",
+        "accuracy",
+        (
+            Cell("baseline", mnist2d, None),
+            *column(figureC_2, ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")),
+        ),
+    ),
+    Table(
+        "thesis.tableD.3",
+        "SphereNet with MHE, CNN-9",
+        "error",
+        (
+            *grid(tableD_3, ("cifar10", "cifar100"), {"baseline": (6.37, 28.10), "orthonormal": (6.13, 27.95)}),
+            *powers(
+                tableD_3,
+                {
+                    "mhe": ((5.71, 5.99, 5.95), (27.28, 26.99, 27.03)),
+                    "half-mhe": ((6.12, 6.33, 6.31), (27.17, 27.77, 27.46)),
+                    "a-mhe": ((5.91, 5.98, 6.06), (27.07, 27.27, 26.70)),
+                    "half-a-mhe": ((6.14, 5.87, 6.11), (27.35, 27.68, 27.58)),
+                },
+            ),
+        ),
+    ),
+    Table(
+        "thesis.tableD.4",
+        "Unsupervised image generation on CIFAR-10",
+        "inception score",
+        (
+            *column(gan, GANS, "inception_score"),
+            Cell("real", partial(gan, "sn"), 11.24, measure="real_inception_score", run="sn"),
+        ),
+        "The published score is Inception-v3's: --evaluation.inception FILE.pt2 names it as torch.export wrote it ("
+        "pixels x/127.5 - 1 in, logits out), here or under --data.root. Without it, networks are trained and not "
+        "scored; open.cifar10_gan scores them with a CIFAR-10 classifier, whose numbers compare with each other only.",
+    ),
+    Table(
+        "thesis.tableD.6",
+        "Imbalanced CIFAR-100, CNN-9",
+        "error",
+        grid(
+            partial(imbalance, "cifar100"),
+            ("single", "multiple"),
+            {
+                "baseline": (31.43, 38.39),
+                "orthonormal": (30.75, 37.89),
+                "mhe": (29.30, 37.07),
+                "half-mhe": (29.40, 36.52),
+                "a-mhe": (30.16, 37.54),
+                "half-a-mhe": (29.60, 37.07),
+            },
+        ),
+    ),
+    Table(
+        "thesis.tableD.7",
+        "SphereFace+ with different m, SphereFace-20, verification on MegaFace",
+        "accuracy",
+        plus_cells(
+            "thesis.tableD.7",
+            20,
+            ("tar",),
+            {1: ((42.46, 52.02),), 2: ((71.79, 80.94),), 3: ((76.34, 80.58),), 4: ((82.56, 83.39),)},
+        ),
+        PLUS,
+    ),
+    Table(
+        "thesis.tableD.8",
+        "SphereFace+ trained on IMDb-Face, MS-Celeb and CASIA-WebFace",
+        "accuracy",
+        tuple(
+            Cell(
+                f"{kind}.{dataset}.{column}",
+                partial(tableD_8, kind, dataset),
+                value,
+                measure=MEASURES[column],
+                run=f"{kind}.{dataset}",
+            )
+            for kind, dataset, *values in (
+                ("sphereface", "imdb_face", 99.53, 72.89),
+                ("sphereface", "ms_celeb", 99.48, 73.93),
+                ("sphereface", "casia", 99.27, 70.68),
+                ("sphereface+", "imdb_face", 99.57, 73.15),
+                ("sphereface+", "ms_celeb", 99.5, 74.16),
+                ("sphereface+", "casia", 99.32, 71.30),
+            )
+            for column, value in zip(("lfw", "rank1"), values, strict=True)
+        ),
+        f"needs imdb-face/, ms-celeb-1m/ and casia-webface/ under --data.root, each <identity>/*.jpg aligned 112×96; "
+        f"{LFW}; {MEGAFACE}. SphereFace+ starts from the trained SphereFace.",
+    ),
+    Table(
+        "thesis.sectionD.6",
+        "AM-Softmax without and with MHE, LFW",
+        "accuracy",
+        (
+            Cell("am-softmax", partial(sectionD_6, 0.0), 99.26),
+            Cell("am-softmax+mhe", partial(sectionD_6, 1.0), 99.37),
+        ),
+        f"{CASIA}{LFW}.",
+    ),
+    Table(
+        "thesis.tableE.4",
+        "Steps between new random projections (20 of 30 dimensions), CNN-9 on CIFAR-100",
+        "error",
+        tuple(
+            Cell(f"every{every or '-never'}", partial(projected, "rp-comhe", count=20, refresh=every), value)
+            for every, value in ((1, 24.6), (200, 24.84), (1000, 24.62), (None, 26.09))
+        ),
+    ),
+    Table(
+        "thesis.tableE.5",
+        "Time of training with CoMHE, CNN-9 on CIFAR-100",
+        "seconds for 100 steps",
+        column(
+            tableE_5,
+            {
+                "baseline": 5.61,
+                "hs-mhe": 6.46,
+                "rp-comhe": 7.62,
+                "ap-comhe": 7.48,
+                "adv-comhe": 6.37,
+                "g-comhe": 11.12,
+            },
+            "seconds_per_100_steps",
+        ),
+        "The device of the published times is not named: compare the ratios to the baseline.",
+    ),
+    Table(
+        "thesis.tableE.6",
+        "Graph convolutional networks",
+        "accuracy",
+        grid(
+            tableE_6,
+            ("citeseer", "cora", "pubmed"),
+            {
+                "baseline": (70.3, 81.3, 79.0),
+                "hs-mhe": (71.5, 82.0, 79.0),
+                "rp-comhe": (72.1, 82.7, 79.5),
+                "ap-comhe": (72.0, 82.6, 79.5),
+            },
+        ),
+    ),
+    _strategies("E.2", "CNN-9 on CIFAR-100", "cifar100", "cnn9"),
+    _strategies("E.3", "CNN-3 on CIFAR-100", "cifar100", "cnn3"),
+    _strategies("E.4", "CNN-9 without BatchNorm on CIFAR-100", "cifar100", "cnn9", "off"),
+    _strategies("E.5", "CNN-9 on CIFAR-10", "cifar10", "cnn9"),
+    Table(
+        "thesis.tableF.4",
+        "Block-diagonal R, blocks shared; CNN-6",
+        "error",
+        _blocks(
+            {
+                1: (33.53, 33.02, 35.67, 34.48, 33.33),
+                2: (34.93, 34.39, 35.83, 34.50, 35.06),
+                4: (39.40, 39.13, 39.67, 37.58, 39.80),
+                8: (47.77, 46.65, 46.69, 45.62, 47.43),
+                16: (56.65, 55.91, 55.69, 54.75, 57.15),
+                32: (63.46, 62.65, 62.38, 61.60, 62.46),
+                64: (67.36, 67.11, 67.05, 66.61, 67.23),
+            },
+            shared=True,
+        ),
+    ),
+    Table(
+        "thesis.tableF.5",
+        "Block-diagonal R, blocks independent; CNN-6",
+        "error",
+        _blocks(
+            {
+                1: (33.53, 33.02, 35.67, 34.48, 33.33),
+                2: (33.54, 33.15, 35.65, 34.09, 34.27),
+                4: (34.77, 34.50, 35.71, 34.96, 35.97),
+                8: (37.25, 36.43, 36.40, 36.17, 39.75),
+                16: (40.74, 39.89, 39.98, 39.93, 43.43),
+                32: (45.36, 44.77, 44.83, 44.61, 48.98),
+                64: (50.94, 49.16, 49.57, 49.23, 54.93),
+            },
+            shared=False,
+        ),
+    ),
+)

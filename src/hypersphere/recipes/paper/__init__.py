@@ -1,1 +1,0 @@
-"""The paper: a module for each table or figure."""

@@ -1,0 +1,164 @@
+"""Thesis chapter 2: L-Softmax on MNIST, CIFAR and faces, SphereFace and its margins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from ..train import Config, LossConfig, ModelConfig, ScheduleConfig
+from .faces import CASIA, GROUPED, LFW, MEGAFACE, OTHERS, YTF, method_cells, sphereface
+from .protocols import edit, lsoftmax, mnist2d
+from .table import Cell, Table, column
+
+__all__ = ["TABLES", "figure2_2", "l_softmax", "table2_5"]
+
+# λ of the authors' released code: of MNIST, CIFAR-10 and CIFAR-10+; CIFAR-100 takes the last
+ANNEALING = {"mnist": "l_softmax_mnist", "cifar10": "l_softmax_cifar10", "cifar10+": "l_softmax_cifar10+"}
+
+
+def l_softmax(dataset: str, margin: int) -> Config:
+    """Table 2.1's network for the data set; margin 1 is the softmax, 0 the hinge loss, one class against the others."""
+    name = dataset.removesuffix("+")
+    config = lsoftmax(name, f"lsoftmax_{name}", augment=dataset.endswith("+"))
+    if margin == 0:
+        return replace(config, loss=LossConfig(name="hinge"))
+    if margin == 1:
+        return replace(config, loss=LossConfig(name="softmax"))
+    annealing = ANNEALING.get(dataset, "l_softmax_cifar10+")
+    return replace(config, loss=LossConfig(name="l_softmax", margin=margin, annealing=annealing))
+
+
+def figure2_2(margin: int) -> Config:
+    """The network of Table 2.1 whose embedding has 2 dimensions; the loss and λ of Table 2.2.
+
+    At the rate of Table 2.2 the features, which nothing normalises, diverge. ``hs.plots.features_2d`` draws them.
+    """
+    return replace(mnist2d("lsoftmax_mnist2d"), loss=l_softmax("mnist", margin).loss)
+
+
+def table2_5(loss: str) -> Config:
+    """2.2.7: Table 2.1's network for LFW, batch 256, about 30 epochs of 490k faces; L-Softmax is m2 to m4.
+
+    The rate is 0.1, 0.01, 0.001, "switched when the training loss plateaus": here after half and three quarters.
+    """
+    config = edit(sphereface("softmax"), data={"batch_size": 256})
+    config = replace(config, model=ModelConfig(name="lsoftmax_lfw"))
+    config = replace(config, schedule=ScheduleConfig(steps=57_600, milestones=(28_800, 43_200)))
+    if loss == "softmax":
+        return replace(config, loss=LossConfig(name="softmax"))
+    if loss == "contrastive":
+        config = edit(config, data={"per_class": GROUPED[loss]})
+        return replace(config, loss=LossConfig(name="softmax", contrastive=0.05))
+    return replace(config, loss=LossConfig(name="l_softmax", margin=int(loss[1:]), annealing="sphereface"))
+
+
+def _margins(dataset: str, values: tuple[float, ...], prefix: str = "") -> tuple[Cell, ...]:
+    """Cells of the hinge loss, the softmax and L-Softmax with m = 2, 3, 4."""
+    rows = enumerate(zip(("hinge", "softmax", "m2", "m3", "m4"), values, strict=True))
+    return tuple(Cell(f"{prefix}{name}", partial(l_softmax, dataset, m), value) for m, (name, value) in rows)
+
+
+TABLES = (
+    Table("thesis.table2.2", "L-Softmax on MNIST", "error", _margins("mnist", (0.47, 0.40, 0.32, 0.31, 0.31))),
+    Table(
+        "thesis.table2.3",
+        "L-Softmax on CIFAR-10 and CIFAR-10+",
+        "error",
+        (
+            *_margins("cifar10", (9.91, 9.05, 7.73, 7.66, 7.58), "cifar10."),
+            *_margins("cifar10+", (6.96, 6.50, 6.01, 5.94, 5.92), "cifar10+."),
+        ),
+    ),
+    Table(
+        "thesis.table2.4", "L-Softmax on CIFAR-100", "error", _margins("cifar100", (32.90, 32.74, 29.95, 29.87, 29.53))
+    ),
+    Table(
+        "thesis.table2.5",
+        "L-Softmax on CASIA-WebFace, LFW",
+        "accuracy",
+        column(table2_5, {"softmax": 96.53, "contrastive": 97.31, "m2": 97.81, "m3": 98.27, "m4": 98.71}),
+        f"{CASIA}{LFW}. The documents compress the features by PCA to a dimension that is not printed; here they are "
+        "whole. Weight and margin of the contrastive loss are not printed: 0.05 of DeepID2, and 1 on unit features.",
+    ),
+    Table(
+        "thesis.table2.8",
+        "A-Softmax with different m, LFW and YouTube Faces",
+        "accuracy",
+        method_cells(
+            ("lfw", "ytf"),
+            {
+                "softmax": ("softmax", 64, (97.88, 93.1)),
+                "m1": ("m1", 64, (97.90, 93.2)),
+                "m2": ("m2", 64, (98.40, 93.8)),
+                "m3": ("m3", 64, (99.25, 94.4)),
+                "m4": ("m4", 64, (99.42, 95.0)),
+            },
+        ),
+        f"{CASIA}{LFW}; {YTF} A video is the mean of its frames' features.",
+    ),
+    Table(
+        "thesis.table2.9",
+        "Losses of face recognition, LFW and YouTube Faces",
+        "accuracy",
+        method_cells(
+            ("lfw", "ytf"),
+            {
+                "softmax": ("softmax", 64, (97.88, 93.1)),
+                "contrastive": ("contrastive", 64, (98.78, 93.5)),
+                "triplet": ("triplet", 64, (98.70, 93.4)),
+                "l-softmax": ("l-softmax", 64, (99.10, 94.0)),
+                "center": ("center", 64, (99.05, 94.4)),
+                "sphereface": ("m4", 64, (99.42, 95.0)),
+            },
+        ),
+        f"{CASIA}{LFW}; {YTF} {OTHERS}",
+    ),
+    Table(
+        "thesis.table2.10",
+        "Losses of face recognition, MegaFace",
+        "accuracy",
+        method_cells(  # rank-1 with a million distractors, TAR at FAR 1e-6
+            ("rank1", "tar"),
+            {
+                "softmax": ("softmax", 64, (54.855, 65.925)),
+                "contrastive": ("contrastive", 64, (65.219, 78.865)),
+                "triplet": ("triplet", 64, (64.797, 78.322)),
+                "l-softmax": ("l-softmax", 64, (67.128, 80.423)),
+                "center": ("center", 64, (65.494, 80.146)),
+                "sphereface": ("m4", 64, (72.729, 85.561)),
+            },
+        ),
+        f"{CASIA}{LFW}; {MEGAFACE}. {OTHERS} "
+        "The ensemble of three patches (75.766, 89.142) is no cell: Figure A.6 shows them without coordinates.",
+    ),
+    Table(
+        "thesis.figure2.2",
+        "2-D features on MNIST by margin (Figure 2.2: pictures, no numbers)",
+        "error",
+        tuple(
+            Cell(name, partial(figure2_2, margin), None)
+            for name, margin in (("softmax", 1), ("m2", 2), ("m3", 3), ("m4", 4))
+        ),
+    ),
+    Table(
+        "thesis.figure2.11",
+        "Depth of the network, A-Softmax (m = 4) and softmax, LFW and YouTube Faces",
+        "accuracy",
+        method_cells(
+            ("lfw", "ytf"),
+            {  # the text prints the shallowest and the deepest (2.3.6)
+                "m4.4": ("m4", 4, (98.20, 93.4)),
+                "m4.10": ("m4", 10, (None, None)),
+                "m4.20": ("m4", 20, (None, None)),
+                "m4.36": ("m4", 36, (None, None)),
+                "m4.64": ("m4", 64, (99.42, 95.0)),
+                "softmax.4": ("softmax", 4, (96.60, 91.1)),
+                "softmax.10": ("softmax", 10, (None, None)),
+                "softmax.20": ("softmax", 20, (None, None)),
+                "softmax.36": ("softmax", 36, (None, None)),
+                "softmax.64": ("softmax", 64, (97.75, 93.1)),
+            },
+        ),
+        f"{CASIA}{LFW}; {YTF}",
+    ),
+)

@@ -1,0 +1,290 @@
+"""Thesis chapter 5: minimum hyperspherical energy on CIFAR, ImageNet, imbalanced sets and faces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ..train import Config
+from .faces import CASIA, LFW, MEASURES, MEGAFACE, OTHERS, PLUS, fine_tuned, plus_cells, sphereface
+from .protocols import IMAGENET, edit, imagenet, mhe, mnist2d, sgd
+from .table import Cell, Table, column, grid, measured
+
+__all__ = ["REGULARIZERS", "TABLES", "imbalance", "network", "powers"]
+
+# baseline or a kind of MHE, applied to a configuration
+REGULARIZERS: dict[str, Callable[..., Config]] = {
+    "baseline": lambda config, s=2.0: config,
+    "orthonormal": lambda config, s=2.0: edit(config, regularizer={"name": "orthonormal", "weight": 1e-5}),
+    "orthogonal": lambda config, s=2.0: edit(config, regularizer={"name": "orthogonal", "weight": 1e-5}),
+    "mhe": lambda config, s=2.0: mhe(config, s=s),
+    "half-mhe": lambda config, s=2.0: mhe(config, True, s),
+    "a-mhe": lambda config, s=2.0: mhe(config, False, s, angular=True),
+    "half-a-mhe": lambda config, s=2.0: mhe(config, True, s, angular=True),
+}
+Three = tuple[float, float, float]
+
+
+def network(kind: str, dataset: str = "cifar100", name: str = "cnn9", widths: str = "d1", s: float = 2.0) -> Config:
+    """A network of D.1 with a regularizer."""
+    return REGULARIZERS[kind](sgd(dataset, name, widths), s)
+
+
+def table5_2(kind: str, widths: str) -> Config:
+    """CNN-9 with filters by stage, e.g. ``16-32-64``."""
+    return network(kind, widths=widths.replace("-", ","))
+
+
+def table5_3(kind: str, name: str) -> Config:
+    """CNN-6, 9 or 15."""
+    return network(kind, name=name)
+
+
+def table5_4(kind: str, where: str) -> Config:
+    """The energy of ``hidden`` layers, of the ``output`` layer, or of ``both``."""
+    weights = {"hidden": 0.0} if where == "output" else {}
+    return edit(network(kind), regularizer={**weights, "output": 0.0 if where == "hidden" else 1.0})
+
+
+def table5_5(kind: str, dataset: str) -> Config:
+    """Table D.2's ResNet-32."""
+    return network(kind, dataset, "resnet32", "d2")
+
+
+def table5_6(kind: str, name: str) -> Config:
+    """A ResNet on ImageNet with a regularizer."""
+    return REGULARIZERS[kind](imagenet(name))
+
+
+def imbalance(dataset: str, kind: str, how: str) -> Config:
+    """5.5.1, D.8: CNN-9 on a training set that lacks samples of one class, or of more and more."""
+    return edit(network(kind, dataset), data={"imbalance": how}, evaluation={"also": ("classes",)})
+
+
+def table5_10(row: str) -> Config:
+    """2.3.6, D.1: a loss under SphereFace-64; SphereFace+ starts from the table's SphereFace."""
+    method = "m4" if row.startswith("sphereface") else row
+    config = sphereface(method, 64, ("megaface",))
+    return fine_tuned(config, "thesis.table5.10.sphereface") if row == "sphereface+" else config
+
+
+def figure5_3(kind: str, weight: float) -> Config:
+    """MHE on the output layer (``mhe-o``), on hidden layers (``mhe-h``), or half-space on hidden layers."""
+    if kind == "mhe-o":
+        return edit(network("mhe"), regularizer={"hidden": 0.0, "output": weight})
+    config = network("half-mhe" if kind == "half-mhe-h" else "mhe")
+    return edit(config, regularizer={"hidden": weight, "output": 0.0})
+
+
+def figure5_4(kind: str) -> Config:
+    """The 6-layer CNN with 2-D features, all but 100 images of digit 0 thrown away; ``hs.plots.features_2d`` draws."""
+    return edit(REGULARIZERS[kind](mnist2d()), data={"imbalance": "digit0"})
+
+
+def powers(make: Callable[..., Config], rows: Mapping[str, tuple[Three, Three]]) -> tuple[Cell, ...]:
+    """Cells ``kind.s2.cifar10``; a row has s = 2, 1, 0 of CIFAR-10, then of CIFAR-100."""
+    return tuple(
+        Cell(f"{kind}.s{s}.{dataset}", partial(make, kind, dataset, s=float(s)), value)
+        for kind, both in rows.items()
+        for dataset, values in zip(("cifar10", "cifar100"), both, strict=True)
+        for s, value in zip((2, 1, 0), values, strict=True)
+    )
+
+
+TABLES = (
+    Table(
+        "thesis.table5.1",
+        "MHE variants, CNN-9 on CIFAR-10 and CIFAR-100",
+        "error",
+        (
+            *grid(network, ("cifar10", "cifar100"), {"baseline": (7.75, 28.13)}),
+            *powers(
+                network,
+                {
+                    "mhe": ((6.22, 6.74, 6.44), (27.15, 27.09, 26.16)),
+                    "half-mhe": ((6.28, 6.54, 6.30), (25.61, 26.30, 26.18)),
+                    "a-mhe": ((6.21, 6.77, 6.45), (26.17, 27.31, 27.90)),
+                    "half-a-mhe": ((6.52, 6.49, 6.44), (26.03, 26.52, 26.47)),
+                },
+            ),
+        ),
+        "MHE s=2 on CIFAR-100 is 27.15 here and 26.75 in Tables 5.2, 5.3.",
+    ),
+    Table(
+        "thesis.table5.2",
+        "Width of CNN-9 on CIFAR-100",
+        "error",
+        grid(
+            table5_2,
+            ("16-32-64", "32-64-128", "64-128-256", "128-256-512", "256-512-1024"),
+            {
+                "baseline": (47.72, 38.64, 28.13, 24.95, 25.45),
+                "mhe": (36.84, 30.05, 26.75, 24.05, 23.14),
+                "half-mhe": (35.16, 29.33, 25.96, 23.38, 21.83),
+            },
+        ),
+    ),
+    Table(
+        "thesis.table5.3",
+        "Depth on CIFAR-100 (none: not converged)",
+        "error",
+        grid(
+            table5_3,
+            ("cnn6", "cnn9", "cnn15"),
+            {
+                "baseline": (32.08, 28.13, None),
+                "mhe": (28.16, 26.75, 26.9),
+                "half-mhe": (27.56, 25.96, 25.84),
+            },
+        ),
+    ),
+    Table(
+        "thesis.table5.4",
+        "Hidden and output layers, CNN-9 on CIFAR-100",
+        "error",
+        (
+            # the half-space kinds are for hidden layers: the table has no number for them on the output layer alone
+            *grid(table5_4, ("output", "hidden", "both"), {"mhe": (26.85, 26.55, 26.16)}),
+            *grid(table5_4, ("hidden", "both"), {"half-mhe": (26.28, 25.61)}),
+            *grid(table5_4, ("output", "hidden", "both"), {"a-mhe": (27.8, 26.56, 26.17)}),
+            *grid(table5_4, ("hidden", "both"), {"half-a-mhe": (26.64, 26.03)}),
+            Cell("baseline", partial(network, "baseline"), 28.13),
+        ),
+    ),
+    Table(
+        "thesis.table5.5",
+        "ResNet-32 on CIFAR-10 and CIFAR-100",
+        "error",
+        grid(
+            table5_5,
+            ("cifar10", "cifar100"),
+            {"baseline": (5.19, 22.87), "mhe": (4.72, 22.19), "half-mhe": (4.66, 22.04)},
+        ),
+    ),
+    Table(
+        "thesis.table5.6",
+        "ResNets on ImageNet, top-1",
+        "error",
+        grid(
+            table5_6,
+            ("resnet18", "resnet34"),
+            {
+                "baseline": (32.95, 30.04),
+                "orthogonal": (32.65, 29.74),
+                "orthonormal": (32.61, 29.75),
+                "mhe": (32.50, 29.60),
+                "half-mhe": (32.45, 29.50),
+            },
+        ),
+        IMAGENET,
+    ),
+    Table(
+        "thesis.table5.7",
+        "Imbalanced CIFAR-10, CNN-9; single-class also as the error of that class",
+        "error",
+        (
+            *grid(
+                partial(imbalance, "cifar10"),
+                ("single", "multiple"),
+                {
+                    "baseline": (9.80, 12.00),
+                    "orthonormal": (8.34, 10.80),
+                    "mhe": (7.98, 10.25),
+                    "half-mhe": (7.90, 9.59),
+                    "a-mhe": (7.96, 9.88),
+                    "half-a-mhe": (7.59, 9.89),
+                },
+            ),
+            *(  # error of the class that lacks samples, "Err. (S)"
+                Cell(
+                    f"{kind}.single-scarce",
+                    partial(imbalance, "cifar10", kind, "single"),
+                    value,
+                    measure="class_0_accuracy",
+                    run=f"{kind}.single",
+                )
+                for kind, value in (
+                    ("baseline", 30.40),
+                    ("orthonormal", 26.80),
+                    ("mhe", 25.80),
+                    ("half-mhe", 26.40),
+                    ("a-mhe", 26.00),
+                    ("half-a-mhe", 25.90),
+                )
+            ),
+        ),
+    ),
+    Table(
+        "thesis.table5.8",
+        "SphereFace+ with different m, SphereFace-20",
+        "accuracy",
+        plus_cells(
+            "thesis.table5.8",
+            20,
+            ("lfw", "rank1"),
+            {  # m → (SphereFace, SphereFace+) on LFW and MegaFace, rank-1
+                1: ((96.35, 97.15), (39.12, 45.90)),
+                2: ((98.87, 99.05), (60.48, 68.51)),
+                3: ((98.97, 99.13), (63.71, 66.89)),
+                4: ((99.26, 99.32), (70.68, 71.30)),
+            },
+        ),
+        PLUS,
+    ),
+    Table(
+        "thesis.table5.9",
+        "SphereFace+ with different m, SphereFace-64",
+        "accuracy",
+        plus_cells(
+            "thesis.table5.9",
+            64,
+            ("lfw", "rank1"),
+            {
+                1: ((96.93, 97.47), (41.07, 45.55)),
+                2: ((99.03, 99.22), (62.01, 67.07)),
+                3: ((99.25, 99.35), (69.69, 70.89)),
+                4: ((99.42, 99.47), (72.72, 73.03)),
+            },
+        ),
+        PLUS,
+    ),
+    Table(
+        "thesis.table5.10",
+        "SphereFace+ against other losses, LFW and MegaFace",
+        "accuracy",
+        measured(
+            table5_10,
+            {column: MEASURES[column] for column in ("lfw", "rank1")},
+            {
+                "softmax": (97.88, 54.86),
+                "contrastive": (98.78, 65.22),
+                "triplet": (98.70, 64.80),
+                "l-softmax": (99.10, 67.13),
+                "center": (99.05, 65.49),
+                "cosineface": (99.10, 75.10),
+                "sphereface": (99.42, 72.72),
+                "sphereface+": (99.47, 73.03),
+            },
+        ),
+        f"{CASIA}{LFW}; {MEGAFACE}. {OTHERS} The m and s of CosineFace are not printed either: here 0.35 and 64.",
+    ),
+    Table(
+        "thesis.figure5.3",
+        "Weight of MHE, CNN-9 on CIFAR-100 (Figure 5.3: curves, no numbers)",
+        "error",
+        (
+            Cell("baseline", partial(network, "baseline"), None),
+            *grid(
+                figure5_3,
+                {f"weight{weight:g}": weight for weight in (0.01, 0.1, 1.0, 10.0, 100.0)},
+                ("mhe-o", "mhe-h", "half-mhe-h"),
+            ),
+        ),
+    ),
+    Table(
+        "thesis.figure5.4",
+        "MNIST with 100 images of digit 0, 2-D features (Figure 5.4, sec. 5.5.1)",
+        "accuracy",
+        column(figure5_4, {"baseline": 88.5, "mhe": 98.0}),
+    ),
+)

@@ -1,0 +1,62 @@
+"""``hs.register``: the door through which things from outside the package get a name in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ._core.errors import check_choice
+from ._core.registries import KINDS
+
+__all__ = ["register"]
+
+T = TypeVar("T")
+
+
+def register(
+    kind: str, name: str, value: Any = None, *, label: str | None = None, about: str | None = None, **extra: Any
+) -> Any:
+    """Declare something of your own under a name, which then works wherever the built-in names do.
+
+    The name is a choice on the command line, in :func:`hypersphere.convert`, in recipes, plots and reports. Without a
+    declaration the address ``"package.module:Name"`` works in the same places; use it where another process must
+    find the object by itself (``hypersphere train`` and resuming).
+
+    Args:
+        kind: What it is: ``"angular"`` (a g: a class with ``from_cos``), ``"magnitude"`` (an h: a class whose objects
+            are called with the norm), ``"head"`` (called with ``in_features, num_classes``), ``"regularizer"`` (called
+            with a model), ``"map"`` (an :class:`~hypersphere.functional.Orthogonalizer`), ``"model"`` (a function that
+            returns a network), ``"dataset"`` (a function that returns a data set), ``"measurement"`` (a function of an
+            evaluation), ``"plot"`` (a function that returns a figure) or ``"panel"`` (a function of a run for the
+            report).
+        name: Its name: letters, digits, ``_``, ``.``, ``+`` and ``-``.
+        value: The class or function. Left out, :func:`register` is a decorator.
+        label: Words for it in pictures, reports and cards; the name without underscores by default.
+        about: One line of help; the first line of its docstring by default.
+        **extra: Further facts that the kind asks for, e.g. ``unit="%"`` of a measurement.
+
+    Returns:
+        ``value``, or the decorator.
+
+    Raises:
+        ValueError: If there is no such kind, or another thing of that kind has the name.
+
+    Example:
+        >>> @register("angular", "cubic", label="cos³ θ")
+        ... class Cubic:
+        ...     def from_cos(self, c):
+        ...         return c**3
+        >>> import hypersphere as hs
+        >>> hs.nn.SphereLinear(4, 2, angular="cubic").angular.__class__.__name__
+        'Cubic'
+    """
+    table = KINDS[check_choice("kind", kind, KINDS)]
+
+    def declare(thing: T) -> T:
+        table.add(name, thing, label=label, about=about, **extra)
+        return thing
+
+    if value is None:
+        decorator: Callable[[T], T] = declare
+        return decorator
+    return declare(value)
