@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ._core.version import __version__
 from .registration import register
 
 if TYPE_CHECKING:
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
     )
     from .conversion import convert
     from .embedding import embed
-    from .train import load
+    from .runs import load
 
-__version__ = "0.1.0"
 __all__ = [
     "__version__",
     "angular",
@@ -53,7 +53,7 @@ __all__ = [
     "regularizers",
 ]
 
-_FUNCTIONS = {"convert": "conversion", "embed": "embedding", "load": "train"}
+_FUNCTIONS = {"convert": "conversion", "embed": "embedding", "load": "runs"}
 _ROOMS = tuple(name for name in __all__ if name not in _FUNCTIONS and name not in ("__version__", "register"))
 
 

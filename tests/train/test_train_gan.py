@@ -256,7 +256,7 @@ def test_a_finished_run_is_scored_and_reported_afterwards(trained, classifier):
     assert 1 <= found["generation"]["classifier_score"] <= 10
     assert found["real_inception"]["real_classifier_score"] > 1
     assert found["samples"] == 355
-    assert "discriminator.body.0.op.weight" in found["energy"]["layers"]
+    assert "body.0.op.weight" in found["energy"]["layers"]
     assert set(evaluate(Run(folder))["generation"]) == {"accuracy"}
     with pytest.raises(ValueError, match="is a GAN: it has no features"):
         evaluate(Run(folder), parts=["classification"])

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from .._core.streams import hush
+from .._core.version import __version__
 
 __all__ = ["main"]
 
@@ -59,8 +60,6 @@ def _run(words: list[str]) -> int:
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
     if options.version:
-        from .. import __version__
-
         print(f"hypersphere {__version__}")
         return 0
     if options.command is None:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from .._core.errors import check_count, check_positive
+from .._core.version import __version__
 from ..config import to_dict, with_values
 from ..runs import Run, load
 from ..runs.files import write_bytes, write_json
@@ -194,8 +195,6 @@ def _describe(path: Path) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of what wrote the files."""
-    from .. import __version__
-
     found = {"hypersphere": __version__, "torch": str(torch.__version__)}
     for name in ("safetensors", "onnx", "onnxscript", "onnxruntime"):
         try:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from .._core.version import __version__
 from ..runs import usable_device
 from .confusion import confusion_view
 from .curves import curves, measures
@@ -162,8 +163,6 @@ def _picker(found: list[Subject]) -> Html:
 
 
 def _made() -> str:
-    from .. import __version__
-
     return f"Written by hypersphere {__version__} on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}."
 
 

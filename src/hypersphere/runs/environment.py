@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
+from .._core.version import __version__
+
 __all__ = ["environment"]
 
 
 def environment(device: torch.device) -> dict[str, Any]:
     """Versions of what computes, the device by name, and the commit of the code, if it lies in a repository."""
-    from .. import __version__
-
     return {
         "hypersphere": __version__,
         "torch": torch.__version__,
