@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .._core.neurons import find_output_layer
+from .._core.output_layer import find_output_layer
 from ..data.loader import IGNORE
 from ..train import Run, load
 from ..train.judge_source import test_source

@@ -10,7 +10,8 @@ from torch import nn
 
 from .. import angular, magnitude, models, orthogonal
 from .._core.errors import check_choice, check_positive
-from .._core.neurons import find_output_layer, iter_neurons
+from .._core.neurons import iter_neurons
+from .._core.output_layer import find_output_layer
 from .data import Facts
 from .options import about, option
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._core.neurons import find_output_layer
+from .._core.output_layer import find_output_layer
 from ..orthogonal import merge
 from ..regularizers import MHE
 from .build import make_parts, make_step
