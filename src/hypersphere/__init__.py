@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ._core.version import __version__
 from .registration import register
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from .embedding import embed
     from .train import load
 
-__version__ = "0.1.0"
 __all__ = [
     "__version__",
     "angular",
