@@ -18,7 +18,8 @@ from . import angular as angular_module
 from . import magnitude as magnitude_module
 from . import nn as twins
 from ._core.errors import check_model
-from ._core.neurons import Patterns, find_output_layer, is_named, select
+from ._core.neurons import Patterns, holds_columns, is_named, select
+from ._core.output_layer import OutputLayer, OutputLayers, announce, find_output_layers
 from .functional.operators.decoupled import AngularRule, MagnitudeRule
 from .nn.layer import Decoupled
 from .nn.recurrent import RecurrentLayer
@@ -67,7 +68,7 @@ def convert(
     affine: bool = False,
     include: Patterns = None,
     skip: Patterns = None,
-    output_layer: nn.Module | str | None = None,
+    output_layer: OutputLayer = None,
     keep_weights: bool = True,
     inplace: bool = False,
 ) -> nn.Module:
@@ -78,24 +79,26 @@ def convert(
         magnitude, angular, weighted, affine: as in :class:`hypersphere.nn.DecoupledConv2d`.
         include, skip: shell patterns of layer names (``"layer1.*"``), or lists of them. A layer with several
             names is chosen if one is included and none skipped.
-        output_layer: the classifier, a module or its name; the last linear layer if None. It stays
-            plain unless ``include`` has its exact name.
+        output_layer: the classifier, which stays plain unless ``include`` has its exact name: a module or its name;
+            False for a backbone that has none; None to have it found. A model with ``get_classifier`` (timm),
+            ``get_output_embeddings`` (transformers) or ``num_classes`` says it itself; else the last linear layer is
+            taken and a warning is logged that names it.
         keep_weights: start from the present weights and biases (thesis sec. 4.4.3), else draw new ones.
             Either way the parameters are the same objects (in place: also those of ``model``), so that ties,
             frozen weights and optimizers go on as before.
         inplace: change ``model`` itself instead of a copy.
 
     Returns:
-        The converted model. Its ``conversion_report`` (printed by ``str``, logged at INFO to the logger
-        "hypersphere") says what was changed and what was kept, and why. Layers with a forward of their
-        own, parametrized weights (weight norm, orthogonal training), weights that another module reads
-        directly (attention) and layers without a twin (``LSTMCell``, ``Bilinear``) are kept.
+        The converted model. Its ``conversion_report`` (printed by ``str``, logged to the logger "hypersphere" at
+        INFO, or at WARNING if nothing was converted) says what was changed and what was kept, and why. Layers with a
+        forward of their own, parametrized weights (weight norm, orthogonal training), weights that another module
+        reads directly (attention) and layers without a twin (``LSTMCell``, ``Bilinear``) are kept.
     """
     check_model(model)
     if isinstance(model, torch.jit.ScriptModule):
         raise TypeError("model is scripted, its layers are fixed: convert the module before torch.jit.script")
     if isinstance(output_layer, nn.Module):
-        output_layer = find_output_layer(model, None, output_layer)[0]  # type: ignore[index]
+        output_layer = find_output_layers(model, None, output_layer).layers[0][0]
     if not inplace:
         model = _copied(model)
     rules: dict[str, Any] = {"angular": angular_module.resolve(angular), "affine": affine}
@@ -105,11 +108,12 @@ def convert(
         rules |= {"magnitude": magnitude_module.resolve(magnitude), "weighted": weighted}
     layers: dict[nn.Module, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
-        if isinstance(module, _LAYERS):
+        if isinstance(module, _LAYERS) or holds_columns(module):
             layers.setdefault(module, []).append(name)
     every_name = [name for names in layers.values() for name in names]
     chosen, skipped = select(every_name, include, skip), select(every_name, skip or ())
-    output = None if model in layers else find_output_layer(model, None, output_layer)
+    output = OutputLayers((), "a layer itself") if model in layers else find_output_layers(model, None, output_layer)
+    announce(output, model, "convert")
     report = ConversionReport(kept=_without_twin(model))
     twin_of: dict[nn.Module, nn.Module] = {}
     for module, names in layers.items():
@@ -117,7 +121,7 @@ def convert(
             report.kept[names[0]] = "not selected"
         elif reason := _reason_to_keep(module):
             report.kept[names[0]] = reason
-        elif output is not None and module is output[1] and not any(is_named(name, include) for name in names):
+        elif module in output and not any(is_named(name, include) for name in names):
             report.kept[names[0]] = "output layer"
         else:
             twin_of[module] = _make_twin(module, family, rules, keep_weights)
@@ -125,7 +129,7 @@ def convert(
     for parent in list(model.modules()):
         _replace_children(parent, twin_of)
     model = twin_of.get(model, model)
-    logger.info("%s", report)
+    logger.log(logging.INFO if report.converted else logging.WARNING, "%s", report)
     model.conversion_report = report  # type: ignore[assignment]
     return model
 
@@ -142,8 +146,14 @@ def _copied(model: nn.Module) -> nn.Module:
 
 def _without_twin(model: nn.Module) -> dict[str, str]:
     """Layers with neurons that have no h·g form here."""
-    found = ((name, type(module)) for name, module in model.named_modules() if isinstance(module, _NO_TWIN))
-    return {name: f"{kind.__name__} has no hyperspherical twin" for name, kind in found}
+    kept = {}
+    for name, module in model.named_modules():
+        if isinstance(module, _NO_TWIN):
+            kept[name] = f"{type(module).__name__} has no hyperspherical twin"
+        elif isinstance(module, nn.MultiheadAttention):
+            own = "in_proj_weight" if module.in_proj_weight is not None else "q_proj_weight"
+            kept[f"{name}.{own}".lstrip(".")] = "MultiheadAttention computes its projections without a layer"
+    return kept
 
 
 def _reason_to_keep(module: nn.Module) -> str | None:
@@ -156,6 +166,8 @@ def _reason_to_keep(module: nn.Module) -> str | None:
     weights = module._flat_weights_names if isinstance(module, nn.RNNBase) else ["weight"]
     if parametrize.is_parametrized(module) or not all(name in module._parameters for name in weights):
         return "its weight is parametrized"
+    if holds_columns(module):
+        return None
     plain = _plain_type(module)
     methods = ("forward", "_conv_forward", "__call__")
     if any(getattr(type(module), name, None) is not getattr(plain, name, None) for name in methods):
@@ -166,7 +178,8 @@ def _reason_to_keep(module: nn.Module) -> str | None:
 
 
 def _make_twin(module: nn.Module, family: str, rules: dict[str, Any], keep_weights: bool) -> nn.Module:
-    twin_type: Any = getattr(twins, family + _plain_type(module).__name__)
+    kind = "TransposedLinear" if holds_columns(module) else _plain_type(module).__name__
+    twin_type: Any = getattr(twins, family + kind)
     like = next(iter(module.parameters()))
     twin: Any = twin_type(**_arguments(module), **rules, device=like.device, dtype=like.dtype)
     twin._parameters.update(module._parameters)  # the very parameters: optimizers and ties go on working
@@ -196,6 +209,9 @@ def _plain_type(module: nn.Module) -> type[nn.Module]:
 
 def _arguments(module: nn.Module) -> dict[str, Any]:
     """The constructor arguments of a plain layer, read off its attributes."""
+    if holds_columns(module):
+        rows, columns = module.weight.shape  # type: ignore[misc]
+        return {"in_features": rows, "out_features": columns, "bias": module.bias is not None}
     base = nn.RNNBase if isinstance(module, nn.RNNBase) else _plain_type(module)
     names = [n for n in inspect.signature(base.__init__).parameters if n not in ("self", "mode", "device", "dtype")]
     arguments = {name: getattr(module, name) for name in names}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ._core.errors import check_count, check_model
-from ._core.neurons import find_output_layer
+from ._core.output_layer import find_output_layer
 from .data import normalize as to_inputs
 
 __all__ = ["embed"]

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from hypersphere import losses, models
-from hypersphere._core.neurons import find_output_layer
+from hypersphere._core.output_layer import find_output_layer
 from hypersphere.models import registry
 
 SMALL = {"widths": (4, 6, 8), "feature_dim": 5, "image_size": 8}

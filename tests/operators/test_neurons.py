@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 import hypersphere as hs
-from hypersphere._core.neurons import Neurons, find_output_layer, is_named, iter_neurons, matches, select
+from hypersphere._core.neurons import Neurons, is_named, iter_neurons, matches, select
+from hypersphere._core.output_layer import find_output_layer
 
 
 def found(model: nn.Module) -> dict[str, tuple[int, ...]]:

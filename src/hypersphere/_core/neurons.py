@@ -1,4 +1,4 @@
-"""Which weights of a model are neurons, which layer is the output layer, and what a name pattern selects.
+"""Which weights of a model are neurons, and what a name pattern selects.
 
 One reading for everything that walks a model: conversion, energies, orthogonal training, optimizers.
 """
@@ -14,7 +14,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Neurons", "Patterns", "find_output_layer", "is_named", "iter_neurons", "matches", "names_of", "select"]
+__all__ = ["Neurons", "Patterns", "holds_columns", "is_named", "iter_neurons", "matches", "names_of", "select"]
 
 Patterns: TypeAlias = str | Sequence[str] | None
 
@@ -81,6 +81,8 @@ def _neurons_of(name: str, module: nn.Module) -> Iterator[Neurons]:
         yield Neurons(name, module, "weight", module.groups, transposed=True)
     elif isinstance(module, nn.Linear):
         yield Neurons(name, module, "weight")
+    elif holds_columns(module):
+        yield Neurons(name, module, "weight", transposed=True)
     elif isinstance(module, nn.RNNBase):
         for names in module._all_weights:
             for entry in names:
@@ -96,27 +98,11 @@ def _neurons_of(name: str, module: nn.Module) -> Iterator[Neurons]:
                 yield Neurons(name, module, entry)
 
 
-def find_output_layer(
-    model: nn.Module, head: nn.Module | None = None, output_layer: nn.Module | str | None = None
-) -> tuple[str, nn.Module] | None:
-    """Name and module of the output layer: ``head``, else ``output_layer``, else the last linear layer.
-
-    A head outside the model has the name ``"head"``. None if the model has no linear layer.
-    """
-    if head is not None:
-        return names_of(model).get(id(head), "head"), head
-    if isinstance(output_layer, str):
-        modules = dict(model.named_modules())
-        if output_layer not in modules:
-            raise ValueError(f"output_layer={output_layer!r} is no module of the model: see model.named_modules()")
-        return output_layer, modules[output_layer]
-    if output_layer is not None:
-        name = names_of(model).get(id(output_layer))
-        if name is None:
-            raise ValueError("output_layer is not a module of the model: pass one of its modules, or its name")
-        return name, output_layer
-    linears = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    return linears[-1] if linears else None
+def holds_columns(module: nn.Module) -> bool:
+    """Whether the neurons of a linear layer are the columns of its weight: ``Conv1D`` of transformers and its twins."""
+    weight = getattr(module, "weight", None)
+    named = any(base.__name__ in ("Conv1D", "DecoupledTransposedLinear") for base in type(module).__mro__)
+    return named and isinstance(weight, Tensor) and weight.dim() == 2
 
 
 def names_of(model: nn.Module) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""The version of the package."""
+"""The version of the package: the one place that says it."""
 
 __all__ = ["__version__"]
 

@@ -11,6 +11,7 @@ from .folder import FolderLoader, ImageFolder, ImageTree
 from .imbalance import imbalance, imbalance_counts
 from .lfw import Faces
 from .loader import Loader
+from .own import OwnImages, list_images, write_table
 from .pairs import Pairs, make_pairs
 from .registry import available, describe, list_datasets, load
 from .types import CloudSplit, Dataset, Graph, PointClouds, Split
@@ -26,6 +27,7 @@ __all__ = [
     "ImageTree",
     "Loader",
     "MegaFace",
+    "OwnImages",
     "Pairs",
     "PointAugment",
     "PointClouds",
@@ -38,7 +40,9 @@ __all__ = [
     "imbalance",
     "imbalance_counts",
     "list_datasets",
+    "list_images",
     "load",
     "make_pairs",
     "normalize",
+    "write_table",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,24 +14,66 @@ from torch import Tensor
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["SUFFIXES", "decode", "decode_all", "to_tensor"]
+__all__ = ["MAX_PIXELS", "SUFFIXES", "decode", "decode_all", "fit", "image_size", "to_tensor"]
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"})
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+"""The decoders that may read a file, whatever its name says: none of them starts another program."""
+MAX_PIXELS = 1 << 27
+"""Larger images are refused before their pixels are decoded: a small file can declare a huge one."""
 
 
 def decode(path: Path, mode: str = "RGB") -> Image:
-    """The decoded picture in ``mode``; an unreadable file is named."""
+    """The decoded picture in ``mode``, turned as its EXIF data say.
+
+    Raises:
+        ValueError: If the file cannot be decoded, is of another format than the usual ones, or has more than
+            :data:`MAX_PIXELS` pixels. The message names the file.
+    """
+    from PIL import ImageOps
+
+    with _opened(path) as image:
+        try:
+            return ImageOps.exif_transpose(image).convert(mode)
+        except (OSError, SyntaxError, ValueError, ArithmeticError, EOFError) as error:
+            raise ValueError(f"{path} cannot be decoded as an image: {error}") from error
+
+
+def image_size(path: Path) -> tuple[int, int]:
+    """Height and width as the file declares them, without decoding it; errors as in :func:`decode`."""
+    with _opened(path) as image:
+        turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+        return (image.width, image.height) if turned else (image.height, image.width)
+
+
+def fit(image: Image, height: int, width: int) -> Image:
+    """The picture scaled (bilinear, antialiased) until it covers height × width, and its middle cut out."""
+    scale = max(height / image.height, width / image.width)
+    tall, wide = max(round(image.height * scale), height), max(round(image.width * scale), width)
+    if (image.height, image.width) != (tall, wide):
+        image = image.resize((wide, tall), 2)  # 2: bilinear
+    top, left = (tall - height) // 2, (wide - width) // 2
+    return image.crop((left, top, left + width, top + height))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image]:
     try:
         from PIL import Image
     except ImportError as error:
         raise ImportError("image files are decoded with Pillow: pip install 'hypersphere[train]'") from error
     try:
-        with Image.open(path) as image:
-            return image.convert(mode)
+        image = Image.open(path, formats=FORMATS)
     except FileNotFoundError:
         raise
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"{path} cannot be decoded as an image: {error}") from error
+    with image:
+        if image.width * image.height > MAX_PIXELS:
+            raise ValueError(
+                f"{path} declares {image.width}×{image.height} pixels, more than {MAX_PIXELS:,}: scale it down first"
+            )
+        yield image
 
 
 def to_tensor(image: Image) -> Tensor:
@@ -40,15 +83,22 @@ def to_tensor(image: Image) -> Tensor:
     return flat.view(image.height, image.width, channels).permute(2, 0, 1).contiguous()
 
 
-def decode_all(paths: Sequence[Path], mode: str = "RGB", threads: int = 8) -> Tensor:
-    """All pictures as one ``(N, C, H, W)`` uint8 tensor; they must be of one size."""
+def decode_all(
+    paths: Sequence[Path], mode: str = "RGB", threads: int = 8, size: tuple[int, int] | None = None
+) -> Tensor:
+    """All pictures as one ``(N, C, H, W)`` uint8 tensor: of one size, or brought to ``size`` by :func:`fit`."""
     if not paths:
         raise ValueError("there are no image files to read")
-    first = to_tensor(decode(paths[0], mode))
+
+    def read(path: Path) -> Tensor:
+        image = decode(path, mode)
+        return to_tensor(image if size is None else fit(image, *size))
+
+    first = read(paths[0])
     images = torch.empty(len(paths), *first.shape, dtype=torch.uint8)
 
     def fill(number: int) -> None:
-        image = to_tensor(decode(paths[number], mode))
+        image = read(paths[number])
         if image.shape != first.shape:
             raise ValueError(
                 f"{paths[number]} is {tuple(image.shape)}, but {paths[0]} is {tuple(first.shape)}: "

@@ -20,6 +20,7 @@ from .lfw import LFW, Faces, lfw
 from .mnist import FASHION_MNIST, MNIST, fashion_mnist, mnist
 from .modelnet import MODELNET40, modelnet40
 from .omniglot import OMNIGLOT, omniglot
+from .own import own_images
 from .planetoid import PLANETOID, planetoid
 from .types import Dataset, Graph, PointClouds
 
@@ -51,6 +52,7 @@ _BUILT_IN: Mapping[str, Source] = {
     "fashion_mnist": Source(
         fashion_mnist, "Fashion-MNIST: 60,000 + 10,000 grey images 28×28, 10 classes", (FASHION_MNIST,)
     ),
+    "folder": Source(own_images, "your own images: a folder of classes, a tree of splits, or a CSV table"),
     "imagenet": Source(imagenet, "ImageNet-2012: a tree train/<class>, val/<class>, streamed with FolderLoader"),
     "imdb_face": Source(people, "IMDb-Face: 1.7 million faces of 56,000 people, to learn from"),
     "lfw": Source(lfw, "LFW: 13,233 faces of 5,749 people, 6,000 pairs", (LFW,)),

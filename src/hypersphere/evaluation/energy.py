@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._core.neurons import find_output_layer
+from .._core.output_layer import find_output_layer
 from ..regularizers import MHE
 from ..runs import Classifier, Gan
 from .candidate import Candidate

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .._core.neurons import find_output_layer
+from .._core.output_layer import find_output_layer
 
 __all__ = ["Outputs", "class_vectors"]
 

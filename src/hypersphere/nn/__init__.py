@@ -9,7 +9,7 @@ from .conv_transpose import (
     SphereConvTranspose2d,
     SphereConvTranspose3d,
 )
-from .linear import DecoupledLinear, SphereLinear
+from .linear import DecoupledLinear, DecoupledTransposedLinear, SphereLinear, SphereTransposedLinear
 from .recurrent import DecoupledGRU, DecoupledLSTM, DecoupledRNN, SphereGRU, SphereLSTM, SphereRNN
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "DecoupledLSTM",
     "DecoupledLinear",
     "DecoupledRNN",
+    "DecoupledTransposedLinear",
     "SphereConv1d",
     "SphereConv2d",
     "SphereConv3d",
@@ -33,4 +34,5 @@ __all__ = [
     "SphereLSTM",
     "SphereLinear",
     "SphereRNN",
+    "SphereTransposedLinear",
 ]

@@ -50,10 +50,13 @@ class Decoupled(nn.Module):
         base: Any = super()
         base.reset_parameters()
         if "affine" in vars(self):  # not yet while torch.nn builds the layer
-            reset(self.magnitude, self.angular)
-            if self.scale is not None and self.shift is not None:
-                nn.init.ones_(self.scale)
-                nn.init.zeros_(self.shift)
+            self._reset_rules()
+
+    def _reset_rules(self) -> None:
+        reset(self.magnitude, self.angular)
+        if self.scale is not None and self.shift is not None:
+            nn.init.ones_(self.scale)
+            nn.init.zeros_(self.shift)
 
     def _rescale(self, out: Tensor, channel_dim: int, bias: Tensor | None) -> Tensor:
         """β·F + γ, then the bias."""

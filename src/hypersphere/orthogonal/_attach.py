@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from .._core.errors import check_choice, check_count, check_model
-from .._core.neurons import Neurons, Patterns, find_output_layer, is_named, iter_neurons, matches, select
+from .._core.neurons import Neurons, Patterns, is_named, iter_neurons, matches, select
+from .._core.output_layer import find_output_layer
 from .._core.sphere import compute_dtype
 from ..functional import norm, unit
 from ._blocks import BlockMatrix

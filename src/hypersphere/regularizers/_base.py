@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from .._core.errors import check_count, check_model
-from .._core.neurons import Neurons, Patterns, find_output_layer, iter_neurons, select
+from .._core.neurons import Neurons, Patterns, iter_neurons, select
+from .._core.output_layer import find_output_layer
 
 __all__ = ["Regularizer", "total_of"]
 

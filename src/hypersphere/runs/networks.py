@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from .. import orthogonal
-from .._core.neurons import find_output_layer, iter_neurons
+from .._core.neurons import iter_neurons
+from .._core.output_layer import find_output_layer
 from ..config import Config, OrthogonalConfig
 from .facts import Facts
 from .gan import Gan, make_gan

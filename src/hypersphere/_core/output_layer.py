@@ -1,0 +1,155 @@
+"""Which layer of a model is its output layer: one answer for conversion, energies, orthogonal training and embeddings.
+
+A model that says so itself is believed (``get_classifier`` of timm, ``get_output_embeddings`` of transformers,
+``num_classes``). Else the last linear layer is taken, which is a guess that callers announce.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from torch import nn
+
+from .neurons import names_of
+
+__all__ = ["OutputLayer", "OutputLayers", "announce", "find_output_layer", "find_output_layers"]
+
+OutputLayer: TypeAlias = nn.Module | str | bool | None
+"""What users pass: a module of the model or its name; None to have it found; False for a model that has none."""
+
+logger = logging.getLogger("hypersphere")
+_CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_HEAD_NAMES = ("aux", "classifier", "fc", "head", "logits")
+
+
+@dataclass(frozen=True)
+class OutputLayers:
+    """Names and modules of the output layers (several for models with auxiliary heads), and how they were found."""
+
+    layers: tuple[tuple[str, nn.Module], ...]
+    how: str
+    guessed: bool = False
+
+    def __contains__(self, module: object) -> bool:
+        return any(module is found for _, found in self.layers)
+
+    @property
+    def last(self) -> tuple[str, nn.Module] | None:
+        return self.layers[-1] if self.layers else None
+
+
+def find_output_layer(
+    model: nn.Module, head: nn.Module | None = None, output_layer: OutputLayer = None
+) -> tuple[str, nn.Module] | None:
+    """Name and module of the (last) output layer: see :func:`find_output_layers`. None if the model has none."""
+    return find_output_layers(model, head, output_layer).last
+
+
+def find_output_layers(
+    model: nn.Module, head: nn.Module | None = None, output_layer: OutputLayer = None
+) -> OutputLayers:
+    """The output layers: ``head``, else ``output_layer``, else what the model says, else a guess.
+
+    A head outside the model has the name ``"head"``.
+
+    Raises:
+        ValueError: If ``output_layer`` is not a module of the model, or its name.
+    """
+    names = names_of(model)
+    if head is not None:
+        return OutputLayers(((names.get(id(head), "head"), head),), "the head")
+    if output_layer is False:
+        return OutputLayers((), "output_layer=False")
+    if output_layer is not None and output_layer is not True:
+        return OutputLayers((_named(model, names, output_layer),), "output_layer")
+    for ask in (_asked, _sized):
+        found = ask(model, names)
+        if found is not None:
+            return found
+    linears = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    if linears:
+        return OutputLayers((linears[-1],), "the last linear layer", guessed=True)
+    convolutions = [(name, module) for name, module in model.named_modules() if isinstance(module, _CONV)]
+    if convolutions and set(convolutions[-1][1].kernel_size) == {1} and _is_head(convolutions[-1][0]):
+        return OutputLayers((convolutions[-1],), "the last layer, a 1×1 convolution", guessed=True)
+    return OutputLayers((), "no linear layer")
+
+
+def announce(found: OutputLayers, model: nn.Module, what: str) -> None:
+    """Log a guess, once for each type of model and layer."""
+    key = (type(model), what, tuple(name for name, _ in found.layers))
+    if found.guessed and key not in _announced:
+        _announced.add(key)
+        logger.warning(
+            "%s takes %r, %s of %s, for the output layer: pass output_layer= (a name, a module, or False) to choose",
+            what, found.layers[-1][0], found.how, type(model).__name__,
+        )  # fmt: skip
+
+
+_announced: set[tuple[Any, ...]] = set()
+
+
+def _named(model: nn.Module, names: dict[int, str], output_layer: nn.Module | str) -> tuple[str, nn.Module]:
+    if isinstance(output_layer, str):
+        modules = dict(model.named_modules())
+        if output_layer not in modules:
+            raise ValueError(f"output_layer={output_layer!r} is no module of the model: see model.named_modules()")
+        return output_layer, modules[output_layer]
+    name = names.get(id(output_layer))
+    if name is None:
+        raise ValueError("output_layer is not a module of the model: pass one of its modules, or its name")
+    return name, output_layer
+
+
+def _asked(model: nn.Module, names: dict[int, str]) -> OutputLayers | None:
+    """What the model's own method answers; an identity is a model without a classifier."""
+    for method in ("get_classifier", "get_output_embeddings"):
+        ask = getattr(model, method, None)
+        if not callable(ask):
+            continue
+        try:
+            answer: Any = ask()
+        except (AttributeError, NotImplementedError, TypeError):
+            continue
+        modules = [m for m in _as_modules(answer) if id(m) in names]
+        if not modules:
+            continue
+        heads = tuple((names[id(m)], m) for m in modules if not isinstance(m, nn.Identity))
+        return OutputLayers(heads, f"{method}()")
+    return None
+
+
+def _as_modules(answer: Any) -> list[nn.Module]:
+    if isinstance(answer, nn.Module):
+        return [answer]
+    return [m for m in answer if isinstance(m, nn.Module)] if isinstance(answer, Iterable) else []
+
+
+def _sized(model: nn.Module, names: dict[int, str]) -> OutputLayers | None:
+    """The ends of the size that ``num_classes`` (or ``config.num_labels``) says: the last one, and heads by name."""
+    size = getattr(model, "num_classes", None)
+    source = "num_classes"
+    if not isinstance(size, int) or isinstance(size, bool):
+        size, source = getattr(getattr(model, "config", None), "num_labels", None), "config.num_labels"
+    if not isinstance(size, int) or isinstance(size, bool):
+        return None
+    if size == 0:
+        return OutputLayers((), f"{source} = 0")
+    ends = [(name, m) for name, m in model.named_modules() if _outputs(m) == size and m is not model]
+    heads = [end for end in ends[:-1] if _is_head(end[0])]
+    return OutputLayers((*heads, ends[-1]), f"{source} = {size}") if ends else None
+
+
+def _is_head(name: str) -> bool:
+    return any(word in name.lower() for word in _HEAD_NAMES)
+
+
+def _outputs(module: nn.Module) -> int | None:
+    if isinstance(module, nn.Linear):
+        return module.out_features
+    if isinstance(module, _CONV) and set(module.kernel_size) == {1}:
+        return module.out_channels
+    return None

@@ -1,0 +1,230 @@
+"""One's own images: a folder of classes, a tree that is split already, or a table of paths and labels.
+
+The split is a function of the seed and of the names alone, so that it is the same on every machine and files that are
+added later do not move the others. It can be written down as a table, which is read again as a data set.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from .._core.errors import check_choice
+from ._store import Store
+from .folder import ImageFolder, ImageTree
+from .images import SUFFIXES, decode, decode_all, image_size
+from .types import Dataset, Split
+
+__all__ = ["OwnImages", "list_images", "own_images", "write_table"]
+
+SPLITS = ("train", "val", "test")
+_UNSPLIT = ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One file, relative to the folder of the set; its class; and the part of the set that it belongs to, if any."""
+
+    path: str
+    label: str
+    split: str = _UNSPLIT
+
+
+@dataclass(frozen=True, eq=False)
+class OwnImages(ImageTree):
+    """A tree of one's own images, with what was found out on the way.
+
+    Attributes:
+        pictures: Every image of the set with its class and split.
+        unreadable: What is wrong with each file that was left out, by path.
+        unseen: Whether the test classes are others than those of training.
+    """
+
+    pictures: tuple[Picture, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    unseen: bool = False
+
+    def resident(self, size: int | tuple[int, int]) -> Dataset:
+        """All images decoded into memory at one size (scaled to cover it, the middle cut out)."""
+        shape = (size, size) if isinstance(size, int) else size
+        return Dataset(self.name, _resident(self.train, shape), _resident(self.test, shape))
+
+    def bytes_at(self, size: int) -> int:
+        """The memory that :meth:`resident` would take."""
+        return 3 * size * size * (len(self.train) + len(self.test))
+
+
+def own_images(
+    store: Store,
+    *,
+    split: str = "image",
+    held_out: float = 0.2,
+    test: str = "test",
+    table: str | None = None,
+    unreadable: str = "skip",
+    check: str = "header",
+    split_seed: int = 0,
+) -> OwnImages:
+    """Read the images in the folder ``root``.
+
+    Args:
+        store: The folder: ``root/train|val|test/<class>/*``, or ``root/<class>/*`` to be split here.
+        split: How a folder without splits is split: by ``"image"`` (each class is in both parts: classification) or by
+            ``"class"`` (the test classes are never trained on: verification, retrieval, few shots).
+        held_out: The share of the images of each class, or of the classes, that is held out for testing.
+        test: The part to test on, ``"test"`` or ``"val"``; the other one serves where there is none of that name.
+        table: A CSV file with the columns ``path`` and ``label`` (and ``split``), paths relative to ``root``.
+        unreadable: ``"skip"`` leaves files out that cannot be read and lists them; ``"refuse"`` raises an error.
+        check: ``"header"`` opens every file, ``"full"`` decodes it, ``"none"`` believes the names.
+        split_seed: Another number gives another split.
+
+    Returns:
+        The training and the test part, as folders whose classes are counted from 0.
+
+    Raises:
+        FileNotFoundError: If there is no folder, no table, or no image in it.
+        ValueError: If a part is empty, the table lacks a column, or a file cannot be read and is not to be skipped.
+    """
+    check_choice("split", split, ("image", "class"))
+    check_choice("unreadable", unreadable, ("skip", "refuse"))
+    check_choice("check", check, ("header", "full", "none"))
+    if not 0 < held_out < 1:
+        raise ValueError(f"held_out={held_out!r} must lie between 0 and 1: it is the share kept for testing")
+    pictures = list_images(store.root, table)
+    bad = _unreadable(store.root, pictures, check)
+    if bad and unreadable == "refuse":
+        path, why = next(iter(bad.items()))
+        raise ValueError(f"{len(bad)} of {len(pictures)} images cannot be read; the first is {path}: {why}")
+    pictures = [picture for picture in pictures if picture.path not in bad]
+    if any(picture.split == _UNSPLIT for picture in pictures):
+        pictures = _split(pictures, split, held_out, split_seed)
+    parts = {name: [p for p in pictures if p.split == name] for name in SPLITS}
+    chosen = test if parts[test] else "val" if test == "test" else "test"
+    for name in ("train", chosen):
+        if not parts[name]:
+            raise ValueError(
+                f"{store.root} has no images in {name!r}: the set needs a part to train on and one to test"
+            )
+    unseen = not {p.label for p in parts["train"]} & {p.label for p in parts[chosen]}
+    train = _folder(store.root, parts["train"])
+    tested = _folder(store.root, parts[chosen], None if unseen else train.classes)
+    name = store.root.name if store.name == "folder" else store.name
+    return OwnImages(name, train, tested, tuple(pictures), bad, unseen)
+
+
+def list_images(root: Path, table: str | None = None) -> list[Picture]:
+    """Every image of a table, of a tree of splits, or of a folder of classes, in the order of their paths."""
+    if table is not None:
+        return _from_table(root, Path(table))
+    if not root.is_dir():
+        raise FileNotFoundError(f"{root} is not a folder: name the one that holds your images with root=")
+    inside = {entry.name for entry in os.scandir(root) if entry.is_dir()}
+    if "train" in inside and inside & {"val", "test"}:
+        return [p for name in SPLITS if name in inside for p in _from_classes(root, root / name, name)]
+    pictures = _from_classes(root, root, _UNSPLIT)
+    if not pictures:
+        raise FileNotFoundError(
+            f"data set 'folder': {root} has no images in class folders: expected {root}/<class>/<image>.jpg, or "
+            f"{root}/train/<class>/... and {root}/test/<class>/..."
+        )
+    return pictures
+
+
+def write_table(file: Path, pictures: Iterable[Picture]) -> None:
+    """Write the split down as ``path,label,split``: the same table that ``table=`` reads."""
+    with open(file, "w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out)
+        writer.writerow(("path", "label", "split"))
+        writer.writerows((p.path, p.label, p.split) for p in pictures)
+
+
+def _from_classes(root: Path, folder: Path, split: str) -> list[Picture]:
+    found = []
+    for name in sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()):
+        for place, _, members in sorted(os.walk(folder / name)):
+            for member in sorted(members):
+                if os.path.splitext(member)[1].lower() in SUFFIXES:
+                    found.append(Picture(Path(place, member).relative_to(root).as_posix(), name, split))
+    return found
+
+
+def _from_table(root: Path, table: Path) -> list[Picture]:
+    file = table if table.is_absolute() or table.exists() else root / table
+    if not file.exists():
+        raise FileNotFoundError(f"table={str(table)!r} is neither here nor in {root}")
+    with open(file, newline="", encoding="utf-8-sig") as lines:
+        rows = list(csv.DictReader(lines))
+    if not rows or not {"path", "label"} <= set(rows[0]):
+        raise ValueError(f"{file} needs a first line with the columns path,label (and split, if it is to name one)")
+    pictures = [Picture(row["path"], row["label"], (row.get("split") or _UNSPLIT).strip()) for row in rows]
+    for number, picture in enumerate(pictures, start=2):
+        if picture.split not in (*SPLITS, _UNSPLIT):
+            raise ValueError(f"{file}, line {number}: split={picture.split!r} must be train, val or test")
+    unnamed = sum(picture.split == _UNSPLIT for picture in pictures)
+    if 0 < unnamed < len(pictures):
+        raise ValueError(f"{file} names a split for some images and none for {unnamed}: name all or none")
+    return pictures
+
+
+def _unreadable(root: Path, pictures: list[Picture], check: str) -> dict[str, str]:
+    if check == "none":
+        return {}
+
+    def problem(picture: Picture) -> str | None:
+        try:
+            (image_size if check == "header" else decode)(root / picture.path)
+        except (ValueError, OSError) as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(problem, pictures)
+    return {p.path: why for p, why in zip(pictures, found, strict=True) if why is not None}
+
+
+def _split(pictures: list[Picture], by: str, held_out: float, seed: int) -> list[Picture]:
+    """Train and test, by the order of a hash of seed and name: stable when others come and go."""
+    members: dict[str, list[str]] = {}
+    for picture in pictures:
+        members.setdefault(picture.label, []).append(picture.path)
+    if by == "class":
+        ranked = sorted(members, key=lambda label: _hash(seed, label))
+        unseen = set(ranked[: max(1, round(held_out * len(ranked)))])
+        if len(unseen) == len(ranked):
+            raise ValueError(f"{len(ranked)} class cannot be split by class: there must be some to train on and others")
+        return [Picture(p.path, p.label, "test" if p.label in unseen else "train") for p in pictures]
+    tested: set[str] = set()
+    for paths in members.values():
+        ranked = sorted(paths, key=lambda path: _hash(seed, path))
+        tested.update(ranked[: round(held_out * len(ranked)) if len(ranked) > 1 else 0])
+    if not tested:
+        most = max(map(len, members.values()))
+        raise ValueError(f"held_out={held_out} of at most {most} images a class is none: raise it")
+    return [Picture(p.path, p.label, "test" if p.path in tested else "train") for p in pictures]
+
+
+def _hash(seed: int, name: str) -> bytes:
+    return hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest()
+
+
+def _folder(root: Path, pictures: list[Picture], classes: tuple[str, ...] | None = None) -> ImageFolder:
+    names = tuple(sorted({p.label for p in pictures})) if classes is None else classes
+    numbers = {name: number for number, name in enumerate(names)}
+    if strange := sorted({p.label for p in pictures} - set(names)):
+        raise ValueError(
+            f"the test part has the class {strange[0]!r}, which training lacks, beside classes that it has: "
+            "make the two parts share all of their classes, or none"
+        )
+    files = tuple(str(root / p.path) for p in pictures)
+    return ImageFolder(root, files, torch.tensor([numbers[p.label] for p in pictures]), names)
+
+
+def _resident(folder: ImageFolder, shape: tuple[int, int]) -> Split:
+    return Split(decode_all([Path(file) for file in folder.files], size=shape), folder.labels, folder.classes)

@@ -1,0 +1,154 @@
+"""One's own images: layouts, splits that stay, files that cannot be read."""
+
+import csv
+
+import pytest
+import torch
+from PIL import Image
+
+import hypersphere as hs
+from hypersphere.data import images as image_files
+
+
+def paint(path, colour=(10, 20, 30), size=(12, 8), **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("L" if isinstance(colour, int) else "RGB", size, colour).save(path, **options)
+
+
+@pytest.fixture
+def classes(tmp_path):
+    for number, name in enumerate("abcde"):
+        for image in range(10):
+            paint(tmp_path / name / f"{image}.png", (number * 40, image * 20, 0), (8 + image, 6 + number))
+    return tmp_path
+
+
+def load(root, **options):
+    return hs.data.load("folder", root, **options)
+
+
+def members(tree, split):
+    return {p.path for p in tree.pictures if p.split == split}
+
+
+def test_split_by_image_holds_out_a_share_of_every_class(classes):
+    tree = load(classes, held_out=0.3)
+    assert tree.train.classes == tree.test.classes == tuple("abcde")
+    assert torch.bincount(tree.test.labels).tolist() == [3] * 5
+    assert torch.bincount(tree.train.labels).tolist() == [7] * 5
+    assert not tree.unseen
+
+
+def test_split_by_class_tests_on_classes_that_training_never_sees(classes):
+    tree = load(classes, split="class", held_out=0.4)
+    assert len(tree.test.classes) == 2
+    assert not set(tree.train.classes) & set(tree.test.classes)
+    assert tree.unseen
+    assert tree.test.labels.unique().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("split", ["image", "class"])
+def test_the_split_is_a_function_of_seed_and_names(classes, split):
+    first = load(classes, split=split)
+    again = load(classes, split=split)
+    assert members(first, "test") == members(again, "test")
+    assert members(first, "test") != members(load(classes, split=split, split_seed=1), "test")
+    for image in range(4):
+        paint(classes / "f" / f"{image}.png")
+    kept = {path for path in members(load(classes, split="image"), "test") if not path.startswith("f/")}
+    assert kept == members(load(classes), "test") - {p for p in members(load(classes), "test") if p.startswith("f/")}
+
+
+def test_a_split_that_is_written_down_is_read_again(classes, tmp_path):
+    tree = load(classes, split="class")
+    hs.data.write_table(tmp_path / "split.csv", tree.pictures)
+    again = load(classes, table=str(tmp_path / "split.csv"))
+    assert again.pictures == tree.pictures
+    assert again.train.files == tree.train.files
+
+
+def test_a_tree_of_splits_is_taken_as_it_is(tmp_path):
+    for split, count in (("train", 3), ("val", 2), ("test", 1)):
+        for name in ("cat", "dog"):
+            for image in range(count):
+                paint(tmp_path / split / name / f"{image}.jpg")
+    assert (len(load(tmp_path).train), len(load(tmp_path).test)) == (6, 2)
+    assert len(load(tmp_path, test="val").test) == 4
+
+
+def test_a_table_names_paths_and_labels(classes, tmp_path):
+    table = tmp_path / "list.csv"
+    with table.open("w", newline="") as out:
+        csv.writer(out).writerows([("path", "label"), *((f"a/{i}.png", "odd" if i % 2 else "even") for i in range(10))])
+    tree = load(classes, table="list.csv")
+    assert tree.classes == ("even", "odd")
+    table.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="columns path,label"):
+        load(classes, table="list.csv")
+    table.write_text("path,label,split\na/1.png,x,dev\n")
+    with pytest.raises(ValueError, match=r"line 2: split='dev'"):
+        load(classes, table="list.csv")
+
+
+def test_any_size_grey_and_turned_images_become_one_tensor(tmp_path):
+    paint(tmp_path / "a" / "wide.png", (200, 0, 0), (40, 10))
+    paint(tmp_path / "a" / "grey.png", 77, (9, 30))
+    turned = Image.new("RGB", (4, 2), (0, 0, 0))
+    turned.putpixel((0, 0), (255, 255, 255))
+    exif = turned.getexif()
+    exif[0x0112] = 6  # to be turned clockwise
+    (tmp_path / "b").mkdir()
+    turned.save(tmp_path / "b" / "turned.png", exif=exif)
+    paint(tmp_path / "b" / "other.webp")
+    tree = load(tmp_path, held_out=0.5)
+    data = tree.resident(16)
+    assert data.train.images.shape[1:] == (3, 16, 16)
+    assert len(data.train) + len(data.test) == 4
+    assert tree.bytes_at(16) == 4 * 3 * 16 * 16
+    upright = image_files.to_tensor(image_files.decode(tmp_path / "b" / "turned.png"))
+    assert upright.shape == (3, 4, 2)
+    assert upright[:, 0, 1].tolist() == [255, 255, 255]
+    assert image_files.image_size(tmp_path / "b" / "turned.png") == (4, 2)
+
+
+def test_unreadable_files_are_listed_or_refused(classes):
+    (classes / "a" / "bad.jpg").write_bytes(b"no image")
+    tree = load(classes)
+    assert list(tree.unreadable) == ["a/bad.jpg"]
+    assert "cannot be decoded" in tree.unreadable["a/bad.jpg"]
+    with pytest.raises(ValueError, match=r"1 of 51 images cannot be read; the first is a/bad.jpg"):
+        load(classes, unreadable="refuse")
+    noise = torch.randint(0, 256, (32, 32, 3), dtype=torch.uint8).numpy()
+    Image.fromarray(noise).save(classes / "a" / "half.png")
+    (classes / "a" / "half.png").write_bytes((classes / "a" / "half.png").read_bytes()[:1000])
+    assert "a/half.png" not in load(classes).unreadable  # its header is right
+    assert "a/half.png" in load(classes, check="full").unreadable
+
+
+def test_formats_that_start_other_programs_are_not_opened(tmp_path):
+    paint(tmp_path / "a" / "0.png")
+    (tmp_path / "a" / "1.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\nshowpage\n")
+    with pytest.raises(ValueError, match=r"1\.png cannot be decoded"):
+        image_files.decode(tmp_path / "a" / "1.png")
+
+
+def test_an_image_that_declares_too_many_pixels_is_refused_before_decoding(tmp_path, monkeypatch):
+    paint(tmp_path / "a.png", size=(50, 50))
+    monkeypatch.setattr(image_files, "MAX_PIXELS", 2000)
+    with pytest.raises(ValueError, match=r"a\.png declares 50×50 pixels"):
+        image_files.decode(tmp_path / "a.png")
+
+
+def test_mistakes_say_what_to_do(classes, tmp_path):
+    with pytest.raises(FileNotFoundError, match="name the one that holds your images"):
+        load(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="<class>/<image>"):
+        load(tmp_path / "empty")
+    with pytest.raises(ValueError, match="held_out=1"):
+        load(classes, held_out=1)
+    one = tmp_path / "one"
+    paint(one / "a" / "0.png")
+    paint(one / "a" / "1.png")
+    with pytest.raises(ValueError, match="cannot be split by class"):
+        load(one, split="class")
