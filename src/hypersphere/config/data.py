@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import data
-from .._core.errors import check_choice, check_count
+from .._core.errors import check_count
+from .._core.registries import DATASETS
 from .options import option
 
 __all__ = ["DataConfig"]
@@ -15,7 +15,7 @@ __all__ = ["DataConfig"]
 class DataConfig:
     """The data set, its batches and its augmentation."""
 
-    name: str = option("digits", "data set, see `hypersphere list datasets`")
+    name: str = option("digits", "data set, see `hypersphere list datasets`, or an address module:function")
     root: str | None = option(
         None, "folder of the data; none: $HYPERSPHERE_DATA, else the user's cache", material=False
     )
@@ -39,7 +39,7 @@ class DataConfig:
     workers: int = option(8, "processes that decode the images of a folder", material=False)
 
     def __post_init__(self) -> None:
-        check_choice("data.name", self.name, data.list_datasets())
+        DATASETS.check("data.name", self.name)
         check_count("data.batch_size", self.batch_size)
         check_count("data.eval_batch_size", self.eval_batch_size)
         check_count("data.shrink", self.shrink)

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import nn
-
-from .. import losses
 from .._core.errors import check_choice, check_positive
+from .._core.registries import HEADS
+from .._core.registry import is_address
 from .options import about, option
 
-__all__ = ["HEADS", "OWN_CLASSIFIER", "LossConfig"]
+__all__ = ["OWN_CLASSIFIER", "LossConfig"]
 
-OWN_CLASSIFIER = ("cross_entropy", "hinge")  # on the logits of the network's own classifier
-HEADS: dict[str, Callable[..., nn.Module]] = {
-    "softmax": losses.Softmax,
-    "w_softmax": losses.WSoftmax,
-    "s_softmax": losses.SSoftmax,
-    "ga_softmax": losses.GASoftmax,
-    "l_softmax": losses.LSoftmax,
-    "a_softmax": losses.ASoftmax,
-    "am_softmax": losses.AMSoftmax,
-    "arcface": losses.ArcFace,
-    "sphereface_r": losses.SphereFaceR,
-    "sphereface2": losses.SphereFace2,
-    "triplet": losses.TripletLoss,
-}
+OWN_CLASSIFIER = {"cross_entropy": "cross-entropy", "hinge": "hinge loss"}
+"""Losses on the logits of the network's own classifier, and their labels."""
 
 
 @dataclass(frozen=True)
 class LossConfig:
     """The loss: cross_entropy or hinge on the network's plain classifier, or a head with its own class vectors."""
 
-    name: str = option("cross_entropy", f"{', '.join(OWN_CLASSIFIER)}, {', '.join(HEADS)}")
+    name: str = option(
+        "cross_entropy", lambda: f"{', '.join([*OWN_CLASSIFIER, *HEADS])}, or an address module:Class of your own head"
+    )
     margin: float | None = option(None, "margin m; none: the head's default")
     scale: float | None = option(None, "scale s of heads on normalised features; none: the head's default")
     angular: str | None = option(None, "g of w_softmax, s_softmax and ga_softmax; none: the head's default")
@@ -53,7 +41,8 @@ class LossConfig:
     )
 
     def __post_init__(self) -> None:
-        check_choice("loss.name", self.name, (*OWN_CLASSIFIER, *HEADS))
+        if not is_address(self.name):
+            check_choice("loss.name", self.name, (*OWN_CLASSIFIER, *HEADS))
         if check_positive("loss.label_smoothing", self.label_smoothing, zero=True) > 1:
             raise ValueError(f"loss.label_smoothing={self.label_smoothing} must lie in [0, 1]")
         beside = bool(self.energy or self.center or self.contrastive)

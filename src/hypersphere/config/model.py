@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import models
+from .._core.registries import ANGULAR, MAGNITUDES
 from .options import about, option
 
 __all__ = ["ModelConfig"]
@@ -15,14 +16,16 @@ __all__ = ["ModelConfig"]
 class ModelConfig:
     """The network: a name of `hypersphere list models` and what fills its slots."""
 
-    name: str = option("cnn9", "network, see `hypersphere list models`")
+    name: str = option("cnn9", "network, see `hypersphere list models`, or an address module:function")
     widths: str | None = option(None, "width set (paper, code, c1, d1, e3, f1, ...) or numbers 64,96,128")
     conv: str | None = option(None, "operator: plain, sphere, decoupled; none keeps the network's own, mostly plain")
-    angular: str | None = option(None, "g of the operator: cosine, linear, sigmoid, square_cosine")
+    angular: str | None = option(None, lambda: f"g of the operator: {', '.join(ANGULAR)}, or an address module:Class")
     k: float | None = option(None, "k of the sigmoid; none: 0.3 fixed, 0.5 learnable")
     learnable_k: bool = option(False, "learn k")
     share_k: str = option("filter", "one learnable k for each filter, layer, or network")
-    magnitude: str | None = option(None, "h of decoupled operators: sphere ball tanh linear segment log mix")
+    magnitude: str | None = option(
+        None, lambda: f"h of decoupled operators: {', '.join(MAGNITUDES)}, or an address module:Class"
+    )
     alpha: float = option(1.0, "scale of h")
     weighted: str | None = option(None, "how the weight norm enters a decoupled operator: linear, product, separate")
     affine: bool = option(False, "rescale the operator's output per channel")

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import nn
-
-from .. import regularizers
 from .._core.errors import check_choice, check_positive
+from .._core.registries import REGULARIZERS
+from .._core.registry import is_address
 from .options import about, option
 
-__all__ = ["REGULARIZERS", "RegularizerConfig"]
-
-REGULARIZERS: dict[str, Callable[..., nn.Module]] = {
-    "mhe": regularizers.MHE,
-    "comhe": regularizers.CoMHE,
-    "orthonormal": regularizers.Orthonormal,
-    "orthogonal": regularizers.Orthogonal,
-    "srip": regularizers.SRIP,
-    "uniformity": regularizers.Uniformity,
-    "separation": regularizers.Separation,
-}
+__all__ = ["RegularizerConfig"]
 
 
 @dataclass(frozen=True)
 class RegularizerConfig:
     """A penalty on the directions of the neurons."""
 
-    name: str = option("none", f"none, {', '.join(REGULARIZERS)}")
+    name: str = option("none", lambda: f"none, {', '.join(REGULARIZERS)}, or an address module:Class of your own")
     weight: float | None = option(None, "weight of orthonormal, orthogonal, srip, ...; none: the default (1e-5)")
     hidden: float | None = option(None, "weight of the hidden layers' energy (mhe, comhe); none: the default")
     output: float = option(1.0, "weight of the output layer's energy (mhe, comhe)")
@@ -50,6 +38,7 @@ class RegularizerConfig:
     )
 
     def __post_init__(self) -> None:
-        check_choice("regularizer.name", self.name, ("none", *REGULARIZERS))
+        if not is_address(self.name):
+            check_choice("regularizer.name", self.name, ("none", *REGULARIZERS))
         check_positive("regularizer.orthonormality", self.orthonormality, zero=True)
         check_positive("regularizer.transform", self.transform, zero=True)

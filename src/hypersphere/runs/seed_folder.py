@@ -1,4 +1,4 @@
-"""The part of a run folder that belongs to one seed: checkpoints, log, result, pictures. :mod:`.run_folder` lists its files."""
+"""The part of a run folder that belongs to one seed; :mod:`.run_folder` lists its files."""
 
 from __future__ import annotations
 

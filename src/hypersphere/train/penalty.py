@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from .. import orthogonal, regularizers
+from .._core.registries import REGULARIZERS
 from ..config import OrthogonalConfig, RegularizerConfig
-from ..config.regularizer import REGULARIZERS
 
 __all__ = ["Penalty", "make_penalty"]
 
@@ -59,7 +59,7 @@ def make_penalty(
     if config.name not in ("none", "mhe", "comhe") and config.weight is not None:
         shared["weight"] = config.weight
     if config.name != "none":
-        parts.append(REGULARIZERS[config.name](model, head=head, **shared))
+        parts.append(REGULARIZERS.find(config.name, "regularizer.name")(model, head=head, **shared))
     if config.orthonormality:
         parts.append(regularizers.Orthonormal(model, config.orthonormality, head))
     return Penalty(parts, model if opt.method == "relaxed" else None, opt.beta)
