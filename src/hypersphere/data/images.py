@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -41,8 +42,15 @@ def decode(path: Path, mode: str = "RGB") -> Image:
 
 def image_size(path: Path) -> tuple[int, int]:
     """Height and width as the file declares them, without decoding it; errors as in :func:`decode`."""
+    from PIL import Image
+
     with _opened(path) as image:
-        turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+        tags = Image.Exif()  # not getexif(), which decodes a PNG
+        try:
+            tags.load(image.info.get("exif", b""))
+        except (SyntaxError, ValueError, OSError, struct.error):
+            tags.clear()
+        turned = tags.get(0x0112, 1) in (5, 6, 7, 8)
         return (image.width, image.height) if turned else (image.height, image.width)
 
 

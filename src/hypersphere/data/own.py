@@ -132,7 +132,7 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
     if not pictures:
         raise FileNotFoundError(
             f"data set 'folder': {root} has no images in class folders: expected {root}/<class>/<image>.jpg, or "
-            f"{root}/train/<class>/... and {root}/test/<class>/..."
+            f"{root}/train/<class>/... and {root}/test/<class>/...; name the folder with root=... or $HYPERSPHERE_DATA"
         )
     return pictures
 
