@@ -90,4 +90,4 @@ def _number(result: Mapping[str, Any], measure: str) -> float | None:
     if value is None and measure == "accuracy":
         value = result.get("final_accuracy")
     known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if known else None  # type: ignore[arg-type]
+    return float(value) if known else None
