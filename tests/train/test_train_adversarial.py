@@ -74,7 +74,7 @@ def test_the_attacked_step_compiles(tmp_path):
         torch.compiler.reset()
         step = Step(make_parts(config, 0, team("cpu")))
         if switch == "on":
-            step._forward = torch.compile(step._plain_forward, fullgraph=True, backend="aot_eager")
+            step._forward_at = torch.compile(step._plain_forward_at, fullgraph=True, backend="aot_eager")
         for _ in range(3):
             step()
         losses.append(step.read()["loss"])

@@ -190,7 +190,7 @@ def test_the_forward_pass_is_one_graph_compiled_once(tmp_path):
         torch.compiler.reset()
         step = Step(make_parts(config, 0, Team(0, 1, torch.device("cpu"))))
         if compiled:
-            step._forward = torch.compile(step._plain_forward, fullgraph=True, backend=backend)
+            step._forward_at = torch.compile(step._plain_forward_at, fullgraph=True, backend=backend)
         for _ in range(4):
             step()
         losses.append(step.read()["loss"])

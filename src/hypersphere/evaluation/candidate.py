@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..config import Config
 from ..data.loader import IGNORE
-from ..runs import Team
+from ..runs import Gan, Team
 from ..sources import Batch, Elsewhere, Source
 from .outputs import Outputs, class_vectors
 
@@ -42,12 +42,14 @@ class Candidate:
 
     def logits(self, inputs: tuple[Tensor, ...]) -> Tensor:
         """Logits of a batch in float32, at the precision of the training."""
+        self._check_classifier()
         with self._autocast():
             out: Tensor = self.network(*inputs)
         return out.float()
 
     def features(self, inputs: tuple[Tensor, ...]) -> Tensor:
         """The embedding of a batch in float32, at the precision of the training."""
+        self._check_classifier()
         with self._autocast():
             out: Tensor = self.network.features(*inputs)  # type: ignore[operator]
         return out.float()
@@ -76,6 +78,7 @@ class Candidate:
     @torch.no_grad()
     def outputs(self) -> Outputs:
         """What the network says of the test split, in float32; computed at the first time it is asked for."""
+        self._check_classifier()
         rows = []
         for inputs, labels in self.source.test():
             features: Tensor = self.network.features(*inputs)  # type: ignore[operator]
@@ -98,6 +101,10 @@ class Candidate:
             images=self.source.pictures,
             classes=self.source.test_classes,
         )
+
+    def _check_classifier(self) -> None:
+        if isinstance(self.network, Gan):
+            raise ValueError("this is a GAN: it has no features and classes, only what it generates can be measured")
 
     def _gathered(self, labels: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:
         """Labels and columns of all processes, which hold consecutive rows of a batch; without what does not count."""

@@ -120,8 +120,6 @@ def outputs_of(
         root: Folder of the data, if it lies elsewhere than at training.
         device: Where the network runs.
     """
-    if run.config.gan.generator is not None:
-        raise ValueError(f"{run.path} is a GAN: it has no features and classes, only what it generates can be measured")
     candidate = candidate_of(run, seed, root=root, device=device)
     with candidate.evaluating():
         return candidate.outputs

@@ -32,6 +32,7 @@ DATA = {
         "Ethem Alpaydin, Cenk Kaynak. Optical Recognition of Handwritten Digits. UCI Machine Learning Repository, "
         "1998 (its test part, as it comes with scikit-learn)."
     ),
+    "folder": "your own images: cite those who took them.",
     "fashion_mnist": (
         "Han Xiao, Kashif Rasul, Roland Vollgraf. Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine "
         "Learning Algorithms. 2017."
