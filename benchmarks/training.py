@@ -20,10 +20,10 @@ from torch import nn
 
 import hypersphere.data as data
 from hypersphere import recipes
+from hypersphere.runs import Team
+from hypersphere.sources import Resident
 from hypersphere.train import Config
 from hypersphere.train.build import make_parts
-from hypersphere.train.data import Resident
-from hypersphere.train.distributed import Team
 from hypersphere.train.step import Step
 
 

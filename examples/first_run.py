@@ -22,7 +22,7 @@ from rich.live import Live
 from rich.table import Table
 
 from hypersphere import plots, report
-from hypersphere.evaluation import examine
+from hypersphere.evaluation import outputs_of
 from hypersphere.train import Run
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -63,7 +63,7 @@ def main() -> int:
     console.print(summary(runs))
     plots.learning_curves(runs, title=options.data).savefig(options.out / "curves.png", dpi=130)
     for name, run in flat.items():
-        seen = examine(run)
+        seen = outputs_of(run)
         figure = plots.features_2d(seen.features, seen.labels, seen.class_vectors, seen.classes, title=name)
         figure.savefig(options.out / f"features_{name.split()[0].lower()}.png", dpi=130)
     page = report.write([run.path for run in (*runs.values(), *flat.values())], options.out / "report.html")

@@ -31,11 +31,13 @@ optim conversion embedding
 models
 config
 runs
+sources
 plots evaluation
 train
 recipes
 report export
 cli
+registration
 __main__ __init__
 """
 FLOOR = {room: floor for floor, line in enumerate(ROOMS.strip().splitlines()) for room in line.split()}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from .conversion import convert
     from .embedding import embed
-    from .train import load
+    from .runs import load
 
 __all__ = [
     "__version__",
@@ -53,7 +53,7 @@ __all__ = [
     "regularizers",
 ]
 
-_FUNCTIONS = {"convert": "conversion", "embed": "embedding", "load": "train"}
+_FUNCTIONS = {"convert": "conversion", "embed": "embedding", "load": "runs"}
 _ROOMS = tuple(name for name in __all__ if name not in _FUNCTIONS and name not in ("__version__", "register"))
 
 

@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_s
 
 import hypersphere as hs
 from hypersphere.cli import main
-from hypersphere.evaluation import examine, judge
+from hypersphere.evaluation import evaluate, outputs_of
 from hypersphere.train import Config, DataConfig, LossConfig, ModelConfig, Run, RunConfig, ScheduleConfig, run
 
 
@@ -43,7 +43,7 @@ def evaluated(path, *words):
 
 def test_classification_is_what_the_run_measured_and_sklearn_says(trained, capsys):
     found = evaluated(trained)
-    seen = examine(Run(trained))
+    seen = outputs_of(Run(trained))
     predicted = seen.logits.argmax(1)
     part = found["classification"]
     assert part["accuracy"] == pytest.approx(Run(trained).result()["final_accuracy"])
@@ -57,15 +57,15 @@ def test_classification_is_what_the_run_measured_and_sklearn_says(trained, capsy
     torch.testing.assert_close(torch.tensor(part["cosine_confusion"]), expected, rtol=1e-4, atol=1e-5)
     hardness = hs.metrics.angular_visual_hardness(seen.features, seen.class_vectors, seen.labels)
     assert found["hardness"]["hardest"][0]["sample"] == int(hardness.argmax())
-    assert set(found["energy"]["layers"]) >= {"network.body.conv1.0.op.weight"}
+    assert set(found["energy"]["layers"]) >= {"body.conv1.0.op.weight"}
     text = capsys.readouterr().out
     assert "most errors" in text
     assert "hardest" in text
 
 
 def test_open_set_protocols_on_any_run(trained):
-    found = evaluated(trained, "--parts", "verification,retrieval,identification,fgsm", "--flip")
-    seen = examine(Run(trained))
+    found = evaluated(trained, "--parts", "verification,retrieval,identification,gallery,fgsm", "--flip")
+    seen = outputs_of(Run(trained))
     unit = torch.nn.functional.normalize(seen.features)
     scores = unit @ unit.T
     precisions = []
@@ -73,11 +73,15 @@ def test_open_set_protocols_on_any_run(trained):
         others = torch.arange(len(seen)) != row
         precisions.append(average_precision_score(seen.labels[others] == seen.labels[row], scores[row][others]))
     assert found["retrieval"]["map"] == pytest.approx(100 * sum(precisions) / len(precisions), abs=0.02)
-    assert found["identification"]["gallery"] == 10
+    both = torch.nn.functional.normalize(hs.embed(hs.load(trained), hs.data.load("digits").test.images, flip=True))
+    apart = (both @ both.T).fill_diagonal_(-2)  # each sample among all others; of this protocol --flip is a setting
+    nearest = (seen.labels[apart.argmax(1)] == seen.labels).float().mean()
+    assert found["identification"]["rank1"] == pytest.approx(100 * float(nearest), abs=1e-3)
+    assert found["gallery"]["gallery"] == 10
     first = torch.stack([(seen.labels == number).nonzero()[0, 0] for number in range(10)])
     probes = torch.tensor([row for row in range(len(seen)) if row not in set(first.tolist())])
     rank1 = (scores[probes][:, first].argmax(1) == seen.labels[probes]).float().mean()
-    assert found["identification"]["rank1"] == pytest.approx(100 * float(rank1), abs=1e-3)
+    assert found["gallery"]["gallery_rank1"] == pytest.approx(100 * float(rank1), abs=1e-3)
     assert 50 < found["verification"]["accuracy"] <= 100
     assert found["fgsm"]["fgsm_accuracy"] < 100
 
@@ -180,8 +184,8 @@ def test_one_class_in_the_test_set(trained, monkeypatch, capsys):
     digits = hs.data.load("digits")
     ones = replace(digits, test=digits.test.subset(digits.test.labels == 1))
     monkeypatch.setattr("hypersphere.data.load", lambda *_, **__: ones)
-    found = judge(Run(trained))
+    found = evaluate(Run(trained))
     assert [row["name"] for row in found["classification"]["classes"]] == ["1"]
-    for part, message in (("verification", "too few"), ("identification", "two classes")):
+    for part, message in (("verification", "too few"), ("gallery", "two classes")):
         assert main(["evaluate", str(trained), "--parts", part]) == 2
         assert message in capsys.readouterr().err

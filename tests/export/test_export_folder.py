@@ -14,8 +14,8 @@ from tiny import tiny
 import hypersphere as hs
 from hypersphere.cli import main
 from hypersphere.export import citations, export_run, formats
+from hypersphere.runs import Facts
 from hypersphere.train import DataConfig, LossConfig, ModelConfig, run
-from hypersphere.train.data import Facts
 
 SMALL = ModelConfig(name="mlp", extra={"hidden": (8, 8)})
 ROOT = Path(__file__).parents[2]

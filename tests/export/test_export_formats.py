@@ -10,8 +10,8 @@ from safetensors import safe_open
 
 import hypersphere as hs
 from hypersphere.export import export_run
+from hypersphere.runs import Facts
 from hypersphere.train import DataConfig, LossConfig, ModelConfig, OrthogonalConfig
-from hypersphere.train.data import Facts
 
 SMALL = ModelConfig(name="cnn3", widths="4,4,4", feature_dim=8)
 MLP = ModelConfig(name="mlp", extra={"hidden": (8, 8)})

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from hypersphere import recipes
+from hypersphere.runs import Facts
+from hypersphere.runs.model import make_model
 from hypersphere.train import Config, from_dict, to_dict, with_values
 from hypersphere.train.build import make_objective
-from hypersphere.train.data import Facts
-from hypersphere.train.model import make_model
 from hypersphere.train.optimizer import make_optimizers, make_projection
 from hypersphere.train.penalty import make_penalty
 

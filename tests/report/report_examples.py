@@ -1,22 +1,22 @@
-"""Examinations and verifications made of random numbers."""
+"""Outputs and verifications made of random numbers."""
 
 from __future__ import annotations
 
 import torch
 
 from hypersphere import train
-from hypersphere.evaluation import Examination
-from hypersphere.report.verification import verify
+from hypersphere.evaluation import Candidate, Outputs, verify
+from hypersphere.runs import Team
 
 
-def examination(
+def outputs(
     count: int = 60,
     classes: int = 5,
     dim: int = 8,
     images: tuple[int, int, int] | None = (1, 8, 8),
     names: tuple[str, ...] | None = None,
     **changes,
-) -> Examination:
+) -> Outputs:
     generator = torch.Generator().manual_seed(3)
     labels = torch.arange(count) % classes
     vectors = torch.randn(classes, dim, generator=generator)
@@ -30,7 +30,7 @@ def examination(
         "images": pictures,
         "classes": names or tuple(f"class {i}" for i in range(classes)),
     }
-    return Examination(**{**values, **changes})
+    return Outputs(**{**values, **changes})
 
 
 class Source:
@@ -60,4 +60,4 @@ def verified():
         {"evaluation.protocol": "verification", "evaluation.folds": 5, "evaluation.pairs": 20},
     )
     source = Source()
-    return verify(Net(), source, config, torch.device("cpu")), source
+    return verify(Candidate(Net(), source, Team(0, 1, torch.device("cpu")), config)), source

@@ -3,12 +3,12 @@
 from contextlib import contextmanager
 
 import pytest
-from report_examples import examination, verified
+from report_examples import outputs, verified
 
 from hypersphere import report
-from hypersphere.report import observe as observe_module
+from hypersphere.evaluation import Candidate
 from hypersphere.report import page as page_module
-from hypersphere.report.observe import Observation
+from hypersphere.report.findings import Findings
 
 pytestmark = pytest.mark.browser
 
@@ -207,9 +207,9 @@ def test_confusion_is_read(opened, pages):
 
 
 def test_open_sets_have_a_roc_curve(opened, runs, monkeypatch):
-    found = examination(300, 30, 6, logits=None, class_vectors=None)
-    look = Observation(0, found=found, verified=verified()[0])
-    monkeypatch.setattr(page_module, "observe", lambda *args, **options: look)
+    found = outputs(300, 30, 6, logits=None, class_vectors=None)
+    look = Findings(0, found=found, verified=verified()[0])
+    monkeypatch.setattr(page_module, "evaluate_subject", lambda *args, **options: look)
     with opened(report.write(runs / "flat")) as page:
         view = page.locator(".roc-view")
         chart = view.locator("canvas")
@@ -341,8 +341,8 @@ def test_print_shows_it_light(opened, pages):
 
 def test_evil_names_are_shown_and_do_nothing(opened, runs, monkeypatch):
     evil = "<script>alert(1)</script>"
-    found = examination(40, 3, names=(evil, "<img src=x onerror=alert(2)>", "plain"))
-    monkeypatch.setattr(observe_module, "examine", lambda *args, **options: found)
+    found = outputs(40, 3, names=(evil, "<img src=x onerror=alert(2)>", "plain"))
+    monkeypatch.setattr(Candidate, "outputs", found)
     folder = (runs / "flat").rename(runs / "<img src=x onerror=alert(3)>")
     with opened(report.write(folder)) as page:
         assert page.locator("h1").inner_text() == "<img src=x onerror=alert(3)>"

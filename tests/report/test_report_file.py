@@ -8,13 +8,13 @@ import shutil
 
 import pytest
 import torch
-from report_examples import examination, verified
+from report_examples import outputs, verified
 
 from hypersphere import data, metrics, recipes, report, train
 from hypersphere.cli import main
-from hypersphere.report import observe as observe_module
+from hypersphere.evaluation import Candidate
 from hypersphere.report import page as page_module
-from hypersphere.report.observe import Observation
+from hypersphere.report.findings import Findings
 from hypersphere.report.verification import hardest_pairs, roc_view
 
 
@@ -195,8 +195,8 @@ def test_the_same_run_twice(runs, capsys):
 
 def test_evil_names_stay_text(runs, monkeypatch):
     evil = "</script><script>alert(1)</script>"
-    found = examination(40, 4, names=(evil, "<img src=x onerror=alert(1)>", "a&b", '"quoted"'))
-    monkeypatch.setattr(observe_module, "examine", lambda *args, **options: found)
+    found = outputs(40, 4, names=(evil, "<img src=x onerror=alert(1)>", "a&b", '"quoted"'))
+    monkeypatch.setattr(Candidate, "outputs", found)
     page = report.build([runs / "flat"])
     assert "<script>alert" not in page
     assert "<img src=x" not in page
@@ -206,8 +206,8 @@ def test_evil_names_stay_text(runs, monkeypatch):
 
 def test_size_of_cifar_like_data(runs, monkeypatch):
     """Several runs with incompressible pictures and 100 classes stay under the limit, with less detail."""
-    found = examination(2100, 100, 64, (3, 32, 32))
-    monkeypatch.setattr(page_module, "observe", lambda *args, **options: Observation(0, found=found))
+    found = outputs(2100, 100, 64, (3, 32, 32))
+    monkeypatch.setattr(page_module, "evaluate_subject", lambda *args, **options: Findings(0, found=found))
     one = report.build([runs / "flat"])
     assert 2e5 < len(one) < 1e6
     names = [shutil.copytree(runs / "flat", runs / f"copy{i}") for i in range(3)]
@@ -244,8 +244,8 @@ def test_verification_is_that_of_training():
 
 def test_open_set_page(runs, monkeypatch):
     found, _ = verified()
-    look = Observation(0, found=examination(300, 30, 6, logits=None, class_vectors=None), verified=found)
-    monkeypatch.setattr(page_module, "observe", lambda *args, **options: look)
+    look = Findings(0, found=outputs(300, 30, 6, logits=None, class_vectors=None), verified=found)
+    monkeypatch.setattr(page_module, "evaluate_subject", lambda *args, **options: look)
     _edit(runs / "flat" / "config.json", evaluation={"protocol": "verification"})
     page = report.build([runs / "flat"])
     assert ">Confusion</h2>" not in page

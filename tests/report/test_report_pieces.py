@@ -10,15 +10,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from report_examples import examination
+from report_examples import outputs
 
 import hypersphere as hs
 from hypersphere import recipes
+from hypersphere.evaluation import layer_energies
 from hypersphere.report.charts import bars, histograms
 from hypersphere.report.confusion import confusion_view, worst_classes, worst_pairs
 from hypersphere.report.curves import thin
 from hypersphere.report.examples import hardest, slowest
-from hypersphere.report.learned import layer_energies, learned_k, learned_rho
+from hypersphere.report.learned import learned_k, learned_rho
 from hypersphere.report.markup import Html, element, number, table
 from hypersphere.report.pictures import data_uri, png
 from hypersphere.report.sphere import projection, sphere_view
@@ -90,7 +91,7 @@ def test_mean_and_spread(values):
 
 @pytest.mark.parametrize("classes", [2, 5, 12])
 def test_projection_is_orthonormal_and_says_what_it_keeps(classes):
-    found = examination(240, classes, dim=6)
+    found = outputs(240, classes, dim=6)
     axes, text = projection(found, torch.arange(240), list(range(classes)))
     torch.testing.assert_close(axes @ axes.mT, torch.eye(3, dtype=torch.float64))
     total = 0.0
@@ -102,7 +103,7 @@ def test_projection_is_orthonormal_and_says_what_it_keeps(classes):
 
 def test_axes_are_those_of_the_class_means():
     """The projection captures the most of the spread of the class means among all linear ones."""
-    found = examination(400, 8, dim=7)
+    found = outputs(400, 8, dim=7)
     axes, _ = projection(found, torch.arange(400), list(range(8)))
     units = torch.nn.functional.normalize(found.features.double())
     means = torch.stack([units[found.labels == c].mean(0) for c in range(8)])
@@ -112,15 +113,15 @@ def test_axes_are_those_of_the_class_means():
 
 
 def test_three_dimensions_are_shown_as_they_are():
-    view = sphere_view(examination(dim=3))
+    view = sphere_view(outputs(dim=3))
     points = torch.tensor(view["points"]).view(-1, 3) / 1000
-    torch.testing.assert_close(points, torch.nn.functional.normalize(examination(dim=3).features), atol=6e-4, rtol=0)
+    torch.testing.assert_close(points, torch.nn.functional.normalize(outputs(dim=3).features), atol=6e-4, rtol=0)
     assert view["kind"] == "sphere"
     assert "as they are" in view["note"]
 
 
 def test_two_dimensions_keep_their_lengths():
-    found = examination(dim=2)
+    found = outputs(dim=2)
     view = sphere_view(found)
     points = torch.tensor(view["points"]).view(-1, 2) / 1000
     torch.testing.assert_close(points, found.features / found.features.norm(dim=1).max(), atol=6e-4, rtol=0)
@@ -128,7 +129,7 @@ def test_two_dimensions_keep_their_lengths():
 
 
 def test_points_are_capped_and_drawn_alike_each_time():
-    found = examination(500)
+    found = outputs(500)
     view = sphere_view(found, 100)
     assert len(view["labels"]) == 100 == len(view["points"]) / 3
     assert view == sphere_view(found, 100)
@@ -136,19 +137,19 @@ def test_points_are_capped_and_drawn_alike_each_time():
 
 
 def test_open_sets_show_no_class_vectors_and_few_classes():
-    view = sphere_view(examination(300, 50, logits=None, class_vectors=None))
+    view = sphere_view(outputs(300, 50, logits=None, class_vectors=None))
     assert view["vectors"] is None
     assert view["wrong"] is None
     assert len(view["classes"]) == 20
     assert "from the 20 of 50 classes" in view["note"]
-    assert sphere_view(examination(dim=1)) is None
+    assert sphere_view(outputs(dim=1)) is None
 
 
 # Confusion and examples ---------------------------------------------------------------------------------
 
 
 def test_confusion_by_hand():
-    found = examination(90, 5)
+    found = outputs(90, 5)
     view = confusion_view(found)
     counts = [[0] * 5 for _ in range(5)]
     for label, logits in zip(found.labels.tolist(), found.logits.tolist(), strict=True):
@@ -166,18 +167,18 @@ def test_confusion_by_hand():
 
 
 def test_of_many_classes_those_with_errors_are_shown():
-    view = confusion_view(examination(200, 20), most=6)
+    view = confusion_view(outputs(200, 20), most=6)
     assert len(view["classes"]) == 6
     assert (view["of"], len(view["counts"])) == (20, 36)
 
 
 def test_a_class_without_samples_has_no_cosine():
-    found = examination(20, 4, labels=torch.zeros(20, dtype=torch.long))
+    found = outputs(20, 4, labels=torch.zeros(20, dtype=torch.long))
     assert confusion_view(found)["cosines"][4:8] == [None] * 4
 
 
 def test_examples_are_ranked_by_angle_and_hardness():
-    found = examination(40, 4)
+    found = outputs(40, 4)
     angles = [[math.acos(_cosine(x, w)) for w in found.class_vectors] for x in found.features]
     own = [row[label] for row, label in zip(angles, found.labels.tolist(), strict=True)]
     avh = [mine / sum(row) for mine, row in zip(own, angles, strict=True)]
@@ -204,7 +205,7 @@ def test_learned_numbers_of_a_network():
     )
     assert learned_k(net)["0"] == pytest.approx([0.4] * 4)
     assert learned_rho(net)["2"] == pytest.approx([1.0])
-    assert set(layer_energies(net)) == {"0", "2"}
+    assert (set(layer_energies(net).hidden), set(layer_energies(net).output)) == ({"0.weight"}, {"2.weight"})
     assert learned_k(torch.nn.Linear(2, 2)) == {}
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from tiny import everything
 
-from hypersphere.train import files, folder, run
+from hypersphere.runs import files, seed_folder
+from hypersphere.train import run
 
 STEPS = 16
 
@@ -91,7 +92,7 @@ def die_at(moment: int, how: str) -> None:
         path.with_name(f"{path.name}.tmp{os.getpid()}").write_bytes(content[:end])
         os.kill(os.getpid(), signal.SIGKILL)
 
-    files.write_bytes = folder.write_bytes = write_bytes
+    files.write_bytes = seed_folder.write_bytes = write_bytes
 
 
 if __name__ == "__main__":

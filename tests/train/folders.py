@@ -8,13 +8,11 @@ from pathlib import Path
 import torch
 from tiny import tiny
 
+from hypersphere.runs import Facts, SeedFolder, merged, open_run, run_path, write_result
+from hypersphere.runs.files import write_json, write_tensors
 from hypersphere.train import Config
 from hypersphere.train.build import make_objective
-from hypersphere.train.data import Facts
-from hypersphere.train.files import write_json, write_tensors
-from hypersphere.train.folder import SeedFolder, open_run, run_path, write_result
 from hypersphere.train.objective import Objective
-from hypersphere.train.training import merged
 
 DIGITS = Facts(10, 1, (8, 8), classes=tuple("0123456789"))
 

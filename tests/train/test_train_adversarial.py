@@ -8,8 +8,8 @@ from tiny import tiny
 
 import hypersphere as hs
 from hypersphere import attacks, data
+from hypersphere.evaluation import make_attack
 from hypersphere.train import AdversarialConfig, EvaluationConfig, LossConfig, Run, run, with_values
-from hypersphere.train.adversary import make_attack
 from hypersphere.train.build import make_parts
 from hypersphere.train.distributed import team
 from hypersphere.train.step import Step

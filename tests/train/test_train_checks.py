@@ -10,10 +10,9 @@ from safetensors.torch import load_file
 from tiny import tiny
 
 import hypersphere as hs
+from hypersphere.runs import Facts, Team
 from hypersphere.train import AdversarialConfig, EvaluationConfig, LossConfig, run
 from hypersphere.train.build import make_objective, make_parts
-from hypersphere.train.data import Facts
-from hypersphere.train.distributed import Team
 
 ALONE = Team(0, 1, torch.device("cpu"))
 
@@ -92,8 +91,8 @@ def test_every_seed_starts_from_its_own(tmp_path):
 def test_mirroring_is_a_setting_of_image_trees(tmp_path):
     from PIL import Image
 
+    from hypersphere.sources import make_source
     from hypersphere.train import DataConfig
-    from hypersphere.train.data import make_source
 
     for part, name in (("train", "x"), ("train", "y"), ("val", "x"), ("val", "y")):
         folder = tmp_path / "imagenet" / part / name

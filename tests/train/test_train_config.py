@@ -11,9 +11,9 @@ import pytest
 
 from hypersphere import recipes
 from hypersphere.cli import main
+from hypersphere.config import ScheduleConfig, add_arguments, changed, overridden
 from hypersphere.train import Config, LossConfig, OptimConfig, from_dict, with_values
-from hypersphere.train.options import add_arguments, changed, overridden
-from hypersphere.train.schedule import ScheduleConfig, factors
+from hypersphere.train.schedule import factors
 
 
 def parsed(*words: str) -> dict:

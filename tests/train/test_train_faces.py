@@ -15,14 +15,12 @@ import hypersphere as hs
 from hypersphere import data
 from hypersphere.data import lfw
 from hypersphere.data.images import to_tensor
-from hypersphere.evaluation import examine
+from hypersphere.evaluation import Candidate, evaluate_protocol, outputs_of
+from hypersphere.runs import Facts, Team
+from hypersphere.sources import evaluation_source
+from hypersphere.sources.faces import FaceImages, on_faces
 from hypersphere.train import Config, EvaluationConfig, LossConfig, Run, run
 from hypersphere.train.build import make_parts
-from hypersphere.train.data import Facts
-from hypersphere.train.distributed import Team
-from hypersphere.train.judge_source import FaceImages, on_faces
-from hypersphere.train.judge_source import test_source as judged_alone
-from hypersphere.train.measures import Judged, measure
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 import synthetic_faces as synthetic
@@ -134,15 +132,15 @@ def fisher(x: torch.Tensor, labels: torch.Tensor) -> float:
     return within / between
 
 
-def judged(folder: Path, root: Path, **evaluation: object) -> tuple[Judged, dict[str, float]]:
+def evaluated(folder: Path, root: Path, **evaluation: object) -> tuple[Candidate, dict[str, float]]:
     config = settings(folder, root, **evaluation)
     parts = make_parts(config, 3, Team(0, 1, CPU))
-    found = Judged(parts.objective.classifier(), parts.source, parts.team, config)
-    return found, measure(found)
+    found = Candidate(parts.objective.classifier(), parts.source, parts.team, config)
+    return found, evaluate_protocol(found)
 
 
 def test_view_2_of_an_untrained_network(faces: Path, tmp_path: Path) -> None:
-    found, metrics = judged(tmp_path, faces)
+    found, metrics = evaluated(tmp_path, faces)
     people = data.load("lfw", faces)
     found.network.eval()
     features = embedded(found.network, [str(file) for file in people.files])
@@ -155,17 +153,17 @@ def test_view_2_of_an_untrained_network(faces: Path, tmp_path: Path) -> None:
 
 
 def test_identification_and_its_limits(faces: Path, tmp_path: Path) -> None:
-    found, metrics = judged(tmp_path, faces, protocol="identification", data="megaface", distractors=4)
+    found, metrics = evaluated(tmp_path, faces, protocol="identification", data="megaface", distractors=4)
     assert found.source.distractors is not None  # type: ignore[attr-defined]
     assert len(found.source.distractors.folder) == 4  # type: ignore[attr-defined]
-    _, all_of_them = judged(tmp_path, faces, protocol="identification", data="megaface")
+    _, all_of_them = evaluated(tmp_path, faces, protocol="identification", data="megaface")
     assert metrics["rank1"] >= all_of_them["rank1"]
     assert metrics["accuracy"] == metrics["rank1"]
     assert metrics["rank5"] == 100.0  # one mate, four others
-    _, closed = judged(tmp_path, faces, protocol="identification", data="lfw")
+    _, closed = evaluated(tmp_path, faces, protocol="identification", data="lfw")
     assert set(closed) == {"accuracy", "rank1", "rank5", "rank10", "tar"}
-    _, few = judged(tmp_path, faces, data="ytf", frames=1)
-    _, many = judged(tmp_path, faces, data="ytf")
+    _, few = evaluated(tmp_path, faces, data="ytf", frames=1)
+    _, many = evaluated(tmp_path, faces, data="ytf")
     assert few.keys() == many.keys()
 
 
@@ -187,7 +185,7 @@ def test_what_is_missing_is_named_before_the_training(faces: Path, tmp_path: Pat
 
 def measure_of(config: Config) -> dict[str, float]:
     parts = make_parts(config, 0, Team(0, 1, CPU))
-    return measure(Judged(parts.objective.classifier(), parts.source, parts.team, config))
+    return evaluate_protocol(Candidate(parts.objective.classifier(), parts.source, parts.team, config))
 
 
 def test_a_set_without_test_images_asks_for_another(faces: Path, tmp_path: Path) -> None:
@@ -237,11 +235,11 @@ def test_a_trained_network_is_judged_without_its_training_data(faces: Path, tmp_
     run(config)
     away = replace(config, data=replace(config.data, root=str(tmp_path / "gone")))
     away = replace(away, evaluation=replace(away.evaluation, root=str(faces)))
-    source = judged_alone(away, Run(tmp_path / "faces").facts(0), 0, CPU)
+    source = evaluation_source(away, Run(tmp_path / "faces").facts(0), 0, CPU)
     assert sum(len(labels) for _, labels in source.test()) == 30
     with pytest.raises(ValueError, match="made without training data"):
         source.seek(0)
-    found = examine(Run(tmp_path / "faces"))
+    found = outputs_of(Run(tmp_path / "faces"))
     assert found.logits is None
     assert len(found) == 30
     assert found.classes[0] == "Face_A"

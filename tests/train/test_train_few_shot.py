@@ -10,7 +10,7 @@ from tiny import tiny
 
 import hypersphere as hs
 from hypersphere import data
-from hypersphere.evaluation import judge
+from hypersphere.evaluation import evaluate
 from hypersphere.metrics import few_shot
 from hypersphere.train import EvaluationConfig, LossConfig, Run, run
 
@@ -44,7 +44,7 @@ def test_the_measure_is_that_of_the_metric_and_beats_chance(characters, tmp_path
     assert found["few_shot_3_interval"] == pytest.approx(100 * direct[1].interval, abs=0.2)
     assert result["final_accuracy"] == found["accuracy"] == found["few_shot_3_accuracy"]
     assert found["few_shot_1_accuracy"] > 55  # chance is 20
-    again = judge(Run(tmp_path / method), parts=["few_shot"])["few_shot"]
+    again = evaluate(Run(tmp_path / method), parts=["few_shot"])["few_shot"]
     assert again["few_shot_3_accuracy"] == pytest.approx(found["few_shot_3_accuracy"], abs=0.5)
     assert found["few_shot_3_accuracy"] > 75
 

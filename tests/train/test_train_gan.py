@@ -11,9 +11,12 @@ from torch.nn import functional as F
 
 import hypersphere as hs
 from hypersphere import regularizers
-from hypersphere.evaluation import judge
+from hypersphere.evaluation import evaluate
 from hypersphere.metrics import inception_score
 from hypersphere.report import build
+from hypersphere.runs import Facts, SeedFolder, Team
+from hypersphere.runs.files import read_tensors
+from hypersphere.runs.gan import to_pixels
 from hypersphere.train import (
     EvaluationConfig,
     Gan,
@@ -24,11 +27,6 @@ from hypersphere.train import (
     run,
 )
 from hypersphere.train.build import make_objective, make_parts, make_step
-from hypersphere.train.data import Facts
-from hypersphere.train.distributed import Team
-from hypersphere.train.files import read_tensors
-from hypersphere.train.folder import SeedFolder
-from hypersphere.train.gan.objective import to_pixels
 from hypersphere.train.progress import Progress
 from hypersphere.train.training import Training
 
@@ -210,21 +208,21 @@ def test_compiled_is_the_same(tmp_path):
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classifier")
-    run(replace(tiny(folder, "judge", 30), schedule=replace(tiny(folder).schedule, steps=30, milestones=())))
-    return folder / "judge"
+    run(replace(tiny(folder, "scorer", 30), schedule=replace(tiny(folder).schedule, steps=30, milestones=())))
+    return folder / "scorer"
 
 
 def test_classifier_score_by_a_run(tmp_path, classifier):
     config = tiny_gan(tmp_path, steps=3)
     rules = replace(config.evaluation, inception=str(classifier), also=("real_inception",))
     found = run(replace(config, evaluation=rules))["seeds"][0]["metrics"]
-    gan, judge = hs.load(tmp_path / "gan"), hs.load(classifier)
+    gan, scorer = hs.load(tmp_path / "gan"), hs.load(classifier)
     with torch.no_grad():
         noise = torch.randn(40, 8, generator=torch.Generator().manual_seed(1))
         pixels = to_pixels(gan(noise)).float()
-        direct = inception_score(judge((pixels - 127.5) / 128), splits=4)
+        direct = inception_score(scorer((pixels - 127.5) / 128), splits=4)
         images = hs.data.load("digits").test.images.float()
-        real = inception_score(judge((images - 127.5) / 128), splits=4)
+        real = inception_score(scorer((images - 127.5) / 128), splits=4)
     assert found["classifier_score"] == pytest.approx(direct.score, rel=1e-5)
     assert found["classifier_std"] == pytest.approx(direct.std, abs=1e-5)
     assert found["real_classifier_score"] == pytest.approx(real.score, rel=1e-5)
@@ -253,15 +251,15 @@ def test_inception_score_by_an_exported_file(tmp_path, classifier):
 
 def test_a_finished_run_is_scored_and_reported_afterwards(trained, classifier):
     folder, _, result = trained
-    found = judge(Run(folder), inception=str(classifier), parts=["generation", "real_inception", "energy"])
+    found = evaluate(Run(folder), inception=str(classifier), parts=["generation", "real_inception", "energy"])
     assert found["generation"]["accuracy"] == result["final_accuracy"]
     assert 1 <= found["generation"]["classifier_score"] <= 10
     assert found["real_inception"]["real_classifier_score"] > 1
     assert found["samples"] == 355
-    assert "discriminator.body.0.op.weight" in found["energy"]["layers"]
-    assert set(judge(Run(folder))["generation"]) == {"accuracy"}
+    assert "body.0.op.weight" in found["energy"]["layers"]
+    assert set(evaluate(Run(folder))["generation"]) == {"accuracy"}
     with pytest.raises(ValueError, match="is a GAN: it has no features"):
-        judge(Run(folder), parts=["classification"])
+        evaluate(Run(folder), parts=["classification"])
     page = build([folder])
     assert "A GAN has no features and classes to show" in page
 
@@ -287,8 +285,8 @@ def test_what_does_not_fit_is_refused_before_training(tmp_path, classifier):
         with pytest.raises(error, match=message):
             make_parts(replace(config, **parts), 0, CPU)
 
-    refused("a GAN is judged by generation", evaluation=EvaluationConfig())
-    refused("judges a GAN", gan=GanConfig())
+    refused("a GAN is evaluated by generation", evaluation=EvaluationConfig())
+    refused("evaluates a GAN", gan=GanConfig())
     refused("must be symmetric", data=replace(config.data, normalize="unit"))
     refused("data.batch_size=31", data=replace(config.data, batch_size=31))
     refused("belongs to classifiers", loss=replace(config.loss, name="softmax"))

@@ -11,9 +11,9 @@ import pytest
 from tiny import tiny
 
 from hypersphere.cli import main
-from hypersphere.train import files, run, with_values
+from hypersphere.runs import SeedFolder, files
+from hypersphere.train import run, with_values
 from hypersphere.train.distributed import team
-from hypersphere.train.folder import SeedFolder
 from hypersphere.train.training import Training
 
 QUICK = [

@@ -9,7 +9,7 @@ from tiny import tiny
 
 import hypersphere as hs
 from hypersphere import data
-from hypersphere.evaluation import examine
+from hypersphere.evaluation import outputs_of
 from hypersphere.train import EvaluationConfig, LossConfig, Run, run
 
 
@@ -43,7 +43,7 @@ def test_verification_of_unseen_classes_is_measured_and_learned(characters, tmp_
     assert result["metrics"]["auc"] == pytest.approx(100 * roc_auc_score(pairs.same, scores), abs=1e-3)
     assert set(result["metrics"]) >= {"accuracy", "accuracy_std", "auc", "eer", "tar@0.01"}
     assert result["test_loss"] is None
-    found = examine(Run(tmp_path / "open"))
+    found = outputs_of(Run(tmp_path / "open"))
     assert found.logits is None
     assert found.classes[0] == "pattern 12"
     assert torch.equal(found.images, characters.test.images)

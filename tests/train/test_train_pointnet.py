@@ -6,9 +6,9 @@ from torch.nn import functional as F
 
 from hypersphere import losses, models
 from hypersphere.recipes import get
+from hypersphere.runs import Facts
 from hypersphere.train import RegularizerConfig
 from hypersphere.train.build import make_objective
-from hypersphere.train.data import Facts
 from hypersphere.train.objective import Objective
 
 WIDTH = 0.125  # 8 features

@@ -11,9 +11,9 @@ import pytest
 from recover import STEPS, stop_training
 from tiny import everything
 
+from hypersphere.runs import SeedFolder
+from hypersphere.runs.files import read_json, write_json
 from hypersphere.train import run, with_values
-from hypersphere.train.files import read_json, write_json
-from hypersphere.train.folder import SeedFolder
 from hypersphere.train.training import Training
 
 HERE = Path(__file__).parent

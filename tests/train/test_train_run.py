@@ -14,6 +14,7 @@ from torch._dynamo.backends.debugging import aot_eager
 
 import hypersphere.data
 from hypersphere.recipes import get
+from hypersphere.runs import Team, merged
 from hypersphere.train import (
     DataConfig,
     LossConfig,
@@ -27,10 +28,9 @@ from hypersphere.train import (
     with_values,
 )
 from hypersphere.train.build import make_parts
-from hypersphere.train.distributed import Team, team
+from hypersphere.train.distributed import team
 from hypersphere.train.objective import hinge_loss
 from hypersphere.train.step import Step
-from hypersphere.train.training import merged
 
 SMALL = ModelConfig(name="cnn3", widths="8,8,8", feature_dim=16)
 

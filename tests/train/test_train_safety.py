@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 from tiny import everything, tiny
 
 from hypersphere.cli import main
-from hypersphere.train import Stopped, files, load, run, with_values
-from hypersphere.train.folder import SeedFolder
-from hypersphere.train.state import join, split
+from hypersphere.runs import SeedFolder, files
+from hypersphere.runs.state import join, split
+from hypersphere.train import Stopped, load, run, with_values
 from hypersphere.train.training import Training
 
 

@@ -7,6 +7,9 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from .._core.streams import hush
+from .._core.version import __version__
+
 __all__ = ["main"]
 
 # name → (module, one line for --help). The module has configure(parser) and run(options) → exit code.
@@ -57,8 +60,6 @@ def _run(words: list[str]) -> int:
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
     if options.version:
-        from .. import __version__
-
         print(f"hypersphere {__version__}")
         return 0
     if options.command is None:
@@ -72,8 +73,6 @@ def _unread() -> bool:
     try:
         print(flush=True)  # what failed before has left the buffer
     except BrokenPipeError:
-        from ..train.progress import hush
-
         hush()
         return True
     return False

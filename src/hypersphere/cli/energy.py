@@ -47,12 +47,12 @@ def run(options: argparse.Namespace) -> int:
     kept = select(list(sets), options.include, options.skip)
     if not kept:
         raise ValueError(f"no layer is left by --include {options.include} and --skip {options.skip}")
-    rows = [_measure(name, matrix, options) for name, matrix in sets.items() if name in kept]
+    rows = [_row(name, matrix, options) for name, matrix in sets.items() if name in kept]
     print(json.dumps(rows, indent=2) if options.json else _table(rows, options))
     return 0
 
 
-def _measure(name: str, matrix: Tensor, options: argparse.Namespace) -> dict[str, object]:
+def _row(name: str, matrix: Tensor, options: argparse.Namespace) -> dict[str, object]:
     generator = torch.Generator().manual_seed(options.seed)
     groups, count, dim = matrix.shape
     used = min(count, options.limit)

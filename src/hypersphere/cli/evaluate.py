@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..evaluation import PARTS, judge, judge_pairs
-from ..train import Run
-from ..train.files import write_json
+from ..evaluation import evaluate, evaluate_pairs, find, known
+from ..evaluation.text import number_lines
+from ..runs import Run
+from ..runs.files import write_json
 
 __all__ = ["configure", "run"]
 
@@ -21,7 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--parts",
         default=None,
         metavar="PART,...",
-        help=f"what to measure (default: what suits the data): {', '.join(PARTS)}",
+        help="what to measure (default: what suits the data): "
+        f"{', '.join(one.name for one in known())}, or an address module:function",
     )
     parser.add_argument("--root", default=None, help="folder of the data, if it lies elsewhere than at training")
     parser.add_argument("--device", default="cpu", help="where the network runs (default %(default)s)")
@@ -43,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     if options.out is not None and len(found.seeds) > 1:
         raise ValueError("--out takes one seed: add --seed, or leave it to each seed's folder")
     parts = None if options.parts is None else [part.strip() for part in options.parts.split(",") if part.strip()]
-    results = [_judge(found, seed, parts, options) for seed in found.seeds]
+    results = [_evaluate(found, seed, parts, options) for seed in found.seeds]
     for seed, result in zip(found.seeds, results, strict=True):
         name = "evaluation.json" if options.pairs is None else "evaluation-pairs.json"
         path = options.out or found.folder(seed).path / name
@@ -55,50 +57,18 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _judge(found: Run, seed: int, parts: list[str] | None, options: argparse.Namespace) -> dict[str, Any]:
+def _evaluate(found: Run, seed: int, parts: list[str] | None, options: argparse.Namespace) -> dict[str, Any]:
     common: dict[str, Any] = {"device": options.device}
     if options.pairs is not None:
-        flip = True if options.flip is None else options.flip
-        return judge_pairs(found, options.pairs, options.images, seed, flip=flip, center=bool(options.center), **common)
+        common |= {"flip": True if options.flip is None else options.flip, "center": bool(options.center)}
+        return evaluate_pairs(found, options.pairs, options.images, seed, **common)
     common |= {"root": options.root, "flip": options.flip, "center": options.center, "inception": options.inception}
-    return judge(found, seed, parts, **common)
+    return evaluate(found, seed, parts, **common)
 
 
 def _text(result: dict[str, Any]) -> str:
     lines = [f"{result['recipe']} seed {result['seed']}: {result['samples']} test samples of {result['data']}"]
     for name, part in result.items():
         if isinstance(part, dict) and name != "environment":
-            lines += [f"\n{name}", *_SHOWN.get(name, _numbers)(part)]
+            lines += [f"\n{name}", *(find(name).lines or number_lines)(part)]
     return "\n".join(lines)
-
-
-def _numbers(part: dict[str, Any]) -> list[str]:
-    return [
-        f"  {key:18s} {value:.2f}" if isinstance(value, float) else f"  {key:18s} {value}"
-        for key, value in part.items()
-    ]
-
-
-def _classification(part: dict[str, Any]) -> list[str]:
-    numbers = _numbers({key: part[key] for key in ("accuracy", "top5_accuracy", "balanced_accuracy")})
-    worst = sorted(part["classes"], key=lambda one: -one["error"])[:5]
-    return [
-        *numbers,
-        "  most errors:",
-        *(f"    {one['name']:16s} {one['error']:.2f}% of {one['samples']}" for one in worst),
-    ]
-
-
-def _hardness(part: dict[str, Any]) -> list[str]:
-    rows = [
-        f"    sample {one['sample']:5d}  {one['class']} taken for {one['predicted']}  {one['hardness']:.4f}"
-        for one in part["hardest"][:5]
-    ]
-    return [f"  mean               {part['mean']:.4f}", "  hardest:", *rows]
-
-
-def _energy(part: dict[str, Any]) -> list[str]:
-    return [f"  {name:32s} {value:.4f}" for name, value in {"mean": part["mean"], **part["layers"]}.items()]
-
-
-_SHOWN = {"classification": _classification, "hardness": _hardness, "energy": _energy}

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from .._core.errors import check_choice
+from ..config import Config, add_arguments, changed, overridden, with_values
 from ..recipes import Cell, Table, results, tables
-from ..train import Config, Stopped, with_values
+from ..train import Stopped
 from ..train import run as train
-from ..train.options import add_arguments, changed, overridden
 
 __all__ = ["configure", "run", "shortened"]
 
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         if options.only_print:
             continue
         try:
-            _measure(table, cell, config, changes[cell.training], seeds, options.results)
+            _train(table, cell, config, changes[cell.training], seeds, options.results)
         except (Stopped, ValueError) as error:  # the other cells may do
             print(f"hypersphere reproduce: {cell.name}: {error}", file=sys.stderr)
             failed = True
@@ -107,7 +107,7 @@ def _changes(recipe: Config, config: Config) -> dict[str, Any]:
     }
 
 
-def _measure(
+def _train(
     table: Table, cell: Cell, config: Config, changes: dict[str, Any], seeds: tuple[int, ...], folder: Path
 ) -> None:
     steps = config.schedule.steps

@@ -6,11 +6,11 @@ import argparse
 import json
 import sys
 
+from ..config import Config, add_arguments, overridden, to_dict, with_values
 from ..recipes import get
-from ..train import Config, Stopped, to_dict, with_values
+from ..runs import run_path
+from ..train import Stopped
 from ..train import run as train
-from ..train.folder import run_path
-from ..train.options import add_arguments, overridden
 
 __all__ = ["configure", "run"]
 

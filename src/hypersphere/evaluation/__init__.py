@@ -1,7 +1,50 @@
-"""Looking at trained runs: what a network says of its test split, and the protocols of the field on it."""
+"""How a trained network is evaluated: every protocol once, for training, `evaluate`, the report and the cards.
 
-from .examine import Examination, class_vectors, examine
-from .judge import PARTS, judge, judge_pairs
+``evaluate(run)`` measures everything that suits a run; ``outputs_of(run)`` gives features and logits of its test split.
+:func:`measurement` declares one of your own.
+"""
+
+from . import (  # noqa: F401  (each declares its measurements)
+    classification,
+    energy,
+    faces,
+    few_shot,
+    generation,
+    hardness,
+    identification,
+    retrieval,
+    robustness,
+    verification,
+)
+from .candidate import Candidate
+from .energy import LayerEnergies, layer_energies
+from .evaluate import candidate_of, evaluate, evaluate_pairs, outputs_of
+from .measurement import Measurement, find, known, measurement
+from .outputs import Outputs, class_vectors
 from .own_pairs import read_pairs
+from .protocol import check_evaluation, evaluate_also, evaluate_protocol
+from .robustness import make_attack
+from .verification import Verified, verify
 
-__all__ = ["PARTS", "Examination", "class_vectors", "examine", "judge", "judge_pairs", "read_pairs"]
+__all__ = [
+    "Candidate",
+    "LayerEnergies",
+    "Measurement",
+    "Outputs",
+    "Verified",
+    "candidate_of",
+    "check_evaluation",
+    "class_vectors",
+    "evaluate",
+    "evaluate_also",
+    "evaluate_pairs",
+    "evaluate_protocol",
+    "find",
+    "known",
+    "layer_energies",
+    "make_attack",
+    "measurement",
+    "outputs_of",
+    "read_pairs",
+    "verify",
+]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import data, recipes
-from ..train import Run
-from ..train.options import changed
+from ..config import changed
+from ..runs import Run
 from .citations import DATA, LIBRARY
 from .formats import FORMATS, Job
 from .snippets import snippet

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..train import load
+from ..runs import load
 from .inputs import Inputs
 from .program import Program, embedding_weights
 

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from .. import data
+from ..config import Config, DataConfig, with_values
 from ..data.augment import affine
 from ..data.loader import IGNORE
 from ..data.types import pixel_moments
 from ..models import normalize_adjacency
-from ..train.config import Config
-from ..train.data import DataConfig, Facts, Resident, Source
-from ..train.judge_source import test_source
-from ..train.options import with_values
+from ..runs import Facts
+from ..sources import Resident, Source, evaluation_source
 
 __all__ = ["Inputs", "Normalization", "find_inputs"]
 
@@ -127,11 +126,11 @@ class Inputs:
 def find_inputs(config: Config, facts: Facts, seed: int, root: str | None, count: int) -> Inputs:
     """The first ``count`` test samples; random ones where the data are not on this machine (nothing is downloaded)."""
     settings = with_values(config.data, {"workers": 0, **({} if root is None else {"root": root})})
-    judge = replace(config.evaluation, root=root or config.evaluation.root)
-    name = judge.data or settings.name
-    if not data.available(name, (judge.root if judge.data else None) or settings.root):
+    rule = replace(config.evaluation, root=root or config.evaluation.root)
+    name = rule.data or settings.name
+    if not data.available(name, (rule.root if rule.data else None) or settings.root):
         return _random(config.data, facts, count)
-    source = test_source(replace(config, data=settings, evaluation=judge), facts, seed, torch.device("cpu"))
+    source = evaluation_source(replace(config, data=settings, evaluation=rule), facts, seed, torch.device("cpu"))
     if _sizes(source.facts) != _sizes(facts):
         raise ValueError(
             f"the data in {settings.root or 'the data folder'} are not those of the run: "

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..models import GCN
-from ..train import Classifier
+from ..runs import Classifier
 from .inputs import Normalization
 
 __all__ = ["Program", "embedding_weights"]

@@ -15,14 +15,15 @@ import torch
 from torch import nn
 
 from .._core.errors import check_count, check_positive
-from ..train import Run, load, to_dict
-from ..train.files import write_bytes, write_json
-from ..train.options import with_values
+from .._core.version import __version__
+from ..config import to_dict, with_values
+from ..runs import Run, load
+from ..runs.files import write_bytes, write_json
 from .card import card
 from .checks import Check, compare, reference
-from .folder import MANIFEST, check_target, new_folder
 from .formats import FORMATS, Job, Unable, parse_formats
 from .inputs import Inputs, find_inputs
+from .target import MANIFEST, check_target, new_folder
 
 __all__ = ["Export", "export_run"]
 
@@ -194,8 +195,6 @@ def _describe(path: Path) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of what wrote the files."""
-    from .. import __version__
-
     found = {"hypersphere": __version__, "torch": str(torch.__version__)}
     for name in ("safetensors", "onnx", "onnxscript", "onnxruntime"):
         try:

@@ -5,11 +5,13 @@ from .center import CenterLoss
 from .face import AMSoftmax, ArcFace, CosFace, SphereFaceR
 from .margin_softmax import MarginSoftmax
 from .pairs import ContrastiveLoss, TripletLoss
+from .registry import HEADS
 from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SphereFace, SSoftmax, WSoftmax
 from .sphereface2 import SphereFace2
 from .sphereface_plus import SphereFacePlus
 
 __all__ = [
+    "HEADS",
     "AMSoftmax",
     "ASoftmax",
     "Annealing",

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .._core.errors import check_choice
+from ..runs import Run
 from ._data import float_values
 
 __all__ = ["BANDS", "Band", "band_of", "named_runs", "run_keys", "seed_series"]
@@ -150,8 +151,6 @@ def _checked(steps: Any, values: Any, where: str) -> Series:
 
 def _logs(run: Any) -> dict[int, list[dict[str, Any]]]:
     if isinstance(run, str | PathLike):
-        from ..train import Run
-
         run = Run(Path(run))
     return {seed: run.log(seed) for seed in run.seeds}
 

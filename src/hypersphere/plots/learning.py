@@ -28,7 +28,7 @@ def learning_curves(
     """A logged value over training steps: the mean over the seeds of each run, in a band.
 
     Args:
-        runs: a run folder, a list of them, or a mapping from names to runs. A run is a folder, a ``train.Run``, one
+        runs: a run folder, a list of them, or a mapping from names to runs. A run is a folder, a ``runs.Run``, one
             log (a list of records with ``"step"``), one pair (steps, values), or a list of logs or pairs, one for each
             seed.
         key: which number of the records, e.g. ``"accuracy"``, ``"loss"``, ``"test_loss"``.

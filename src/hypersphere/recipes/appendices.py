@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from ..train import Config, LossConfig
+from ..config import Config, LossConfig
 from .faces import CASIA, LFW, MEASURES, MEGAFACE, PLUS, fine_tuned, method_cells, plus_cells, sphereface
 from .protocols import comhe, edit, gan, gcn, mhe, mnist2d, operator, sgd
 from .table import Cell, Table, column, grid

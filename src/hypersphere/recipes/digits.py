@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..train import Config, DataConfig, ModelConfig, OptimConfig, RunConfig, ScheduleConfig
+from ..config import Config, DataConfig, ModelConfig, OptimConfig, RunConfig, ScheduleConfig
 from .protocols import edit
 from .table import Cell, Table
 

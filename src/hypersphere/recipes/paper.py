@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..train import Config, LossConfig
+from ..config import Config, LossConfig
 from .protocols import IMAGENET, adam, edit, imagenet40, operator, orthonormal, spherical, with_top5
 from .table import Cell, Table, column, grid, measured
 

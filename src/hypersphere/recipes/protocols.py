@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..train import (
+from ..config import (
     Config,
     DataConfig,
     EvaluationConfig,

@@ -6,7 +6,7 @@ import difflib
 from fnmatch import fnmatch
 from functools import cache
 
-from ..train import Config
+from ..config import Config
 from . import appendices, digits, open_sets, paper, thesis2, thesis4, thesis5, thesis6, thesis7
 from .table import Table
 

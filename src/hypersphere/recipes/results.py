@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..train import Config
-from ..train.files import read_json, write_json
-from ..train.options import material
+from ..config import Config, material
+from ..runs.files import read_json, write_json
 from .table import Cell, Table
 
 __all__ = ["key", "ours", "read", "record", "render"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..train import Config
+from ..config import Config
 
 __all__ = ["Cell", "Table", "column", "grid", "measured"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from ..train import Config, LossConfig, ModelConfig, ScheduleConfig
+from ..config import Config, LossConfig, ModelConfig, ScheduleConfig
 from .faces import CASIA, GROUPED, LFW, MEGAFACE, OTHERS, YTF, method_cells, sphereface
 from .protocols import edit, lsoftmax, mnist2d
 from .table import Cell, Table, column

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..train import AdversarialConfig, Config, EvaluationConfig, LossConfig
+from ..config import AdversarialConfig, Config, EvaluationConfig, LossConfig
 from .protocols import IMAGENET, adam, edit, imagenet40, spherical, with_top5
 from .table import Cell, Table, column, grid
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from ..train import Config
+from ..config import Config
 from .faces import CASIA, LFW, MEASURES, MEGAFACE, OTHERS, PLUS, fine_tuned, plus_cells, sphereface
 from .protocols import IMAGENET, edit, imagenet, mhe, mnist2d, sgd
 from .table import Cell, Table, column, grid, measured

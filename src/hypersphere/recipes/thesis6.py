@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..train import Config
+from ..config import Config
 from .protocols import IMAGENET, comhe, edit, imagenet, mhe, points, sgd
 from .table import Cell, Table, column, grid
 

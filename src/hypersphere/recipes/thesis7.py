@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..train import (
+from ..config import (
     Config,
     DataConfig,
     EvaluationConfig,

@@ -6,9 +6,11 @@ from ._comhe import CoMHE
 from ._diversity import Polarization, Separation, Uniformity
 from ._low_rank import LowRankBilateral, low_rank
 from ._mhe import MHE
+from .registry import REGULARIZERS
 
 __all__ = [
     "MHE",
+    "REGULARIZERS",
     "SRIP",
     "CoMHE",
     "LowRankBilateral",

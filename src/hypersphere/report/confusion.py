@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from .. import metrics
-from ..evaluation import Examination
+from ..evaluation import Outputs
 
 __all__ = ["confusion_view", "worst_classes", "worst_pairs"]
 
 
-def confusion_view(found: Examination, most: int = 100) -> dict[str, Any]:
+def confusion_view(found: Outputs, most: int = 100) -> dict[str, Any]:
     """For the page: counts, and cosines in thousandths, row by row; of many classes those with most errors."""
     matrix = _counts(found)
     size = len(matrix)
@@ -30,7 +30,7 @@ def confusion_view(found: Examination, most: int = 100) -> dict[str, Any]:
     }
 
 
-def worst_pairs(found: Examination, most: int = 10) -> list[tuple[str, str, int, int]]:
+def worst_pairs(found: Outputs, most: int = 10) -> list[tuple[str, str, int, int]]:
     """(true, predicted, how often, of how many), most frequent first."""
     matrix = _counts(found)
     totals, wrong = matrix.sum(1), matrix.clone().fill_diagonal_(0)
@@ -41,7 +41,7 @@ def worst_pairs(found: Examination, most: int = 10) -> list[tuple[str, str, int,
     ]
 
 
-def worst_classes(found: Examination, most: int = 10) -> list[tuple[str, int, int]]:
+def worst_classes(found: Outputs, most: int = 10) -> list[tuple[str, int, int]]:
     """(class, how many right, of how many), lowest accuracy first."""
     matrix = _counts(found)
     totals, right = matrix.sum(1), matrix.diagonal()
@@ -49,12 +49,12 @@ def worst_classes(found: Examination, most: int = 10) -> list[tuple[str, int, in
     return [(found.classes[i], int(right[i]), int(totals[i])) for i in order if int(totals[i])]
 
 
-def _counts(found: Examination) -> Tensor:
+def _counts(found: Outputs) -> Tensor:
     assert found.logits is not None
     return metrics.classification(found.logits, found.labels).confusion
 
 
-def _cosines(found: Examination, shown: Tensor) -> list[int | None] | None:
+def _cosines(found: Outputs, shown: Tensor) -> list[int | None] | None:
     if found.class_vectors is None or not bool(found.class_vectors.isfinite().all()):
         return None
     grid = metrics.cosine_confusion(found.features.double(), found.labels, found.class_vectors.double())

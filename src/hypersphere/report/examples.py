@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..evaluation import Examination
+from ..evaluation import Outputs
 from ..functional import angle, unit
 from ..metrics import angular_visual_hardness
 from .pictures import data_uri
@@ -36,17 +36,17 @@ class Example:
         return self.true == self.predicted
 
 
-def hardest(found: Examination, most: int) -> list[Example]:
+def hardest(found: Outputs, most: int) -> list[Example]:
     """By angular visual hardness, hardest first."""
     return _ranked(found, _hardness(found), most)
 
 
-def slowest(found: Examination, most: int) -> list[Example]:
+def slowest(found: Outputs, most: int) -> list[Example]:
     """By the angle to the own class vector, largest first."""
     return _ranked(found, _angles(found), most)
 
 
-def _ranked(found: Examination, score: Tensor, most: int) -> list[Example]:
+def _ranked(found: Outputs, score: Tensor, most: int) -> list[Example]:
     assert found.logits is not None
     order = score.nan_to_num(-1.0).sort(descending=True, stable=True).indices[:most].tolist()
     angles, hardness, predicted = _angles(found), _hardness(found), found.logits.argmax(1)
@@ -63,13 +63,13 @@ def _ranked(found: Examination, score: Tensor, most: int) -> list[Example]:
     ]
 
 
-def _angles(found: Examination) -> Tensor:
+def _angles(found: Outputs) -> Tensor:
     assert found.class_vectors is not None
     own = unit(found.class_vectors.double())[found.labels]
     return angle((unit(found.features.double()) * own).sum(1))
 
 
-def _hardness(found: Examination) -> Tensor:
+def _hardness(found: Outputs) -> Tensor:
     assert found.class_vectors is not None
     return torch.cat(
         [

@@ -1,4 +1,4 @@
-"""What a trained network learned beside its weights: k of each sigmoid, ρ of each h, and the energy of its layers."""
+"""What a trained network learned beside its weights: k of each sigmoid and ρ of each h."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from torch import Tensor, nn
 
 from .. import angular, magnitude
-from ..regularizers import MHE
 
-__all__ = ["layer_energies", "learned_k", "learned_rho"]
+__all__ = ["learned_k", "learned_rho"]
 
 
 def learned_k(model: nn.Module) -> dict[str, list[float]]:
@@ -30,16 +29,6 @@ def learned_rho(model: nn.Module) -> dict[str, list[float]]:
         if isinstance(module, magnitude.Magnitude) and getattr(module, "raw_rho", None) is not None
     }
     return dict(_numbers(found))
-
-
-def layer_energies(model: nn.Module) -> dict[str, float]:
-    """The normalised hyperspherical energy (s = 2) of every layer with neurons; empty without any."""
-    head = getattr(model, "head", None)
-    try:
-        meter = MHE(getattr(model, "network", model), head if isinstance(head, nn.Module) else None)
-    except ValueError:
-        return {}
-    return {name.removesuffix(".weight"): float(value) for name, value in meter.layers().items()}
 
 
 def _numbers(found: dict[str, float | Tensor]) -> Iterator[tuple[str, list[float]]]:

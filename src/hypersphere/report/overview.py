@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..train.options import to_dict
+from ..config import to_dict
 from .markup import Html, details, element, join, number, table
 from .published import Comparison, Published, published
 from .subject import Seed, Subject, mean_and_spread

@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 
-from ..train.loading import usable_device
+from .._core.version import __version__
+from ..runs import usable_device
 from .confusion import confusion_view
 from .curves import curves, measures
+from .findings import Findings, evaluate_subject
 from .markup import Html, element, escape, join
-from .observe import Observation, observe
 from .overview import overview
 from .panel import panel
 from .sphere import sphere_view
@@ -64,7 +65,7 @@ def build(
     given = [one for one in runs if isinstance(one, Subject)]
     found = given or subjects([one for one in runs if not isinstance(one, Subject)])
     device = usable_device(device)
-    seen = [observe(subject, root=root, device=device, look=data) for subject in found]
+    seen = [evaluate_subject(subject, root=root, device=device, look=data) for subject in found]
     for detail in _DETAILS:
         page = _page(found, seen, detail)
         if len(page.encode()) < LIMIT:
@@ -72,7 +73,7 @@ def build(
     raise ValueError(f"a report on {len(found)} runs would be larger than {LIMIT:,} bytes: report on fewer at once")
 
 
-def _page(found: list[Subject], seen: list[Observation], detail: Detail) -> str:
+def _page(found: list[Subject], seen: list[Findings], detail: Detail) -> str:
     script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, _SCRIPTS)) + "})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     one = len(found) == 1
@@ -106,7 +107,7 @@ def _subtitle(found: list[Subject]) -> str:
     )
 
 
-def _data(found: list[Subject], seen: list[Observation], detail: Detail) -> dict[str, Any]:
+def _data(found: list[Subject], seen: list[Findings], detail: Detail) -> dict[str, Any]:
     wanted = measures(found)
     return {
         "measures": [{"key": one.key, "label": one.label, "unit": one.unit} for one in wanted],
@@ -127,7 +128,7 @@ def _data(found: list[Subject], seen: list[Observation], detail: Detail) -> dict
     }
 
 
-def _roc(seen: list[Observation]) -> Html:
+def _roc(seen: list[Findings]) -> Html:
     if all(look.verified is None for look in seen):
         return Html("")
     return element(
@@ -162,8 +163,6 @@ def _picker(found: list[Subject]) -> Html:
 
 
 def _made() -> str:
-    from .. import __version__
-
     return f"Written by hypersphere {__version__} on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}."
 
 
@@ -174,4 +173,4 @@ def _json(data: dict[str, Any]) -> str:
 
 
 def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from .charts import bars, histograms
 from .confusion import worst_classes, worst_pairs
 from .examples import Example, hardest, slowest
+from .findings import Findings
 from .markup import Html, definitions, details, element, join, number, table
-from .observe import Observation
 from .overview import flat, shown
 from .subject import Subject
 from .verification import PairExample, hardest_pairs
@@ -17,7 +17,7 @@ from .words import in_words
 __all__ = ["panel"]
 
 
-def panel(index: int, subject: Subject, seen: Observation, pictures: int, only: bool) -> Html:
+def panel(index: int, subject: Subject, seen: Findings, pictures: int, only: bool) -> Html:
     """The sections of a run; charts are drawn by the page's script into the empty elements."""
     parts = [
         _section(index, "trained", "What was trained", _trained(subject)),
@@ -44,14 +44,14 @@ def _trained(subject: Subject) -> Html:
     return join([definitions(in_words(subject.run.config)), details(f"All {len(settings)} settings", full)])
 
 
-def _sphere(index: int, seen: Observation) -> list[Html]:
+def _sphere(index: int, seen: Findings) -> list[Html]:
     if seen.found is None:
         return []
     title = "Features in the plane" if seen.found.features.shape[1] == 2 else "Features on the sphere"
     return [_section(index, "sphere", title, element("div", class_="sphere-view", data_run=index))]
 
 
-def _energy(index: int, subject: Subject, seen: Observation) -> list[Html]:
+def _energy(index: int, subject: Subject, seen: Findings) -> list[Html]:
     logged = any(key.startswith("energy") for seed in subject.seeds for record in seed.log for key in record)
     if not logged and not seen.energies:
         return []
@@ -66,7 +66,7 @@ def _energy(index: int, subject: Subject, seen: Observation) -> list[Html]:
     return [_section(index, "energy", "Energy", about, chart, now)]
 
 
-def _learned(index: int, seen: Observation) -> list[Html]:
+def _learned(index: int, seen: Findings) -> list[Html]:
     parts: list[Html] = []
     if seen.k:
         text = (
@@ -81,7 +81,7 @@ def _learned(index: int, seen: Observation) -> list[Html]:
     return [_section(index, "learned", "Learned operators", *parts)] if parts else []
 
 
-def _confusion(index: int, seen: Observation) -> list[Html]:
+def _confusion(index: int, seen: Findings) -> list[Html]:
     if seen.found is None or seen.found.logits is None:
         return []
     pairs = [[true, other, f"{count} of {total}"] for true, other, count, total in worst_pairs(seen.found)]
@@ -106,7 +106,7 @@ def _confusion(index: int, seen: Observation) -> list[Html]:
     ]
 
 
-def _examples(index: int, seen: Observation, pictures: int) -> list[Html]:
+def _examples(index: int, seen: Findings, pictures: int) -> list[Html]:
     if not seen.has_angles or seen.found is None:
         return []
     parts = []
@@ -152,7 +152,7 @@ def _listing(chosen: Sequence[Example], title: str) -> Html:
     return table(["test sample", "true", "predicted", "angle, °", "hardness"], rows, title, "numbers")
 
 
-def _pairs(index: int, seen: Observation, pictures: int) -> list[Html]:
+def _pairs(index: int, seen: Findings, pictures: int) -> list[Html]:
     if seen.verified is None or seen.found is None:
         return []
     result = seen.verified.result

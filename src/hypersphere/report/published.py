@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..config import changed
 from ..recipes import find, get
-from ..train.options import changed
 from .subject import Subject, mean_and_spread
 
 __all__ = ["Comparison", "Published", "published"]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..evaluation import Examination
+from ..evaluation import Outputs
 from ..functional import unit
 
 __all__ = ["projection", "sphere_view"]
@@ -22,7 +22,7 @@ _CLASSES = 100  # shown at most; of an open set, whose classes are many and smal
 _OPEN_CLASSES = 20
 
 
-def sphere_view(found: Examination, points: int = 2000) -> dict[str, Any] | None:
+def sphere_view(found: Outputs, points: int = 2000) -> dict[str, Any] | None:
     """Points for the page: coordinates in thousandths, class and prediction; None for features of one dimension."""
     dim = found.features.shape[1]
     if dim < 2 or not len(found):
@@ -67,7 +67,7 @@ _PLANE = (
 _DIRECT = "The network's features have three dimensions: their directions x/‖x‖ are shown as they are."
 
 
-def projection(found: Examination, chosen: Tensor, classes: list[int]) -> tuple[Tensor, str]:
+def projection(found: Outputs, chosen: Tensor, classes: list[int]) -> tuple[Tensor, str]:
     """The rows of P (3, d), float64, and a sentence that says what they are and how much they keep."""
     dim = found.features.shape[1]
     if dim == 3:
@@ -88,7 +88,7 @@ def projection(found: Examination, chosen: Tensor, classes: list[int]) -> tuple[
     )
 
 
-def _sample(found: Examination, points: int) -> tuple[Tensor, list[int]]:
+def _sample(found: Outputs, points: int) -> tuple[Tensor, list[int]]:
     """Which samples are shown (drawn with a fixed seed) and which classes."""
     counts = torch.bincount(found.labels, minlength=len(found.classes))
     order = sorted(counts.nonzero().flatten().tolist(), key=lambda label: (-int(counts[label]), label))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..train import Run
+from ..runs import Run
 
 __all__ = ["Seed", "Subject", "mean_and_spread", "subjects"]
 

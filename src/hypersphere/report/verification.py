@@ -6,29 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .. import data, metrics
-from ..train import Config
-from ..train.data import Source
-from ..train.distributed import Team
-from ..train.measures import Judged
-from ..train.measures.verification import paired
+from .. import metrics
+from ..evaluation import Verified
 from .curves import thin
 from .pictures import data_uri
 
-__all__ = ["PairExample", "Verified", "hardest_pairs", "roc_view", "verify"]
-
-
-@dataclass(frozen=True, eq=False)
-class Verified:
-    """Pairs, their cosines, and what the protocol makes of them."""
-
-    pairs: data.Pairs
-    scores: Tensor
-    result: metrics.VerificationResult
-    labels: Tensor
+__all__ = ["PairExample", "hardest_pairs", "roc_view"]
 
 
 @dataclass(frozen=True)
@@ -39,15 +24,6 @@ class PairExample:
     classes: tuple[str, str]
     degrees: float
     same: bool
-
-
-def verify(model: nn.Module, source: Source, config: Config, device: torch.device) -> Verified:
-    """As training judges: the same pairs, folds and features."""
-    judged = Judged(model, source, Team(0, 1, device), config)
-    with judged.evaluating():
-        features, labels, pairs = paired(judged)
-    result = metrics.verify_pairs(features, pairs, center=config.evaluation.center)
-    return Verified(pairs, metrics.pair_scores(features, pairs.left, pairs.right), result, labels)
 
 
 def roc_view(found: Verified, points: int = 400) -> dict[str, list[float]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..config import Config
 from ..data import describe
-from ..train import Config
 
 __all__ = ["in_words"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from ..train.files import write_bytes
+from ..runs.files import write_bytes
 from .page import GENERATOR, build
 from .subject import Subject, subjects
 

@@ -3,21 +3,25 @@
 ``run(config)`` trains; ``load(folder)`` gives the trained network; settings are the dataclasses below.
 """
 
-from .adversary import AdversarialConfig
-from .config import Config, RunConfig
-from .data import DataConfig
-from .gan.config import GanConfig
-from .gan.objective import Gan
-from .loading import load
-from .measures import EvaluationConfig
-from .model import ModelConfig, OrthogonalConfig
-from .objective import Classifier, LossConfig
-from .optimizer import OptimConfig
-from .options import from_dict, to_dict, with_values
-from .penalty import RegularizerConfig
-from .run import run
-from .runs import Run
-from .schedule import ScheduleConfig
+from ..config import (
+    AdversarialConfig,
+    Config,
+    DataConfig,
+    EvaluationConfig,
+    GanConfig,
+    LossConfig,
+    ModelConfig,
+    OptimConfig,
+    OrthogonalConfig,
+    RegularizerConfig,
+    RunConfig,
+    ScheduleConfig,
+    from_dict,
+    to_dict,
+    with_values,
+)
+from ..runs import Classifier, Gan, Run, load
+from .launch import run
 from .training import Stopped
 
 __all__ = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,47 +11,12 @@ from torch.optim import SGD, Adam, AdamW
 from torch.optim.optimizer import Optimizer
 
 from .. import optim
-from .._core.errors import check_choice, check_count, check_positive
 from .._core.neurons import matches
+from ..config import OptimConfig
 from ..orthogonal import is_orthogonal
 from .muon import Muon
-from .options import option
 
-__all__ = ["OptimConfig", "Optimizers", "make_optimizers", "make_projection"]
-
-
-@dataclass(frozen=True)
-class OptimConfig:
-    """The optimizer, weight decay, and what is done to the weights of hyperspherical layers."""
-
-    name: str = option("adam", "sgd, adam, adamw, muon (Adam for what is no matrix), orthogonal_sgd (for everything)")
-    lr: float = option(1e-3, "learning rate before the schedule")
-    momentum: float = option(0.9, "of sgd, orthogonal_sgd and muon")
-    nesterov: bool = option(False, "Nesterov momentum of sgd and orthogonal_sgd")
-    beta1: float = option(0.9, "of adam, adamw")
-    beta2: float = option(0.999, "of adam, adamw")
-    eps: float = option(1e-8, "of adam, adamw")
-    weight_decay: float = option(0.0, "weight decay")
-    decay: str = option("weights", "weights: not on directions, k, rho, biases, norms; all: on every parameter")
-    undecayed: tuple[str, ...] = option((), "names of further parameters that do not decay, * for any part of a name")
-    adam_lr: float = option(1e-3, "learning rate of muon's Adam part")
-    orthogonal_lr: float = option(2e-2, "learning rate of R under orthogonal.method gradient, beside optim.name")
-    clip: float | None = option(None, "clip the norm of the whole gradient")
-    projection_every: int = option(
-        0, "project hyperspherical weights to length projection_norm every n steps; 0: never"
-    )
-    projection_norm: float = option(1.0, "that length")
-    weighted_gradients: bool = option(False, "multiply each neuron's gradient by its norm (thesis 4.18)")
-
-    def __post_init__(self) -> None:
-        check_choice("optim.name", self.name, ("sgd", "adam", "adamw", "muon", "orthogonal_sgd"))
-        check_choice("optim.decay", self.decay, ("weights", "all"))
-        check_positive("optim.lr", self.lr)
-        check_positive("optim.orthogonal_lr", self.orthogonal_lr)
-        check_positive("optim.weight_decay", self.weight_decay, zero=True)
-        if self.clip is not None:
-            check_positive("optim.clip", self.clip)
-        check_count("optim.projection_every", self.projection_every, minimum=0)
+__all__ = ["Optimizers", "make_optimizers", "make_projection"]
 
 
 class Optimizers:

@@ -2,58 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .. import orthogonal, regularizers
-from .._core.errors import check_choice, check_positive
-from .model import OrthogonalConfig
-from .options import about, option
+from .._core.registries import REGULARIZERS
+from ..config import OrthogonalConfig, RegularizerConfig
 
-__all__ = ["Penalty", "RegularizerConfig", "make_penalty"]
-
-_NAMES = {
-    "mhe": regularizers.MHE,
-    "comhe": regularizers.CoMHE,
-    "orthonormal": regularizers.Orthonormal,
-    "orthogonal": regularizers.Orthogonal,
-    "srip": regularizers.SRIP,
-    "uniformity": regularizers.Uniformity,
-    "separation": regularizers.Separation,
-}
-
-
-@dataclass(frozen=True)
-class RegularizerConfig:
-    """A penalty on the directions of the neurons."""
-
-    name: str = option("none", f"none, {', '.join(_NAMES)}")
-    weight: float | None = option(None, "weight of orthonormal, orthogonal, srip, ...; none: the default (1e-5)")
-    hidden: float | None = option(None, "weight of the hidden layers' energy (mhe, comhe); none: the default")
-    output: float = option(1.0, "weight of the output layer's energy (mhe, comhe)")
-    s: float = option(2.0, "power of the energy")
-    distance: str = option("euclidean", "euclidean or angular")
-    half_space: bool = option(False, "half-space energy in the hidden layers")
-    projection: str = option("random", "comhe: random angle_preserving adversarial group bilateral")
-    dim: int = option(30, "comhe: dimensions of a projection")
-    count: int | None = option(None, "comhe: number of projections; none: 5 (1 for learned ones)")
-    aggregate: str = option("mean", "comhe: mean or max over the projections")
-    refresh: int | None = option(1000, "comhe: steps between new projections; none: never")
-    orthonormality: float = option(0.0, "weight of ‖WᵀW−I‖² beside the above (the authors' SphereNet code: 1e-4)")
-    transform: float = option(
-        0.0, "weight of ½‖I−AAᵀ‖², A the feature transform of pointnet_tnet, mean over the clouds of a batch"
-    )
-    extra: dict[str, Any] = field(
-        default_factory=dict, metadata=about("further options of the regularizer, name=value;name=value")
-    )
-
-    def __post_init__(self) -> None:
-        check_choice("regularizer.name", self.name, ("none", *_NAMES))
-        check_positive("regularizer.orthonormality", self.orthonormality, zero=True)
-        check_positive("regularizer.transform", self.transform, zero=True)
+__all__ = ["Penalty", "make_penalty"]
 
 
 class Penalty(nn.Module):
@@ -101,7 +59,7 @@ def make_penalty(
     if config.name not in ("none", "mhe", "comhe") and config.weight is not None:
         shared["weight"] = config.weight
     if config.name != "none":
-        parts.append(_NAMES[config.name](model, head=head, **shared))
+        parts.append(REGULARIZERS.find(config.name, "regularizer.name")(model, head=head, **shared))
     if config.orthonormality:
         parts.append(regularizers.Orthonormal(model, config.orthonormality, head))
     return Penalty(parts, model if opt.method == "relaxed" else None, opt.beta)

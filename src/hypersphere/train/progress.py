@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Progress", "hush"]
+from .._core.streams import hush
+from ..runs.quantities import declared
 
-_SHOWN = {
-    "loss": "loss {:.4f}",
-    "generator_loss": "generator {:.4f}",
-    "penalty": "penalty {:.3g}",
-    "accuracy": "test {:.2f}%",
-    "best_accuracy": "best {:.2f}%",
-    "inception_score": "inception {:.2f}",
-    "classifier_score": "score {:.2f}",
-    "lambda": "λ {:.3g}",
-    "energy": "energy {:.4f}",
-}
+__all__ = ["Progress"]
+
+_FIRST = ("loss", "generator_loss", "penalty", "accuracy", "best_accuracy")
 
 
 class Progress:
@@ -54,7 +46,9 @@ class Progress:
                 self._writer.add_scalar(name, value, step)
         if self._kind == "off":
             return
-        shown = [form.format(self._values[name]) for name, form in _SHOWN.items() if self._shows(name)]
+        forms = {one.key: one.short for one in declared() if one.short}
+        names = [*_FIRST, *(key for key in forms if key not in _FIRST)]
+        shown = [forms[name].format(self._values[name]) for name in names if self._shows(name)]
         if "rate" in self._values:
             shown.append(f"{self._values['rate']:.1f} steps/s")
         if self._bar is not None:
@@ -103,14 +97,6 @@ def _settle(kind: str) -> str:
             return "plain"
         return "rich" if kind == "rich" or (sys.stdout is not None and sys.stdout.isatty()) else "plain"
     return kind
-
-
-def hush() -> None:
-    """Let the rest of the standard output go nowhere, what is in its buffer too."""
-    with suppress(OSError, ValueError, AttributeError):  # it may have no file
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 class _Live:

@@ -3,31 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from .._core.errors import check_choice, check_count, check_positive
-from .options import option
+from ..config import ScheduleConfig
 
-__all__ = ["ScheduleConfig", "factors"]
-
-
-@dataclass(frozen=True)
-class ScheduleConfig:
-    """How many steps, and what the learning rate is multiplied by at each."""
-
-    steps: int = option(64000, "optimizer steps")
-    kind: str = option("step", "step (times gamma at each milestone), cosine (to 0), constant")
-    milestones: tuple[int, ...] = option((34000, 54000), "steps at which the rate is multiplied by gamma")
-    gamma: float = option(0.1, "factor at a milestone")
-    warmup: int = option(0, "steps over which the rate grows linearly from 0")
-
-    def __post_init__(self) -> None:
-        check_count("schedule.steps", self.steps)
-        check_choice("schedule.kind", self.kind, ("step", "cosine", "constant"))
-        check_positive("schedule.gamma", self.gamma)
-        check_count("schedule.warmup", self.warmup, minimum=0)
-        if list(self.milestones) != sorted(set(self.milestones)):
-            raise ValueError(f"schedule.milestones={self.milestones} must increase")
+__all__ = ["factors"]
 
 
 def factors(config: ScheduleConfig) -> list[float]:

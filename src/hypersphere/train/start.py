@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
-from .config import Config
-from .files import read_tensors
-from .objective import Objective
-from .runs import Run
+from ..config import Config
+from ..runs import Networks, Run, beside
+from ..runs.files import read_tensors
 
-__all__ = ["beside", "start"]
+__all__ = ["start"]
 
 
-def start(objective: Objective, config: Config, seed: int = 0) -> None:
+def start(networks: Networks, config: Config, seed: int = 0) -> None:
     """Copy them in place, if ``model.start`` names a run; at least the convolutions must fit.
 
     They are those of the same seed where that run has it, else of its first.
@@ -27,7 +24,7 @@ def start(objective: Objective, config: Config, seed: int = 0) -> None:
     if not path.exists():
         raise ValueError(f"model.start={name!r}: {path} is not there, train that run to its end first")
     trained = read_tensors(path)
-    own = objective.classifier().state_dict()
+    own = networks.classifier().state_dict()
     for key in own:  # SphereFace+ holds the head that it adds an energy to
         plain = key.replace("head.head.", "head.", 1)
         if key not in trained and plain in trained:
@@ -40,9 +37,3 @@ def start(objective: Objective, config: Config, seed: int = 0) -> None:
     with torch.no_grad():
         for key in fitting:
             own[key].copy_(trained[key])
-
-
-def beside(config: Config, name: str) -> Path:
-    """The run of that name beside this one, else the folder ``name``."""
-    near = Path(config.run.folder).expanduser() / name
-    return near if near.exists() else Path(name).expanduser()

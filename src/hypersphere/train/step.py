@@ -10,18 +10,19 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..config import RunConfig
 from ..data.loader import IGNORE
 from ..optim import WeightProjection
 from ..orthogonal import asks_host
+from ..runs import Team
+from ..sources import Source
 from .adversary import Adversary
-from .config import RunConfig
-from .data import Source
-from .distributed import Team
 from .objective import Objective
 from .optimizer import Optimizers
 from .penalty import Penalty
@@ -68,9 +69,11 @@ class Step:
         self._sums = torch.zeros(5, dtype=torch.float64, device=self.device)
         self._bad = torch.full((), -1, dtype=torch.int64, device=self.device)
         self._forward: Callable[..., tuple[Tensor, Tensor]] = self._plain_forward
+        self._forward_at: Callable[[Tensor], tuple[Tensor, Tensor]] = self._plain_forward_at
         self._penalized = bool(parts.penalty)
-        if not eager and _wanted(parts.run.compile, self._cuda and parts.team.world == 1):
-            self._forward = torch.compile(self._plain_forward)
+        self._compiled = not eager and _wanted(parts.run.compile, self._cuda and parts.team.world == 1)
+        if self._compiled:
+            self._forward, self._forward_at = torch.compile(self._plain_forward), torch.compile(self._plain_forward_at)
         self.why_no_graph = self._obstacle()
         self._graph: Any = None
         self._eager_left = _WARM_UP if not eager and self.why_no_graph is None else -1
@@ -120,21 +123,23 @@ class Step:
     def _work(self) -> None:
         parts = self.parts
         parts.optimizers.schedule(self._counter, self.step)
-        self._updates(*((self._position,) if parts.source.resident else parts.source.batch(self._position)))
+        self._updates()
         self._position.add_(1)
         self._counter.add_(1)
 
-    def _updates(self, *where: Any) -> None:
+    def _updates(self) -> None:
         """What a step does to the weights: one update of all of them."""
-        self._sums.add_(self._update(self._forward, where, self._trained))
+        if self.parts.source.resident:
+            forward = partial(self._forward_at, self._position)
+        else:
+            forward = partial(self._forward, *self.parts.source.batch(self._position))
+        self._sums.add_(self._update(forward, self._trained))
 
-    def _update(
-        self, forward: Callable[..., tuple[Tensor, Tensor]], where: tuple[Any, ...], trained: list[nn.Parameter]
-    ) -> Tensor:
+    def _update(self, forward: Callable[[], tuple[Tensor, Tensor]], trained: list[nn.Parameter]) -> Tensor:
         """Forward, backward and optimizer for ``trained``; the numbers to be summed."""
         parts = self.parts
         parts.optimizers.zero_grad()
-        total, stats = forward(*where)
+        total, stats = forward()
         if not self._cuda:
             self._check(total.item())
         total.backward(inputs=None if trained is self._trained else trained)
@@ -154,10 +159,13 @@ class Step:
             if int(self._bad) < 0:
                 self._bad.fill_(self.step)  # the others wait in the exchange of gradients: all stop at the next reading
 
-    def _plain_forward(self, *where: Any) -> tuple[Tensor, Tensor]:
+    def _plain_forward_at(self, position: Tensor) -> tuple[Tensor, Tensor]:
+        """:meth:`_plain_forward` of the batch at a position of data that live on the device."""
+        return self._plain_forward(*self.parts.source.batch(position))
+
+    def _plain_forward(self, inputs: tuple[Tensor, ...], labels: Tensor) -> tuple[Tensor, Tensor]:
         """The loss with its penalty; and loss, penalty, right answers, samples, 1, to be summed."""
         parts = self.parts
-        inputs, labels = parts.source.batch(where[0]) if len(where) == 1 else where
         half = parts.run.precision == "bfloat16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half, cache_enabled=False):
             if parts.adversary is not None:

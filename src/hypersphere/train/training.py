@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 import time
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .._core.output_layer import find_output_layer
-from ..orthogonal import merge
-from ..regularizers import MHE
+from ..config import Config
+from ..evaluation import Candidate, LayerEnergies, evaluate_also, evaluate_protocol, layer_energies
+from ..runs import SeedFolder, Team, environment, merged
+from ..runs.files import check_room, write_json, write_tensors
 from .build import make_parts, make_step
-from .config import Config
 from .diagnose import blame
-from .distributed import Team
-from .environment import environment
-from .files import check_room, write_json, write_tensors
-from .folder import SeedFolder
-from .measures import Judged, measure, measure_all
 from .progress import Progress
 from .step import NotFinite
 
-__all__ = ["Stopped", "Training", "merged"]
+__all__ = ["Stopped", "Training"]
 
 
 class Stopped(RuntimeError):
@@ -48,9 +42,7 @@ class Training:
         torch.compiler.reset()  # what an earlier training compiled would count against this one
         self.parts = make_parts(config, seed, team)
         self.step = make_step(self.parts)
-        self._energy = self._energy_meter() if config.run.energy else None
-        halves = self._energy_meter(half_space=True) if config.run.energy else None
-        self._first_energies = self._energies(halves)
+        self._first_energies = self._energies(half_space=True).hidden
 
     def run(self) -> dict[str, Any]:
         if self.team.writer:
@@ -97,24 +89,24 @@ class Training:
         return now % self.config.run.log_every == 0 and self.team.agree(self.interrupted)
 
     def _evaluate(self, now: int) -> None:
-        judged = self._judged()
-        scores = self.scores = measure(judged)
+        candidate = self._candidate()
+        scores = self.scores = evaluate_protocol(candidate)
         if scores["accuracy"] > self.best:
             self.best, self.best_step = scores["accuracy"], now
         line = {"test_loss" if name == "loss" else name: value for name, value in scores.items()}
         line["best_accuracy"] = self.best
-        layers = self._energies(self._energy)
-        if layers:
-            line["energy"] = sum(layers.values()) / len(layers)
-            line |= {f"energy/{name}": value for name, value in layers.items()}
+        energies = self._energies()
+        if energies.mean is not None:
+            line["energy"] = energies.mean
+            line |= {f"energy/{name}": value for name, value in energies.hidden.items()}
         self._log(now, line)
-        with judged.evaluating():
+        with candidate.evaluating():
             picture = self.parts.objective.picture()
         if picture is not None and self.team.writer:
             self.folder.show(now, picture)
 
-    def _judged(self) -> Judged:
-        return Judged(self.parts.objective.classifier(), self.parts.source, self.team, self.config)
+    def _candidate(self) -> Candidate:
+        return Candidate(self.parts.objective.classifier(), self.parts.source, self.team, self.config)
 
     def _log(self, now: int, line: dict[str, float]) -> None:
         self.last |= line
@@ -200,8 +192,8 @@ class Training:
         config = self.config
         done = self.folder.result
         if not self.scores:  # everything but the result was there: the log has this evaluation already
-            self.scores, self.last = measure(self._judged()), self.folder.logged()
-        metrics = self.scores | measure_all(self._judged())
+            self.scores, self.last = evaluate_protocol(self._candidate()), self.folder.logged()
+        metrics = self.scores | evaluate_also(self._candidate())
         if self._first_energies:
             metrics["initial_energy"] = sum(self._first_energies.values())  # in half space, as in thesis Table 7.2
         metrics["seconds_per_100_steps"] = 100 * self.seconds / config.schedule.steps
@@ -255,27 +247,10 @@ class Training:
         tensors = [*self.parts.objective.parameters(), *self.parts.objective.buffers(), *self.parts.penalty.buffers()]
         return 3 * sum(t.numel() * t.element_size() for t in tensors) + 2**20
 
-    def _energies(self, meter: MHE | None) -> dict[str, float]:
-        """Of each hidden layer; empty if they are not wanted or there is none."""
-        if meter is None:
-            return {}
-        objective = self.parts.objective
-        last = find_output_layer(objective.model, objective.head)
-        with self._judged().evaluating():  # weights that are normalised on the way out do not count it as a step
-            layers = {name: float(value) for name, value in meter.layers().items()}
-        return {name: value for name, value in layers.items() if last is None or name != f"{last[0]}.weight"}
-
-    def _energy_meter(self, half_space: bool = False) -> MHE | None:
-        try:
-            return MHE(self.parts.objective.model, self.parts.objective.head, output=0.0, half_space=half_space)
-        except ValueError:  # no layer with neurons
-            return None
-
-
-def merged(classifier: nn.Module) -> nn.Module:
-    """A copy with orthogonal matrices multiplied in, if there are any."""
-    plain = copy.deepcopy(classifier)
-    try:
-        return merge(plain)
-    except ValueError:  # nothing was attached
-        return plain
+    def _energies(self, half_space: bool = False) -> LayerEnergies:
+        """Of each layer; empty if they are not wanted or there is none."""
+        if not self.config.run.energy:
+            return LayerEnergies({}, {})
+        candidate = self._candidate()
+        with candidate.evaluating():  # weights that are normalised on the way out do not count it as a step
+            return layer_energies(candidate.network, half_space=half_space)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..data import Source
-from ..distributed import Team
-from .scorer import make_scorer
-
-if TYPE_CHECKING:
-    from ..config import Config
+from ...config import Config
+from ...evaluation.inception import make_scorer
+from ...runs import Team
+from ...sources import Source
 
 __all__ = ["check_gan"]
 
@@ -19,11 +15,11 @@ def check_gan(config: Config, source: Source, team: Team) -> None:
     generates = config.evaluation.protocol == "generation"
     if config.gan.generator is None:
         if generates:
-            raise ValueError("evaluation.protocol='generation' judges a GAN: name --gan.generator sngan_generator")
+            raise ValueError("evaluation.protocol='generation' evaluates a GAN: name --gan.generator sngan_generator")
         return
     if not generates:
         raise ValueError(
-            f"evaluation.protocol={config.evaluation.protocol!r} is for classifiers: a GAN is judged by generation"
+            f"evaluation.protocol={config.evaluation.protocol!r} is for classifiers: a GAN is evaluated by generation"
         )
     if config.data.normalize != "symmetric":
         raise ValueError(f"data.normalize={config.data.normalize!r}: a generator ends in tanh, so it must be symmetric")

@@ -1,48 +1,19 @@
-"""The two losses of a GAN, and the pair of networks that a run leaves."""
+"""The two losses of a GAN."""
 
 from __future__ import annotations
-
-from collections import OrderedDict
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils import parametrizations
 
-from ... import models
-from ..data import Facts
-from ..model import make_model
+from ...config import GanConfig
+from ...runs import Gan
+from ...runs.gan import to_pixels
 from ..objective import Objective
-from .config import GanConfig
 
-if TYPE_CHECKING:
-    from ..config import Config
-
-__all__ = ["Gan", "GanObjective", "make_gan", "to_pixels"]
+__all__ = ["GanObjective"]
 
 SHOWN = 64  # images of a picture, in a square
-
-
-class Gan(nn.Module):
-    """``gan(z)`` gives images ``(N, channels, H, W)``, pixels (x − 127.5)/128; ``discriminator(images)`` their logits.
-
-    ``sample(n)`` draws the noise, too.
-    """
-
-    def __init__(self, generator: nn.Module, discriminator: nn.Module) -> None:
-        super().__init__()
-        self.generator, self.discriminator = generator, discriminator
-
-    def forward(self, z: Tensor) -> Tensor:
-        out: Tensor = self.generator(z)
-        return out
-
-    def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
-        """``count`` images of fresh noise, drawn on the CPU."""
-        z = torch.randn(count, int(self.generator.latent_dim), generator=generator)  # type: ignore[arg-type]
-        return self(z.to(next(self.parameters()).device))
 
 
 class GanObjective(Objective):
@@ -55,9 +26,11 @@ class GanObjective(Objective):
     Of several processes each draws the noise of the whole batch and takes its rows: their number changes nothing.
     """
 
+    generator: nn.Module
+
     def __init__(self, discriminator: nn.Module, generator: nn.Module, config: GanConfig) -> None:
-        super().__init__(discriminator, None)
-        self.generator, self.config = generator, config
+        super().__init__(discriminator, None, generator=generator)
+        self.config = config
         self.rank, self.world = 0, 1
 
     def forward(self, inputs: tuple[Tensor, ...], labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -77,10 +50,6 @@ class GanObjective(Objective):
         """The generator's loss on as many images as ``like`` holds."""
         on_fake = self._logits(self.generator(self._rows(torch.randn, len(like), like, self.config.latent)))
         return F.softplus(-on_fake).mean() if self.config.loss == "standard" else -on_fake.mean()
-
-    def classifier(self) -> nn.Module:
-        """What is judged and kept: both networks."""
-        return Gan(self.generator, self.model)
 
     def picture(self) -> Tensor:
         """Generated images in a square, always of the same noise, uint8 ``(channels, H, W)``."""
@@ -105,38 +74,3 @@ class GanObjective(Objective):
         """This process's rows of numbers for the batch of all."""
         every: Tensor = draw(self.world * count, width, device=like.device)  # type: ignore[operator]
         return every[self.rank * count : (self.rank + 1) * count]
-
-
-def make_gan(config: Config, facts: Facts) -> GanObjective:
-    """Discriminator and generator with fresh weights for images of these facts."""
-    if facts.image_size is None or facts.in_channels is None:
-        raise ValueError(f"a GAN makes images: data.name={config.data.name!r} has none")
-    height, width = facts.image_size
-    if height != width or height % 8:
-        raise ValueError(f"gan.generator makes squares with sides that are multiples of 8, not {height}×{width}")
-    if config.loss.name != "cross_entropy":
-        raise ValueError(f"loss.name={config.loss.name!r} belongs to classifiers: a GAN has gan.loss")
-    discriminator = make_model(config.model, replace(facts, num_classes=1), classifier=True)
-    own = {"latent_dim": config.gan.latent, "base": height // 8, "channels": facts.in_channels}
-    generator = models.create(str(config.gan.generator), **{**own, **config.gan.extra})
-    return GanObjective(_normalized(discriminator, config.gan.normalization), generator, config.gan)
-
-
-def to_pixels(images: Tensor) -> Tensor:
-    """Images as networks see them, (x − 127.5)/128, back to bytes."""
-    return (images.float() * 128 + 127.5).round().clamp(0, 255).to(torch.uint8)
-
-
-def _normalized(network: nn.Module, kind: str) -> nn.Module:
-    """Layer normalisation between each operator and its activation, or weight normalisation of each operator."""
-    if kind == "weight":
-        for module in list(network.modules()):
-            if isinstance(module, nn.Conv2d | nn.Linear):
-                parametrizations.weight_norm(module)
-    if kind == "layer":
-        for name, module in list(network.named_modules()):
-            if isinstance(module, nn.Sequential) and isinstance(getattr(module, "op", None), nn.Conv2d):
-                parts = OrderedDict(module.named_children())
-                norm = nn.GroupNorm(1, parts["op"].out_channels)  # type: ignore[arg-type]
-                network.set_submodule(name, nn.Sequential(OrderedDict(op=parts.pop("op"), norm=norm, **parts)))
-    return network

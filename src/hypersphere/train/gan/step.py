@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -32,7 +33,7 @@ class GanStep(Step):
         self._fool: Callable[..., tuple[Tensor, Tensor]] = self._plain_fool
         if objective.config.gradient_penalty:
             self._forward = self._plain_forward  # derivatives of derivatives are not compiled
-        elif self._forward != self._plain_forward:
+        elif self._compiled:
             self._fool = torch.compile(self._plain_fool)
 
     def read(self) -> dict[str, float]:
@@ -49,13 +50,13 @@ class GanStep(Step):
         super().load_state_dict(state)
         self._fooled.copy_(state["fooled"])
 
-    def _updates(self, *where: Any) -> None:
-        inputs, labels = self.parts.source.batch(where[0]) if len(where) == 1 else where
+    def _updates(self) -> None:
+        inputs, labels = self.parts.source.batch(self._position)
         for turn in range(self._turns):  # every n-th sample: the same ones however many processes share the batch
             images, own = inputs[0][turn :: self._turns], labels[turn :: self._turns]
-            self._sums.add_(self._update(self._forward, ((images,), own), self._critic))
+            self._sums.add_(self._update(partial(self._forward, (images,), own), self._critic))
             self._clip_weights()
-        self._fooled.add_(self._update(self._fool, (inputs[0][:: self._turns],), self._maker))
+        self._fooled.add_(self._update(partial(self._fool, inputs[0][:: self._turns]), self._maker))
 
     def _plain_fool(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """The generator's loss; and loss, 1, to be summed."""

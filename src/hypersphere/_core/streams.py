@@ -1,0 +1,17 @@
+"""The standard output when nobody reads it any more."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+__all__ = ["hush"]
+
+
+def hush() -> None:
+    """Let the rest of the standard output go nowhere, what is in its buffer too."""
+    with suppress(OSError, ValueError, AttributeError):  # it may have no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,43 @@
+"""The settings of a run: a frozen dataclass for each group of the command line, and the engine that reads them.
+
+``Config()`` holds a group of each kind. ``with_values(config, {"optim.lr": 0.1})`` changes dotted names, as
+``--optim.lr 0.1`` does on the command line.
+"""
+
+from .adversarial import AdversarialConfig
+from .config import Config
+from .data import DataConfig
+from .evaluation import EvaluationConfig
+from .gan import GanConfig
+from .loss import LossConfig
+from .model import ModelConfig
+from .optim import OptimConfig
+from .options import about, add_arguments, changed, from_dict, material, option, overridden, to_dict, with_values
+from .orthogonal import OrthogonalConfig
+from .regularizer import RegularizerConfig
+from .run import RunConfig
+from .schedule import ScheduleConfig
+
+__all__ = [
+    "AdversarialConfig",
+    "Config",
+    "DataConfig",
+    "EvaluationConfig",
+    "GanConfig",
+    "LossConfig",
+    "ModelConfig",
+    "OptimConfig",
+    "OrthogonalConfig",
+    "RegularizerConfig",
+    "RunConfig",
+    "ScheduleConfig",
+    "about",
+    "add_arguments",
+    "changed",
+    "from_dict",
+    "material",
+    "option",
+    "overridden",
+    "to_dict",
+    "with_values",
+]

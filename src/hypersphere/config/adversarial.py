@@ -1,0 +1,37 @@
+"""``--adversarial.*``: adversarial training, and the budget of attacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .._core.errors import check_choice, check_count, check_positive
+from .options import option
+
+__all__ = ["ATTACKS", "AdversarialConfig"]
+
+ATTACKS = ("fgsm", "bim", "pgd")
+
+
+@dataclass(frozen=True)
+class AdversarialConfig:
+    """Adversarial training, and the budget of the attacks that the final network is measured under."""
+
+    train: str | None = option(None, f"attack the training batches: {', '.join(ATTACKS)}; none: natural training")
+    mixture: str = option("both", "of clean and attacked samples, both (the batch doubles), or replace")
+    fraction: float = option(1.0, "share of the samples that are attacked in training")
+    eps: float = option(8.0, "largest change of a pixel of 0..255")
+    step: float = option(2.0, "change of a pixel in one iteration of bim and pgd")
+    iterations: int = option(20, "iterations of bim and pgd")
+    source: str | None = option(
+        None, "transferred attacks: the run that they are made on, a folder or the name of a run beside this one"
+    )
+
+    def __post_init__(self) -> None:
+        if self.train is not None:
+            check_choice("adversarial.train", self.train, ATTACKS)
+        check_choice("adversarial.mixture", self.mixture, ("both", "replace"))
+        check_positive("adversarial.eps", self.eps)
+        check_positive("adversarial.step", self.step)
+        check_count("adversarial.iterations", self.iterations)
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"adversarial.fraction={self.fraction} must be above 0 and at most 1")

@@ -1,0 +1,92 @@
+"""``--evaluation.*``: how the network is evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .._core.errors import check_choice, check_count
+from .._core.registries import MEASUREMENTS
+from .._core.registry import is_address
+from .options import option
+
+__all__ = ["FACES", "EvaluationConfig"]
+
+FACES = ("lfw", "ytf", "megaface")
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """How the network is evaluated."""
+
+    protocol: str = option(
+        "classification",
+        lambda: (
+            f"what is evaluated on the way: {_names('protocol')}, or an address module:function; verification, "
+            "few_shot and identification are of unseen classes, generation is of a GAN"
+        ),
+    )
+    also: tuple[str, ...] = option(
+        (), lambda: f"further measurements of the final network: {_names('also')}, or an address module:function"
+    )
+    data: str | None = option(
+        None, f"verification, identification: evaluate on another set than that of training: {', '.join(FACES)}"
+    )
+    root: str | None = option(None, "folder of the sets of faces; none: data.root", material=False)
+    frames: int | None = option(None, "ytf: at most so many frames of a video, evenly spaced; none: all")
+    distractors: int | None = option(None, "megaface: the first so many distractors; none: all")
+    flip: bool = option(False, "verification, identification: features of each image and its mirror, concatenated")
+    center: bool = option(False, "verification: subtract the mean feature of the other folds")
+    folds: int = option(10, "verification: folds, the threshold of each chosen on the others")
+    pairs: int = option(300, "verification: pairs of either kind in a fold, where the data set names no pairs")
+    method: str = option("baseline++", "few_shot: classifier of an episode: baseline, baseline++, nearest")
+    ways: int = option(5, "few_shot: classes of an episode")
+    shots: tuple[int, ...] = option((1, 5), "few_shot: samples of each class to learn from; the last is the headline")
+    queries: int = option(16, "few_shot: samples of each class to be evaluated on")
+    episodes: int = option(600, "few_shot: episodes")
+    inception: str | None = option(
+        None, "generation: what scores the images: FILE.pt2 of torch.export (Inception-v3), or the run of a classifier"
+    )
+    samples: int = option(50_000, "generation: images that are scored")
+    splits: int = option(10, "generation: parts in which they are scored")
+
+    def __post_init__(self) -> None:
+        _check("evaluation.protocol", self.protocol, "protocol")
+        for name in self.also:
+            _check("evaluation.also", name, "also")
+        if self.data is not None:
+            check_choice("evaluation.data", self.data, FACES)
+            if self.protocol not in ("verification", "identification"):
+                raise ValueError(
+                    f"evaluation.data={self.data!r} has other people than training: evaluate by "
+                    "--evaluation.protocol verification or identification"
+                )
+        for name in ("frames", "distractors"):
+            if getattr(self, name) is not None:
+                check_count(f"evaluation.{name}", getattr(self, name))
+        check_count("evaluation.folds", self.folds, minimum=2)
+        check_count("evaluation.pairs", self.pairs)
+        check_choice("evaluation.method", self.method, ("baseline", "baseline++", "nearest"))
+        check_count("evaluation.ways", self.ways, minimum=2)
+        check_count("evaluation.queries", self.queries)
+        check_count("evaluation.episodes", self.episodes, minimum=2)
+        check_count("evaluation.splits", self.splits)
+        check_count("evaluation.samples", self.samples, minimum=self.splits)
+        if not self.shots:
+            raise ValueError("evaluation.shots is empty: give one number of samples or more, e.g. 1,5")
+        for shots in self.shots:
+            check_count("evaluation.shots", shots)
+
+
+def _check(argument: str, name: str, role: str) -> None:
+    """A declared measurement that may have this role; an address is looked up where it is evaluated."""
+    if not is_address(name):
+        check_choice(argument, name, _measurements(role))
+
+
+def _names(role: str) -> str:
+    return ", ".join(_measurements(role))
+
+
+def _measurements(role: str) -> list[str]:
+    """What may be the ``protocol``, or be in ``also``, where a measurement is unless it says otherwise."""
+    return [entry.name for entry in MEASUREMENTS.entries() if entry.extra.get(role, role == "also")]

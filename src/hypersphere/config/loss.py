@@ -1,0 +1,62 @@
+"""``--loss.*``: the loss, with or without a head of :mod:`hypersphere.losses`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._core.errors import check_choice, check_positive
+from .._core.registries import HEADS
+from .._core.registry import is_address
+from .options import about, option
+
+__all__ = ["OWN_CLASSIFIER", "LossConfig"]
+
+OWN_CLASSIFIER = {"cross_entropy": "cross-entropy", "hinge": "hinge loss"}
+"""Losses on the logits of the network's own classifier, and their labels."""
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """The loss: cross_entropy or hinge on the network's plain classifier, or a head with its own class vectors."""
+
+    name: str = option(
+        "cross_entropy", lambda: f"{', '.join([*OWN_CLASSIFIER, *HEADS])}, or an address module:Class of your own head"
+    )
+    margin: float | None = option(None, "margin m; none: the head's default")
+    scale: float | None = option(None, "scale s of heads on normalised features; none: the head's default")
+    angular: str | None = option(None, "g of w_softmax, s_softmax and ga_softmax; none: the head's default")
+    k: float | None = option(None, "k of the sigmoid")
+    learnable_k: bool = option(False, "learn k, one for each class")
+    annealing: str | None = option(None, "preset of the margin's annealing: sphereface, l_softmax_cifar10, ...")
+    label_smoothing: float = option(0.0, "label smoothing (the authors' SphereNet code has 0.01)")
+    bias: bool = option(False, "bias of the softmax head")
+    energy: float = option(0.0, "weight of the energy of the class vectors (SphereFace+)")
+    energy_s: float = option(2.0, "power of that energy")
+    center: float = option(0.0, "weight of the center loss beside the head; its authors' is 0.003")
+    contrastive: float = option(0.0, "weight of the contrastive loss beside the head; wants --data.per-class above 1")
+    contrastive_margin: float = option(1.0, "distance from which it leaves two classes alone, on unit features")
+    extra: dict[str, Any] = field(
+        default_factory=dict, metadata=about("further options of the head, name=value;name=value")
+    )
+
+    def __post_init__(self) -> None:
+        if not is_address(self.name):
+            check_choice("loss.name", self.name, (*OWN_CLASSIFIER, *HEADS))
+        if check_positive("loss.label_smoothing", self.label_smoothing, zero=True) > 1:
+            raise ValueError(f"loss.label_smoothing={self.label_smoothing} must lie in [0, 1]")
+        beside = bool(self.energy or self.center or self.contrastive)
+        if self.own_classifier and (self.margin is not None or self.angular is not None or beside):
+            raise ValueError(
+                "margin, angular, energy, center and contrastive belong to a head: choose another loss.name than "
+                f"{self.name}, e.g. softmax"
+            )
+        if self.name == "triplet" and beside:
+            raise ValueError("energy, center and contrastive stand beside class vectors: loss.name=triplet has none")
+        if self.name == "hinge" and self.label_smoothing:
+            raise ValueError("label_smoothing is of losses with probabilities: the hinge loss has none")
+
+    @property
+    def own_classifier(self) -> bool:
+        """Whether the network's own classifier gives the logits, not a head."""
+        return self.name in OWN_CLASSIFIER

@@ -1,0 +1,47 @@
+"""``--model.*``: the network and what fills its slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import models
+from .._core.registries import ANGULAR, MAGNITUDES
+from .options import about, option
+
+__all__ = ["ModelConfig"]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The network: a name of `hypersphere list models` and what fills its slots."""
+
+    name: str = option("cnn9", "network, see `hypersphere list models`, or an address module:function")
+    widths: str | None = option(None, "width set (paper, code, c1, d1, e3, f1, ...) or numbers 64,96,128")
+    conv: str | None = option(None, "operator: plain, sphere, decoupled; none keeps the network's own, mostly plain")
+    angular: str | None = option(None, lambda: f"g of the operator: {', '.join(ANGULAR)}, or an address module:Class")
+    k: float | None = option(None, "k of the sigmoid; none: 0.3 fixed, 0.5 learnable")
+    learnable_k: bool = option(False, "learn k")
+    share_k: str = option("filter", "one learnable k for each filter, layer, or network")
+    magnitude: str | None = option(
+        None, lambda: f"h of decoupled operators: {', '.join(MAGNITUDES)}, or an address module:Class"
+    )
+    alpha: float = option(1.0, "scale of h")
+    weighted: str | None = option(None, "how the weight norm enters a decoupled operator: linear, product, separate")
+    affine: bool = option(False, "rescale the operator's output per channel")
+    norm: str | None = option(None, "batch, sphere, both, none; none keeps the network's own (write 'off' for none)")
+    activation: str | None = option(None, "relu, prelu, leaky_relu, off; none keeps the network's own")
+    norm_eps: float | None = option(None, "eps of BatchNorm; none: 1e-5")
+    init: str | None = option(None, "weights: he, xavier, normal; none keeps the network's own")
+    start: str | None = option(
+        None, "start from the weights of another run, a folder or the name of a run beside this one, where they fit"
+    )
+    feature_dim: int | None = option(None, "size of the embedding; none: that of the network")
+    extra: dict[str, Any] = field(
+        default_factory=dict, metadata=about("further options of the network, name=value;name=value")
+    )
+
+    @property
+    def operator(self) -> str:
+        """``conv``, or the network's own."""
+        return self.conv or str(models.options(self.name).get("conv", "plain"))

@@ -1,0 +1,235 @@
+"""Frozen dataclasses as settings: help for each field, JSON and back, and a command line made of them."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+__all__ = [
+    "about",
+    "add_arguments",
+    "changed",
+    "from_dict",
+    "material",
+    "option",
+    "overridden",
+    "to_dict",
+    "with_values",
+]
+
+T = TypeVar("T")
+
+
+def option(default: Any, help: str | Callable[[], str], *, material: bool = True) -> Any:
+    """A field with its explanation; ``material=False`` where it cannot change the outcome of a run.
+
+    An explanation that lists what other rooms declare is a function, called when it is shown.
+    """
+    return dataclasses.field(default=default, metadata=about(help, material=material))
+
+
+def about(help: str | Callable[[], str], *, material: bool = True) -> dict[str, Any]:
+    """The metadata of such a field, for those that need a factory."""
+    return {"help": help, "material": material}
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Nested dictionaries of JSON types."""
+    return {
+        field.name: to_dict(value) if dataclasses.is_dataclass(value) else list(value) if _is_tuple(value) else value
+        for field in dataclasses.fields(config)
+        for value in [getattr(config, field.name)]
+    }
+
+
+def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
+    """The inverse of :func:`to_dict`; fields that the file lacks keep their defaults, unknown ones are an error."""
+    hints = typing.get_type_hints(kind)
+    for name in values:
+        if name not in hints:
+            raise ValueError(f"{kind.__name__} has no setting {name!r}: the file is of another version")
+    return kind(
+        **{
+            name: from_dict(hints[name], value) if dataclasses.is_dataclass(hints[name]) else _tupled(value)
+            for name, value in values.items()
+        }
+    )
+
+
+def with_values(config: T, values: Mapping[str, Any]) -> T:
+    """``config`` with dotted names replaced, ``{"optim.lr": 0.1}``; each part is checked once it has all its values."""
+    changed: T = _set(config, values)
+    return changed
+
+
+def changed(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
+    """Dotted names of the material settings in which two configurations differ, with both values."""
+    ours, theirs = dict(_leaves(one)), dict(_leaves(other))
+    return {
+        name: (value, theirs[name][0])
+        for name, (value, material) in ours.items()
+        if material and _tupled(value) != _tupled(theirs[name][0])
+    }
+
+
+def material(config: Any) -> dict[str, Any]:
+    """The settings that can change the outcome of a run, as plain values; no folders of a machine among them."""
+    plain: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            plain[field.name] = material(value)
+        elif field.metadata.get("material", True):
+            plain[field.name] = list(value) if isinstance(value, tuple) else value
+    return plain
+
+
+def add_arguments(parser: argparse.ArgumentParser, config: Any) -> None:
+    """An option ``--group.field`` for every field, a titled group for every part."""
+    for field in dataclasses.fields(config):
+        part = getattr(config, field.name)
+        if not dataclasses.is_dataclass(part):
+            continue
+        about = (type(part).__doc__ or "").strip().splitlines()[0]
+        group = parser.add_argument_group(field.name, about)
+        hints = typing.get_type_hints(type(part))
+        for leaf in dataclasses.fields(part):
+            default = getattr(part, leaf.name)
+            dotted = f"{field.name}.{leaf.name}"
+            spellings = list(dict.fromkeys([f"--{dotted.replace('_', '-')}", f"--{dotted}"]))
+            group.add_argument(
+                *spellings,
+                dest=dotted,
+                default=argparse.SUPPRESS,
+                metavar=_metavar(hints[leaf.name]),
+                type=_Reader(dotted, hints[leaf.name]),
+                help=f"{_told(leaf.metadata['help'])} (default {_shown(default)})".replace("%", "%%"),
+            )
+
+
+def overridden(options: argparse.Namespace) -> dict[str, Any]:
+    """What :func:`add_arguments` found on the command line, by dotted name."""
+    return {name: value for name, value in vars(options).items() if "." in name}
+
+
+class _Reader:
+    """Text to the value of a field, by its type."""
+
+    def __init__(self, name: str, hint: Any) -> None:
+        self.name, self.hint = name, hint
+        self.__name__ = _metavar(hint)  # argparse shows it
+
+    def __call__(self, text: str) -> Any:
+        try:
+            return _read(self.hint, text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is no {_metavar(self.hint)}") from None
+
+
+def _read(hint: Any, text: str) -> Any:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if type(None) in inner and text.lower() in ("none", ""):
+            return None
+        return _read(next(kind for kind in inner if kind is not type(None)), text)
+    if origin is tuple:
+        if text.lower() == "none":
+            return ()
+        return tuple(_read(inner[0], item.strip()) for item in text.strip("()[]").split(",") if item.strip())
+    if origin in (dict, Mapping, types.MappingProxyType) or hint is dict:
+        pairs = [item.partition("=") for item in text.split(";") if item.strip() and text.lower() != "none"]
+        if not all(name.strip() and equals for name, equals, _ in pairs):
+            raise ValueError(text)
+        return {name.strip(): _literal(value) for name, _, value in pairs}
+    if hint is bool:
+        words = {
+            "true": True,
+            "yes": True,
+            "1": True,
+            "on": True,
+            "false": False,
+            "no": False,
+            "0": False,
+            "off": False,
+        }
+        if text.lower() not in words:
+            raise ValueError(text)
+        return words[text.lower()]
+    if hint is int:
+        return int(text.replace("_", ""))
+    return hint(text)
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError):
+        return text.strip()
+
+
+def _metavar(hint: Any) -> str:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return "|".join("none" if kind is type(None) else _metavar(kind) for kind in inner)
+    if origin is tuple:
+        return f"{_metavar(inner[0])},..."
+    if origin is dict:
+        return "name=value;..."
+    return {bool: "yes|no", int: "int", float: "float", str: "text"}.get(hint, str(hint))
+
+
+def _told(help: str | Callable[[], str]) -> str:
+    return help if isinstance(help, str) else help()
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
+    return "none" if value is None or value == {} else str(value)
+
+
+def _leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, tuple[Any, bool]]]:
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from _leaves(value, f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name, (value, field.metadata.get("material", True))
+
+
+def _set(config: Any, values: Mapping[str, Any]) -> Any:
+    names = [field.name for field in dataclasses.fields(config)]
+    whole: dict[str, Any] = {}
+    within: dict[str, dict[str, Any]] = {}
+    for dotted, value in values.items():
+        name, dot, rest = dotted.partition(".")
+        if name not in names:
+            raise ValueError(f"{type(config).__name__} has no setting {name!r}: it has {', '.join(names)}")
+        if dot:
+            within.setdefault(name, {})[rest] = value
+        else:
+            whole[name] = value
+            within.pop(name, None)  # what came before it is overwritten
+    for name, inner in within.items():
+        part = whole.get(name, getattr(config, name))
+        if not dataclasses.is_dataclass(part):
+            raise ValueError(f"{type(config).__name__}.{name} is a single setting: it has no {next(iter(inner))!r}")
+        whole[name] = _set(part, inner)
+    return dataclasses.replace(config, **whole)
+
+
+def _is_tuple(value: Any) -> bool:
+    return isinstance(value, tuple)
+
+
+def _tupled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _tupled(inner) for name, inner in value.items()}
+    return tuple(_tupled(inner) for inner in value) if isinstance(value, list | tuple) else value

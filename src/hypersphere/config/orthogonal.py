@@ -1,0 +1,33 @@
+"""``--orthogonal.*``: orthogonal over-parameterized training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .._core.errors import check_positive
+from .options import option
+
+__all__ = ["OrthogonalConfig"]
+
+
+@dataclass(frozen=True)
+class OrthogonalConfig:
+    """Orthogonal over-parameterized training (thesis ch. 7)."""
+
+    method: str | None = option(None, "gram_schmidt householder lowdin cayley exponential gradient relaxed free ...")
+    blocks: int = option(1, "diagonal blocks of R")
+    share_blocks: bool = option(False, "all blocks are one matrix")
+    normalize: bool = option(False, "neurons of length 1")
+    refine: str | None = option(None, "minimise the energy of the fixed neurons first: full, half")
+    init: str = option("random", "R starts random, identity or literal")
+    learn_v: bool = option(False, "train the neurons as well")
+    beta: float = option(1.0, "weight of the relaxed penalty")
+    mean: float = option(
+        0.0, "mean of the Gaussian that the neurons are drawn from; not 0: a high energy (thesis Table 7.2)"
+    )
+    std: float | None = option(None, "standard deviation of that Gaussian; none: He's √(2/d)")
+    learn_r: bool = option(True, "train R; no: the neurons stay as drawn, the rest of the network learns")
+
+    def __post_init__(self) -> None:
+        if self.std is not None:
+            check_positive("orthogonal.std", self.std)

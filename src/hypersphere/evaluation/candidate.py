@@ -1,0 +1,122 @@
+"""A network, the data it is evaluated on, and the processes that share the work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from ..config import Config
+from ..data.loader import IGNORE
+from ..runs import Team
+from ..sources import Batch, Elsewhere, Source
+from .outputs import Outputs, class_vectors
+
+__all__ = ["Candidate"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What every measurement is given. ``network`` maps inputs to logits and has ``features`` for the embedding."""
+
+    network: nn.Module
+    source: Source
+    team: Team
+    config: Config
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Evaluation mode without gradients; the modes of all modules are restored."""
+        modes = {module: module.training for module in self.network.modules()}
+        self.network.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            for module, mode in modes.items():
+                module.training = mode
+
+    def logits(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Logits of a batch in float32, at the precision of the training."""
+        with self._autocast():
+            out: Tensor = self.network(*inputs)
+        return out.float()
+
+    def features(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """The embedding of a batch in float32, at the precision of the training."""
+        with self._autocast():
+            out: Tensor = self.network.features(*inputs)  # type: ignore[operator]
+        return out.float()
+
+    def embedding(self, flip: bool = False) -> tuple[Tensor, Tensor]:
+        """Features and labels of the whole test split, of all processes, in order, on the CPU.
+
+        ``flip`` appends the features of the mirrored images. A video is the mean of the features of its frames.
+        """
+        batches = self.embedded(self.source.test(), flip)
+        if isinstance(self.source, Elsewhere) and self.source.videos is not None:
+            return _means(batches, len(self.source.videos)), self.source.videos
+        features, labels = zip(*batches, strict=True)
+        return torch.cat(features), torch.cat(labels)
+
+    def embedded(self, batches: Iterable[Batch], flip: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features and labels of each batch of all processes, on the CPU, without what does not count."""
+        for inputs, labels in batches:
+            features = self.features(inputs)
+            if flip:
+                features = torch.cat([features, self.features((inputs[0].flip(-1), *inputs[1:]))], 1)
+            numbers, rows = self._gathered(labels, features)
+            yield rows, numbers
+
+    @cached_property
+    @torch.no_grad()
+    def outputs(self) -> Outputs:
+        """What the network says of the test split, in float32; computed at the first time it is asked for."""
+        rows = []
+        for inputs, labels in self.source.test():
+            features: Tensor = self.network.features(*inputs)  # type: ignore[operator]
+            logits: Tensor = self.network(*inputs)
+            rows.append(self._gathered(labels, features.float(), logits.float()))
+        if not rows:
+            name = self.config.evaluation.data or self.config.data.name
+            raise ValueError(f"the test split of {name} is empty: there is nothing to evaluate")
+        numbers, embedding, scores = (torch.cat(column) for column in zip(*rows, strict=True))
+        bad = ~embedding.isfinite().all(1)
+        if bool(bad.any()):
+            raise ValueError(
+                f"the network gives features that are not finite, first for test sample {int(bad.nonzero()[0])}"
+            )
+        return Outputs(
+            labels=numbers.long(),
+            features=embedding,
+            logits=None if self.source.open_set else scores,
+            class_vectors=class_vectors(self.network, embedding.shape[1]),
+            images=self.source.pictures,
+            classes=self.source.test_classes,
+        )
+
+    def _gathered(self, labels: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:
+        """Labels and columns of all processes, which hold consecutive rows of a batch; without what does not count."""
+        numbers, *rows = (torch.cat(self.team.gather(part)) for part in (labels, *columns))
+        return tuple(part[numbers != IGNORE] for part in (numbers, *rows))
+
+    def _autocast(self) -> torch.autocast:
+        half = self.config.run.precision == "bfloat16"
+        return torch.autocast(self.team.device.type, torch.bfloat16, enabled=half)
+
+
+def _means(batches: Iterable[tuple[Tensor, Tensor]], count: int) -> Tensor:
+    """The mean feature of each label."""
+    sums, counts = None, torch.zeros(count, dtype=torch.float64)
+    for features, labels in batches:
+        if sums is None:
+            sums = torch.zeros(count, features.shape[1], dtype=torch.float64)
+        sums.index_add_(0, labels, features.double())
+        counts += torch.bincount(labels, minlength=count)
+    if sums is None:
+        raise ValueError("there are no frames to take the mean of")
+    return (sums / counts[:, None]).float()

@@ -1,0 +1,129 @@
+"""Accuracy on test samples of the training classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .. import metrics
+from ..config import Config
+from ..data.loader import IGNORE
+from ..runs.quantities import Quantity
+from .candidate import Candidate
+from .measurement import measurement
+from .text import number_lines
+
+__all__ = ["classes", "classification", "hits", "top5"]
+
+_MATRIX = 200  # classes up to which confusion matrices are written out
+
+
+def _details(candidate: Candidate) -> dict[str, Any]:
+    """Balanced and top-5 accuracy, errors of each class, confusion; mean cosines of features and class vectors."""
+    found = candidate.outputs
+    if found.logits is None:
+        raise ValueError("the test classes are others than those of training: evaluate verification or retrieval")
+    result = metrics.classification(found.logits, found.labels, found.classes)
+    errors = zip(result.classes, (100 * result.class_errors).tolist(), result.counts.tolist(), strict=True)
+    out: dict[str, Any] = {
+        "balanced_accuracy": 100 * result.balanced_accuracy,
+        "top5_accuracy": 100 * result.top(min(5, found.logits.shape[1])),
+        "classes": [{"name": name, "error": error, "samples": count} for name, error, count in errors if count],
+    }
+    if len(found.classes) <= _MATRIX:
+        out["confusion"] = result.confusion.tolist()
+        out["cosine_confusion"] = metrics.cosine_confusion(found.features, found.labels, found.class_vectors).tolist()
+    return out
+
+
+def _lines(part: Mapping[str, Any]) -> list[str]:
+    worst = sorted(part["classes"], key=lambda one: -one["error"])[:5]
+    return [
+        *number_lines({key: part[key] for key in ("accuracy", "top5_accuracy", "balanced_accuracy")}),
+        "  most errors:",
+        *(f"    {one['name']:16s} {one['error']:.2f}% of {one['samples']}" for one in worst),
+    ]
+
+
+def _words(config: Config) -> str:
+    return f"accuracy on the test split every {config.run.eval_every:,} steps"
+
+
+@measurement(
+    "classification",
+    label="Test accuracy",
+    about="accuracy on test samples of the training classes",
+    protocol=True,
+    also=False,
+    suits=("closed",),
+    quantities=(Quantity("balanced_accuracy", "Balanced accuracy", "%", True),),
+    details=_details,
+    lines=_lines,
+    words=_words,
+)
+def classification(candidate: Candidate) -> dict[str, float]:
+    """``accuracy`` in percent and mean cross-entropy ``loss`` of the logits."""
+    _check_classes(candidate)
+    sums = torch.zeros(3, dtype=torch.float64, device=candidate.team.device)
+    for inputs, labels in candidate.source.test():
+        logits = candidate.logits(inputs)
+        loss = F.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="sum")
+        sums += torch.stack([value.double() for value in (hits(logits, labels), loss, (labels != IGNORE).sum())])
+    right, loss_sum, samples = candidate.team.sum(sums).tolist()
+    return {"accuracy": 100 * right / max(samples, 1), "loss": loss_sum / max(samples, 1)}
+
+
+@measurement(
+    "top5",
+    label="Top-5 accuracy",
+    about="how often the label is among the five largest logits",
+    quantities=(Quantity("top5_accuracy", "Top-5 accuracy", "%", True),),
+)
+def top5(candidate: Candidate) -> dict[str, float]:
+    """``top5_accuracy``: the label is among the five largest logits, in percent."""
+    _check_classes(candidate)
+    sums = torch.zeros(2, dtype=torch.float64, device=candidate.team.device)
+    for inputs, labels in candidate.source.test():
+        logits = candidate.logits(inputs)
+        best: Tensor = logits.topk(min(5, logits.shape[1])).indices
+        sums += torch.stack([value.double() for value in ((best == labels[:, None]).sum(), (labels != IGNORE).sum())])
+    right, samples = candidate.team.sum(sums).tolist()
+    return {"top5_accuracy": 100 * right / max(samples, 1)}
+
+
+@measurement(
+    "classes",
+    label="Accuracy of each class",
+    about="the accuracy of each class",
+    quantities=(Quantity("class_*_accuracy", "Accuracy of class {}", "%", True),),
+)
+def classes(candidate: Candidate) -> dict[str, float]:
+    """``class_0_accuracy``, ``class_1_accuracy``, ...: of the test samples of each class, in percent."""
+    _check_classes(candidate)
+    count = candidate.source.facts.num_classes
+    sums = torch.zeros(2, count, dtype=torch.float64, device=candidate.team.device)
+    for inputs, labels in candidate.source.test():
+        real = labels != IGNORE
+        right = (candidate.logits(inputs).argmax(1) == labels)[real].double()
+        sums[0].index_add_(0, labels[real], right)
+        sums[1].index_add_(0, labels[real], torch.ones_like(right))
+    right, samples = candidate.team.sum(sums).tolist()
+    shares = zip(right, samples, strict=True)
+    return {f"class_{i}_accuracy": 100 * hit / all_ for i, (hit, all_) in enumerate(shares) if all_}
+
+
+def hits(logits: Tensor, labels: Tensor) -> Tensor:
+    """Number of samples whose label has the largest logit (-100 never has)."""
+    return (logits.argmax(-1) == labels).sum()
+
+
+def _check_classes(candidate: Candidate) -> None:
+    if candidate.source.open_set:
+        raise ValueError(
+            f"the test classes of {candidate.config.data.name} are others than those of training: "
+            "evaluate by --evaluation.protocol verification or few_shot"
+        )

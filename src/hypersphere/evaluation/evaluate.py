@@ -1,0 +1,174 @@
+"""``evaluate(run)``: everything that is measured of a trained network, as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import data, metrics
+from .._core.registries import MEASUREMENTS
+from ..config import Config
+from ..embedding import embed
+from ..runs import Run, Team, environment, load, usable_device
+from ..sources import evaluation_source
+from .candidate import Candidate
+from .measurement import find, known
+from .outputs import Outputs
+from .own_pairs import read_pairs
+from .verification import in_percent
+
+__all__ = ["candidate_of", "evaluate", "evaluate_pairs", "outputs_of"]
+
+
+def evaluate(
+    run: Run,
+    seed: int | None = None,
+    parts: Sequence[str] | None = None,
+    *,
+    root: str | None = None,
+    device: torch.device | str = "cpu",
+    flip: bool | None = None,
+    center: bool | None = None,
+    inception: str | None = None,
+) -> dict[str, Any]:
+    """Evaluate the network of a seed (None: the first) on its test split, by the settings of its run.
+
+    Args:
+        run: The run.
+        seed: Which seed of it.
+        parts: Measurements, see `hypersphere list measurements`, or addresses ``module:function``; None: what suits
+            the run: closed set, open set or GAN.
+        root: Folder of the data, if it lies elsewhere than at training.
+        device: Where the network runs.
+        flip: Features of image and mirror, in verification; None: as the run says.
+        center: Subtract the mean feature, in verification; None: as the run says.
+        inception: What scores the images of a GAN; None: as the run says.
+
+    Returns:
+        What was evaluated and where, and for each part its numbers and details.
+    """
+    for part in parts or ():
+        MEASUREMENTS.check("parts", part)
+    changes = {"flip": flip, "center": center, "inception": inception}
+    rule = replace(run.config.evaluation, **{name: value for name, value in changes.items() if value is not None})
+    candidate = candidate_of(run, seed, config=replace(run.config, evaluation=rule), root=root, device=device)
+    out: dict[str, Any] = {
+        "run": run.name,
+        "recipe": run.recipe,
+        "seed": run.seeds[0] if seed is None else seed,
+        "data": candidate.config.data.name,
+        "samples": _samples(candidate),
+        "environment": environment(candidate.team.device),
+    }
+    with candidate.evaluating():
+        for part in parts if parts is not None else _suiting(candidate):
+            one = find(part, "parts")
+            fitting = _with_fewer_folds(candidate) if part == "verification" else candidate
+            out[part] = {**one.evaluate(fitting), **one.details(fitting)}
+    return out
+
+
+def evaluate_pairs(
+    run: Run,
+    listing: str | Path,
+    folder: str | Path,
+    seed: int | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    flip: bool = True,
+    center: bool = False,
+    folds: int = 10,
+) -> dict[str, Any]:
+    """Verify a user's own pairs of images: see :func:`read_pairs` for the list."""
+    number = run.seeds[0] if seed is None else seed
+    facts = run.facts(number)
+    if facts.in_channels is None or facts.image_size is None:
+        raise ValueError(f"{run.path} was not trained on images: there are no pairs of images to verify")
+    own = read_pairs(listing, folder, facts.in_channels, facts.image_size)
+    settings = run.config.data
+    moments: dict[str, Any] = {}
+    if settings.normalize == "standard":
+        dataset = data.load(settings.name, settings.root)
+        moments = {"mean": dataset.mean, "std": dataset.std}
+    model = load(run.path, seed=number, device=device)
+    features = embed(model, own.images, flip=flip, normalize=settings.normalize, **moments)
+    pairs = own.pairs.folded(folds)
+    result = {"pairs": len(pairs), **in_percent(metrics.verify_pairs(features, pairs, center=center))}
+    return {
+        "run": run.name,
+        "recipe": run.recipe,
+        "seed": number,
+        "data": str(folder),
+        "samples": len(own.files),
+        "environment": environment(torch.device(device)),
+        "verification": result,
+    }
+
+
+def outputs_of(
+    run: Run, seed: int | None = None, *, root: str | None = None, device: torch.device | str = "cpu"
+) -> Outputs:
+    """What the network of a seed (None: the first) says of its whole test split, in float32.
+
+    Args:
+        run: The run.
+        seed: Which seed of it.
+        root: Folder of the data, if it lies elsewhere than at training.
+        device: Where the network runs.
+    """
+    if run.config.gan.generator is not None:
+        raise ValueError(f"{run.path} is a GAN: it has no features and classes, only what it generates can be measured")
+    candidate = candidate_of(run, seed, root=root, device=device)
+    with candidate.evaluating():
+        return candidate.outputs
+
+
+def candidate_of(
+    run: Run,
+    seed: int | None = None,
+    *,
+    config: Config | None = None,
+    root: str | None = None,
+    device: torch.device | str = "cpu",
+) -> Candidate:
+    """The trained network of a seed (None: the first) and its test split, for measurements in one process."""
+    place = usable_device(device)
+    number = run.seeds[0] if seed is None else seed
+    config = config or run.config
+    if root is not None:
+        config = replace(config, data=replace(config.data, root=root), evaluation=replace(config.evaluation, root=root))
+    network = load(run.path, seed=number, device=place)
+    source = evaluation_source(config, run.facts(number), number, place)
+    return Candidate(network, source, Team(0, 1, place), config)
+
+
+def _samples(candidate: Candidate) -> int:
+    if candidate.config.gan.generator is None:
+        with candidate.evaluating():
+            return len(candidate.outputs)
+    pictures = candidate.source.pictures
+    return 0 if pictures is None else len(pictures)
+
+
+def _suiting(candidate: Candidate) -> tuple[str, ...]:
+    """The run's own protocol, and what suits its data."""
+    kind = "open" if candidate.source.open_set else "closed"
+    if candidate.config.gan.generator is not None:
+        kind = "gan"
+    own = candidate.config.evaluation.protocol
+    names = [own, *(one.name for one in known() if kind in one.suits and one.name != own)]
+    return tuple(names)
+
+
+def _with_fewer_folds(candidate: Candidate) -> Candidate:
+    """Where the run itself was not verified, its folds are a default: no more of them than there are class pairs."""
+    rule = candidate.config.evaluation
+    if rule.protocol == "verification" or candidate.source.pairs is not None:
+        return candidate
+    classes = int((candidate.outputs.labels.bincount() > 1).sum())
+    folds = max(2, min(rule.folds, classes // 2))
+    return replace(candidate, config=replace(candidate.config, evaluation=replace(rule, folds=folds)))

@@ -1,0 +1,52 @@
+"""The final network evaluated on sets of faces beside that of the protocol, each under its own name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from ..config import Config
+from ..metrics import angular_fisher_score
+from ..runs import Team
+from ..runs.quantities import Quantity
+from ..sources import FACES, Source, on_faces
+from .candidate import Candidate
+from .identification import identification
+from .measurement import Numbers, measurement
+from .verification import verification
+
+__all__ = ["fisher"]
+
+
+def _on(name: str, how: Numbers, candidate: Candidate) -> Mapping[str, float]:
+    """``lfw_accuracy`` and all else that the measurement gives."""
+    there = replace(candidate, source=on_faces(name, candidate.source, candidate.config, candidate.team))
+    return {f"{name}_{key}": value for key, value in how(there).items()}
+
+
+def _check(name: str, config: Config, source: Source, team: Team) -> None:
+    on_faces(name, source, config, team)
+
+
+for _name in FACES:
+    _how = ("identification", identification) if _name == "megaface" else ("verification", verification)
+    measurement(
+        _name,
+        label=f"{_how[0].capitalize()} on {_name}",
+        about=f"{_how[0]} on the faces of {_name}",
+        quantities=(Quantity(f"{_name}_*", f"{{}} on {_name}", "%"),),
+        check=partial(_check, _name),
+    )(partial(_on, _name, _how[1]))
+
+
+@measurement(
+    "fisher",
+    label="Angular Fisher score",
+    about="angular Fisher score of the test features (thesis A.1), lower is better",
+    quantities=(Quantity("fisher", "Angular Fisher score", "", False),),
+)
+def fisher(candidate: Candidate) -> dict[str, float]:
+    """``fisher``: the angular Fisher score of the test features (thesis A.1); lower is better, not in percent."""
+    features, labels = candidate.embedding(candidate.config.evaluation.flip)
+    return {"fisher": float(angular_fisher_score(features, labels))}

@@ -1,0 +1,45 @@
+"""What a network says of its test split: features, logits, pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from .._core.output_layer import find_output_layer
+
+__all__ = ["Outputs", "class_vectors"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """The test split through a network, everything on the CPU.
+
+    Args:
+        labels: ``(N,)``.
+        features: the embedding, ``(N, d)`` float32.
+        logits: ``(N, C)`` float32; None where the test classes are not those of training (open set).
+        class_vectors: ``(C, d)`` of the head or the last linear layer; None if the network has none of that size.
+        images: ``(N, channels, H, W)`` uint8; None where the data are no images in memory.
+        classes: names of the test classes, by label.
+    """
+
+    labels: Tensor
+    features: Tensor
+    logits: Tensor | None
+    class_vectors: Tensor | None
+    images: Tensor | None
+    classes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def class_vectors(model: nn.Module, dim: int) -> Tensor | None:
+    """The weight ``(C, dim)`` that turns features into logits, on the CPU, or None."""
+    head = getattr(model, "head", None)
+    last = find_output_layer(model, head if isinstance(head, nn.Module) else None)
+    weight = None if last is None else getattr(last[1], "weight", None)
+    if not isinstance(weight, Tensor) or weight.dim() != 2 or weight.shape[1] != dim:
+        return None
+    return weight.detach().float().cpu()

@@ -1,0 +1,50 @@
+"""What training asks of an evaluation: the protocol's numbers on the way, everything at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..config import Config
+from ..runs import Team
+from ..sources import Source
+from .candidate import Candidate
+from .measurement import Measurement, find
+
+__all__ = ["check_evaluation", "evaluate_also", "evaluate_protocol"]
+
+
+def evaluate_protocol(candidate: Candidate) -> dict[str, float]:
+    """The numbers of ``evaluation.protocol``, with ``accuracy``."""
+    chosen = find(candidate.config.evaluation.protocol, "evaluation.protocol")
+    with candidate.evaluating():
+        found = _numbers(chosen, candidate)
+    if "accuracy" not in found:
+        raise ValueError(
+            f"evaluation.protocol={chosen.name!r} gives {', '.join(found) or 'nothing'}, but the best is chosen "
+            "by accuracy: let it give an 'accuracy', or name it in evaluation.also"
+        )
+    return found
+
+
+def evaluate_also(candidate: Candidate) -> dict[str, float]:
+    """The numbers of ``evaluation.also``, of the final network."""
+    with candidate.evaluating():
+        return {
+            key: value
+            for name in candidate.config.evaluation.also
+            for key, value in _numbers(find(name, "evaluation.also"), candidate).items()
+        }
+
+
+def check_evaluation(config: Config, source: Source, team: Team) -> None:
+    """Raise now rather than after the training, if the network cannot be evaluated as the settings say."""
+    for name in config.evaluation.also:
+        find(name, "evaluation.also").check(config, source, team)
+    find(config.evaluation.protocol, "evaluation.protocol").check(config, source, team)
+
+
+def _numbers(chosen: Measurement, candidate: Candidate) -> dict[str, float]:
+    found = chosen.evaluate(candidate)
+    if not isinstance(found, Mapping):
+        raise TypeError(f"the measurement {chosen.name!r} gave a {type(found).__name__}: return numbers by name")
+    return {str(key): float(value) for key, value in found.items()}

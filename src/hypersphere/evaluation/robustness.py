@@ -1,0 +1,84 @@
+"""Accuracy under attack: white-box, or transferred from another run's network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from .. import attacks
+from ..config import AdversarialConfig, Config
+from ..config.adversarial import ATTACKS
+from ..runs import Run, Team, beside, load
+from ..runs.quantities import Quantity
+from ..sources import Source
+from .candidate import Candidate
+from .measurement import measurement
+
+__all__ = ["make_attack", "under_attack"]
+
+
+def make_attack(name: str, config: AdversarialConfig, source: Source, **settings: object) -> Callable[..., Tensor]:
+    """``attack(model, x, labels)`` with the budget of the settings, in the units of the data."""
+    pixels = source.pixels
+    if pixels is None:
+        raise ValueError("attacks change the pixels of images: these data are no images")
+    if name == "deepfool":
+        return partial(attacks.deepfool, clip=pixels.clip, **settings)  # type: ignore[arg-type]
+    eps = pixels.eps(config.eps)
+    if name == "fgsm":
+        return partial(attacks.fgsm, eps=eps, clip=pixels.clip, **settings)  # type: ignore[arg-type]
+    rule = {"step": pixels.eps(config.step), "iterations": config.iterations, "random_start": name == "pgd"}
+    return partial(attacks.bim, eps=eps, clip=pixels.clip, **rule, **settings)  # type: ignore[arg-type]
+
+
+def under_attack(name: str, transfer: bool, candidate: Candidate) -> dict[str, float]:
+    """``fgsm_accuracy`` in percent, or ``fgsm_transfer_accuracy``; of DeepFool also ``deepfool_size``, mean ‖r‖/‖x‖."""
+    source = _other(candidate) if transfer else None
+    attack = make_attack(name, candidate.config.adversarial, candidate.source)
+    batches = ((inputs[0], labels) for inputs, labels in candidate.source.test())
+    found = attacks.robust_accuracy(candidate.network, batches, attack, source=source)
+    counts = torch.tensor([float(found.held.sum()), found.samples, found.relative], dtype=torch.float64)
+    held, samples, size = candidate.team.sum(counts.to(candidate.team.device)).tolist()
+    key = f"{name}_transfer" if transfer else name
+    extra = {f"{key}_size": 100 * size / candidate.team.world} if name == "deepfool" else {}
+    return {f"{key}_accuracy": 100 * held / samples, **extra}
+
+
+def _other(candidate: Candidate) -> nn.Module:
+    """The network that transferred attacks are made on."""
+    name = candidate.config.adversarial.source
+    if name is None:
+        raise ValueError("transferred attacks need --adversarial.source, the run that they are made on")
+    return load(beside(candidate.config, name), device=candidate.team.device)
+
+
+def _check(key: str, transfer: bool, config: Config, source: Source, team: Team) -> None:
+    if source.pixels is None:
+        raise ValueError(f"evaluation.also: {key} changes the pixels of images, and these data are no images")
+    if not transfer:
+        return
+    other = config.adversarial.source
+    if other is None:
+        raise ValueError(f"evaluation.also: {key} needs --adversarial.source, the run that the attacks are made on")
+    if not (Run(beside(config, other)).folder().path / "model.safetensors").exists():
+        raise ValueError(f"adversarial.source={other!r} is not trained to its end: do that first")
+
+
+_NAMES = {"fgsm": "FGSM", "bim": "BIM", "pgd": "PGD", "deepfool": "DeepFool"}
+for _name in (*ATTACKS, "deepfool"):
+    for _transfer in (False, True):
+        _key = f"{_name}_transfer" if _transfer else _name
+        _way = "transferred " if _transfer else ""
+        measurement(
+            _key,
+            label=f"Accuracy under {_way}{_NAMES[_name]}",
+            about=f"accuracy under {_way}{_NAMES[_name]}",
+            quantities=(
+                Quantity(f"{_key}_accuracy", f"Accuracy under {_way}{_NAMES[_name]}", "%", True),
+                *([Quantity(f"{_key}_size", f"Size of {_way}{_NAMES[_name]}", "%", True)] * (_name == "deepfool")),
+            ),
+            check=partial(_check, _key, _transfer),
+        )(partial(under_attack, _name, _transfer))

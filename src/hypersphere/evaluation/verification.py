@@ -1,0 +1,107 @@
+"""Verification: do two test images show one class? Also for classes that training never saw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import data, metrics
+from ..config import Config, EvaluationConfig
+from ..data.loader import IGNORE
+from ..runs import Team
+from ..runs.quantities import Quantity
+from ..sources import Elsewhere, Source
+from .candidate import Candidate
+from .measurement import measurement
+
+__all__ = ["Verified", "in_percent", "verification", "verify"]
+
+FAR = (1e-1, 1e-2, 1e-3)  # false accept rates at which the true accept rate is given
+
+
+@dataclass(frozen=True, eq=False)
+class Verified:
+    """Pairs of test samples, the cosines of their features, the labels, and what LFW's protocol makes of them."""
+
+    pairs: data.Pairs
+    scores: Tensor
+    labels: Tensor
+    result: metrics.VerificationResult
+
+
+def verify(candidate: Candidate) -> Verified:
+    """LFW's protocol on the pairs of the test split: the set's own, or drawn from the labels."""
+    rule = candidate.config.evaluation
+    features, labels = candidate.embedding(rule.flip)
+    pairs = _pairs(candidate.source.pairs, labels, rule)
+    result = metrics.verify_pairs(features, pairs, center=rule.center)
+    return Verified(pairs, metrics.pair_scores(features, pairs.left, pairs.right), labels, result)
+
+
+def in_percent(found: metrics.VerificationResult) -> dict[str, float]:
+    """The numbers of a verification that are logged and reported."""
+    rates = {f"tar@{far:g}": 100 * float(found.tar_at(far)) for far in FAR}
+    shown = {"accuracy": found.accuracy, "accuracy_std": found.std, "auc": found.auc, "eer": found.eer}
+    return {name: 100 * float(value) for name, value in shown.items()} | rates
+
+
+def _details(candidate: Candidate) -> dict[str, Any]:
+    pairs = _pairs_of(candidate.config, candidate.source, candidate.team)
+    return {"pairs": len(pairs), "folds": len(pairs.fold.unique())}
+
+
+def _check(config: Config, source: Source, team: Team) -> None:
+    if source.pairs is None and source.resident:
+        _pairs_of(config, source, team)
+
+
+def _pairs_of(config: Config, source: Source, team: Team) -> data.Pairs:
+    """The same pairs as :func:`verify` takes, without a network."""
+    if isinstance(source, Elsewhere) and source.videos is not None:
+        return _pairs(source.pairs, source.videos, config.evaluation)
+    labels = torch.cat([rows for _, own in source.test() for rows in team.gather(own)])
+    return _pairs(source.pairs, labels[labels != IGNORE], config.evaluation)
+
+
+def _pairs(official: data.Pairs | None, labels: Tensor, rule: EvaluationConfig) -> data.Pairs:
+    pairs = data.make_pairs(labels, rule.folds, rule.pairs) if official is None else official
+    return pairs.folded(rule.folds)
+
+
+def _words(config: Config) -> str:
+    rule = config.evaluation
+    where = f" on {rule.data}" if rule.data else ""
+    aids = (", mirror images added" if rule.flip else "") + (", mean feature subtracted" if rule.center else "")
+    return (
+        f"verification of pairs of unseen classes{where}: cosine of the features, {rule.folds} folds, the threshold of "
+        f"each chosen on the others{aids}"
+    )
+
+
+@measurement(
+    "verification",
+    label="Verification accuracy",
+    about="whether two samples of unseen classes are of one class",
+    protocol=True,
+    also=False,
+    suits=("open",),
+    quantities=(
+        Quantity("accuracy_std", "Standard error of the accuracy", "%", False),
+        Quantity("auc", "Area under ROC", "%", True),
+        Quantity("eer", "Equal error rate", "%", False),
+        Quantity("tar@*", "True accepts at {}", "%", True),
+    ),
+    details=_details,
+    words=_words,
+    check=_check,
+)
+def verification(candidate: Candidate) -> dict[str, float]:
+    """LFW's protocol on the pairs of the test split, cosine of the features, all in percent.
+
+    ``accuracy`` with the threshold of each fold chosen on the others, its standard error ``accuracy_std``, area under
+    the ROC curve ``auc``, equal error rate ``eer`` and true accept rates ``tar@0.01``.
+    """
+    return in_percent(verify(candidate).result)

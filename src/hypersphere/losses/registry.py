@@ -1,0 +1,31 @@
+"""The heads by name, declared once: the command line, lists and the words of reports derive from this."""
+
+from __future__ import annotations
+
+from .._core.registries import HEADS
+from .face import AMSoftmax, ArcFace, SphereFaceR
+from .pairs import TripletLoss
+from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SSoftmax, WSoftmax
+from .sphereface2 import SphereFace2
+
+__all__ = ["HEADS"]
+
+for _name, _head, _label, _about in (
+    ("softmax", Softmax, "softmax", "cross-entropy of a linear classifier"),
+    ("w_softmax", WSoftmax, "W-Softmax", "normalised class vectors"),
+    ("s_softmax", SSoftmax, "S-Softmax", "an angular function of the angle to each class vector"),
+    ("ga_softmax", GASoftmax, "GA-Softmax", "generalised angular softmax"),
+    ("l_softmax", LSoftmax, "L-Softmax", "a large angular margin"),
+    (
+        "a_softmax",
+        ASoftmax,
+        "SphereFace (A-Softmax)",
+        "a multiplicative angular margin on normalised class vectors",
+    ),
+    ("am_softmax", AMSoftmax, "CosFace (AM-Softmax)", "a margin on the cosine"),
+    ("arcface", ArcFace, "ArcFace", "an additive angular margin"),
+    ("sphereface_r", SphereFaceR, "SphereFace-R", "a multiplicative angular margin on normalised features"),
+    ("sphereface2", SphereFace2, "SphereFace2", "one binary decision for each class"),
+    ("triplet", TripletLoss, "triplet loss", "distances of samples, without class vectors"),
+):
+    HEADS.add(_name, _head, label=_label, about=_about)

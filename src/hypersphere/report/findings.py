@@ -1,0 +1,82 @@
+"""What the network of a run shows: of itself, and of its test split where the data can be found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .. import data
+from ..config import with_values
+from ..evaluation import Outputs, Verified, candidate_of, layer_energies, verify
+from ..runs import load
+from .learned import learned_k, learned_rho
+from .subject import Subject
+
+__all__ = ["Findings", "evaluate_subject"]
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """Of one seed. ``missing`` says in sentences what could not be shown and how to get it."""
+
+    seed: int
+    k: dict[str, list[float]] = field(default_factory=dict)
+    rho: dict[str, list[float]] = field(default_factory=dict)
+    energies: dict[str, float] = field(default_factory=dict)
+    found: Outputs | None = None
+    verified: Verified | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def has_angles(self) -> bool:
+        """Whether there are class vectors of the test classes."""
+        return (
+            self.found is not None
+            and self.found.logits is not None
+            and self.found.class_vectors is not None
+            and bool(self.found.class_vectors.isfinite().all())
+        )
+
+
+def evaluate_subject(
+    subject: Subject, *, root: str | None = None, device: torch.device | str = "cpu", look: bool = True
+) -> Findings:
+    """A damaged network is a ``ValueError``; missing data are not, and are never downloaded."""
+    run, seed, device = subject.run, subject.shown_seed, torch.device(device)
+    folder = run.folder(seed)
+    if not (folder.path / "model.safetensors").exists() and folder.latest() is None:
+        return Findings(seed, missing=("The training has written no network yet, so this is from the log alone.",))
+    model = load(run.path, seed=seed, device="cpu")
+    energies = layer_energies(model)
+    layers = {name.removesuffix(".weight"): value for name, value in (energies.hidden | energies.output).items()}
+    known = Findings(seed, learned_k(model), learned_rho(model), layers)
+    if run.config.gan.generator is not None:
+        pictures = folder.path / "samples"
+        return _with(known, missing=(f"A GAN has no features and classes to show; what it made is in {pictures}.",))
+    if not look:
+        return _with(known, missing=("The network was not run on its test split: the report is from the log alone.",))
+    config = run.config if root is None else with_values(run.config, {"data.root": root, "evaluation.root": root})
+    name, place = config.evaluation.data or config.data.name, config.data.root
+    place = (config.evaluation.root or place) if config.evaluation.data else place
+    try:
+        if not data.available(name, place):
+            data.load(name, place, download=False)  # says what is missing
+        candidate = candidate_of(run, seed, root=root, device=device)
+        with candidate.evaluating():
+            found = candidate.outputs
+            verifies = found.logits is None and config.evaluation.protocol == "verification"
+            return _with(known, found=found, verified=verify(candidate) if verifies else None)
+    except (OSError, ImportError) as error:
+        return _with(
+            known,
+            missing=(
+                "The test data could not be read, so features, confusion and examples are missing. "
+                f"{error}. Then write the report again, with --root DATA if the data lie elsewhere.",
+            ),
+        )
+
+
+def _with(known: Findings, **more: Any) -> Findings:
+    return Findings(**{**known.__dict__, **more})

@@ -1,0 +1,63 @@
+"""What a result depends on beside its settings: versions, device, commit, command."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .._core.version import __version__
+
+__all__ = ["environment"]
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Versions of what computes, the device by name, and the commit of the code, if it lies in a repository."""
+    return {
+        "hypersphere": __version__,
+        "torch": torch.__version__,
+        "triton": _version("triton"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu",
+        "device_type": device.type,
+        "threads": torch.get_num_threads(),
+        "commit": _commit(),
+        "command": shlex.join([_program(), *sys.argv[1:]]),
+    }
+
+
+def _program() -> str:
+    name = Path(sys.argv[0]).name
+    return "hypersphere" if name == "__main__.py" else name
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """Of the repository this lies in; where the code travels without it, ``$HYPERSPHERE_COMMIT`` may say."""
+    if "HYPERSPHERE_COMMIT" in os.environ:
+        return os.environ["HYPERSPHERE_COMMIT"]
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None

@@ -1,0 +1,37 @@
+"""What a network must know of its data: classes and sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Facts", "facts_from"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the model must know of the data."""
+
+    num_classes: int
+    in_channels: int | None = None
+    image_size: tuple[int, int] | None = None
+    in_features: int | None = None
+    classes: tuple[str, ...] = ()
+
+
+def facts_from(values: Any, path: Path) -> Facts:
+    """:class:`Facts` of JSON values; ``path`` is named in errors."""
+    try:
+        size, classes = values.get("image_size"), values.get("classes") or ()
+        facts = Facts(**{**values, "image_size": size and tuple(size), "classes": tuple(classes)})
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{path} holds no facts of a data set, or those of another version: {error}") from error
+    counts = [(name, getattr(facts, name)) for name in ("num_classes", "in_channels", "in_features")]
+    for name, count in (*counts, *(("image_size", side) for side in facts.image_size or ())):
+        missing = count is None and name in ("in_channels", "in_features")
+        if not missing and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+            raise ValueError(f"{path} is damaged: {name} is {count!r}, not a whole number above 0")
+    if facts.image_size is not None and len(facts.image_size) != 2:
+        raise ValueError(f"{path} is damaged: image_size is {facts.image_size}, not height and width")
+    return facts

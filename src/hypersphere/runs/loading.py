@@ -1,0 +1,129 @@
+"""The trained network of a run folder, or of what ``hypersphere export`` wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..config import Config, from_dict
+from .device import usable_device
+from .facts import Facts, facts_from
+from .files import read_tensors
+from .networks import Networks, attach, make_networks, merged
+from .run import Run
+from .seed_folder import SeedFolder
+
+__all__ = ["load"]
+
+
+def load(run: str | Path, *, seed: int | None = None, device: torch.device | str = "cpu") -> nn.Module:
+    """The network of a run for evaluation: inputs → logits, with ``features`` for the embedding.
+
+    Orthogonal matrices are multiplied into the weights, so it is an ordinary network. A run that is not finished
+    gives its newest checkpoint. A damaged file is a ``ValueError`` that names it and the remedy: older weights never
+    stand in for it unasked.
+
+    Args:
+        run: the run folder, the folder of one seed in it, or an export: its folder or its ``model.safetensors``.
+        seed: which seed of a run; None: the first.
+        device: where to put it.
+    """
+    place = usable_device(device, compute=False)
+    path = Path(run).expanduser()
+    if (path / "export.json").exists() or (path.is_file() and path.suffix == ".safetensors"):
+        if seed is not None:
+            raise ValueError(f"seed={seed} is for run folders, and {path} is an export of one seed")
+        return _exported(path).eval().to(place)
+    found = Run(path, seed)
+    folder, facts = found.folder(), found.facts()
+    final = folder.path / "model.safetensors"
+    if final.exists():
+        remedy = "remove the file to get the newest checkpoint instead, or train again under another --run.name"
+        model = _network(found.config, facts, found.path)
+        _fill(model, _tensors(final, remedy), final, remedy)
+    else:
+        model = _unfinished(found.config, facts, folder)
+    return model.eval().to(place)
+
+
+def _unfinished(config: Config, facts: Facts, folder: SeedFolder) -> nn.Module:
+    """The newest checkpoint, which holds the orthogonal matrices apart."""
+    newest = folder.latest()
+    if newest is None:
+        raise ValueError(f"{folder.path} holds no network yet: train it first")
+    file = newest / "model.safetensors"
+    older = sorted(path.name for path in folder.checkpoints.glob("step-*") if path.name < newest.name)
+    instead = f"then {older[-1]} is used, and training goes on from it" if older else "and train again"
+    remedy = f"remove the folder {newest}, {instead}"
+    if not file.exists():
+        raise ValueError(f"{newest} has no model.safetensors, so it is no whole checkpoint: {remedy}")
+    networks = _networks(config, facts, folder.path.parent)
+    _fill(networks, _tensors(file, remedy), file, remedy)
+    return merged(networks.classifier())
+
+
+def _exported(path: Path) -> nn.Module:
+    """From the file alone: it carries the settings."""
+    file = path if path.is_file() else path / "model.safetensors"
+    if not file.exists():
+        raise ValueError(f"{path} is an export without model.safetensors: export it with --formats safetensors")
+    remedy = "export the run again"
+    tensors = _tensors(file, remedy)
+    about = _metadata(file)
+    if "config" not in about or "facts" not in about:
+        raise ValueError(f"{file} does not carry the settings of its network: give the run folder instead")
+    try:
+        config, values = from_dict(Config, json.loads(about["config"])), json.loads(about["facts"])
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{file} carries settings of another version: {error}. Remedy: {remedy}") from error
+    model = _network(config, facts_from(values, file), file, embedding=about.get("outputs") == "embedding")
+    _fill(model, tensors, file, remedy)
+    return model
+
+
+def _network(config: Config, facts: Facts, where: Path, embedding: bool = False) -> nn.Module:
+    """What is evaluated, with fresh weights: merged networks are what they are without orthogonal matrices."""
+    plain = replace(config, orthogonal=replace(config.orthogonal, method=None))
+    networks = _networks(plain, facts, where, embedding)
+    return networks.model if embedding else networks.classifier()
+
+
+def _networks(config: Config, facts: Facts, where: Path, embedding: bool = False) -> Networks:
+    """As a checkpoint holds them; the caller's random numbers stay as they are."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            networks = make_networks(config, facts, embedding=embedding)
+            attach(replace(config.orthogonal, refine=None), networks.model, networks.head, 0)
+    except Exception as error:  # settings in a file may be wrong in any way
+        raise ValueError(f"the settings of {where} do not make a network: {error}") from error
+    return networks
+
+
+def _fill(model: nn.Module, tensors: Mapping[str, Tensor], file: Path, remedy: str) -> None:
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        reason = " ".join(line.strip() for line in str(error).splitlines()[1:3])
+        raise ValueError(f"{file} does not fit the settings of its run: {reason[:300]} Remedy: {remedy}") from error
+
+
+def _tensors(file: Path, remedy: str) -> dict[str, Tensor]:
+    try:
+        return read_tensors(file)
+    except ImportError as error:
+        raise ValueError(f"{file} needs the safetensors package: pip install 'hypersphere[train]'") from error
+    except ValueError as error:
+        raise ValueError(f"{error}. Remedy: {remedy}") from error
+
+
+def _metadata(file: Path) -> dict[str, Any]:
+    from safetensors import safe_open
+
+    with safe_open(file, framework="pt") as content:
+        return dict(content.metadata() or {})

@@ -1,0 +1,103 @@
+"""The network and its head by the settings ``model`` and ``loss``, and the facts of the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from .. import angular, losses, magnitude, models
+from .._core.registries import HEADS, MODELS
+from ..config import LossConfig, ModelConfig
+from .facts import Facts
+
+__all__ = ["Classifier", "make_head", "make_model"]
+
+
+def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module:
+    """The network for this data; without a classifier where a head owns the class vectors."""
+    MODELS.check("model.name", config.name)
+    known = models.options(config.name)
+    settings: dict[str, Any] = {"affine": config.affine, **config.extra}
+    if config.conv is not None:
+        settings["conv"] = config.conv
+    if config.angular is not None:
+        settings["angular"] = _angular(config.angular, config.k, config.learnable_k, config.share_k)
+    if config.magnitude is not None:
+        h: Any = magnitude.resolve(config.magnitude)
+        settings["magnitude"] = h if config.alpha == 1.0 else type(h)(alpha=config.alpha)
+    if config.weighted is not None:
+        settings["weighted"] = config.weighted
+    for name in ("norm", "activation"):
+        value = getattr(config, name)
+        if value is not None:
+            settings[name] = "none" if value == "off" else value
+    for name in ("norm_eps", "init", "feature_dim"):
+        if getattr(config, name) is not None:
+            settings[name] = getattr(config, name)
+    if config.widths is not None:
+        settings["widths"] = _widths(config.widths)
+    from_data = {"in_channels": facts.in_channels, "image_size": facts.image_size, "in_features": facts.in_features}
+    for name, fact in from_data.items():
+        if fact is not None and name in known:
+            settings.setdefault(name, fact)
+    if "in_features" in known and facts.in_features is None and facts.image_size is not None:
+        height, width = facts.image_size
+        settings.setdefault("in_features", (facts.in_channels or 1) * height * width)
+    model: nn.Module = models.create(config.name, facts.num_classes if classifier else 0, **settings)
+    return model
+
+
+def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module | None:
+    """The head, or None for the network's own classifier."""
+    if config.own_classifier:
+        return None
+    settings: dict[str, Any] = dict(config.extra)
+    if config.angular is not None:
+        settings["angular"] = _angular(config.angular, config.k, config.learnable_k)
+    for name in ("margin", "scale", "annealing"):
+        if getattr(config, name) is not None:
+            settings[name] = getattr(config, name)
+    if config.label_smoothing:
+        settings["label_smoothing"] = config.label_smoothing
+    if config.bias:
+        settings["bias"] = True
+    head: Any = HEADS.find(config.name, "loss.name")(features, num_classes, **settings)
+    if config.energy:
+        head = losses.SphereFacePlus(head, config.energy, config.energy_s)
+    if config.center:
+        head = losses.CenterLoss(head, config.center)
+    if config.contrastive:
+        head = losses.ContrastiveLoss(head, config.contrastive, config.contrastive_margin)
+    built: nn.Module = head
+    return built
+
+
+class Classifier(nn.Module):
+    """A network and its head: ``classifier(x)`` gives the logits ranked at test time, ``features(x)`` the embedding."""
+
+    def __init__(self, network: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.network, self.head = network, head
+
+    def features(self, *inputs: Tensor) -> Tensor:
+        out: Tensor = self.network(*inputs)
+        return out
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        out: Tensor = self.head.logits(self.network(*inputs))  # type: ignore[operator]
+        return out
+
+
+def _angular(name: str, k: float | None, learnable: bool, share: str = "filter") -> Any:
+    """The g of a name; k matters to the sigmoid only."""
+    if name == "sigmoid":
+        return angular.Sigmoid(k, learnable=learnable, share=share)
+    if k is not None or learnable:
+        raise ValueError(f"k and learnable_k belong to angular='sigmoid', not {name!r}")
+    return angular.resolve(name)
+
+
+def _widths(text: str) -> str | tuple[int, ...]:
+    parts = [part.strip() for part in text.strip("()[]").split(",")]
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else text

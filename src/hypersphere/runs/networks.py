@@ -1,0 +1,101 @@
+"""What a run trains, from its settings and the facts of its data: the one place where networks are built."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import nn
+
+from .. import orthogonal
+from .._core.neurons import iter_neurons
+from .._core.output_layer import find_output_layer
+from ..config import Config, OrthogonalConfig
+from .facts import Facts
+from .gan import Gan, make_gan
+from .model import Classifier, make_head, make_model
+
+__all__ = ["Networks", "attach", "make_networks", "merged"]
+
+
+class Networks(nn.Module):
+    """The network of a run, its head where the class vectors are not its own, and a GAN's generator.
+
+    Its ``state_dict`` is that of a checkpoint: ``model.*``, ``head.*``, ``generator.*``.
+    """
+
+    def __init__(self, model: nn.Module, head: nn.Module | None = None, generator: nn.Module | None = None) -> None:
+        super().__init__()
+        self.model, self.head, self.generator = model, head, generator
+
+    def classifier(self) -> nn.Module:
+        """What is evaluated and kept: inputs → logits, or both networks of a GAN."""
+        if self.generator is not None:
+            return Gan(self.generator, self.model)
+        return self.model if self.head is None else Classifier(self.model, self.head)
+
+
+def make_networks(config: Config, facts: Facts, *, embedding: bool = False) -> Networks:
+    """Networks with fresh weights, drawn from torch's random numbers; :func:`attach` puts orthogonal matrices in.
+
+    Args:
+        config: The settings of the run.
+        facts: Classes and sizes of its data.
+        embedding: Leave out the network's own classifier, if it has one: its output is then the embedding.
+    """
+    if config.gan.generator is not None:
+        gan = make_gan(config, facts)
+        return Networks(gan.discriminator, None, gan.generator)
+    own = config.loss.own_classifier
+    model = make_model(config.model, facts, classifier=own and not embedding)
+    features = 0 if own else int(model.feature_dim)  # type: ignore[arg-type]
+    return Networks(model, make_head(config.loss, features, facts.num_classes))
+
+
+def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, seed: int, keep: bool = False) -> None:
+    """Put the orthogonal matrices in, if any are asked for; on fresh neurons, or on the present ones to ``keep``.
+
+    Layers with fewer dimensions than ``blocks`` (a first convolution of three channels) take a block a channel.
+    """
+    if config.method is None:
+        return
+    generator = torch.Generator().manual_seed(seed)
+    last = find_output_layer(model, head)
+    found = [n for n in iter_neurons(model) if last is None or n.module is not last[1]]
+    drawn = bool(config.mean) or config.std is not None
+    with torch.no_grad():
+        for neurons in found if drawn else ():
+            std = (2.0 / neurons.matrix().shape[-1]) ** 0.5 if config.std is None else config.std
+            neurons.weight.copy_(torch.randn(neurons.weight.shape, generator=generator) * std + config.mean)
+    kept = keep or drawn or config.init == "identity"
+    small = {n.name: n.weight.shape[1] for n in found if n.matrix().shape[-1] < config.blocks}
+    plans: list[tuple[int, list[str] | None]] = [(min(config.blocks, small[name]), [name]) for name in small]
+    rest = [n.name for n in found if n.name not in small]
+    plans.append((config.blocks, rest if small else None))
+    for blocks, include in plans:
+        orthogonal.attach(
+            model,
+            config.method,
+            blocks=blocks,
+            share_blocks=config.share_blocks,
+            normalize=config.normalize,
+            refine=config.refine,
+            init=config.init,
+            neurons="keep" if kept else "gaussian",
+            learn_v=config.learn_v,
+            head=head,
+            include=include,
+            generator=generator,
+        )
+    if not config.learn_r:
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(".parametrizations." not in name)
+
+
+def merged(classifier: nn.Module) -> nn.Module:
+    """A copy with orthogonal matrices multiplied in, if there are any."""
+    plain = copy.deepcopy(classifier)
+    try:
+        return orthogonal.merge(plain)
+    except ValueError:  # nothing was attached
+        return plain

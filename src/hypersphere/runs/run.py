@@ -1,0 +1,153 @@
+"""``Run(path)``: what a run folder says, for everything that looks at runs after training."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..config import Config
+from .facts import Facts, facts_from
+from .files import read_json
+from .run_folder import read_config
+from .seed_folder import SeedFolder
+
+__all__ = ["Run"]
+
+_SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
+
+
+class Run:
+    """A run folder, or the folder of one seed in it, read only.
+
+    Anything that is missing, foreign or torn is a ``ValueError`` that names the file. A last line of the log that was
+    cut off by a crash is not an error: training would drop it, too. Folders such as ``seed-0 (copy)`` are no seeds.
+
+    Args:
+        path: ``RUN`` or ``RUN/seed-0``.
+        seed: look at this seed only; None: at all of them.
+    """
+
+    def __init__(self, path: str | Path, seed: int | None = None) -> None:
+        self.path, inside = _split(Path(path).expanduser())
+        if seed is not None and inside is not None and seed != inside:
+            raise ValueError(f"seed={seed} contradicts the folder {path}: give {self.path} to choose a seed of it")
+        seed = inside if seed is None else seed
+        if not self.path.is_dir():
+            what = "is a file" if self.path.exists() else "does not exist"
+            raise ValueError(f"{self.path} {what}: give the run folder that `hypersphere train` named at its end")
+        self.config = _settings(self.path)
+        names = (_SEED.fullmatch(entry.name) for entry in self.path.iterdir() if entry.is_dir())
+        found = tuple(sorted(int(name[1]) for name in names if name))
+        if seed is not None and seed not in found:
+            raise ValueError(f"{self.path} has no seed {seed}: it has {', '.join(map(str, found)) or 'none'}")
+        if not found:
+            raise ValueError(f"{self.path} holds no seed yet: train it first")
+        self.seeds = found if seed is None else (seed,)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}, seeds={self.seeds})"
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.path.resolve().name
+
+    @property
+    def recipe(self) -> str:
+        return self.config.recipe
+
+    @property
+    def finished(self) -> tuple[int, ...]:
+        """The seeds that were trained to the end."""
+        return tuple(seed for seed in self.seeds if self.result(seed) is not None)
+
+    def folder(self, seed: int | None = None) -> SeedFolder:
+        """The folder of a seed; None: of the first."""
+        if seed is not None and seed not in self.seeds:
+            raise ValueError(f"{self.path} was opened for seed {', '.join(map(str, self.seeds))}, not {seed}")
+        return SeedFolder(self.path, self.seeds[0] if seed is None else seed)
+
+    def log(self, seed: int | None = None) -> list[dict[str, Any]]:
+        """The lines of the log, each with its ``step``."""
+        path = self.folder(seed).log_path
+        lines = _text(path).splitlines() if path.exists() else []
+        records = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                record = json.loads(line)
+                records.append({**record, "step": int(record["step"])})
+            except (ValueError, KeyError, TypeError, OverflowError) as error:
+                if number < len(lines):
+                    raise ValueError(f"{path} is damaged in line {number}: {line[:60]!r} is no record") from error
+        return records
+
+    def result(self, seed: int | None = None) -> dict[str, Any] | None:
+        """``result.json`` of a seed, None while it is not done."""
+        path = self.folder(seed).path / "result.json"
+        if not path.exists():
+            return None
+        found = _mapping(path)
+        for name in ("final_accuracy", "best_accuracy"):
+            if not isinstance(found.get(name), int | float):
+                raise ValueError(
+                    f"{path} holds no result of a training run: it has no number {name!r}. Remove the file and give "
+                    "the training command again: it is written anew from the last checkpoint"
+                )
+        return found
+
+    def environment(self, seed: int | None = None) -> dict[str, Any]:
+        """Versions, device, commit and command; empty if the file is not there."""
+        path = self.folder(seed).path / "environment.json"
+        return _mapping(path) if path.exists() else {}
+
+    def facts(self, seed: int | None = None) -> Facts:
+        """What the network was told of the data: classes and sizes."""
+        path = self.folder(seed).path / "facts.json"
+        if not path.exists():
+            raise ValueError(f"{path.parent} has no facts.json: it holds no training that began")
+        return facts_from(_mapping(path), path)
+
+    @cached_property
+    def command(self) -> str:
+        """What to type to train it again."""
+        return str(self.environment().get("command") or f"hypersphere train {self.recipe}")
+
+
+def _split(path: Path) -> tuple[Path, int | None]:
+    """The run folder, and the seed where ``path`` is the folder of one."""
+    here = path.resolve()
+    seed = _SEED.fullmatch(here.name)
+    if seed is None or not (here.parent / "config.json").exists():
+        return path, None
+    return (path.parent if path.name == here.name else here.parent), int(seed[1])
+
+
+def _settings(folder: Path) -> Config:
+    path = folder / "config.json"
+    if not path.exists():
+        raise ValueError(
+            f"{folder} is no run folder: it has no config.json. Give the one that `hypersphere train` named at its end"
+        )
+    _mapping(path)
+    try:
+        return read_config(folder)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} does not hold the settings of a run of this version: {error}") from error
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    _text(path)
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged: it holds {type(found).__name__}, not a JSON object")
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is damaged: it is no text ({error.reason} at byte {error.start})") from error

@@ -1,0 +1,83 @@
+"""A run folder: configuration, versions, log, checkpoints, result. Enough to go on from.
+
+RUN/config.json                   the settings
+RUN/result.json                   every seed that is done
+RUN/seed-0/environment.json       versions, device, commit, command
+RUN/seed-0/log.jsonl              one line a log interval and evaluation
+RUN/seed-0/checkpoints/step-00002000/{model,state}.safetensors, state.json
+RUN/seed-0/latest                 name of the newest checkpoint
+RUN/seed-0/model.safetensors      the trained network, orthogonal matrices merged
+RUN/seed-0/result.json            final and best accuracy
+RUN/seed-0/samples/               pictures of every evaluation, of networks that make some (GANs)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..config import Config, changed, from_dict, to_dict
+from .files import read_json, write_json
+
+__all__ = ["beside", "open_run", "read_config", "run_path", "write_result"]
+
+
+def run_path(config: Config) -> Path:
+    """Where the run of ``config`` lies."""
+    return Path(config.run.folder).expanduser() / (config.run.name or config.recipe)
+
+
+def beside(config: Config, name: str) -> Path:
+    """The run of that name beside this one, else the folder ``name``."""
+    near = Path(config.run.folder).expanduser() / name
+    return near if near.exists() else Path(name).expanduser()
+
+
+def open_run(config: Config) -> Path:
+    """Make the run folder, or go on in it if it holds a run with the same settings, or one that never began."""
+    folder = run_path(config)
+    path = folder / "config.json"
+    if path.exists():
+        differences = changed(_own_config(folder), config)
+        if differences and _began(folder):
+            shown = ", ".join(f"{name} ({was!r}, now {now!r})" for name, (was, now) in list(differences.items())[:5])
+            raise ValueError(
+                f"{folder} holds a run with other settings: {shown}. Choose another --run.name, or remove the folder"
+            )
+    write_json(path, to_dict(config))
+    return folder
+
+
+def _own_config(folder: Path) -> Config:
+    """The settings of a run: those of anything else are never overwritten."""
+    try:
+        return read_config(folder)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{folder} is no run folder of this version: its config.json holds other things ({error}). Choose another "
+            "--run.name"
+        ) from error
+
+
+def _began(folder: Path) -> bool:
+    """Whether a seed has anything to show for its settings."""
+    return any(any(folder.glob(f"seed-*/{name}")) for name in ("log.jsonl", "result.json", "checkpoints/step-*"))
+
+
+def read_config(folder: Path) -> Config:
+    """The settings of a run."""
+    path = Path(folder) / "config.json"
+    if not path.exists():
+        raise ValueError(f"{folder} is no run folder: it has no config.json")
+    return from_dict(Config, read_json(path))
+
+
+def write_result(folder: Path, config: Config) -> dict[str, Any]:
+    """Gather the results of all seeds that are done in ``RUN/result.json``."""
+    done = [read_json(path) for path in sorted(folder.glob("seed-*/result.json"))]
+    summary: dict[str, Any] = {"recipe": config.recipe, "seeds": sorted(done, key=lambda one: one["seed"])}
+    for name in ("final_accuracy", "best_accuracy"):
+        values = [one[name] for one in done]
+        summary[f"mean_{name}"] = sum(values) / len(values) if values else None
+    write_json(folder / "result.json", summary)
+    return summary

@@ -1,0 +1,173 @@
+"""The part of a run folder that belongs to one seed; :mod:`.run_folder` lists its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import statistics
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from .._core.png import png
+from .files import read_json, read_tensors, sync_folder, write_bytes, write_json, write_tensors
+from .state import join, split
+
+__all__ = ["SeedFolder"]
+
+_STEP = re.compile(r"step-[0-9]{8,}")
+
+
+class SeedFolder:
+    """The part of a run folder that belongs to one seed."""
+
+    def __init__(self, run: Path, seed: int) -> None:
+        self.path = run / f"seed-{seed}"
+        self.checkpoints = self.path / "checkpoints"
+
+    def prepare(self) -> None:
+        """Make the folders and sweep what a killed process left."""
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        for left in self.checkpoints.glob("tmp-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        for pattern in ("*.tmp*", ".room*"):
+            for file in (*self.path.glob(pattern), *self.path.parent.glob(pattern)):
+                file.unlink(missing_ok=True)
+
+    # Result -----------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        path = self.path / "result.json"
+        return read_json(path) if path.exists() else None
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        write_json(self.path / "result.json", result)
+
+    # Checkpoints ------------------------------------------------------------------------------------
+
+    def save(self, step: int, model: dict[str, Tensor], state: Any, keep: int) -> Path:
+        """Write a checkpoint under a temporary name, rename it, point ``latest`` at it, drop old ones."""
+        final = self.checkpoint(step)
+        name, temporary = final.name, self.checkpoints / f"tmp-{final.name}"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        tensors, skeleton = split(state)
+        write_tensors(temporary / "model.safetensors", model)
+        write_tensors(temporary / "state.safetensors", tensors)
+        write_json(temporary / "state.json", {"step": step, "state": skeleton})
+        if final.exists():  # the same step again: its content is the same
+            shutil.rmtree(temporary)
+        else:
+            os.replace(temporary, final)
+        sync_folder(self.checkpoints)
+        write_bytes(self.path / "latest", name.encode())
+        for old in self._all()[:-keep]:
+            if old.name < name:
+                shutil.rmtree(old, ignore_errors=True)
+        return final
+
+    def checkpoint(self, step: int) -> Path:
+        """Where the checkpoint of a step lies."""
+        return self.checkpoints / f"step-{step:08d}"
+
+    def newest(self) -> int:
+        """The step of the newest checkpoint; 0 if there is none."""
+        found = self.latest()
+        return 0 if found is None else int(found.name.removeprefix("step-"))
+
+    def latest(self) -> Path | None:
+        """The newest whole checkpoint. A directory gets its final name only once it is complete."""
+        found = [path for path in self._all() if (path / "state.json").exists()]
+        return found[-1] if found else None
+
+    def load(self, checkpoint: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """(model, state) of a checkpoint; a ``ValueError`` where it is damaged."""
+        try:
+            content = read_json(checkpoint / "state.json")
+            state = join(read_tensors(checkpoint / "state.safetensors"), content["state"])
+            if not isinstance(state, dict):
+                raise ValueError(f"its state is {type(state).__name__}")
+            return read_tensors(checkpoint / "model.safetensors"), state
+        except PermissionError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{checkpoint} is damaged ({error})") from error
+
+    def set_aside(self) -> list[str]:
+        """Rename the checkpoints after the newest whole one to ``damaged-*``, and say why.
+
+        A disk may lose what was written whole. Training goes on from what it kept, never from the start unasked.
+        """
+        damaged: dict[Path, str] = {}
+        for checkpoint in reversed(self._all()):
+            try:
+                self.load(checkpoint)
+            except ValueError as error:
+                damaged[checkpoint] = str(error)
+            else:
+                return [self._set_aside(path, reason, checkpoint.name) for path, reason in damaged.items()]
+        if damaged:
+            raise ValueError(
+                f"{next(iter(damaged.values()))}, and no checkpoint before it is whole: remove {self.path} to train "
+                "this seed from the start"
+            )
+        return []
+
+    def _set_aside(self, checkpoint: Path, reason: str, instead: str) -> str:
+        aside = checkpoint.with_name(f"damaged-{checkpoint.name}")
+        shutil.rmtree(aside, ignore_errors=True)
+        os.replace(checkpoint, aside)
+        sync_folder(self.checkpoints)
+        write_bytes(self.path / "latest", instead.encode())
+        return f"{reason}: it is now {aside}, and {instead} stands in for it"
+
+    def _all(self) -> list[Path]:
+        return sorted(path for path in self.checkpoints.glob("step-*") if _STEP.fullmatch(path.name) and path.is_dir())
+
+    # Pictures ---------------------------------------------------------------------------------------
+
+    def show(self, step: int, image: Tensor) -> None:
+        """Keep a picture of an evaluation."""
+        folder = self.path / "samples"
+        folder.mkdir(exist_ok=True)
+        write_bytes(folder / f"step-{step:08d}.png", png(image))
+
+    # Log --------------------------------------------------------------------------------------------
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / "log.jsonl"
+
+    def log(self, line: dict[str, Any]) -> None:
+        with open(self.log_path, "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def logged(self) -> dict[str, Any]:
+        """The last value of everything in the log."""
+        return {name: value for line in self._lines() for name, value in line.items()}
+
+    def rate(self) -> float | None:
+        """Median of the steps per second that were logged: compilation and other hitches do not count."""
+        rates = [line["rate"] for line in self._lines() if "rate" in line]
+        return statistics.median(rates) if rates else None
+
+    def _lines(self) -> list[dict[str, Any]]:
+        text = self.log_path.read_text() if self.log_path.exists() else ""
+        return [json.loads(line) for line in text.splitlines()]
+
+    def rewind_log(self, step: int) -> None:
+        """Drop the lines after ``step`` (and a torn last one): they will be written again."""
+        if not self.log_path.exists():
+            return
+        kept = []
+        for line in self.log_path.read_text().splitlines():
+            try:
+                if json.loads(line)["step"] <= step:
+                    kept.append(line)
+            except (json.JSONDecodeError, KeyError, TypeError):
+                continue
+        write_bytes(self.log_path, "".join(f"{line}\n" for line in kept).encode())

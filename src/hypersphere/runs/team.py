@@ -1,0 +1,102 @@
+"""The processes that share a run, and what they tell one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+__all__ = ["Team"]
+
+
+@dataclass(frozen=True)
+class Team:
+    """This process among ``world``."""
+
+    rank: int
+    world: int
+    device: torch.device
+    backend: str | None = None
+    """What carries the messages: nccl, gloo (on a CPU, and where processes share a GPU); None for one process."""
+
+    @property
+    def writer(self) -> bool:
+        """Whether this process writes files and shows progress."""
+        return self.rank == 0
+
+    def average_gradients(self, parameters: list[nn.Parameter]) -> None:
+        """Replace every gradient by its mean over the processes, in one message."""
+        if self.world == 1:
+            return
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        flat = torch.cat([g.reshape(-1).float() for g in gradients])
+        dist.all_reduce(flat)
+        flat /= self.world
+        parts = flat.split([g.numel() for g in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over the processes."""
+        if self.world > 1:
+            dist.all_reduce(values)
+        return values
+
+    def gather(self, value: Tensor) -> list[Tensor]:
+        """The tensors of all processes, which have one shape, on the CPU."""
+        if self.world == 1:
+            return [value.cpu()]
+        mine = value.to(self.device)
+        every = [torch.empty_like(mine) for _ in range(self.world)]
+        dist.all_gather(every, mine)
+        return [one.cpu() for one in every]
+
+    def agree(self, flag: bool) -> bool:
+        """Whether any process says so."""
+        return self.smallest(-int(flag)) < 0
+
+    def smallest(self, value: int) -> int:
+        """The smallest over the processes."""
+        if self.world == 1:
+            return value
+        shared = torch.tensor([value], device=self.device)
+        dist.all_reduce(shared, dist.ReduceOp.MIN)
+        return int(shared.item())
+
+    def follow(self, value: int) -> int:
+        """What the writer says."""
+        if self.world == 1:
+            return value
+        shared = torch.tensor([value], device=self.device)
+        dist.broadcast(shared, 0)
+        return int(shared.item())
+
+    def everyone(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, int]:
+        """Rows and labels of all processes, differentiably, and where those of this one begin."""
+        names = [torch.empty_like(labels) for _ in range(self.world)]
+        dist.all_gather(names, labels.contiguous())
+        return _Gather.apply(x.contiguous(), self.rank, self.world), torch.cat(names), self.rank * len(labels)
+
+    def wait(self) -> None:
+        if self.world > 1:
+            dist.barrier()
+
+
+class _Gather(torch.autograd.Function):
+    """The rows of all processes; the gradient of a row is the sum of what all of them want of it."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, rank: int, world: int) -> Tensor:
+        ctx.own = slice(rank * len(rows), (rank + 1) * len(rows))
+        every = [torch.empty_like(rows) for _ in range(world)]
+        dist.all_gather(every, rows)
+        return torch.cat(every)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        out = gradients[0].clone()
+        dist.all_reduce(out)
+        return out[ctx.own], None, None

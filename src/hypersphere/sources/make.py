@@ -1,0 +1,69 @@
+"""The data of a run, from its settings: to learn from, or only to be evaluated on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import data
+from ..config import Config, DataConfig
+from ..runs import Facts, Team
+from .faces import on_faces
+from .graph import Graph
+from .resident import Resident
+from .source import Source
+from .tree import Tree
+
+__all__ = ["evaluation_source", "make_source", "training_source"]
+
+
+def training_source(config: Config, seed: int, team: Team) -> Source:
+    """The data of a training, and in the place of their test split what ``evaluation.data`` names."""
+    source = make_source(config.data, seed, team.device, team.rank, team.world, config.run.channels_last)
+    name = config.evaluation.data
+    if name is not None:
+        return on_faces(name, source, config, team)
+    if not source.test_classes:
+        raise ValueError(
+            f"{config.data.name} has no test images: evaluate on another set, "
+            "e.g. --evaluation.protocol verification --evaluation.data lfw"
+        )
+    return source
+
+
+def evaluation_source(config: Config, facts: Facts, seed: int, device: torch.device) -> Source:
+    """For a network that is trained: its test split alone, which needs no training data where it is another set."""
+    if config.evaluation.data is None:
+        return make_source(config.data, seed, device)
+    return on_faces(config.evaluation.data, facts, config, Team(0, 1, device))
+
+
+def make_source(
+    config: DataConfig,
+    seed: int,
+    device: torch.device,
+    rank: int = 0,
+    world: int = 1,
+    channels_last: bool = False,
+) -> Source:
+    """Read the data and put it where the training is."""
+    options: dict[str, Any] = {"points": config.points} if config.name == "modelnet40" else {}
+    if config.imbalance is not None:
+        options |= {"imbalance": config.imbalance, "seed": seed}
+    dataset = data.load(config.name, config.root, progress=rank == 0, **options)
+    if isinstance(dataset, data.Graph):
+        if config.per_class > 1:
+            raise ValueError(f"data.per_class={config.per_class} orders batches: a graph is one batch, leave it at 1")
+        return Graph(dataset.to(device))
+    if isinstance(dataset, data.ImageTree | data.ImageFolder):
+        return Tree(dataset, config, seed, device, rank, world)
+    if isinstance(dataset, data.Faces):
+        pairs = dataset.test_pairs.within(dataset.test_index)
+        small = dataset.open_set.shrunk(config.shrink)
+        return Resident(small, config, seed, device, rank, world, channels_last, pairs)
+    if isinstance(dataset, data.Dataset):
+        return Resident(dataset.shrunk(config.shrink), config, seed, device, rank, world, channels_last)
+    if isinstance(dataset, data.PointClouds):
+        return Resident(dataset, config, seed, device, rank, world, channels_last)
+    raise ValueError(f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on")

@@ -1,0 +1,74 @@
+"""Images or point clouds that live on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import attacks, data
+from ..config import DataConfig
+from ..runs import Facts
+from .source import Batch
+
+__all__ = ["Resident"]
+
+
+class Resident:
+    """Images or point clouds that live on the device."""
+
+    resident = True
+
+    def __init__(
+        self,
+        dataset: data.Dataset | data.PointClouds,
+        config: DataConfig,
+        seed: int,
+        device: torch.device,
+        rank: int,
+        world: int,
+        channels_last: bool,
+        pairs: data.Pairs | None = None,
+    ) -> None:
+        self.test_classes = dataset.test.classes
+        self.open_set = self.test_classes != dataset.train.classes
+        self.pairs = pairs
+        self.pixels: attacks.Pixels | None = None
+        self._test_split = dataset.test
+        shared: dict[str, Any] = {"device": device, "rank": rank, "world": world}
+        self.facts = Facts(dataset.num_classes, classes=dataset.classes)
+        augment: Any
+        if isinstance(dataset, data.Dataset):
+            channels, height, width = dataset.shape
+            self.facts = Facts(dataset.num_classes, channels, (height, width), classes=dataset.classes)
+            shared |= {"normalize": config.normalize, "channels_last": channels_last}
+            if config.normalize == "standard":
+                shared |= {"mean": dataset.mean, "std": dataset.std}
+            self.pixels = attacks.pixels(config.normalize, mean=dataset.mean, std=dataset.std, device=device)
+            augment = data.Augment(hflip=config.hflip, vflip=config.vflip, pad=config.pad)
+            augment = augment if config.hflip or config.vflip or config.pad else None
+        else:
+            augment = data.PointAugment() if config.rotate else None
+        self.loader = data.Loader(
+            dataset.train, config.batch_size, augment=augment, seed=seed, per_class=config.per_class, **shared
+        )
+        size = min(-(-config.eval_batch_size // world) * world, -(-len(dataset.test.labels) // world) * world)
+        self._test = data.Loader(dataset.test, size, shuffle=False, drop_last=False, **shared)
+
+    @property
+    def pictures(self) -> Tensor | None:
+        return self._test_split.images.cpu() if isinstance(self._test_split, data.Split) else None
+
+    def seek(self, step: int) -> int:
+        return self.loader.seek(step)
+
+    def batch(self, position: Tensor) -> Batch:
+        inputs, labels = self.loader.batch(position)
+        return (inputs,), labels
+
+    def test(self) -> Iterator[Batch]:
+        for step in range(len(self._test)):
+            inputs, labels = self._test.batch(step)
+            yield (inputs,), labels

@@ -1,0 +1,79 @@
+"""``run(config)``: all seeds of a configuration, in its run folder."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..config import Config
+from ..runs import SeedFolder, Team, open_run, run_path, write_result
+from ..runs.files import check_room
+from .distributed import team
+from .progress import Progress
+from .training import Training
+
+__all__ = ["run"]
+
+
+def run(config: Config) -> dict[str, Any]:
+    """Train every seed of ``config`` and return what ``RUN/result.json`` holds.
+
+    Calling it again goes on where it was: seeds that are done are not trained again, one that was interrupted
+    continues from its newest checkpoint, with the same weights in the end as if it had not been. Ctrl-C (and a
+    termination signal) saves first.
+
+    Raises :class:`hypersphere.train.Stopped` when training ends early, and ``OSError`` before training if the folder
+    cannot be written.
+    """
+    crew = team(config.run.device)
+    folder = run_path(config)
+    if crew.writer:
+        check_room(folder, 2**16)
+        open_run(config)
+    crew.wait()
+    for seed in config.run.seeds:
+        _train(config, seed, crew, SeedFolder(folder, seed))
+    summary = write_result(folder, config) if crew.writer else {}
+    crew.wait()
+    return summary
+
+
+def _train(config: Config, seed: int, crew: Team, folder: SeedFolder) -> None:
+    kind = config.run.progress if crew.writer else "off"
+    events = folder.path / "events" if config.run.tensorboard and crew.writer else None
+    progress = Progress(kind, events)
+    done = folder.result
+    crew.wait()
+    if done is not None:
+        progress.say(f"{config.recipe} seed {seed} is done: {done['final_accuracy']:.2f}% ({folder.path})")
+        return
+    training = Training(config, seed, crew, folder, progress)
+    with _signals(lambda: setattr(training, "interrupted", True)):
+        try:
+            training.run()
+        finally:
+            progress.stop()
+
+
+@contextmanager
+def _signals(ask: Callable[[], None]) -> Iterator[None]:
+    """Let the first Ctrl-C or termination finish the step and save; a second one acts at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def handler(number: int, frame: object) -> None:
+        ask()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
