@@ -4,13 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test lint format bench clean
+.PHONY: run test test-fast coverage lint format bench clean
 
 run: $(VENV)/.run ## train a SphereNet beside its CNN and write the report; ARGS="--data cifar10" for CIFAR-10
 	$(BIN)/python examples/first_run.py $(ARGS)
 
 test: $(VENV)/.dev lint ## types, lint and tests
 	$(BIN)/python -m pytest -n auto
+
+test-fast: $(VENV)/.dev ## the tests that take no seconds, for every change
+	$(BIN)/python -m pytest -n auto -m 'not slow'
+
+coverage: $(VENV)/.dev ## which lines the tests reach, by file
+	$(BIN)/python -m pytest -n auto --cov=hypersphere --cov-report=term-missing:skip-covered
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
