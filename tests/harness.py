@@ -33,7 +33,7 @@ class Case:
         inputs: its arguments, in float64; what is no floating-point tensor is passed as it is.
         reference: ``reference(*inputs, **parameters)`` in NumPy, float64.
         checks: which of :data:`CHECKS` are wanted.
-        atol: of the value against the reference.
+        atol, rtol: of the value against the reference.
         fast: finite differences along random directions instead of every entry.
         gradient: (atol, rtol) of the derivatives against finite differences.
         compiled: (rtol, atol) of the compiled against the eager subject, in float32; None: those of ``assert_close``.
@@ -47,6 +47,7 @@ class Case:
     reference: Callable[..., Any] | None = None
     checks: str = CHECKS
     atol: float = 1e-12
+    rtol: float = 0.0
     fast: bool = False
     gradient: tuple[float, float] = (1e-5, 1e-3)
     compiled: tuple[float, float] | None = None
@@ -96,7 +97,7 @@ class Suite:
         subject, inputs = case.subject(), case.arguments()
         parameters = {name: numpy_of(p) for name, p in parameters_of(subject).items()}
         expected = case.reference(*(numpy_of(one) for one in inputs), **parameters)
-        np.testing.assert_allclose(numpy_of(subject(*inputs)), expected, rtol=0, atol=case.atol)
+        np.testing.assert_allclose(numpy_of(subject(*inputs)), expected, rtol=case.rtol, atol=case.atol)
 
     def test_gradient(self, case: Case) -> None:
         """By finite differences, in every input and parameter."""
