@@ -100,7 +100,7 @@ def test_everything_that_was_measured(runs):
     _edit(runs / "flat" / "seed-0" / "result.json", metrics={"accuracy": 50.0, "top5_accuracy": 91.25, "fgsm": None})
     assert "91.25" in report.build([runs / "flat"], data=False)
     page = report.build([runs / "flat", runs / "plain"], data=False)
-    assert re.search(r"top5 accuracy</th><td>91.25</td><td>–</td>", page)
+    assert re.search(r"Top-5 accuracy, %, higher is better</th><td>91.25</td><td>–</td>", page)
 
 
 def test_no_recipe_no_published_number(runs):

@@ -220,5 +220,5 @@ def test_histograms_of_anything():
 def test_every_recipe_can_be_said_in_words():
     for name in recipes.list_recipes():
         rows = dict(in_words(recipes.get(name)))
-        assert {"Data", "Network", "Loss", "Optimizer", "Schedule", "Judged by"} <= set(rows)
+        assert {"Data", "Network", "Loss", "Optimizer", "Schedule", "Evaluated by"} <= set(rows)
         assert "None" not in " ".join(rows.values())

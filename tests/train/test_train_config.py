@@ -12,6 +12,7 @@ import pytest
 from hypersphere import recipes
 from hypersphere.cli import main
 from hypersphere.config import ScheduleConfig, add_arguments, changed, overridden
+from hypersphere.config.options import told
 from hypersphere.train import Config, LossConfig, OptimConfig, from_dict, with_values
 from hypersphere.train.schedule import factors
 
@@ -30,7 +31,9 @@ def test_every_field_has_help_and_an_option(capsys):
             continue
         for field in dataclasses.fields(getattr(Config(), part.name)):
             assert f"--{part.name}.{field.name.replace('_', '-')}" in text
-            assert len(field.metadata["help"]) > 4
+            words = told(field.metadata["help"])
+            assert len(words) > 4
+            assert words[:30] in " ".join(text.split())
 
 
 def test_command_line_values_have_the_type_of_their_field():

@@ -1,4 +1,4 @@
-"""``hypersphere list``: what there is to train, with published numbers and ours."""
+"""``hypersphere list``: what there is to train, with published numbers and ours, and all that has a name."""
 
 from __future__ import annotations
 
@@ -9,13 +9,28 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from .. import data, models
+from .._core.registries import ANGULAR, HEADS, MAGNITUDES, MAPS, MEASUREMENTS, PANELS, PLOTS, REGULARIZERS
 from ..recipes import results, tables
 
 __all__ = ["configure", "run"]
 
+# What has a name beside recipes, networks and data sets: built in, or declared with hs.register.
+_KINDS = {
+    "angular": ANGULAR,
+    "magnitudes": MAGNITUDES,
+    "heads": HEADS,
+    "regularizers": REGULARIZERS,
+    "maps": MAPS,
+    "measurements": MEASUREMENTS,
+    "plots": PLOTS,
+    "panels": PANELS,
+}
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="?", default="tables", choices=("tables", "recipes", "models", "datasets"))
+    parser.add_argument(
+        "what", nargs="?", default="tables", choices=("tables", "recipes", "models", "datasets", *_KINDS)
+    )
     parser.add_argument("pattern", nargs="?", default="*", help="shell pattern on names, e.g. 'paper.*'")
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder of measured numbers")
 
@@ -40,6 +55,10 @@ def _lines(what: str, pattern: str, measured: Path) -> Iterator[str]:
     elif what == "datasets":
         for name in data.list_datasets(pattern):
             yield f"{name:14s} {data.describe(name)}"
+    elif what in _KINDS:
+        for entry in _KINDS[what].entries():
+            if fnmatch(entry.name, pattern):
+                yield f"{entry.name:22s} {entry.about or entry.label}"
     else:
         for table in tables().values():
             names = [cell.name for cell in table.cells if fnmatch(f"{table.name}.{cell.name}", pattern)]

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from .._core.errors import check_choice, check_count, check_positive
 from .options import option
 
-__all__ = ["OptimConfig"]
+__all__ = ["OPTIMIZERS", "OptimConfig"]
+
+OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "muon": "Muon", "orthogonal_sgd": "orthogonal SGD"}
+"""The optimizers and their labels."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class OptimConfig:
     weighted_gradients: bool = option(False, "multiply each neuron's gradient by its norm (thesis 4.18)")
 
     def __post_init__(self) -> None:
-        check_choice("optim.name", self.name, ("sgd", "adam", "adamw", "muon", "orthogonal_sgd"))
+        check_choice("optim.name", self.name, OPTIMIZERS)
         check_choice("optim.decay", self.decay, ("weights", "all"))
         check_positive("optim.lr", self.lr)
         check_positive("optim.orthogonal_lr", self.orthogonal_lr)

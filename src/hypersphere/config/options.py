@@ -19,6 +19,7 @@ __all__ = [
     "option",
     "overridden",
     "to_dict",
+    "told",
     "with_values",
 ]
 
@@ -108,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser, config: Any) -> None:
                 default=argparse.SUPPRESS,
                 metavar=_metavar(hints[leaf.name]),
                 type=_Reader(dotted, hints[leaf.name]),
-                help=f"{_told(leaf.metadata['help'])} (default {_shown(default)})".replace("%", "%%"),
+                help=f"{told(leaf.metadata['help'])} (default {_shown(default)})".replace("%", "%%"),
             )
 
 
@@ -183,7 +184,8 @@ def _metavar(hint: Any) -> str:
     return {bool: "yes|no", int: "int", float: "float", str: "text"}.get(hint, str(hint))
 
 
-def _told(help: str | Callable[[], str]) -> str:
+def told(help: str | Callable[[], str]) -> str:
+    """The explanation of a field in words: see :func:`option`."""
     return help if isinstance(help, str) else help()
 
 

@@ -19,7 +19,7 @@ from . import (  # noqa: F401  (each declares its measurements)
 from .candidate import Candidate
 from .energy import LayerEnergies, layer_energies
 from .evaluate import candidate_of, evaluate, evaluate_pairs, outputs_of
-from .measurement import Measurement, find, known, measurement
+from .measurement import Measurement, describe, find, known, measurement
 from .outputs import Outputs, class_vectors
 from .own_pairs import read_pairs
 from .protocol import check_evaluation, evaluate_also, evaluate_protocol
@@ -35,6 +35,7 @@ __all__ = [
     "candidate_of",
     "check_evaluation",
     "class_vectors",
+    "describe",
     "evaluate",
     "evaluate_also",
     "evaluate_pairs",

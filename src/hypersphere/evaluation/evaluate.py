@@ -53,7 +53,7 @@ def evaluate(
     """
     for part in parts or ():
         MEASUREMENTS.check("parts", part)
-    changes = {"flip": flip, "center": center, "inception": inception}
+    changes: dict[str, Any] = {"flip": flip, "center": center, "inception": inception}
     rule = replace(run.config.evaluation, **{name: value for name, value in changes.items() if value is not None})
     candidate = candidate_of(run, seed, config=replace(run.config, evaluation=rule), root=root, device=device)
     out: dict[str, Any] = {

@@ -26,7 +26,7 @@ from ..runs.quantities import Quantity
 from ..sources import Source
 from .candidate import Candidate
 
-__all__ = ["Measurement", "Numbers", "find", "known", "measurement"]
+__all__ = ["Measurement", "Numbers", "describe", "find", "known", "measurement"]
 
 Numbers = Callable[[Candidate], Mapping[str, float]]
 
@@ -90,6 +90,13 @@ def find(name: str, argument: str = "measurement") -> Measurement:
 def known() -> tuple[Measurement, ...]:
     """All that are declared."""
     return tuple(_of(entry) for entry in MEASUREMENTS.entries())
+
+
+def describe(config: Config) -> str:
+    """How the settings let a network be evaluated, in words; what has only an address is not imported for that."""
+    name = config.evaluation.protocol
+    words = find(name).words if name in MEASUREMENTS else None
+    return MEASUREMENTS.label(name) if words is None else words(config)
 
 
 def _of(entry: Entry[Any]) -> Measurement:

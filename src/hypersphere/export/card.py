@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import data, recipes
-from ..config import changed
+from .. import data
+from ..recipes import Published, published
 from ..runs import Run
 from .citations import DATA, LIBRARY
 from .formats import FORMATS, Job
@@ -81,37 +81,30 @@ def _results(run: Run) -> str:
     rows = ["| seed | final | best over the evaluations |", "| --- | ---: | ---: |"]
     rows += [f"| {number} | {one['final_accuracy']:.2f}% | {one['best_accuracy']:.2f}% |" for number, one in done]
     rows += ["", "As the run itself measured it on the test split; the files here hold the final weights."]
-    published = _published(run.recipe, [result for _, result in done])
-    if published:
+    known = published(run.config, [result for _, result in done])
+    printed = _published_rows(known)
+    if printed:
         head = ["", "| cell | measure | published | ours (mean of the seeds) |", "| --- | --- | ---: | ---: |"]
-        rows += [*head, *published]
+        rows += [*head, *printed]
     else:
         rows.append("The documents print no number for it.")
-    return "\n".join(rows + _departures(run))
+    return "\n".join(rows + _departures(known))
 
 
-def _published(recipe: str, results: list[dict[str, Any]]) -> list[str]:
+def _published_rows(known: Published | None) -> list[str]:
     """A row for each number that the documents print for this training."""
     rows = []
-    for table in recipes.tables().values():
-        for cell in table.cells:
-            if f"{table.name}.{cell.training}" != recipe or cell.published is None:
-                continue
-            own = [one.get("metrics", {}).get(cell.measure) for one in results]
-            if cell.measure == "accuracy":
-                own = [one["final_accuracy"] for one in results]
-            values = [table.ours(value) for value in own if value is not None]
-            ours = f"{sum(values) / len(values):.2f}" if values else "not measured"
-            rows.append(f"| {table.name} {cell.name} | {table.metric} | {cell.published:.2f} | {ours} |")
+    for cell in known.cells if known is not None else ():
+        if known is not None and cell.published is not None:
+            ours = "not measured" if cell.ours is None else f"{cell.ours:.2f}"
+            rows.append(f"| {known.table} {cell.cell} | {cell.metric} | {cell.published:.2f} | {ours} |")
     return rows
 
 
-def _departures(run: Run) -> list[str]:
+def _departures(known: Published | None) -> list[str]:
     """Settings that are not the recipe's: its published number is then not comparable."""
-    if run.recipe not in recipes.list_recipes():
-        return []
-    differences = changed(recipes.get(run.recipe), run.config)
-    shown = [f"`{name}` {old!r} → {new!r}" for name, (old, new) in differences.items()]
+    changes = known.changed if known is not None else {}
+    shown = [f"`{name}` {old!r} → {new!r}" for name, (old, new) in changes.items()]
     return ["", f"Settings that differ from the recipe's: {', '.join(shown)}."] if shown else []
 
 

@@ -28,9 +28,11 @@ def penalty(model: nn.Module, beta: float = 1.0) -> Tensor:
     terms = []
     for _, _, _, rotation in attached(model):
         if rotation.active.method.penalized:
-            for r in rotation.active.matrices():
+            blocks = rotation.active
+            for (_, count), r in zip(blocks.layout, blocks.matrices(), strict=True):
                 with without_autocast(r.device):
-                    terms.append((r.mT @ r - torch.eye(r.shape[-1], dtype=r.dtype, device=r.device)).square().sum())
+                    gap = r.mT @ r - torch.eye(r.shape[-1], dtype=r.dtype, device=r.device)
+                    terms.append(gap.square().sum() * (count // len(r)))  # a shared block counts as often as it occurs
     if not terms:
         raise ValueError("the model has no relaxed matrix: attach with method='relaxed' first")
     return beta * torch.stack([term.to(terms[0].device) for term in terms]).sum()

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import torch
 
+from .._core.registries import PLOTS
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -45,7 +47,7 @@ R = TypeVar("R")
 
 
 def picture(draw: Callable[P, R]) -> Callable[P, R]:
-    """Mark a public plot: it asks for matplotlib before it computes anything, and records no gradients."""
+    """Declare a public plot: it asks for matplotlib before it computes anything, and records no gradients."""
 
     @functools.wraps(draw)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -58,6 +60,7 @@ def picture(draw: Callable[P, R]) -> Callable[P, R]:
         with torch.no_grad():
             return draw(*args, **kwargs)
 
+    PLOTS.add(draw.__name__, wrapper)
     return wrapper
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .._core.errors import check_choice
+from ..runs.quantities import declared, quantity
 from ._series import BANDS, band_of, named_runs, run_keys, seed_series
 from ._style import LINES, colours, label_axes, legend, new_figure, picture, shorten
 
@@ -42,7 +43,7 @@ def learning_curves(
     named = named_runs(runs)
     figure, (axes,) = new_figure()
     _draw(axes, {name: seed_series(name, run, key) for name, run in named.items()}, band, log_scale)
-    label_axes(axes, "training step", label or _LABELS.get(key, key), title)
+    label_axes(axes, "training step", label or _axis(key), title)
     legend(axes)
     return figure
 
@@ -84,14 +85,15 @@ def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title:
 
 
 _ENTRIES = 9
-_LABELS = {
-    "accuracy": "test accuracy (%)",
-    "best_accuracy": "best test accuracy so far (%)",
-    "loss": "training loss",
-    "test_loss": "test loss",
-    "lr": "learning rate",
-    "rate": "steps per second",
-}
+
+
+def _axis(key: str) -> str:
+    """The words for a logged number, as it is logged; a key that nobody declared stands for itself."""
+    if key not in (one.key for one in declared()):
+        return key
+    known = quantity(key)
+    words = known.label[0].lower() + known.label[1:]
+    return f"{words} ({known.unit})" if known.unit and known.factor == 1 else words
 
 
 def _layer_labels(names: list[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Every table and figure of the documents as settings: a file for each chapter, the published numbers beside them."""
 
+from .published import Comparison, Published, published
 from .registry import find, get, list_recipes, tables
 from .table import Cell, Table
 
-__all__ = ["Cell", "Table", "find", "get", "list_recipes", "tables"]
+__all__ = ["Cell", "Comparison", "Published", "Table", "find", "get", "list_recipes", "published", "tables"]

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..config import Config, material
 from ..runs.files import read_json, write_json
+from .published import mean
 from .table import Cell, Table
 
 __all__ = ["key", "ours", "read", "record", "render"]
@@ -59,15 +60,14 @@ def ours(
         for m in measurements
         if m["cell"] == cell.training and m["steps"] == (steps or full) and _changes(m) == _plain(changed)
     ]
-    finals = [_measured(m, cell.measure) for m in found]
-    values = [table.ours(value, cell.measure) for value in finals if value is not None]
-    if not values:
+    final, seeds = mean(table, cell, found)
+    if final is None:
         return None
-    best = [table.ours(m["best_accuracy"]) for m in found] if cell.measure == "accuracy" else []
+    best = [table.ours(m["best_accuracy"], "accuracy") for m in found] if cell.measure == "accuracy" else []
     return {
-        "final": sum(values) / len(values),
+        "final": final,
         "best": sum(best) / len(best) if best else None,
-        "seeds": len(values),
+        "seeds": seeds,
         "steps": steps or full,
         "whole": (steps or full) == full and not changed,
     }
@@ -123,11 +123,6 @@ def _changes(entry: Mapping[str, Any]) -> str:
 
 def _plain(changed: Mapping[str, Any] | None) -> str:
     return json.dumps(dict(changed or {}), sort_keys=True)
-
-
-def _measured(entry: dict[str, Any], measure: str) -> float | None:
-    """The number of one seed; None if that was not measured."""
-    return entry.get("metrics", {}).get(measure, entry["final_accuracy"] if measure == "accuracy" else None)
 
 
 def _published(table: Table, training: str) -> dict[str, float | None]:

@@ -58,7 +58,7 @@ class Table:
     cells: tuple[Cell, ...]
     note: str = ""
 
-    def ours(self, value: float, measure: str = "accuracy") -> float:
+    def ours(self, value: float, measure: str) -> float:
         """A measurement as the table counts: accuracies as errors where it prints errors."""
         return 100.0 - value if self.metric == "error" and measure.endswith("accuracy") else value
 

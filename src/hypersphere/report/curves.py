@@ -2,56 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..runs.quantities import Quantity, declared, quantity
 from .subject import Subject, finite
 
-__all__ = ["Measure", "curves", "measures", "thin"]
+__all__ = ["curves", "logged", "thin"]
 
 
-class Measure(NamedTuple):
-    """A name of the log as people read it; values are multiplied by ``factor``."""
-
-    key: str
-    label: str
-    unit: str = ""
-    factor: float = 1.0
-
-
-_KNOWN = (
-    Measure("accuracy", "Test accuracy", "%"),
-    Measure("train_accuracy", "Training accuracy", "%", 100.0),
-    Measure("loss", "Training loss"),
-    Measure("test_loss", "Test loss"),
-    Measure("energy", "Energy"),
-    Measure("auc", "Area under ROC", "%"),
-    Measure("eer", "Equal error rate", "%"),
-    Measure("penalty", "Penalty"),
-    Measure("lambda", "Margin λ"),
-    Measure("lr", "Learning rate"),
-    Measure("rate", "Steps per second"),
-)
-_BY_KEY = {measure.key: measure for measure in _KNOWN}
 _LEFT_OUT = ("step", "best_accuracy", "accuracy_std")
 
 
-def measures(subjects: list[Subject]) -> list[Measure]:
-    """What the logs hold, known names first; what is zero everywhere is left out."""
+def logged(subjects: list[Subject]) -> list[Quantity]:
+    """What the logs hold, declared names first; what is zero everywhere is left out."""
     found: dict[str, None] = {}
     for subject in subjects:
         for seed in subject.seeds:
             for record in seed.log:
                 found |= {key: None for key, value in record.items() if finite(value)}
-    names = [key for key in (*_BY_KEY, *sorted(found)) if key in found and key not in _LEFT_OUT]
-    return [_BY_KEY.get(key) or Measure(key, _title(key), _unit(key)) for key in dict.fromkeys(names)]
+    declared_keys = [one.key for one in declared()]
+    names = [key for key in (*declared_keys, *sorted(found)) if key in found and key not in _LEFT_OUT]
+    return [quantity(key) for key in dict.fromkeys(names)]
 
 
-def curves(subject: Subject, wanted: list[Measure], points: int = 500) -> dict[str, Any]:
+def curves(subject: Subject, wanted: list[Quantity], points: int = 500) -> dict[str, Any]:
     """``{key: {"steps": [...], "seeds": [[...], ...]}}``; what is not finite is null."""
     found = {}
-    for measure in wanted:
+    for one in wanted:
         columns = [
-            {int(record["step"]): finite(record[measure.key]) for record in seed.log if measure.key in record}
+            {int(record["step"]): finite(record[one.key]) for record in seed.log if one.key in record}
             for seed in subject.seeds
         ]
         steps = sorted({step for column in columns for step in column})
@@ -59,9 +38,9 @@ def curves(subject: Subject, wanted: list[Measure], points: int = 500) -> dict[s
             continue
         rows = [[column.get(step) for column in columns] for step in steps]
         kept = thin([_mean(row) for row in rows], points)
-        found[measure.key] = {
+        found[one.key] = {
             "steps": [steps[i] for i in kept],
-            "seeds": [[_rounded(rows[i][s], measure.factor) for i in kept] for s in range(len(columns))],
+            "seeds": [[_rounded(rows[i][s], one.factor) for i in kept] for s in range(len(columns))],
         }
     return found
 
@@ -86,15 +65,3 @@ def _mean(row: list[float | None]) -> float | None:
 
 def _rounded(value: float | None, factor: float) -> float | None:
     return None if value is None else float(f"{value * factor:.5g}")
-
-
-def _title(key: str) -> str:
-    if key.startswith("tar@"):
-        return f"True accepts at {key.removeprefix('tar@')}"
-    if key.startswith("energy/"):
-        return key.removeprefix("energy/").removesuffix(".weight")
-    return key.replace("_", " ")
-
-
-def _unit(key: str) -> str:
-    return "%" if key.startswith("tar@") or key.endswith("accuracy") else ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..config import to_dict
+from ..recipes import Comparison, Published, published
+from ..runs.quantities import quantity
 from .markup import Html, details, element, join, number, table
-from .published import Comparison, Published, published
 from .subject import Seed, Subject, mean_and_spread
 
 __all__ = ["flat", "overview", "shown"]
@@ -48,11 +49,11 @@ def _cards(subject: Subject) -> Html:
         cards.append(
             _card("Best on the way", f"{number(max(bests))}%", "highest of all evaluations, chosen on the test set")
         )
-    known = published(subject)
+    known = published(subject.run.config, subject.results)
     for cell in known.cells if known is not None else ():
         if known is not None and cell.published is not None:
-            name = f"Published {known.metric}" + (f", {cell.cell}" if len(known.cells) > 1 else "")
-            cards.append(_card(name, f"{number(cell.published)}{known.unit}", f"ours {_gap(cell)}"))
+            name = f"Published {cell.metric}" + (f", {cell.cell}" if len(known.cells) > 1 else "")
+            cards.append(_card(name, f"{number(cell.published)}{cell.unit}", f"ours {_gap(cell)}"))
     result = next((seed.result for seed in subject.seeds if seed.result is not None), None)
     if result is not None and "parameters" in result:
         cards.append(_card("Parameters", _short(result["parameters"]), f"{result['parameters']:,}"))
@@ -87,7 +88,7 @@ def _card(name: str, value: str, note: str = "") -> Html:
 
 
 def _against(subject: Subject, named: bool = True) -> Html:
-    known = published(subject)
+    known = published(subject.run.config, subject.results)
     if known is None:
         text: Any = (
             f"“{subject.run.recipe}” is no recipe of the documents, so there is no published number to compare with."
@@ -111,9 +112,9 @@ def _changed(known: Published) -> str:
 def _run_table(subjects: list[Subject]) -> Html:
     rows = []
     for index, subject in enumerate(subjects):
-        known = published(subject)
+        known = published(subject.run.config, subject.results)
         cell = next((one for one in known.cells if one.published is not None), None) if known is not None else None
-        printed = [f"{number(cell.published)} {known.metric}", _gap(cell)] if cell and known else ["–", "–"]
+        printed = [f"{number(cell.published)} {cell.metric}", _gap(cell)] if cell else ["–", "–"]
         bests = [best for seed in subject.seeds if (best := seed.best[0]) is not None]
         mean, spread = mean_and_spread(subject.finals) if subject.finals else (subject.seeds[0].final(), None)
         done = f"{len(subject.finals)} of {len(subject.seeds)}"
@@ -176,7 +177,7 @@ def _measurements(subjects: list[Subject]) -> Html:
         return Html("")
     groups = [[seed] for _, seed in done] if len(subjects) == 1 else [list(subject.seeds) for subject in subjects]
     head = [f"seed {seed.number}" for _, seed in done] if len(subjects) == 1 else [one.label for one in subjects]
-    rows = [[name.replace("_", " "), *(_mean(group, name) for group in groups)] for name in names]
+    rows = [[quantity(name).heading, *(_mean(group, name) for group in groups)] for name in names]
     caption = "Measurements of the final network" + ("" if len(subjects) == 1 else ", mean over the seeds")
     return details("All measurements", table(["measurement", *head], rows, caption, "numbers"))
 

@@ -18,11 +18,11 @@ import torch
 from .._core.version import __version__
 from ..runs import usable_device
 from .confusion import confusion_view
-from .curves import curves, measures
+from .curves import curves, logged
 from .findings import Findings, evaluate_subject
 from .markup import Html, element, escape, join
 from .overview import overview
-from .panel import panel
+from .panel import View, panels
 from .sphere import sphere_view
 from .subject import Subject, subjects
 from .verification import roc_view
@@ -78,8 +78,9 @@ def _page(found: list[Subject], seen: list[Findings], detail: Detail) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     one = len(found) == 1
     title = found[0].label if one else f"{len(found)} runs compared"
-    panels = [
-        panel(i, subject, look, detail.pictures, one) for i, (subject, look) in enumerate(zip(found, seen, strict=True))
+    shown = [
+        panels(View(i, subject, look, detail.pictures), one)
+        for i, (subject, look) in enumerate(zip(found, seen, strict=True))
     ]
     parts = {
         "generator": Html(GENERATOR),
@@ -90,7 +91,7 @@ def _page(found: list[Subject], seen: list[Findings], detail: Detail) -> str:
         "overview": overview(found),
         "roc": _roc(seen),
         "picker": Html("") if one else _picker(found),
-        "panels": join(panels),
+        "panels": join(shown),
         "made": _made(),
         "data": Html(_json(_data(found, seen, detail))),
         "script": Html(script),
@@ -108,7 +109,7 @@ def _subtitle(found: list[Subject]) -> str:
 
 
 def _data(found: list[Subject], seen: list[Findings], detail: Detail) -> dict[str, Any]:
-    wanted = measures(found)
+    wanted = logged(found)
     return {
         "measures": [{"key": one.key, "label": one.label, "unit": one.unit} for one in wanted],
         "runs": [

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .._core.registries import MEASUREMENTS
 from ..runs import Run
 
 __all__ = ["Seed", "Subject", "mean_and_spread", "subjects"]
@@ -53,6 +54,11 @@ class Subject:
     seeds: tuple[Seed, ...]
 
     @property
+    def results(self) -> list[dict[str, Any]]:
+        """Of each finished seed."""
+        return [seed.result for seed in self.seeds if seed.result is not None]
+
+    @property
     def finals(self) -> list[float]:
         """Final accuracy of each finished seed, in percent."""
         values = [seed.final() for seed in self.seeds if seed.result is not None]
@@ -61,12 +67,7 @@ class Subject:
     @property
     def score(self) -> str:
         """What its accuracy is the accuracy of."""
-        names = {
-            "verification": "Verification accuracy",
-            "few_shot": "Few-shot accuracy",
-            "identification": "Identification rate",
-        }
-        return names.get(self.run.config.evaluation.protocol, "Test accuracy")
+        return MEASUREMENTS.label(self.run.config.evaluation.protocol)
 
     @property
     def shown_seed(self) -> int:

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from ..config import Config
-from ..data import describe
+from .._core.registries import HEADS, MEASUREMENTS, REGULARIZERS
+from ..config import Config, LossConfig
+from ..config.loss import OWN_CLASSIFIER
+from ..config.optim import OPTIMIZERS
+from ..data import describe as about_data
+from ..evaluation import describe
 
 __all__ = ["in_words"]
 
-_LOSSES = {
-    "cross_entropy": "cross-entropy on the network's own linear classifier",
-    "hinge": "hinge loss on the network's own linear classifier",
-    "softmax": "softmax cross-entropy",
-    "w_softmax": "W-Softmax: normalised class vectors",
-    "s_softmax": "S-Softmax: an angular function of the angle to each class vector",
-    "ga_softmax": "GA-Softmax: generalised angular softmax",
-    "l_softmax": "L-Softmax: a large angular margin",
-    "a_softmax": "A-Softmax (SphereFace): a multiplicative angular margin on normalised class vectors",
-    "am_softmax": "AM-Softmax (CosFace): a margin on the cosine",
-    "arcface": "ArcFace: an additive angular margin",
-    "sphereface_r": "SphereFace-R",
-    "sphereface2": "SphereFace2: one binary decision for each class",
-}
 _OPERATORS = {"plain": "ordinary", "sphere": "hyperspherical (SphereConv)", "decoupled": "decoupled"}
-_OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "muon": "Muon", "orthogonal_sgd": "orthogonal SGD"}
-_REGULARIZERS = {"mhe": "minimum hyperspherical energy (MHE)", "comhe": "compressive MHE", "srip": "SRIP"}
 
 
 def in_words(config: Config) -> list[tuple[str, str]]:
@@ -36,7 +24,7 @@ def in_words(config: Config) -> list[tuple[str, str]]:
         ("Orthogonal training", _orthogonal(config)),
         ("Optimizer", _optimizer(config)),
         ("Schedule", _schedule(config)),
-        ("Judged by", _judged(config)),
+        ("Evaluated by", _evaluated(config)),
     ]
     return [(part, text) for part, text in rows if text]
 
@@ -51,7 +39,7 @@ def _data(config: Config) -> str:
         "flipped upside down at random" if data.vflip else "",
         f"imbalanced ({data.imbalance})" if data.imbalance else "",
     ]
-    return ", ".join([describe(data.name).split(";")[0], *filter(None, aids)])
+    return ", ".join([about_data(data.name).split(";")[0], *filter(None, aids)])
 
 
 def _network(config: Config) -> str:
@@ -71,7 +59,7 @@ def _network(config: Config) -> str:
 
 def _loss(config: Config) -> str:
     loss = config.loss
-    text = _LOSSES.get(loss.name, loss.name)
+    text = _head(loss)
     text += f", m = {loss.margin:g}" if loss.margin is not None else ""
     text += f", s = {loss.scale:g}" if loss.scale is not None else ""
     text += f", g = {loss.angular}" if loss.angular is not None else ""
@@ -79,9 +67,16 @@ def _loss(config: Config) -> str:
     return text + (f", energy of the class vectors × {loss.energy:g} (SphereFace+)" if loss.energy else "")
 
 
+def _head(loss: LossConfig) -> str:
+    if loss.name in OWN_CLASSIFIER:
+        return f"{OWN_CLASSIFIER[loss.name]} on the network's own linear classifier"
+    about = HEADS.entry(loss.name).about if loss.name in HEADS else ""
+    return HEADS.label(loss.name) + (f": {about[0].lower()}{about[1:]}" if about else "")
+
+
 def _regularizer(config: Config) -> str:
     part = config.regularizer
-    parts = [] if part.name == "none" else [_REGULARIZERS.get(part.name, part.name)]
+    parts = [] if part.name == "none" else [REGULARIZERS.label(part.name)]
     if part.name in ("mhe", "comhe"):
         parts[0] += f", s = {part.s:g}, {part.distance} distance" + (", half space" if part.half_space else "")
     return "; ".join([*parts, *([f"orthonormality × {part.orthonormality:g}"] if part.orthonormality else [])])
@@ -96,7 +91,7 @@ def _orthogonal(config: Config) -> str:
 
 def _optimizer(config: Config) -> str:
     part = config.optim
-    text = f"{_OPTIMIZERS[part.name]}, learning rate {part.lr:g}"
+    text = f"{OPTIMIZERS[part.name]}, learning rate {part.lr:g}"
     text += f", momentum {part.momentum:g}" if part.name in ("sgd", "orthogonal_sgd", "muon") else ""
     text += f", weight decay {part.weight_decay:g}" if part.weight_decay else ""
     text += f", gradients clipped at {part.clip:g}" if part.clip is not None else ""
@@ -119,18 +114,6 @@ def _schedule(config: Config) -> str:
     return text + f"; {config.run.precision}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
-def _judged(config: Config) -> str:
-    part = config.evaluation
-    where = f" on {part.data}" if part.data else ""
-    aids = [", mirror images added" if part.flip else "", ", mean feature subtracted" if part.center else ""]
-    shots = " and ".join(map(str, part.shots))
-    said = {
-        "classification": f"accuracy on the test split every {config.run.eval_every:,} steps",
-        "verification": f"verification of pairs of unseen classes{where}: cosine of the features, {part.folds} folds, "
-        f"the threshold of each chosen on the others{''.join(aids)}",
-        "few_shot": f"{part.ways}-way few-shot classification of new classes: {shots} shots, "
-        f"{part.queries} queries, {part.episodes} episodes, {part.method}",
-        "identification": f"identification of unseen classes among distractors{where}{''.join(aids)}",
-    }
-    also = f"; of the final network also {', '.join(part.also)}" if part.also else ""
-    return said.get(part.protocol, part.protocol) + also
+def _evaluated(config: Config) -> str:
+    also = [MEASUREMENTS.label(name) for name in config.evaluation.also]
+    return describe(config) + (f"; of the final network also {', '.join(also)}" if also else "")

@@ -1,0 +1,93 @@
+"""A run beside the numbers that the documents print for its recipe: one comparison for tables, report and cards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..config import Config, changed
+from ..runs.quantities import quantity
+from .registry import find, get
+from .table import Cell, Table
+
+__all__ = ["Comparison", "Published", "mean", "published"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One cell of a table: the printed number, and ours as the table counts (mean over the finished seeds).
+
+    Args:
+        cell: Its name within the table.
+        metric: What the number is: the table's metric, or the label of the measurement where that is another one.
+        unit: ``"%"``, or nothing.
+        published: As printed; None where the table prints none.
+        ours: None where that was not measured.
+    """
+
+    cell: str
+    metric: str
+    unit: str
+    published: float | None
+    ours: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the printed number."""
+        return None if self.published is None or self.ours is None else self.ours - self.published
+
+
+@dataclass(frozen=True)
+class Published:
+    """The table of a recipe, its numbers beside ours, and where the run left the recipe's settings."""
+
+    table: str
+    title: str
+    metric: str
+    note: str
+    cells: tuple[Comparison, ...]
+    changed: dict[str, tuple[Any, Any]]
+
+
+def published(config: Config, results: Sequence[Mapping[str, Any]]) -> Published | None:
+    """The numbers of the documents for a run's recipe; None for a recipe that no table holds.
+
+    Args:
+        config: The settings of the run.
+        results: ``result.json`` of each finished seed.
+    """
+    try:
+        table, index = find(config.recipe)
+    except ValueError:
+        return None
+    training = table.cells[index].training
+    cells = [_compared(table, cell, results) for cell in table.cells if cell.training == training]
+    return Published(
+        table.name, table.title, table.metric, table.note, tuple(cells), changed(get(config.recipe), config)
+    )
+
+
+def mean(table: Table, cell: Cell, results: Sequence[Mapping[str, Any]]) -> tuple[float | None, int]:
+    """The cell's measurement as its table counts, mean over the results that hold it, and of how many."""
+    numbers = [_number(result, cell.measure) for result in results]
+    values = [table.ours(value, cell.measure) for value in numbers if value is not None]
+    return (sum(values) / len(values) if values else None), len(values)
+
+
+def _compared(table: Table, cell: Cell, results: Sequence[Mapping[str, Any]]) -> Comparison:
+    in_percent = table.metric in ("accuracy", "error") and cell.measure.endswith("accuracy")
+    other = table.metric in ("accuracy", "error") and not in_percent
+    known = quantity(cell.measure)
+    metric, unit = (known.label, known.unit) if other else (table.metric, "%" if in_percent else "")
+    return Comparison(cell.name, metric, unit, cell.published, mean(table, cell, results)[0])
+
+
+def _number(result: Mapping[str, Any], measure: str) -> float | None:
+    """The number of one seed; None if that was not measured, or is not finite."""
+    value = result.get("metrics", {}).get(measure)
+    if value is None and measure == "accuracy":
+        value = result.get("final_accuracy")
+    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if known else None
