@@ -23,7 +23,7 @@ LONGEST = 400  # lines of a file
 # From the ground up. A room may import those of the lines above its own, never one of its own line or below.
 ROOMS = """
 _core
-kernels registration
+kernels
 functional
 angular magnitude
 nn losses regularizers orthogonal metrics attacks data
