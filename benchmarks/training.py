@@ -15,10 +15,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from harness import arguments, interleave, show, write
 from torch import nn
 
 import hypersphere.data as data
+from harness import arguments, interleave, show, write
 from hypersphere import recipes
 from hypersphere.runs import Team
 from hypersphere.sources import Resident

@@ -99,7 +99,17 @@ def test_missing_sets_say_what_goes_where(tmp_path: Path) -> None:
         assert repr(name) in message
         assert str(tmp_path) in message
         assert "HYPERSPHERE_DATA" in message
-        if name not in ("casia", "cub", "folder", "imagenet", "imdb_face", "megaface", "miniimagenet", "ms_celeb", "ytf"):
+        if name not in (
+            "casia",
+            "cub",
+            "folder",
+            "imagenet",
+            "imdb_face",
+            "megaface",
+            "miniimagenet",
+            "ms_celeb",
+            "ytf",
+        ):
             assert "from:    http" in message
             assert "missing: " in message
 

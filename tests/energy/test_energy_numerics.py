@@ -201,37 +201,10 @@ def test_bad_inputs():
         energy(torch.ones(3, 0))
 
 
-@pytest.mark.parametrize("block_size", BLOCKS)
-@pytest.mark.parametrize("half_space", [False, True])
-def test_compiles_without_graph_break(half_space, block_size):
-    w = vectors(10, 6)
-
-    def step(x):
-        return energy(x, half_space=half_space, block_size=block_size) * 2
-
-    compiled = torch.compile(step, backend="aot_eager", fullgraph=True)
-    a, b = w.clone().requires_grad_(), w.clone().requires_grad_()
-    first, second = step(a), compiled(b)
-    torch.testing.assert_close(first, second)
-    first.backward()
-    second.backward()
-    torch.testing.assert_close(a.grad, b.grad)
-
-
 def test_inductor():
     w = vectors(10, 6).requires_grad_()
     value = torch.compile(lambda x: energy(x, 1.0), fullgraph=True)(w)
     torch.testing.assert_close(value, energy(w, 1.0))
-
-
-def test_exports():
-    class Measure(torch.nn.Module):
-        def forward(self, w):
-            return energy(w, half_space=True)
-
-    w = vectors(7, 5)
-    program = torch.export.export(Measure(), (w,))
-    torch.testing.assert_close(program.module()(w), energy(w, half_space=True))
 
 
 def test_vmap_over_tiles():

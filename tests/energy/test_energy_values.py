@@ -1,3 +1,6 @@
+"""Energies against loops over pairs, by finite differences, in every mode; invariances and known configurations."""
+
+import itertools
 import math
 
 import pytest
@@ -5,44 +8,68 @@ import torch
 from energy_reference import reference_energy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd import gradcheck
 
 import hypersphere as hs
+from harness import Case, Suite
+from harness import draw as vectors
 from hypersphere.functional import class_energy, energy
 from hypersphere.functional.energy import energies
 
 POWERS = (0.0, 0.5, 1.0, 2.0, 3.3)
-CASES = [(s, d, h, False) for s in POWERS for d in ("euclidean", "angular") for h in (False, True)]
-CASES += [(s, "euclidean", h, True) for s in POWERS for h in (False, True)]
-
-
-def vectors(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+SETTINGS = [(s, d, h, False) for s in POWERS for d in ("euclidean", "angular") for h in (False, True)]
+SETTINGS += [(s, "euclidean", h, True) for s in POWERS for h in (False, True)]
 
 
 def some_weights(count):
     return torch.rand(count, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.5
 
 
-@pytest.mark.parametrize("block_size", [None, 3, 100])
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-@pytest.mark.parametrize(("s", "distance", "half_space", "weighted"), CASES)
-def test_value_is_that_of_the_definition(s, distance, half_space, weighted, reduction, block_size):
-    w, beta = vectors(8, 4), some_weights(8) if weighted else None
-    value = energy(w, s, distance, half_space, beta, reduction, block_size=block_size)
-    assert value.item() == pytest.approx(reference_energy(w, s, distance, half_space, beta, reduction), rel=1e-12)
+def measured(setting, count, dim, checks, reduction="mean", block_size=None, **options):
+    """A case: so many neurons, against loops over pairs."""
+    s, distance, half_space, weighted = setting
+    beta = some_weights(count) if weighted else None
+    return Case(
+        lambda: lambda w: energy(w, s, distance, half_space, beta, reduction, block_size=block_size),
+        lambda: (vectors(count, dim),),
+        lambda w: reference_energy(w, s, distance, half_space, beta, reduction),
+        checks,
+        **options,
+    )
 
 
-@pytest.mark.parametrize("block_size", [None, 3])
-@pytest.mark.parametrize(("s", "distance", "half_space", "weighted"), CASES[::2] + CASES[1::6])
-def test_first_and_second_derivatives(s, distance, half_space, weighted, block_size):
-    w, beta = vectors(5, 3).requires_grad_(), some_weights(5) if weighted else None
+def named(setting, *more):
+    s, distance, half_space, weighted = setting
+    words = ["half-space"] * half_space + ["weighted"] * weighted + [str(word) for word in more]
+    return f"s={s} {distance} {' '.join(words)}"
 
-    def value(x):
-        return energy(x, s, distance, half_space, beta, "sum", block_size=block_size)
 
-    assert gradcheck(value, w)
-    assert gradgradcheck(value, w)
+class TestEnergy(Suite):
+    cases = {
+        **{
+            named(setting, reduction, f"blocks of {block}"): measured(
+                setting, 8, 4, "value", reduction, block, rtol=1e-12
+            )
+            for setting, reduction, block in itertools.product(SETTINGS, ["mean", "sum"], [None, 3, 100])
+        },
+        **{
+            named(setting, f"derivatives in blocks of {block}"): measured(
+                setting, 5, 3, "value gradient second", "sum", block, rtol=1e-12
+            )
+            for setting, block in itertools.product(SETTINGS[::2] + SETTINGS[1::6], [None, 3])
+        },
+        **{
+            named((2.0, "euclidean", half_space, False), f"modes in blocks of {block}"): measured(
+                (2.0, "euclidean", half_space, False), 10, 6, modes, "mean", block, rtol=1e-12, widened=True
+            )
+            for half_space, block, modes in [
+                (False, None, "dtype autocast compile"),
+                (False, 4, "dtype autocast compile"),
+                (True, None, "dtype autocast compile export"),
+                (True, 4, "dtype autocast compile"),
+            ]
+        },
+    }
 
 
 def test_class_energy_is_thesis_5_3_6():

@@ -10,27 +10,29 @@ import numpy as np
 
 K = 0.3
 
-ANGULAR: dict[str, Callable[[float], float]] = {
-    "cosine": math.cos,
-    "linear": lambda t: 1 - 2 * t / math.pi,
+# g by its angle t and, for the sigmoid, its k.
+ANGULAR: dict[str, Callable[..., float]] = {
+    "cosine": lambda t, k=K: math.cos(t),
+    "linear": lambda t, k=K: 1 - 2 * t / math.pi,
     # paper eq. 4, as printed
-    "sigmoid": lambda t: (
-        (1 + math.exp(-math.pi / (2 * K)))
-        / (1 - math.exp(-math.pi / (2 * K)))
-        * (1 - math.exp(t / K - math.pi / (2 * K)))
-        / (1 + math.exp(t / K - math.pi / (2 * K)))
+    "sigmoid": lambda t, k=K: (
+        (1 + math.exp(-math.pi / (2 * k)))
+        / (1 - math.exp(-math.pi / (2 * k)))
+        * (1 - math.exp(t / k - math.pi / (2 * k)))
+        / (1 + math.exp(t / k - math.pi / (2 * k)))
     ),
-    "square_cosine": lambda t: math.copysign(math.cos(t) ** 2, math.cos(t)),
+    "square_cosine": lambda t, k=K: math.copysign(math.cos(t) ** 2, math.cos(t)),
 }
 
-MAGNITUDE: dict[str, Callable[[float], float]] = {
-    "sphere": lambda n: 1.0,
-    "ball": lambda n: min(n, 1.0) / 1.0,
-    "tanh": lambda n: math.tanh(n / 1.0),
-    "linear": lambda n: n,
-    "segment": lambda n: n if n <= 1.0 else 0.5 * n + 1.0 - 0.5,
-    "log": lambda n: math.log(1 + n),
-    "mix": lambda n: n + math.log(1 + n),
+# h by the norm n, α and ρ; β of segment is 0.5, that of mix 1.
+MAGNITUDE: dict[str, Callable[..., float]] = {
+    "sphere": lambda n, a=1.0, r=1.0: a,
+    "ball": lambda n, a=1.0, r=1.0: a * min(n, r) / r,
+    "tanh": lambda n, a=1.0, r=1.0: a * math.tanh(n / r),
+    "linear": lambda n, a=1.0, r=1.0: a * n,
+    "segment": lambda n, a=1.0, r=1.0: a * n if n <= r else 0.5 * n + (a - 0.5) * r,
+    "log": lambda n, a=1.0, r=1.0: a * math.log(1 + n),
+    "mix": lambda n, a=1.0, r=1.0: a * n + math.log(1 + n),
 }
 
 
@@ -101,3 +103,16 @@ def transposed_convolution(
     kernel = np.concatenate([np.swapaxes(part, 0, 1) for part in grouped])
     kernel = kernel[(slice(None), slice(None), *[slice(None, None, -1)] * dims)]
     return convolution(stuffed, kernel, h, g, weighted, 1, 0, dilation, groups)
+
+
+def patch_norms(x: np.ndarray, size: int, stride: int, padding: int, dilation: int, groups: int) -> np.ndarray:
+    """The norm of every patch of x (N, C, ...) in each group of channels."""
+    dims = x.ndim - 2
+    x = np.pad(x, [(0, 0), (0, 0)] + [(padding, padding)] * dims)
+    sizes = [(s - dilation * (size - 1) - 1) // stride + 1 for s in x.shape[2:]]
+    channels = x.shape[1] // groups
+    out = np.zeros((x.shape[0], groups, *sizes))
+    for n, g, *position in itertools.product(range(x.shape[0]), range(groups), *map(range, sizes)):
+        window = tuple(slice(p * stride, p * stride + dilation * (size - 1) + 1, dilation) for p in position)
+        out[(n, g, *position)] = np.sqrt((x[(n, slice(g * channels, (g + 1) * channels), *window)] ** 2).sum())
+    return out

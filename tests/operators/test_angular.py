@@ -1,31 +1,19 @@
-"""Angular functions g: the two columns of identities, gradients, objects."""
+"""Angular functions g: identities, edges, objects; their values and gradients are in test_operators.py."""
 
 import copy
 import math
 import pickle
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_reference import ANGULAR
-from torch.autograd import gradcheck, gradgradcheck
 
 import hypersphere as hs
 
 F = hs.functional
 KINDS = sorted(ANGULAR)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_from_the_cosine_equals_the_equation_in_the_angle(kind):
-    theta = torch.linspace(0, math.pi, 201, dtype=torch.float64)
-    expected = [ANGULAR[kind](t) for t in theta.tolist()]
-    np.testing.assert_allclose(F.angular(theta.cos(), kind).numpy(), expected, atol=2e-8)  # cos⁻¹(cos θ) near the ends
-    np.testing.assert_allclose(F.angular_from_angle(theta, kind).numpy(), expected, atol=1e-13)
-    inner = theta[10:-10]
-    np.testing.assert_allclose(F.angular(inner.cos(), kind).numpy(), expected[10:-10], atol=1e-13)
 
 
 @settings(deadline=None, max_examples=30)
@@ -41,16 +29,6 @@ def test_the_sigmoid_is_odd_bounded_and_increasing_in_c_for_every_k(k, c):
 def test_the_sigmoid_tends_to_the_linear_one():
     c = torch.linspace(-1, 1, 21, dtype=torch.float64)
     torch.testing.assert_close(F.angular(c, "sigmoid", 1e4), F.angular(c, "linear"), atol=1e-7, rtol=0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_differentiable_twice(kind):
-    c = (torch.rand(6, dtype=torch.float64) * 1.8 - 0.9).requires_grad_()
-    k = torch.full((6,), 0.4, dtype=torch.float64, requires_grad=True)
-    theta = (torch.rand(6, dtype=torch.float64) * 6).requires_grad_()
-    assert gradcheck(lambda c, k: F.angular(c, kind, k), (c, k))
-    assert gradgradcheck(lambda c: F.angular(c, kind), c)
-    assert gradcheck(lambda t: F.angular_from_angle(t, kind), theta)
 
 
 @pytest.mark.parametrize("kind", KINDS)
