@@ -10,14 +10,12 @@ import torch
 from torch import Tensor
 
 from ..._core.errors import check_choice, check_floating
-from ..._core.modes import call_without_autocast
 from ..._core.sphere import upcast
 from . import algorithms as exact
 from . import iterations as iterative
+from .precision import in_full
 
-__all__ = ["METHODS", "Orthogonalizer", "orthogonalize", "register_orthogonalizer"]
-
-METHODS = ("gram_schmidt", "householder", "lowdin", "cayley", "exponential")
+__all__ = ["DifferentiatedOnce", "Orthogonalizer", "algorithm_of", "methods", "orthogonalize", "register_orthogonalizer"]
 
 
 def orthogonalize(u: Tensor, method: str) -> Tensor:
@@ -44,8 +42,8 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
     blocks, computed in one call. The algorithm depends on the device, see
     :func:`register_orthogonalizer`.
     """
-    if method not in METHODS:
-        check_choice("method", method, METHODS)
+    if (method, _ANY) not in _ALGORITHMS:
+        check_choice("method", method, methods())
     check_floating("u", u)
     if u.dim() < 2 or u.shape[-1] != u.shape[-2]:
         raise ValueError(f"u has shape {tuple(u.shape)}: pass square matrices (..., d, d)")
@@ -74,18 +72,22 @@ class Orthogonalizer:
     keeps: tuple[str, ...] = ()
 
 
-def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonalizer) -> Orthogonalizer:
+def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonalizer) -> Orthogonalizer | None:
     """Compute ``method`` by ``algorithm`` on devices of ``device_type``; returns the one used so far.
+
+    The device type ``"any"`` stands for all that have no algorithm of their own; with it a new method can be
+    declared, which then works wherever the name of a method does.
 
     By default LAPACK-like factorizations everywhere, except on ``"cuda"`` for Gram-Schmidt
     (CholeskyQR, twice, in float64) and Löwdin (polynomial iterations in float64), where a GPU's
     factorizations are slow, and on ``"cpu"`` for Gram-Schmidt of small float32 matrices (CholeskyQR in
     float64, checked, where reflections are slow).
     """
-    check_choice("method", method, METHODS)
     if not isinstance(algorithm, Orthogonalizer):
         raise TypeError(f"algorithm must be an Orthogonalizer, not {type(algorithm).__name__}")
-    used = _algorithm(method, device_type)
+    if device_type != _ANY:
+        check_choice("method", method, methods())
+    used = algorithm_of(method, device_type) if method in methods() else None
     _ALGORITHMS[method, device_type] = algorithm
     return used
 
@@ -103,7 +105,13 @@ _ALGORITHMS: dict[tuple[str, str], Orthogonalizer] = {
 }
 
 
-def _algorithm(method: str, device_type: str) -> Orthogonalizer:
+def methods() -> tuple[str, ...]:
+    """The names of all maps, those that were registered from outside included."""
+    return tuple(name for name, device in _ALGORITHMS if device == _ANY)
+
+
+def algorithm_of(method: str, device_type: str) -> Orthogonalizer:
+    """How ``method`` is computed on devices of ``device_type``."""
     return _ALGORITHMS.get((method, device_type), _ALGORITHMS[method, _ANY])
 
 
@@ -116,17 +124,17 @@ class _Orthogonalize(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, method: str) -> Tensor:
-        algorithm = _algorithm(method, u.device.type)
-        r, *kept = call_without_autocast(algorithm.forward, u)
+        algorithm = algorithm_of(method, u.device.type)
+        r, *kept = in_full(algorithm.forward, u)
         ctx.u, ctx.backward_of, ctx.kept = u, algorithm.backward, (r.detach(), *kept)
         return r
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         if not torch.is_grad_enabled():
-            return call_without_autocast(ctx.backward_of, grad, *ctx.kept), None
+            return in_full(ctx.backward_of, grad, *ctx.kept), None
         with torch.no_grad():  # create_graph=True
-            out = call_without_autocast(ctx.backward_of, grad, *ctx.kept)
+            out = in_full(ctx.backward_of, grad, *ctx.kept)
         return DifferentiatedOnce.apply(out, grad, ctx.u), None
 
 
