@@ -13,7 +13,17 @@ from .._core.modes import without_autocast
 from ._blocks import BlockMatrix
 from ._rotation import Rotation, iter_rotations
 
-__all__ = ["asks_host", "attached", "matrices", "penalty", "prepared", "restart", "set_task", "unconverged"]
+__all__ = [
+    "asks_host",
+    "attached",
+    "matrices",
+    "penalty",
+    "prepared",
+    "restart",
+    "rotation_parameters",
+    "set_task",
+    "unconverged",
+]
 
 
 def matrices(model: nn.Module) -> dict[str, Tensor]:
@@ -90,6 +100,17 @@ def unconverged(model: nn.Module) -> bool:
     """
     blocks = [part for *_, rotation in iter_rotations(model) for part in rotation.tasks]
     return any(part.peers.failed() for part in blocks if isinstance(part, BlockMatrix))
+
+
+def rotation_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that R is computed from, of all attached weights and tasks: for a learning rate of their own.
+
+    Example:
+        >>> model = attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+        >>> [tuple(parameter.shape) for parameter in rotation_parameters(model)]
+        [(1, 4, 4)]
+    """
+    return [parameter for *_, rotation in iter_rotations(model) for parameter in rotation.tasks.parameters()]
 
 
 def set_task(model: nn.Module, task: int) -> nn.Module:

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._core.errors import check_choice, check_floating
+from ..._core.errors import check_floating
+from ..._core.registries import MAPS
 from ..._core.sphere import upcast
 from . import algorithms as exact
 from . import iterations as iterative
@@ -42,8 +43,7 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
     blocks, computed in one call. The algorithm depends on the device, see
     :func:`register_orthogonalizer`.
     """
-    if (method, _ANY) not in _ALGORITHMS:
-        check_choice("method", method, methods())
+    algorithm_of(method, u.device.type if isinstance(u, Tensor) else "cpu")
     check_floating("u", u)
     if u.dim() < 2 or u.shape[-1] != u.shape[-2]:
         raise ValueError(f"u has shape {tuple(u.shape)}: pass square matrices (..., d, d)")
@@ -72,11 +72,11 @@ class Orthogonalizer:
     keeps: tuple[str, ...] = ()
 
 
-def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonalizer) -> Orthogonalizer | None:
+def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonalizer) -> Orthogonalizer:
     """Compute ``method`` by ``algorithm`` on devices of ``device_type``; returns the one used so far.
 
-    The device type ``"any"`` stands for all that have no algorithm of their own; with it a new method can be
-    declared, which then works wherever the name of a method does.
+    The device type ``"any"`` stands for all that have no algorithm of their own. A new method is declared with
+    ``hs.register("map", name, Orthogonalizer(...))``.
 
     By default LAPACK-like factorizations everywhere, except on ``"cuda"`` for Gram-Schmidt
     (CholeskyQR, twice, in float64) and Löwdin (polynomial iterations in float64), where a GPU's
@@ -85,20 +85,45 @@ def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonal
     """
     if not isinstance(algorithm, Orthogonalizer):
         raise TypeError(f"algorithm must be an Orthogonalizer, not {type(algorithm).__name__}")
-    if device_type != _ANY:
-        check_choice("method", method, methods())
-    used = algorithm_of(method, device_type) if method in methods() else None
-    _ALGORITHMS[method, device_type] = algorithm
+    used = algorithm_of(method, device_type)
+    _FOR_DEVICE[method, device_type] = algorithm
     return used
 
 
 _ANY = "any"
-_ALGORITHMS: dict[tuple[str, str], Orthogonalizer] = {
-    ("gram_schmidt", _ANY): Orthogonalizer(exact.gram_schmidt, exact.qr_backward, ("matrix",)),
-    ("householder", _ANY): Orthogonalizer(exact.householder, exact.qr_backward, ("matrix",)),
-    ("lowdin", _ANY): Orthogonalizer(exact.lowdin, exact.lowdin_backward, ("matrix", "matrix", "vector")),
-    ("cayley", _ANY): Orthogonalizer(exact.cayley, exact.cayley_backward),
-    ("exponential", _ANY): Orthogonalizer(exact.exponential, exact.exponential_backward, ("matrix",)),
+MAPS.add(
+    "gram_schmidt",
+    Orthogonalizer(exact.gram_schmidt, exact.qr_backward, ("matrix",)),
+    label="Gram-Schmidt",
+    about="Q of U = QT with diag T > 0 (Algorithms 1, 2)",
+)
+MAPS.add(
+    "householder",
+    Orthogonalizer(exact.householder, exact.qr_backward, ("matrix",)),
+    label="Householder",
+    about="H₁⋯H_{d−1} (Algorithm 3): Gram-Schmidt up to the sign of the last column",
+)
+MAPS.add(
+    "lowdin",
+    Orthogonalizer(exact.lowdin, exact.lowdin_backward, ("matrix", "matrix", "vector")),
+    label="Löwdin",
+    about="U(UᵀU)^(−1/2), the nearest orthogonal matrix (F.10)",
+)
+MAPS.add(
+    "cayley",
+    Orthogonalizer(exact.cayley, exact.cayley_backward),
+    label="Cayley",
+    about="(I+A)(I−A)⁻¹ with A = tril(U,−1) − tril(U,−1)ᵀ",
+)
+MAPS.add(
+    "exponential",
+    Orthogonalizer(exact.exponential, exact.exponential_backward, ("matrix",)),
+    label="exponential",
+    about="exp A with A = tril(U,−1) − tril(U,−1)ᵀ",
+)
+
+# What replaces the declared algorithm on some devices.
+_FOR_DEVICE: dict[tuple[str, str], Orthogonalizer] = {
     ("gram_schmidt", "cpu"): Orthogonalizer(iterative.small_cholesky_qr, exact.qr_backward, ("matrix",)),
     ("gram_schmidt", "cuda"): Orthogonalizer(iterative.cholesky_qr, exact.qr_backward, ("matrix",)),
     ("lowdin", "cuda"): Orthogonalizer(iterative.polynomial_polar, iterative.polynomial_polar_backward, ("matrix",)),
@@ -106,13 +131,23 @@ _ALGORITHMS: dict[tuple[str, str], Orthogonalizer] = {
 
 
 def methods() -> tuple[str, ...]:
-    """The names of all maps, those that were registered from outside included."""
-    return tuple(name for name, device in _ALGORITHMS if device == _ANY)
+    """The names of all maps, those that were declared from outside included."""
+    return tuple(MAPS)
 
 
 def algorithm_of(method: str, device_type: str) -> Orthogonalizer:
-    """How ``method`` is computed on devices of ``device_type``."""
-    return _ALGORITHMS.get((method, device_type), _ALGORITHMS[method, _ANY])
+    """How ``method`` is computed on devices of ``device_type``.
+
+    Raises:
+        ValueError: If there is no such method.
+    """
+    for device in (device_type, _ANY):
+        if (method, device) in _FOR_DEVICE:
+            return _FOR_DEVICE[method, device]
+    found = MAPS.find(method, "method")
+    if not isinstance(found, Orthogonalizer):
+        raise TypeError(f"method={method!r} is a {type(found).__name__}, not an Orthogonalizer")
+    return found
 
 
 class _Orthogonalize(torch.autograd.Function):
