@@ -79,7 +79,7 @@ def forward(
     Args:
         spec: The layer.
         t: Its tensors; x has the dtype to compute in.
-        track: Whether to move BatchNorm's running statistics.
+        track: Whether to move BatchNorm's running statistics and h's running norm.
         give_q: Whether to return q′.
         group: Processes over whose batches BatchNorm's statistics are taken, if any.
     """
@@ -92,7 +92,7 @@ def forward(
         sums = torch.empty(plan.epilogue.sums, dtype=torch.float64, device=x.device)
         unit, inverse = _unit_weight(plan, f.unit, x, weight, sums, stream)
         y = arranged(_convolve(x, unit, plan), last)
-        r, s, norms, radius = _maps(plan, f, t, x, sums, stream)
+        r, s, norms, radius = _maps(plan, f, t, x, sums, track, stream)
         tensors = (y, r, s, t.k, t.scale, t.shift)
         table = _statistics(plan, tensors, t, sums, track, group, stream) if f.norm == "train" else None
         z = torch.empty_like(y)
@@ -138,7 +138,9 @@ def backward(
         if t.gamma is not None and (need[7] or need[8]):
             dgamma, dbeta = torch.empty_like(t.gamma), torch.empty_like(t.gamma)
         if f.norm == "train":
-            dgamma, dbeta = _sums_of_gradients(plan, tensors, t, sums, kept.table, dz, dq, (dgamma, dbeta), group, stream)
+            dgamma, dbeta = _sums_of_gradients(
+                plan, tensors, t, sums, kept.table, dz, dq, (dgamma, dbeta), group, stream
+            )
         wants_maps = need[0] or need[1] or need[6]
         gr = gs = None
         if wants_maps:
@@ -223,7 +225,7 @@ def _sums_of_gradients(
 
 
 def _maps(
-    plan: Plan, f: Any, t: Inputs, x: Tensor, sums: Tensor, stream: int | None
+    plan: Plan, f: Any, t: Inputs, x: Tensor, sums: Tensor, track: bool, stream: int | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
     """r, s, the norms and the radius."""
     if plan.depthwise:
@@ -242,7 +244,9 @@ def _maps(
     r = torch.empty_like(found)
     s = None if f.angular == "cosine" else torch.empty_like(found)
     radius = torch.empty((), dtype=torch.float32, device=x.device)
-    plan.magnitude(stream, found, t.rho, total, t.running_norm, t.running_count, radius, r, s)
+    (plan.magnitude_tracking if track else plan.magnitude)(
+        stream, found, t.rho, total, t.running_norm, t.running_count, radius, r, s
+    )
     return r, s, found, radius
 
 
@@ -307,9 +311,7 @@ def _unit_weight(
     return out, inverse
 
 
-def _unit_weight_backward(
-    plan: Plan, unit: bool, w: Tensor, grad: Tensor, kept: Kept, stream: int | None
-) -> Tensor:
+def _unit_weight_backward(plan: Plan, unit: bool, w: Tensor, grad: Tensor, kept: Kept, stream: int | None) -> Tensor:
     if plan.unit is None:
         if not unit:
             return grad.to(w.dtype)
@@ -370,7 +372,9 @@ def _radius_gradient(sums: Tensor, c: int, radius: Tensor | None, rho: Tensor | 
 
 
 def _eval_gradients(sums: Tensor, c: int, eps: float, t: Inputs) -> tuple[Tensor, Tensor]:
-    assert t.gamma is not None and t.mean is not None and t.var is not None
+    assert t.gamma is not None
+    assert t.mean is not None
+    assert t.var is not None
     over = (t.var.double() + eps).rsqrt()
     along = (sums[3 * c : 4 * c] - t.mean.double() * sums[2 * c : 3 * c]) * over
     return along.to(t.gamma.dtype), sums[2 * c : 3 * c].to(t.gamma.dtype)

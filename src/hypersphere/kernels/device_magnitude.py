@@ -129,7 +129,8 @@ def _ratio(n, rho, alpha, beta, H: tl.constexpr):
 def magnitude_kernel(
     norms, rho, sums, running, tracked, radius, r, s,
     TOTAL, count, fixed, alpha, beta, scale, momentum,
-    H: tl.constexpr, RATIO: tl.constexpr, RUNNING: tl.constexpr, TRAINING: tl.constexpr, BLOCK: tl.constexpr,
+    H: tl.constexpr, RATIO: tl.constexpr, RUNNING: tl.constexpr, TRAINING: tl.constexpr, UPDATE: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The maps r·scale and s of the norms; the radius that was used, and the running mean moved, by program 0."""
     pid = tl.program_id(0)
@@ -143,7 +144,7 @@ def magnitude_kernel(
             batch = (tl.load(sums) / count).to(tl.float32)
             counts = (batch > 0.0) & (batch < float("inf"))
             mean = tl.where(counts, batch, average)
-            if pid == 0:
+            if UPDATE and (pid == 0):
                 seen = tl.load(tracked)
                 weight = tl.where(seen == 0, 1.0, momentum)
                 tl.store(running, average + (mean - average) * weight)

@@ -96,13 +96,13 @@ def box_kernel(
         start = (p // O0) * (I0 * I1 * I2)
         step = 1
     total = tl.zeros([BLOCK], tl.float32)
-    for k0 in range(0, K0):
+    for k0 in range(K0):
         i0, ok0 = _source(o0, k0, S0, P0, D0, TRANSPOSED)
         ok0 = inside & ok0 & (i0 < I0)
-        for k1 in range(0, K1):
+        for k1 in range(K1):
             i1, ok1 = _source(o1, k1, S1, P1, D1, TRANSPOSED)
             ok1 = ok0 & ok1 & (i1 < I1)
-            for k2 in range(0, K2):
+            for k2 in range(K2):
                 i2, ok2 = _source(o2, k2, S2, P2, D2, TRANSPOSED)
                 ok2 = ok1 & ok2 & (i2 < I2)
                 at = start + ((i0 * I1 + i1) * I2 + i2).to(tl.int64) * step

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from .launch import multiprocessors
+from .spec import Window
 
-__all__ = ["Layout", "arranged", "channels_last", "empty", "layout_of", "next_power", "programs", "tiles"]
+__all__ = ["Layout", "arranged", "channels_last", "empty", "layout_of", "next_power", "out_shape", "programs", "tiles"]
 
 
 class Layout(NamedTuple):
@@ -75,3 +76,19 @@ def tiles(layout: Layout, elements: int, most_channels: int) -> tuple[int, int, 
 def programs(device: torch.device, count: int, each: int) -> int:
     """How many programs share ``count`` tiles: ``each`` on a multiprocessor."""
     return max(1, min(count, each * multiprocessors(device.index)))
+
+
+def out_shape(x: tuple[int, ...], w: tuple[int, ...], window: Window) -> tuple[int, ...]:
+    """The shape of what a window makes of x with the weight w."""
+    if not window.size:
+        return x[0], w[0]
+    sizes = []
+    for i, size in enumerate(x[2:]):
+        reach = window.dilation[i] * (window.size[i] - 1) + 1
+        if window.transposed:
+            extra = window.output_padding[i] if window.output_padding else 0
+            sizes.append((size - 1) * window.stride[i] - 2 * window.padding[i] + reach + extra)
+        else:
+            sizes.append((size + 2 * window.padding[i] - reach) // window.stride[i] + 1)
+    channels = w[1] * window.groups if window.transposed else w[0]
+    return (x[0], channels, *sizes)

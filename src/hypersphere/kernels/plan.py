@@ -13,8 +13,8 @@ from . import device_magnitude as magnitude
 from . import device_norms as norms
 from . import device_weights as weights
 from .launch import Launch, interpreting
-from .layout import Layout, channels_last, layout_of, next_power, programs, tiles
-from .spec import ACTIVATIONS, ANGULAR, MAGNITUDES, NORMS, Fields, Spec, Window
+from .layout import Layout, channels_last, layout_of, next_power, out_shape, programs, tiles
+from .spec import ACTIVATIONS, ANGULAR, MAGNITUDES, NORMS, Fields, Spec
 
 __all__ = ["EpiloguePlan", "Plan", "epilogue_plan", "plan_for"]
 
@@ -43,9 +43,7 @@ class EpiloguePlan:
         grid = (programs(device, tile[2], max(1, 16 // chunks)), chunks)
         shape_of = (cl, fast, *tile[:2])
         self.stats, self.stats_tracking, self.stats_alone = (
-            Launch(
-                epilogue.stats_kernel, grid, (*numbers(tile), f.eps, f.momentum, g, update, finish, *shape_of)
-            )
+            Launch(epilogue.stats_kernel, grid, (*numbers(tile), f.eps, f.momentum, g, update, finish, *shape_of))
             for update, finish in ((False, True), (True, True), (False, False))
         )
         self.reduce, self.reduce_alone = (
@@ -84,7 +82,7 @@ class Plan:
         self.last, self.window = last, window
         self.linear = not window.size
         self.groups = window.groups
-        self.out_shape = torch.Size(_out_shape(tuple(x.shape), tuple(w.shape), window))
+        self.out_shape = torch.Size(out_shape(tuple(x.shape), tuple(w.shape), window))
         self.input = layout_of(x.shape, last)
         self.output = layout_of(self.out_shape, last)
         self.map_shape = torch.Size((x.shape[0], self.groups, *self.out_shape[2:]))
@@ -137,11 +135,27 @@ class Plan:
             h, ratio = MAGNITUDES[f.magnitude], f.angular == "cosine"
             fixed = 1.0 if f.rho is None else f.rho
             grid = (-(-total // _BLOCK),)
-            constants = (h, ratio, f.running, f.training, _BLOCK)
-            self.magnitude = Launch(
-                magnitude.magnitude_kernel,
-                grid,
-                (total, total, fixed, f.alpha, f.beta, self.shift, f.running_momentum, *constants),
+            self.magnitude, self.magnitude_tracking = (
+                Launch(
+                    magnitude.magnitude_kernel,
+                    grid,
+                    (
+                        total,
+                        float(total),
+                        fixed,
+                        f.alpha,
+                        f.beta,
+                        self.shift,
+                        f.running_momentum,
+                        h,
+                        ratio,
+                        f.running,
+                        f.training,
+                        update,
+                        _BLOCK,
+                    ),
+                )
+                for update in (False, True)
             )
             self.magnitude_backward = Launch(
                 magnitude.magnitude_backward_kernel, grid, (total, f.alpha, f.beta, self.shift, h, ratio, _BLOCK)
@@ -181,18 +195,3 @@ def epilogue_plan(spec: Spec, y: Tensor, last: bool, maps: int) -> EpiloguePlan:
     if plan is None:
         plan = spec.plans[key] = EpiloguePlan(spec.fields, y.shape, last, y.dtype, maps, y.device)
     return plan
-
-
-def _out_shape(x: tuple[int, ...], w: tuple[int, ...], window: Window) -> tuple[int, ...]:
-    if not window.size:
-        return x[0], w[0]
-    sizes = []
-    for i, size in enumerate(x[2:]):
-        reach = window.dilation[i] * (window.size[i] - 1) + 1
-        if window.transposed:
-            extra = window.output_padding[i] if window.output_padding else 0
-            sizes.append((size - 1) * window.stride[i] - 2 * window.padding[i] + reach + extra)
-        else:
-            sizes.append((size + 2 * window.padding[i] - reach) // window.stride[i] + 1)
-    channels = w[1] * window.groups if window.transposed else w[0]
-    return (x[0], channels, *sizes)

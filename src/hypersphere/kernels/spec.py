@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-__all__ = ["ACTIVATIONS", "ANGULAR", "MAGNITUDES", "NORMS", "Spec", "Window", "intern"]
+__all__ = ["ACTIVATIONS", "ANGULAR", "MAGNITUDES", "NORMS", "Fields", "Spec", "Window", "decode", "encode", "spec_of"]
 
 ANGULAR = {"cosine": 0, "linear": 1, "sigmoid": 2, "square_cosine": 3}
 MAGNITUDES = {"sphere": 0, "ball": 1, "tanh": 2, "linear": 3, "segment": 4, "log": 5, "mix": 6}
@@ -73,6 +73,34 @@ class Spec:
 
 
 @lru_cache(maxsize=4096)
-def intern(**settings: Any) -> Spec:
+def spec_of(fields: Fields) -> Spec:
     """The one :class:`Spec` of these settings."""
-    return Spec(Fields(**settings))
+    return Spec(fields)
+
+
+def encode(fields: Fields) -> str:
+    """The settings as text, for operators of compiled graphs."""
+    return "|".join(
+        [
+            *(",".join([str(n) for n in v]) if isinstance(v, tuple) else str(v) for v in fields.window),
+            *(str(v) for v in fields[1:]),
+        ]
+    )
+
+
+@lru_cache(maxsize=4096)
+def decode(text: str) -> Spec:
+    """What :func:`encode` wrote."""
+    parts = text.split("|")
+    size, stride, padding, dilation, outer = (tuple(int(n) for n in parts[i].split(",") if n) for i in (0, 1, 2, 3, 6))
+    window = Window(size, stride, padding, dilation, int(parts[4]), parts[5] == "True", outer)
+    return spec_of(Fields(window, *(_value(part) for part in parts[len(Window._fields) :])))
+
+
+def _value(text: str) -> Any:
+    if text in ("True", "False", "None"):
+        return {"True": True, "False": False, "None": None}[text]
+    try:
+        return float(text)
+    except ValueError:
+        return text
