@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .launch import aligned
 from .layout import arranged, channels_last, empty
-from .plan import Plan, plan_for
+from .plan import EpiloguePlan, Plan, plan_for
 from .spec import Spec
 
 __all__ = ["Gradients", "Inputs", "Kept", "backward", "forward"]
@@ -129,18 +129,17 @@ def backward(
         stream = _stream(x, aligned(x, dz, dq, t.weight, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks))
         sums = kept.sums
         if not fresh:
-            sums = sums.clone()
-            sums[2 * c : 8 * c] = 0
-            sums[8 * c + 2] = 0
-            sums[8 * c + 4] = 0
+            sums = torch.zeros_like(kept.sums)
+            sums[-5] = kept.sums[-5]
         tensors = (y, kept.r, kept.s, t.k, t.scale, t.shift)
         dgamma = dbeta = None
         if t.gamma is not None and (need[7] or need[8]):
             dgamma, dbeta = torch.empty_like(t.gamma), torch.empty_like(t.gamma)
+        rest = None
         if f.norm == "train":
-            dgamma, dbeta = _sums_of_gradients(
-                plan, tensors, t, sums, kept.table, dz, dq, (dgamma, dbeta), group, stream
-            )
+            rest = torch.empty(2 * c, dtype=torch.float32, device=x.device)
+            own = (dgamma, dbeta)
+            dgamma, dbeta = _sums_of_gradients(plan, tensors, t, sums, kept.table, rest, dz, dq, own, group, stream)
         wants_maps = need[0] or need[1] or need[6]
         gr = gs = None
         if wants_maps:
@@ -151,7 +150,7 @@ def backward(
         summing = any(need[3:6]) or (f.norm != "train" and (need[9] or (f.norm == "eval" and dgamma is not None)))
         dy = torch.empty_like(y)
         (e.grad_summing if summing else e.grad)(
-            stream, *tensors, t.gamma, t.beta, t.mean, t.var, sums, kept.table, t.leaks, dz, dq, dy, gr, gs,
+            stream, *tensors, t.gamma, t.beta, t.mean, t.var, sums, kept.table, rest, t.leaks, dz, dq, dy, gr, gs,
         )  # fmt: skip
         dx, dunit = _convolve_backward(dy, x, kept.unit, plan, (need[0], need[2]))
         dgiven = None
@@ -159,8 +158,8 @@ def backward(
             dgiven, dx = _through_norms(plan, f, t, kept, gr, gs, dx, need, sums, stream)
         dweight = _unit_weight_backward(plan, f.unit, t.weight, dunit, kept, stream) if dunit is not None else None
         if f.norm == "eval" and dgamma is not None:
-            dgamma, dbeta = _eval_gradients(sums, c, f.eps, t)
-    rows: Any = sums[4 * c : 8 * c].view(4, c).float() if summing or need[9] else (None,) * 4
+            dgamma, dbeta = _eval_gradients(_rows(sums, e), f.eps, t)
+    rows: Any = _rows(sums, e)[4:].float() if summing or need[9] else (None,) * 4
     return Gradients(
         dx,
         dgiven,
@@ -168,7 +167,7 @@ def backward(
         _as(rows[3], t.k) if need[3] else None,
         _as(rows[1], t.scale) if need[4] else None,
         _as(rows[2], t.shift) if need[5] else None,
-        _radius_gradient(sums, c, kept.radius, t.rho) if need[6] else None,
+        _radius_gradient(sums, kept.radius, t.rho) if need[6] else None,
         dgamma if need[7] else None,
         dbeta if need[8] else None,
         _as(rows[0], t.leaks) if need[9] else None,
@@ -185,15 +184,15 @@ def _statistics(
 ) -> Tensor:
     """BatchNorm's table: see device_epilogue."""
     e = plan.epilogue
-    table = torch.empty(6 * e.channels, dtype=torch.float32, device=sums.device)
+    table = torch.empty(4 * e.channels, dtype=torch.float32, device=sums.device)
     norm = (t.gamma, t.beta, t.mean, t.var, t.tracked)
     track = track and t.mean is not None
     if group is None:
         (e.stats_tracking if track else e.stats)(stream, *tensors, sums, table, *norm)
     else:
         e.stats_alone(stream, *tensors, sums, table, *norm)
-        _sum_over(sums, group, (0, 2), e.channels)
-        (e.finish_tracking if track else e.finish)(stream, sums, table, *norm, None, None)
+        _sum_over(sums, group, (0, 2), e)
+        (e.finish_tracking if track else e.finish)(stream, sums, table, None, *norm, None, None)
     return table
 
 
@@ -203,6 +202,7 @@ def _sums_of_gradients(
     t: Inputs,
     sums: Tensor,
     table: Tensor | None,
+    rest: Tensor,
     dz: Tensor,
     dq: Tensor | None,
     grads: tuple[Any, Any],
@@ -212,15 +212,15 @@ def _sums_of_gradients(
     """The backward rows of the table; γ's and β's gradients, of this process alone."""
     e, c = plan.epilogue, plan.epilogue.channels
     if group is None:
-        e.reduce(stream, *tensors, sums, table, t.leaks, dz, dq, *grads)
+        e.reduce(stream, *tensors, sums, table, rest, t.leaks, dz, dq, *grads)
         return grads
-    e.reduce_alone(stream, *tensors, sums, table, t.leaks, dz, dq, None, None)
+    e.reduce_alone(stream, *tensors, sums, table, rest, t.leaks, dz, dq, None, None)
     dgamma, dbeta = grads
     if dgamma is not None and table is not None:
-        own, along = sums[2 * c : 3 * c], sums[3 * c : 4 * c]
+        own, along = _rows(sums, e)[2:4]
         dgamma, dbeta = ((along - table[:c] * own) * table[c : 2 * c]).to(dgamma.dtype), own.to(dbeta.dtype)
-    _sum_over(sums, group, (2, 4), c)
-    e.finish_backward(stream, sums, table, None, None, None, None, None, None, None)
+    _sum_over(sums, group, (2, 4), e)
+    e.finish_backward(stream, sums, table, rest, None, None, None, None, None, None, None)
     return dgamma, dbeta
 
 
@@ -239,7 +239,7 @@ def _maps(
     if f.is_sphere:
         plan.box(stream, source, None, found, None)
         return found, None, None, None
-    total = sums[8 * plan.epilogue.channels + 1 :]
+    total = sums[-4:]
     plan.box(stream, source, None, found, total if f.running and f.training else None)
     r = torch.empty_like(found)
     s = None if f.angular == "cosine" else torch.empty_like(found)
@@ -268,7 +268,7 @@ def _through_norms(
     also: Tensor | None = kept.r
     if not f.is_sphere:
         out = torch.empty_like(gr)
-        total = sums[8 * plan.epilogue.channels + 2 :] if need[6] else None
+        total = sums[-3:] if need[6] else None
         plan.magnitude_backward(stream, kept.norms, kept.radius, gr, gs, out, total)
         gr, also = out, None
     given = t.q is not None and not plan.depthwise
@@ -365,33 +365,34 @@ def _as(row: Tensor, like: Tensor | None) -> Tensor | None:
     return (row if like.numel() == row.numel() else row.sum()).reshape(like.shape).to(like.dtype)
 
 
-def _radius_gradient(sums: Tensor, c: int, radius: Tensor | None, rho: Tensor | None) -> Tensor | None:
+def _radius_gradient(sums: Tensor, radius: Tensor | None, rho: Tensor | None) -> Tensor | None:
     if rho is None or radius is None:
         return None
-    return (sums[8 * c + 2] * (radius / rho)).to(rho.dtype).reshape(rho.shape)
+    return (sums[-3] * (radius / rho)).to(rho.dtype).reshape(rho.shape)
 
 
-def _eval_gradients(sums: Tensor, c: int, eps: float, t: Inputs) -> tuple[Tensor, Tensor]:
+def _eval_gradients(rows: Tensor, eps: float, t: Inputs) -> tuple[Tensor, Tensor]:
     assert t.gamma is not None
     assert t.mean is not None
     assert t.var is not None
     over = (t.var.double() + eps).rsqrt()
-    along = (sums[3 * c : 4 * c] - t.mean.double() * sums[2 * c : 3 * c]) * over
-    return along.to(t.gamma.dtype), sums[2 * c : 3 * c].to(t.gamma.dtype)
+    along = (rows[3] - t.mean.double() * rows[2]) * over
+    return along.to(t.gamma.dtype), rows[2].to(t.gamma.dtype)
 
 
-def _sum_over(sums: Tensor, group: Any, rows: tuple[int, int], c: int) -> None:
-    """Add up rows of the sums, and in forward the count, over the processes of ``group``."""
-    import torch.distributed as dist
+def _rows(sums: Tensor, e: EpiloguePlan) -> Tensor:
+    """The eight rows of sums, their copies added up."""
+    return sums[: 8 * e.slots * e.channels].view(8, e.slots, e.channels).sum(1)
 
-    part = sums[rows[0] * c : rows[1] * c]
-    if rows[0] == 0:
-        message = torch.cat([part, sums[8 * c : 8 * c + 1]])
-        dist.all_reduce(message, group=group)
-        part.copy_(message[:-1])
-        sums[8 * c : 8 * c + 1].copy_(message[-1:])
-    else:
-        dist.all_reduce(part, group=group)
+
+def _sum_over(sums: Tensor, group: Any, rows: tuple[int, int], e: EpiloguePlan) -> None:
+    """Add up two rows of the sums, and in forward the count, over the processes of ``group``."""
+    copies = sums[: 8 * e.slots * e.channels].view(8, e.slots, e.channels)[rows[0] : rows[1]]
+    message = torch.cat([copies.sum(1).flatten(), sums.new_full((1,), float(e.count))])
+    torch.distributed.all_reduce(message, group=group)
+    copies.zero_()
+    copies[:, 0] = message[:-1].view(2, -1)
+    sums[-5:-4] = message[-1:]
 
 
 def _stream(x: Tensor, is_aligned: bool) -> int | None:

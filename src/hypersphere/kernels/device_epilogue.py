@@ -19,8 +19,8 @@ from .device_math import activate, activation_slope, angular, angular_k_slope, c
 
 __all__ = ["apply_kernel", "finish_kernel", "grad_kernel", "reduce_kernel", "stats_kernel"]
 
-# rows of sums: ΣF, ΣF², Σdu, Σdu·F, the gradients of the slope, a, b and k; then the count of positions, Σn, the
-# gradient of the radius, and how many programs of the forward and of the backward sums have ended
+# rows of sums, SLOTS times each: ΣF, ΣF², Σdu, Σdu·F, the gradients of the slope, a, b and k; then the count of
+# positions (of several processes), Σn, the gradient of the radius, how many programs of stats and reduce have ended
 NO_NORM = tl.constexpr(0)
 TRAIN = tl.constexpr(1)
 EVAL = tl.constexpr(2)
@@ -93,6 +93,21 @@ def _norm(gamma, beta, mean, var, table, col, C, eps, BN: tl.constexpr):
 
 
 @triton.jit
+def _add(sums, values, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
+    """Add to a row of sums; programs take turns in SLOTS copies of it, since additions to one place queue up."""
+    slot = tl.program_id(0) % SLOTS
+    tl.atomic_add(sums + (ROW * SLOTS + slot) * C + col, values.to(tl.float64), mask=col < C, sem="relaxed")
+
+
+@triton.jit
+def _row(sums, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
+    """A row of sums, its copies added up."""
+    slot = tl.arange(0, SLOTS)
+    place = sums + (ROW * SLOTS + slot)[:, None] * C + col[None, :]
+    return tl.sum(tl.load(place, mask=(col < C)[None, :], other=0.0, cache_modifier=".cg"), 0)
+
+
+@triton.jit
 def _is_last(counter):
     """Whether this program is the last to come here, with what all others added in view."""
     tl.debug_barrier()
@@ -102,15 +117,15 @@ def _is_last(counter):
 
 @triton.jit
 def _finish_statistics(
-    sums, table, gamma, beta, mean, var, tracked, C, eps, momentum, UPDATE: tl.constexpr, BLOCK: tl.constexpr
-):
+    sums, table, gamma, beta, mean, var, tracked, C, count, eps, momentum,
+    UPDATE: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """From ΣF and ΣF² to the rows mean, 1/√(var+ε), A, B of the table; the running statistics move."""
-    count = tl.load(sums + 8 * C, cache_modifier=".cg")
     for c0 in range(0, C, BLOCK):
         col = c0 + tl.arange(0, BLOCK)
         ok = col < C
-        m = tl.load(sums + col, mask=ok, other=0.0, cache_modifier=".cg") / count
-        v = tl.load(sums + C + col, mask=ok, other=0.0, cache_modifier=".cg") / count - m * m
+        m = _row(sums, 0, col, C, SLOTS) / count
+        v = _row(sums, 1, col, C, SLOTS) / count - m * m
         v = tl.where(v < 0.0, 0.0, v)
         mean32 = m.to(tl.float32)
         over = 1.0 / tl.sqrt_rn(v.to(tl.float32) + eps)
@@ -135,20 +150,19 @@ def _finish_statistics(
 
 
 @triton.jit
-def _finish_gradients(sums, table, dgamma, dbeta, C, BLOCK: tl.constexpr):
+def _finish_gradients(sums, table, rest, dgamma, dbeta, C, count, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
     """From Σdu and Σdu·F to what BatchNorm's statistics add to dF, level + tilt·F, and to dγ and dβ."""
-    count = tl.load(sums + 8 * C, cache_modifier=".cg")
     for c0 in range(0, C, BLOCK):
         col = c0 + tl.arange(0, BLOCK)
         ok = col < C
         m = tl.load(table + col, mask=ok, other=0.0)
         over = tl.load(table + C + col, mask=ok, other=0.0)
         scale = tl.load(table + 2 * C + col, mask=ok, other=0.0)
-        total = tl.load(sums + 2 * C + col, mask=ok, other=0.0, cache_modifier=".cg")
-        along = tl.load(sums + 3 * C + col, mask=ok, other=0.0, cache_modifier=".cg") - m.to(tl.float64) * total
+        total = _row(sums, 2, col, C, SLOTS)
+        along = _row(sums, 3, col, C, SLOTS) - m.to(tl.float64) * total
         tilt = -scale * over * over * (along / count).to(tl.float32)
-        tl.store(table + 4 * C + col, -scale * (total / count).to(tl.float32) - tilt * m, mask=ok)
-        tl.store(table + 5 * C + col, tilt, mask=ok)
+        tl.store(rest + col, -scale * (total / count).to(tl.float32) - tilt * m, mask=ok)
+        tl.store(rest + C + col, tilt, mask=ok)
         if dgamma is not None:
             tl.store(dgamma + col, (along.to(tl.float32) * over).to(dgamma.dtype.element_ty), mask=ok)
             tl.store(dbeta + col, total.to(dbeta.dtype.element_ty), mask=ok)
@@ -156,15 +170,16 @@ def _finish_gradients(sums, table, dgamma, dbeta, C, BLOCK: tl.constexpr):
 
 @triton.jit
 def finish_kernel(
-    sums, table, gamma, beta, mean, var, tracked, dgamma, dbeta,
+    sums, table, rest, gamma, beta, mean, var, tracked, dgamma, dbeta,
     C, eps, momentum,
-    BACKWARD: tl.constexpr, UPDATE: tl.constexpr, BLOCK: tl.constexpr,
+    BACKWARD: tl.constexpr, UPDATE: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The end of :func:`stats_kernel` or :func:`reduce_kernel` by itself, after sums of several processes met."""
+    count = tl.load(sums + 8 * SLOTS * C)
     if BACKWARD:
-        _finish_gradients(sums, table, dgamma, dbeta, C, BLOCK)
+        _finish_gradients(sums, table, rest, dgamma, dbeta, C, count, SLOTS, BLOCK)
     else:
-        _finish_statistics(sums, table, gamma, beta, mean, var, tracked, C, eps, momentum, UPDATE, BLOCK)
+        _finish_statistics(sums, table, gamma, beta, mean, var, tracked, C, count, eps, momentum, UPDATE, SLOTS, BLOCK)
 
 
 @triton.jit
@@ -179,9 +194,9 @@ def _leak(leaks, leak, col, C):
 @triton.jit
 def stats_kernel(
     y, r, s, k, a, b, sums, table, gamma, beta, mean, var, tracked,
-    TILES, L, C, GROUPS, half, top, eps, momentum,
-    G: tl.constexpr, UPDATE: tl.constexpr, FINISH: tl.constexpr, CL: tl.constexpr, FAST: tl.constexpr,
-    BL: tl.constexpr, BC: tl.constexpr,
+    TILES, L, C, GROUPS, half, top, count, eps, momentum,
+    G: tl.constexpr, UPDATE: tl.constexpr, FINISH: tl.constexpr, SLOTS: tl.constexpr, CL: tl.constexpr,
+    FAST: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """ΣF and ΣF² of every channel; the last program makes BatchNorm's table of them."""
     col = tl.program_id(1) * BC + tl.arange(0, BC)
@@ -189,7 +204,6 @@ def stats_kernel(
     hv, tv, scale, shift = _channel(k, a, b, col, C, half, top)
     first_sum = tl.zeros([BL, BC], tl.float32)
     second_sum = tl.zeros([BL, BC], tl.float32)
-    positions = tl.zeros([BL], tl.int32)
     per_image = tl.cdiv(L, BL)
     for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
         image = (tile // per_image).to(tl.int64)
@@ -208,15 +222,13 @@ def stats_kernel(
             f = tl.where(mask, f + shift, 0.0)
         first_sum += f
         second_sum += f * f
-        positions += inside.to(tl.int32)
-    ok = col < C
-    tl.atomic_add(sums + col, tl.sum(first_sum, 0).to(tl.float64), mask=ok, sem="relaxed")
-    tl.atomic_add(sums + C + col, tl.sum(second_sum, 0).to(tl.float64), mask=ok, sem="relaxed")
-    if tl.program_id(1) == 0:
-        tl.atomic_add(sums + 8 * C, tl.sum(positions, 0).to(tl.float64), sem="relaxed")
+    _add(sums, tl.sum(first_sum, 0), 0, col, C, SLOTS)
+    _add(sums, tl.sum(second_sum, 0), 1, col, C, SLOTS)
     if FINISH:
-        if _is_last(sums + 8 * C + 3):
-            _finish_statistics(sums, table, gamma, beta, mean, var, tracked, C, eps, momentum, UPDATE, 128)
+        if _is_last(sums + 8 * SLOTS * C + 3):
+            _finish_statistics(
+                sums, table, gamma, beta, mean, var, tracked, C, count, eps, momentum, UPDATE, SLOTS, 128
+            )
 
 
 @triton.jit
@@ -272,10 +284,10 @@ def apply_kernel(
 
 @triton.jit
 def reduce_kernel(
-    y, r, s, k, a, b, sums, table, leaks, dz, dq, dgamma, dbeta,
-    TILES, L, C, GROUPS, half, top, leak,
-    G: tl.constexpr, ACT: tl.constexpr, FINISH: tl.constexpr, CL: tl.constexpr, FAST: tl.constexpr,
-    BL: tl.constexpr, BC: tl.constexpr,
+    y, r, s, k, a, b, sums, table, rest, leaks, dz, dq, dgamma, dbeta,
+    TILES, L, C, GROUPS, half, top, count, leak,
+    G: tl.constexpr, ACT: tl.constexpr, FINISH: tl.constexpr, SLOTS: tl.constexpr, CL: tl.constexpr,
+    FAST: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """Σdu, Σdu·F and the gradient of a slope per channel, for BatchNorm in training; then the rest of its table."""
     col = tl.program_id(1) * BC + tl.arange(0, BC)
@@ -315,22 +327,21 @@ def reduce_kernel(
             du = du * activation_slope(u, lv, ACT)
         sum_u += du
         sum_uf += du * f
-    ok = col < C
-    tl.atomic_add(sums + 2 * C + col, tl.sum(sum_u, 0).to(tl.float64), mask=ok, sem="relaxed")
-    tl.atomic_add(sums + 3 * C + col, tl.sum(sum_uf, 0).to(tl.float64), mask=ok, sem="relaxed")
+    _add(sums, tl.sum(sum_u, 0), 2, col, C, SLOTS)
+    _add(sums, tl.sum(sum_uf, 0), 3, col, C, SLOTS)
     if leaks is not None:
-        tl.atomic_add(sums + 4 * C + col, tl.sum(sum_leak, 0).to(tl.float64), mask=ok, sem="relaxed")
+        _add(sums, tl.sum(sum_leak, 0), 4, col, C, SLOTS)
     if FINISH:
-        if _is_last(sums + 8 * C + 4):
-            _finish_gradients(sums, table, dgamma, dbeta, C, 128)
+        if _is_last(sums + 8 * SLOTS * C + 4):
+            _finish_gradients(sums, table, rest, dgamma, dbeta, C, count, SLOTS, 128)
 
 
 @triton.jit
 def grad_kernel(
-    y, r, s, k, a, b, gamma, beta, mean, var, sums, table, leaks, dz, dq, dy, gr, gs,
+    y, r, s, k, a, b, gamma, beta, mean, var, sums, table, rest, leaks, dz, dq, dy, gr, gs,
     TILES, L, C, GROUPS, half, top, eps, leak,
-    G: tl.constexpr, BN: tl.constexpr, ACT: tl.constexpr, SUMS: tl.constexpr, CL: tl.constexpr,
-    FAST: tl.constexpr, SINGLE: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
+    G: tl.constexpr, BN: tl.constexpr, ACT: tl.constexpr, SUMS: tl.constexpr, SLOTS: tl.constexpr,
+    CL: tl.constexpr, FAST: tl.constexpr, SINGLE: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """dy, and the gradients of the maps; those of what belongs to channels are added to ``sums`` (SUMS)."""
     row = tl.arange(0, BL)
@@ -341,7 +352,7 @@ def grad_kernel(
         if BN != NO_NORM:
             big, lift = _norm(gamma, beta, mean, var, table, col, C, eps, BN)
         if BN == TRAIN:
-            level, tilt = _centre(table, col, C)
+            level, tilt = _centre(rest, col, C)
         lv = _leak(leaks, leak, col, C)
     if SUMS and SINGLE:
         sum_u = tl.zeros([BC], tl.float32)
@@ -363,7 +374,7 @@ def grad_kernel(
                 if BN != NO_NORM:
                     big, lift = _norm(gamma, beta, mean, var, table, col, C, eps, BN)
                 if BN == TRAIN:
-                    level, tilt = _centre(table, col, C)
+                    level, tilt = _centre(rest, col, C)
                 lv = _leak(leaks, leak, col, C)
             mask = inside[:, None] & (col < C)[None, :]
             place = _place(image, first, row, col, L, C, CL)
@@ -430,18 +441,17 @@ def grad_kernel(
                     if k is not None:
                         sum_k += part_k
                 else:
-                    ok = col < C
                     if BN == EVAL:
-                        tl.atomic_add(sums + 2 * C + col, part_u.to(tl.float64), mask=ok, sem="relaxed")
-                        tl.atomic_add(sums + 3 * C + col, part_uf.to(tl.float64), mask=ok, sem="relaxed")
+                        _add(sums, part_u, 2, col, C, SLOTS)
+                        _add(sums, part_uf, 3, col, C, SLOTS)
                     if (BN != TRAIN) and (leaks is not None):
-                        tl.atomic_add(sums + 4 * C + col, part_leak.to(tl.float64), mask=ok, sem="relaxed")
+                        _add(sums, part_leak, 4, col, C, SLOTS)
                     if a is not None:
-                        tl.atomic_add(sums + 5 * C + col, part_a.to(tl.float64), mask=ok, sem="relaxed")
+                        _add(sums, part_a, 5, col, C, SLOTS)
                     if b is not None:
-                        tl.atomic_add(sums + 6 * C + col, part_b.to(tl.float64), mask=ok, sem="relaxed")
+                        _add(sums, part_b, 6, col, C, SLOTS)
                     if k is not None:
-                        tl.atomic_add(sums + 7 * C + col, part_k.to(tl.float64), mask=ok, sem="relaxed")
+                        _add(sums, part_k, 7, col, C, SLOTS)
             gc = dsg * slope
             if s is not None:
                 gc = gc * sv
@@ -465,22 +475,21 @@ def grad_kernel(
             if gs is not None:
                 tl.store(gs + image * L + first + row, along_s, mask=inside)
     if SUMS and SINGLE:
-        ok = col < C
         if BN == EVAL:
-            tl.atomic_add(sums + 2 * C + col, sum_u.to(tl.float64), mask=ok, sem="relaxed")
-            tl.atomic_add(sums + 3 * C + col, sum_uf.to(tl.float64), mask=ok, sem="relaxed")
+            _add(sums, sum_u, 2, col, C, SLOTS)
+            _add(sums, sum_uf, 3, col, C, SLOTS)
         if (BN != TRAIN) and (leaks is not None):
-            tl.atomic_add(sums + 4 * C + col, sum_leak.to(tl.float64), mask=ok, sem="relaxed")
+            _add(sums, sum_leak, 4, col, C, SLOTS)
         if a is not None:
-            tl.atomic_add(sums + 5 * C + col, sum_a.to(tl.float64), mask=ok, sem="relaxed")
+            _add(sums, sum_a, 5, col, C, SLOTS)
         if b is not None:
-            tl.atomic_add(sums + 6 * C + col, sum_b.to(tl.float64), mask=ok, sem="relaxed")
+            _add(sums, sum_b, 6, col, C, SLOTS)
         if k is not None:
-            tl.atomic_add(sums + 7 * C + col, sum_k.to(tl.float64), mask=ok, sem="relaxed")
+            _add(sums, sum_k, 7, col, C, SLOTS)
 
 
 @triton.jit
-def _centre(table, col, C):
+def _centre(rest, col, C):
     """What BatchNorm's statistics add to dF: level + tilt·F."""
     ok = col < C
-    return tl.load(table + 4 * C + col, mask=ok, other=0.0), tl.load(table + 5 * C + col, mask=ok, other=0.0)
+    return tl.load(rest + col, mask=ok, other=0.0), tl.load(rest + C + col, mask=ok, other=0.0)

@@ -60,8 +60,17 @@ def interpreting() -> bool:
     return _interpreting
 
 
-@cache
 def _device_runs(index: int) -> bool:
+    if index not in _RUNS:
+        _RUNS[index] = _find_out(index)
+    return _RUNS[index]
+
+
+_RUNS: dict[int, bool] = {}
+_device_runs._dynamo_marked_constant = True  # type: ignore[attr-defined]  # compilers ask once and do not look inside
+
+
+def _find_out(index: int) -> bool:
     capability = torch.cuda.get_device_capability(index)
     if torch.version.hip is not None or capability < _FIRST_CAPABILITY:
         return False
@@ -98,21 +107,50 @@ class Launch:
         warps: Warps of a program.
     """
 
-    __slots__ = ("grid", "kernel", "name", "runner", "tail", "warps")
+    __slots__ = ("grid", "kernel", "name", "runners", "tail", "warps")
 
     def __init__(self, kernel: Any, grid: tuple[int, ...], tail: tuple[Any, ...], warps: int = 4) -> None:
         self.kernel, self.tail, self.warps = kernel, tail, warps
         self.grid = (*grid, 1, 1)[:3]
         self.name = kernel.fn.__name__
-        self.runner: Any = None
+        self.runners: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, stream: int | None, *tensors: Tensor | None) -> None:
         """Launch; ``stream`` is None for tensors that may not be aligned, and in the interpreter."""
         LAUNCHES[self.name] += 1
         if stream is None:
             self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
-        elif self.runner is None:
+            return
+        kinds = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
+        run = self.runners.get(kinds)
+        if run is None:
             compiled = self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
-            self.runner = compiled[self.grid]
+            self.runners[kinds] = _runner(compiled, self.grid, self.tail)
         else:
-            self.runner(*tensors, *self.tail, stream=stream)
+            run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
+
+
+def _runner(compiled: Any, grid: tuple[int, ...], tail: tuple[Any, ...]) -> Any:
+    """A function that launches a compiled kernel with addresses, past Triton's argument handling and hooks."""
+    launcher, function, metadata = compiled.run, compiled.function, compiled.packed_metadata
+    x, y, z = grid
+    launch = getattr(launcher, "launch", None)
+    if (
+        launch is None
+        or hasattr(launcher, "arg_annotations")
+        or getattr(launcher, "global_scratch_size", 1)
+        or getattr(launcher, "profile_scratch_size", 1)
+    ):
+
+        def run(stream: int, addresses: list[int | None]) -> None:
+            launcher(x, y, z, stream, function, metadata, None, None, None, *addresses, *tail)
+
+        return run
+    cooperative, dependent = launcher.launch_cooperative_grid, launcher.launch_pdl
+
+    def run_directly(stream: int, addresses: list[int | None]) -> None:
+        launch(
+            x, y, z, stream, function, cooperative, dependent, None, None, metadata, None, None, None, *addresses, *tail
+        )
+
+    return run_directly

@@ -11,7 +11,12 @@ from torch import Tensor
 from .launch import multiprocessors
 from .spec import Window
 
-__all__ = ["Layout", "arranged", "channels_last", "empty", "layout_of", "next_power", "out_shape", "programs", "tiles"]
+__all__ = [
+    "SLOTS", "Layout", "arranged", "channels_last", "empty", "layout_of", "next_power", "out_shape", "programs",
+    "sums_size", "tiles",
+]  # fmt: skip
+
+SLOTS = 16  # copies of each row of sums
 
 
 class Layout(NamedTuple):
@@ -92,3 +97,8 @@ def out_shape(x: tuple[int, ...], w: tuple[int, ...], window: Window) -> tuple[i
             sizes.append((size + 2 * window.padding[i] - reach) // window.stride[i] + 1)
     channels = w[1] * window.groups if window.transposed else w[0]
     return (x[0], channels, *sizes)
+
+
+def sums_size(channels: int) -> int:
+    """How many sums a layer has: see device_epilogue."""
+    return 8 * SLOTS * channels + 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,12 +13,29 @@ from . import device_magnitude as magnitude
 from . import device_norms as norms
 from . import device_weights as weights
 from .launch import Launch, interpreting
-from .layout import Layout, channels_last, layout_of, next_power, out_shape, programs, tiles
+from .layout import SLOTS, Layout, channels_last, layout_of, next_power, out_shape, programs, sums_size, tiles
 from .spec import ACTIVATIONS, ANGULAR, MAGNITUDES, NORMS, Fields, Spec
 
-__all__ = ["EpiloguePlan", "Plan", "epilogue_plan", "plan_for"]
+__all__ = ["TUNING", "EpiloguePlan", "Plan", "Tuning", "epilogue_plan", "plan_for"]
 
 _BLOCK = 256
+
+
+class Tuning(NamedTuple):
+    """How a pass is cut: numbers in a tile, most channels in it, warps, programs on a multiprocessor."""
+
+    elements: int
+    channels: int
+    warps: int
+    programs: int
+
+
+TUNING = {
+    "stats": Tuning(2048, 128, 4, 8),
+    "reduce": Tuning(2048, 128, 4, 8),
+    "apply": Tuning(2048, 1024, 4, 32),
+    "grad": Tuning(2048, 1024, 4, 32),
+}
 
 
 class EpiloguePlan:
@@ -27,47 +44,59 @@ class EpiloguePlan:
     def __init__(self, f: Fields, shape: torch.Size, last: bool, dtype: torch.dtype, maps: int, device: Any) -> None:
         layout = layout_of(shape, last)
         self.channels, self.maps = layout.channels, maps
-        self.sums = 8 * layout.channels + 5  # see device_epilogue
+        self.count = layout.images * layout.positions
         half = top = 0.0
         if f.angular == "sigmoid" and f.k is not None:
             half, top = 0.5 / f.k, 1.0 / math.tanh(math.pi / (4 * f.k))
         fast = dtype != torch.float32 and not interpreting()
         g, act, bn = ANGULAR[f.angular], ACTIVATIONS[f.activation], NORMS[f.norm]
-        cl = layout.last
+        cl, count = layout.last, float(self.count)
 
-        def numbers(tile: tuple[int, int, int]) -> tuple[Any, ...]:
-            return tile[2], layout.positions, layout.channels, maps, half, top
+        def cut(name: str, over_channels: bool = False) -> tuple[Any, ...]:
+            """Grid, numbers, tile and warps of a pass."""
+            tuning = TUNING[name]
+            bl, bc, tile_count = tiles(layout, tuning.elements, tuning.channels)
+            chunks = -(-layout.channels // bc) if over_channels else 1
+            grid = (programs(device, tile_count, max(1, tuning.programs // chunks)), chunks)
+            numbers = (tile_count, layout.positions, layout.channels, maps, half, top)
+            return grid, numbers, (bl, bc), tuning.warps
 
-        tile = tiles(layout, 2048, 128)
-        chunks = -(-layout.channels // tile[1])
-        grid = (programs(device, tile[2], max(1, 16 // chunks)), chunks)
-        shape_of = (cl, fast, *tile[:2])
+        grid, numbers, tile, warps = cut("stats", True)
+        self.slots = slots = SLOTS
+        self.sums = sums_size(layout.channels)
         self.stats, self.stats_tracking, self.stats_alone = (
-            Launch(epilogue.stats_kernel, grid, (*numbers(tile), f.eps, f.momentum, g, update, finish, *shape_of))
+            Launch(
+                epilogue.stats_kernel,
+                grid,
+                (*numbers, count, f.eps, f.momentum, g, update, finish, slots, cl, fast, *tile),
+                warps,
+            )
             for update, finish in ((False, True), (True, True), (False, False))
         )
+        grid, numbers, tile, warps = cut("reduce", True)
         self.reduce, self.reduce_alone = (
-            Launch(epilogue.reduce_kernel, grid, (*numbers(tile), f.leak, g, act, finish, *shape_of))
+            Launch(
+                epilogue.reduce_kernel, grid, (*numbers, count, f.leak, g, act, finish, slots, cl, fast, *tile), warps
+            )
             for finish in (True, False)
         )
         self.finish, self.finish_tracking, self.finish_backward = (
-            Launch(epilogue.finish_kernel, (1,), (layout.channels, f.eps, f.momentum, backward, update, 128))
+            Launch(epilogue.finish_kernel, (1,), (layout.channels, f.eps, f.momentum, backward, update, slots, 128))
             for backward, update in ((False, False), (False, True), (True, False))
         )
-        tile = tiles(layout, 4096, 1024)
+        grid, numbers, tile, warps = cut("apply")
         single = tile[1] >= layout.channels
-        grid = (programs(device, tile[2], 16),)
         self.apply = Launch(
-            epilogue.apply_kernel, grid, (*numbers(tile), f.eps, f.leak, g, bn, act, cl, fast, single, *tile[:2])
+            epilogue.apply_kernel, grid, (*numbers, f.eps, f.leak, g, bn, act, cl, fast, single, *tile), warps
         )
-        tile = tiles(layout, 2048, 1024)
+        grid, numbers, tile, warps = cut("grad")
         single = tile[1] >= layout.channels
-        grid = (programs(device, tile[2], 16),)
         self.grad, self.grad_summing = (
             Launch(
                 epilogue.grad_kernel,
                 grid,
-                (*numbers(tile), f.eps, f.leak, g, bn, act, summing, cl, fast, single, *tile[:2]),
+                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, single, *tile),
+                warps,
             )
             for summing in (False, True)
         )

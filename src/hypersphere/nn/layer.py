@@ -114,10 +114,12 @@ class Decoupled(nn.Module):
         return super().extra_repr() + self._rules_repr()
 
 
-@functools.lru_cache(maxsize=4096)
 def geometry_of(*parts: Any) -> Geometry:
     """The one :class:`Geometry` of these fields."""
-    return Geometry(*parts)
+    return Geometry(*parts) if torch.compiler.is_compiling() else _one_geometry(*parts)
+
+
+_one_geometry = functools.lru_cache(maxsize=4096)(Geometry)
 
 
 def own(rule: Any, channels: int, device: Any = None, dtype: Any = None) -> Any:

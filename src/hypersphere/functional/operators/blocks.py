@@ -313,7 +313,8 @@ def _block_op(
     x: Tensor, q: Tensor | None, tensors: tuple[Tensor | None, ...], fields: Fields, norm: Norm | None
 ) -> tuple[Tensor, Tensor | None]:
     """The block as a node of a compiled graph; running statistics move outside of it."""
-    z, out, *_, sums, table = torch.ops.hypersphere.block(x, q, *tensors[:10], *tensors[11:12], encode(fields))
+    statistics = tensors[8:10] if fields.norm == "eval" else (None, None)
+    z, out, *_, sums, table = torch.ops.hypersphere.block(x, q, *tensors[:8], *statistics, tensors[11], encode(fields))
     channels = z.shape[1]
     if norm is not None and norm.batch and norm.mean is not None and norm.var is not None:
         with torch.no_grad():
@@ -328,7 +329,7 @@ def _block_op(
     if fields.running and fields.training and running is not None and tracked is not None:
         with torch.no_grad():
             groups = fields.window.groups
-            mean = (sums[8 * channels + 1] / (z.numel() // channels * groups)).float()
+            mean = (sums[-4] / (z.numel() // channels * groups)).float()
             counts = torch.isfinite(mean) & (mean > 0)
             weight = torch.where(tracked == 0, 1.0, fields.running_momentum * torch.ones_like(running))
             running.lerp_(torch.where(counts, mean, running.float()).to(running.dtype), weight)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...kernels.layout import arranged, channels_last, empty, out_shape
+from ...kernels.layout import arranged, channels_last, empty, out_shape, sums_size
 from ...kernels.spec import decode
 
 __all__ = ["LIBRARY"]
@@ -71,8 +71,8 @@ def _forward_shapes(*args: Any) -> tuple[Tensor, ...]:
         a_map(not f.is_sphere and f.angular != "cosine"),
         a_map(not f.is_sphere),
         x.new_empty(() if not f.is_sphere else (0,), dtype=wide),
-        torch.empty(8 * channels + 5, dtype=torch.float64, device=device),
-        torch.empty(6 * channels if f.norm == "train" else 0, dtype=wide, device=device),
+        torch.empty(sums_size(channels), dtype=torch.float64, device=device),
+        torch.empty(4 * channels if f.norm == "train" else 0, dtype=wide, device=device),
     )
 
 
