@@ -36,6 +36,7 @@ class Case:
         atol, rtol: of the value against the reference.
         fast: finite differences along random directions instead of every entry.
         gradient: (atol, rtol) of the derivatives against finite differences.
+        training: the value is that of a module in training mode.
         compiled: (rtol, atol) of the compiled against the eager subject, in float32; None: those of ``assert_close``.
         half: relative error, in norm, that bfloat16 and float16 may have against float64 on the same rounded numbers.
         widened: half precision comes out as float32.
@@ -50,17 +51,18 @@ class Case:
     rtol: float = 0.0
     fast: bool = False
     gradient: tuple[float, float] = (1e-5, 1e-3)
+    training: bool = False
     compiled: tuple[float, float] | None = None
     backend: str = "aot_eager"
     half: float = 0.03
     widened: bool = False
     casts: bool = False
 
-    def subject(self, dtype: torch.dtype = torch.float64) -> Any:
-        """A new one, in evaluation mode if it is a module."""
+    def subject(self, dtype: torch.dtype = torch.float64, training: bool = False) -> Any:
+        """A new one, the same at every call."""
         torch.manual_seed(0)
         made = self.make()
-        return made.to(dtype).eval() if isinstance(made, nn.Module) else made
+        return made.to(dtype).train(training) if isinstance(made, nn.Module) else made
 
     def arguments(self, dtype: torch.dtype = torch.float64, grad: bool = False) -> tuple[Any, ...]:
         """The inputs, rounded to ``dtype``; the same at every call."""
@@ -94,7 +96,7 @@ class Suite:
     def test_value(self, case: Case) -> None:
         """In float64, what the reference says."""
         assert case.reference is not None, "a value needs a reference"
-        subject, inputs = case.subject(), case.arguments()
+        subject, inputs = case.subject(training=case.training), case.arguments()
         parameters = {name: numpy_of(p) for name, p in parameters_of(subject).items()}
         expected = case.reference(*(numpy_of(one) for one in inputs), **parameters)
         np.testing.assert_allclose(numpy_of(subject(*inputs)), expected, rtol=case.rtol, atol=case.atol)
@@ -136,9 +138,7 @@ class Suite:
     def test_compile(self, case: Case) -> None:
         """One graph, the same value, gradients and state, in training mode."""
         torch.compiler.reset()
-        subject = case.subject(torch.float32)
-        if isinstance(subject, nn.Module):
-            subject.train()
+        subject = case.subject(torch.float32, training=True)
         twin = copy.deepcopy(subject)
         compiled = torch.compile(twin, fullgraph=True, backend=case.backend)
         wanted = outcome(subject, subject, case.arguments(torch.float32, grad=True))

@@ -39,19 +39,6 @@ def test_second_derivatives_do_not_depend_on_blocks(case):
             torch.testing.assert_close(got, expected)
 
 
-@pytest.mark.parametrize("case", ["a_softmax", "r_v2", "w_learnable_k", "sphereface2", "plus"])
-def test_second_derivatives_in_blocks_are_those_of_finite_differences(case):
-    head = build(case, 3, 3, dtype=torch.float64, chunk=2).double().eval()
-    names = [name for name, _ in head.named_parameters()]
-    values = [p.detach().clone().requires_grad_() for p in head.parameters()]
-
-    def loss(x, *parameters):
-        return torch.func.functional_call(head, dict(zip(names, parameters, strict=True)), (x, torch.tensor([0, 2])))
-
-    x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradgradcheck(loss, (x, *values), atol=1e-5, rtol=1e-4)
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("cls", [L.ArcFace, L.CosFace, L.SSoftmax])
 def test_second_derivatives_are_finite_where_the_target_is_far_behind(cls, smoothing):

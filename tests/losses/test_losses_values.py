@@ -27,17 +27,6 @@ def numpy_of(head):
     return head.weight.detach().numpy(), None if head.bias is None else head.bias.detach().numpy()
 
 
-@pytest.mark.parametrize("chunk", [None, 4])
-@pytest.mark.parametrize("case", SOFTMAX)
-def test_value_from_the_equation(case, chunk, batch):
-    x, y = batch
-    head = build(case, D, C, dtype=torch.float64, chunk=chunk)
-    _, _, name, options = SOFTMAX[case]
-    w, bias = numpy_of(head)
-    expected = ref.softmax_loss(name, x.numpy(), w, y.tolist(), bias=bias, **options)
-    assert head(x, y).item() == pytest.approx(expected, abs=1e-10)
-
-
 @pytest.mark.parametrize("case", ["softmax_bias", "a_softmax", "ga_sigmoid", "r_v2", "arcface"])
 def test_class_weights_smoothing_and_ignored_labels(case, batch):
     x, y = batch

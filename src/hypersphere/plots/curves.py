@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from .. import angular as angular_module
 from .. import magnitude as magnitude_module
 from .._core.errors import check_count, check_positive
+from .._core.registries import ANGULAR, MAGNITUDES
+from .._core.registry import Registry
 from ..angular import AngularLike
-from ..functional import magnitude, psi
-from ..functional.angular import ANGULAR, angular_from_angle
-from ..functional.magnitude import DEFAULT_BETA, MAGNITUDES
+from ..functional import angular_from_angle, magnitude, psi
+from ..functional.magnitude import DEFAULT_BETA
+from ..functional.magnitude import MAGNITUDES as BUILT_IN
 from ._style import INK, LINES, colours, label_axes, legend, new_figure, picture
 
 if TYPE_CHECKING:
@@ -26,22 +29,27 @@ __all__ = ["angular_curves", "magnitude_curves", "psi_curves"]
 
 @picture
 def angular_curves(
-    functions: Mapping[str, AngularLike] | None = None, *, k: Sequence[float] = (0.1, 0.3, 0.5, 1.0), points: int = 721
+    functions: Mapping[str, AngularLike] | Sequence[str] | None = None,
+    *,
+    k: Sequence[float] = (0.1, 0.3, 0.5, 1.0),
+    points: int = 721,
 ) -> Figure:
-    """g(θ) on [0°, 180°]: cosine, linear, square cosine, and the sigmoid for each ``k`` (thesis Figures 3.2, 4.3).
+    """g(θ) on [0°, 180°]: every g that has a name, and the sigmoid for each ``k`` (thesis Figures 3.2, 4.3).
 
     Args:
-        functions: label → g object of :mod:`hypersphere.angular` (or your own with ``from_cos``), drawn instead of the
-            built-in ones. A g with one k per filter gives one line for each filter.
+        functions: Names of angular functions; or label → g object of :mod:`hypersphere.angular` (or your own with
+            ``from_cos``). They are drawn instead. A g with one k per filter gives one line for each filter.
         k: curvatures of the sigmoid.
         points: samples of each line.
     """
     theta = torch.linspace(0, math.pi, check_count("points", points, minimum=2), dtype=torch.float64)
     if functions is None:
-        lines = {_ANGULAR_LABELS[kind]: angular_from_angle(theta, kind) for kind in ANGULAR if kind != "sigmoid"}
+        named = [entry for entry in ANGULAR.entries() if entry.name != "sigmoid"]
+        lines = {entry.label: _from_cos(entry.value(), theta) for entry in named}
         lines |= {f"sigmoid, k = {value:g}": angular_from_angle(theta, "sigmoid", float(value)) for value in k}
     else:
-        lines = _given("functions", functions, lambda g: _from_cos(g, theta))
+        objects = _by_label(functions, ANGULAR, angular_module.resolve)
+        lines = _given("functions", objects, lambda g: _from_cos(g, theta))
     figure, (axes,) = new_figure()
     _draw(axes, theta.rad2deg(), lines)
     label_axes(axes, "angle θ between w and x (degrees)", "g(θ)")
@@ -51,18 +59,18 @@ def angular_curves(
 
 @picture
 def magnitude_curves(
-    functions: Mapping[str, Callable[[Tensor], Tensor]] | None = None,
+    functions: Mapping[str, Callable[[Tensor], Tensor]] | Sequence[str] | None = None,
     *,
     alpha: float = 1.0,
     rho: float = 1.0,
     maximum: float = 3.0,
     points: int = 601,
 ) -> Figure:
-    """h(‖x‖) of all seven operators with their parameters (thesis Figure 4.3 left, 4.4-4.10).
+    """h(‖x‖) of every h that has a name, with its parameters (thesis Figure 4.3 left, 4.4-4.10).
 
     Args:
-        functions: label → h object of :mod:`hypersphere.magnitude` (or any callable of the norm), drawn instead; ρ is
-            multiplied by the layer's mean norm where the object does so.
+        functions: Names of magnitude functions; or label → h object of :mod:`hypersphere.magnitude` (or any callable
+            of the norm). They are drawn instead; ρ is multiplied by the layer's mean norm where the object does so.
         alpha, rho: parameters of the built-in ones; β is its default (0.5 for segment, 1 for mix).
         maximum: the largest norm.
         points: samples of each line.
@@ -71,7 +79,8 @@ def magnitude_curves(
     if functions is None:
         lines = {_magnitude_label(kind, alpha, rho): magnitude(norm, kind, alpha, rho=rho) for kind in MAGNITUDES}
     else:
-        lines = _given("functions", functions, lambda h: _evaluate(h, norm))
+        objects = _by_label(functions, MAGNITUDES, magnitude_module.resolve)
+        lines = _given("functions", objects, lambda h: _evaluate(h, norm))
     for values in lines.values():
         if float(values[0]) == 0.0 and float(values[1]) > 0.3 * float(values.max()):
             values[0] = math.nan  # the sphere's h jumps at ‖x‖ = 0: no line from there
@@ -108,10 +117,17 @@ def psi_curves(
     return figure
 
 
-_ANGULAR_LABELS = {"cosine": "cosine", "linear": "linear", "square_cosine": "square cosine"}
+def _by_label(functions: Any, table: Registry[Any], resolve: Callable[[str], Any]) -> Any:
+    """Names as label → object; anything else as it is."""
+    if isinstance(functions, Mapping) or not isinstance(functions, Sequence):
+        return functions
+    names = [functions] if isinstance(functions, str) else functions
+    return {table.label(name): resolve(name) for name in names}
 
 
 def _magnitude_label(kind: str, alpha: float, rho: float) -> str:
+    if kind not in BUILT_IN:
+        return MAGNITUDES.label(kind)
     parts = [f"α = {alpha:g}"]
     parts += [f"β = {DEFAULT_BETA[kind]:g}"] if kind in DEFAULT_BETA else []
     parts += [f"ρ = {rho:g}"] if kind in ("ball", "tanh", "segment") else []

@@ -18,9 +18,7 @@ def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module
     """The network for this data; without a classifier where a head owns the class vectors."""
     MODELS.check("model.name", config.name)
     known = models.options(config.name)
-    settings: dict[str, Any] = dict(config.extra)
-    if config.affine or "affine" in known:
-        settings.setdefault("affine", config.affine)
+    settings: dict[str, Any] = {**({"affine": True} if config.affine else {}), **config.extra}
     if config.conv is not None:
         settings["conv"] = config.conv
     if config.angular is not None:

@@ -1,0 +1,142 @@
+"""What users declare works wherever the built-in names do: on the command line, in layers, plots, report and resume."""
+
+import ast
+import json
+from pathlib import Path
+
+import bring_your_own as own
+import pytest
+import torch
+from torch import nn
+
+import hypersphere as hs
+from hypersphere._core.registries import KINDS
+from hypersphere.cli import main
+from hypersphere.train.training import Training
+
+SMALL = """--schedule.steps 6 --schedule.milestones none --run.device cpu --run.progress off --run.tensorboard no
+--run.eval-every 3 --run.checkpoint-every 2 --run.log-every 1"""
+NARROW = "--model.widths 4,4,4 --model.feature-dim 8"
+ADDRESSES = {
+    "g": "--model.conv sphere --model.angular bring_your_own:Cubic",
+    "h": "--model.conv decoupled --model.magnitude bring_your_own:Root",
+    "head": "--loss.name bring_your_own:Quadratic --loss.margin 0.2 --loss.extra scale=16",
+    "regularizer": "--regularizer.name bring_your_own:Spread --regularizer.weight 0.1",
+    "network": "--model.name bring_your_own:Tiny --model.angular bring_your_own:Cubic",
+    "data set": "--data.name bring_your_own:stripes --data.batch-size 16",
+    "measurement": "--evaluation.also bring_your_own:mean_norm",
+    "orthogonal map": "--orthogonal.method bring_your_own:skewed",
+}
+
+
+@pytest.fixture(autouse=True)
+def _tables_as_they_were():
+    kept = {kind: dict(table._entries) for kind, table in KINDS.items() if len(table) > 0}
+    yield
+    for kind, entries in kept.items():
+        KINDS[kind]._entries.clear()
+        KINDS[kind]._entries.update(entries)
+
+
+def train(folder, *words):
+    narrow = "" if "--model.name" in words else NARROW
+    command = [
+        "train",
+        "custom",
+        *SMALL.split(),
+        *narrow.split(),
+        "--run.folder",
+        str(folder),
+        "--run.name",
+        "mine",
+        *words,
+    ]
+    assert main(command) == 0
+    return folder / "mine"
+
+
+def test_each_takes_at_most_thirty_lines():
+    tree = ast.parse(Path(own.__file__).read_text())
+    sizes = {n.name: n.end_lineno - n.lineno + 1 for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
+    assert len(sizes) == 8
+    assert max(sizes.values()) <= 30
+
+
+@pytest.mark.parametrize("kind", ADDRESSES)
+def test_an_address_works_on_the_command_line(kind, tmp_path):
+    run = train(tmp_path, *ADDRESSES[kind].split())
+    (result,) = json.loads((run / "result.json").read_text())["seeds"]
+    assert result["final_accuracy"] >= 0
+    assert kind != "measurement" or result["metrics"]["mean_norm"] > 0
+    assert isinstance(hs.load(run), nn.Module)
+    assert main(["evaluate", str(run)]) == 0
+
+
+def test_everything_together_resumes_and_is_reported(tmp_path, monkeypatch):
+    words = " ".join(ADDRESSES[k] for k in ("g", "head", "regularizer", "data set", "measurement")).split()
+    whole = train(tmp_path / "whole", *words)
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "_log", stop_at_five)
+        with pytest.raises(RuntimeError, match="stopped"):
+            train(tmp_path / "part", *words)
+    part = train(tmp_path / "part", *words)
+    one, two = ((run / "seed-0" / "model.safetensors").read_bytes() for run in (whole, part))
+    assert one == two
+    assert main(["report", str(whole), "--out", str(tmp_path / "report.html")]) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "Quadratic" in page
+    assert "Cubic" in page
+
+
+def stop_at_five(self, now, line, genuine=Training._log):
+    genuine(self, now, line)
+    if now == 5:
+        raise RuntimeError("stopped")
+
+
+def test_registered_names_are_choices_everywhere(tmp_path, capsys):
+    hs.register("angular", "cubic", own.Cubic, label="cos³ θ")
+    hs.register("magnitude", "root", own.Root)
+    hs.register("head", "quadratic", own.Quadratic)
+    hs.register("regularizer", "spread", own.Spread)
+    hs.register("model", "tiny", own.Tiny)
+    hs.register("dataset", "stripes", own.stripes)
+    hs.register("measurement", "mean_norm", own.mean_norm)
+    twin = hs.convert(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), angular="cubic", magnitude="root")
+    x = torch.randn(3, 4)
+    cos = nn.functional.linear(nn.functional.normalize(x), nn.functional.normalize(twin[0].weight))
+    h = (x.norm(dim=1, keepdim=True) + 1).sqrt()
+    torch.testing.assert_close(twin[0](x) - twin[0].bias, h * cos**3)
+    torch.testing.assert_close(hs.functional.angular(cos, "cubic"), cos**3)
+    torch.testing.assert_close(hs.functional.decoupled_linear(x, twin[0].weight, angular="cubic"), cos**3)
+    assert "tiny" in hs.models.list_models()
+    assert "stripes" in hs.data.list_datasets()
+    assert main(["train", "--help"]) == 0
+    text = capsys.readouterr().out
+    for name in ("cubic", "root", "quadratic", "spread", "mean_norm"):
+        assert name in text, name
+    words = (
+        "--model.conv decoupled --model.angular cubic --model.magnitude root --loss.name quadratic --loss.margin 0.1"
+    )
+    train(tmp_path, *words.split(), *["--regularizer.name", "spread", "--evaluation.also", "mean_norm"])
+    figure = hs.plots.angular_curves(["cubic", "cosine"])
+    assert "cos³ θ" in [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+
+
+def test_a_name_is_declared_once():
+    hs.register("angular", "cubic", own.Cubic)
+    hs.register("angular", "cubic", own.Cubic)
+    with pytest.raises(ValueError, match="declared already"):
+        hs.register("angular", "cubic", own.Root)
+    with pytest.raises(ValueError, match="kind='angle' is unknown"):
+        hs.register("angle", "x", own.Cubic)
+
+
+def test_mistaken_addresses_say_what_is_missing():
+    for address, message in (
+        ("bring_your_own:Nothing", "has no 'Nothing'"),
+        ("no_such_module:Thing", "cannot be imported"),
+        ("cubick", "is unknown"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            hs.nn.SphereLinear(3, 2, angular=address)
