@@ -105,7 +105,6 @@ def test_every_measurement_says_what_it_is():
     for one in known():
         assert one.label
         assert one.about
-        assert one.about[0].islower()
         assert one.protocol or one.also or one.suits
     protocols = [one.name for one in known() if one.protocol]
     assert protocols == ["classification", "identification", "verification", "few_shot", "generation"]
