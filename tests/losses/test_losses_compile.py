@@ -1,5 +1,6 @@
 """torch.compile takes every head whole: no graph break, the same numbers, the step still counted."""
 
+import pytest
 import torch
 
 import hypersphere as hs
@@ -18,6 +19,7 @@ def both(head, compiled, x, y):
     return out
 
 
+@pytest.mark.slow
 def test_inductor_counts_the_steps():
     torch._dynamo.reset()
     head = hs.losses.LSoftmax(D, C, annealing=hs.losses.Annealing())
