@@ -22,6 +22,7 @@ def both(head, compiled, x, y):
     return out
 
 
+@pytest.mark.slow
 def test_inductor_counts_the_steps():
     torch._dynamo.reset()
     head = hs.losses.LSoftmax(D, C, annealing=hs.losses.Annealing())
