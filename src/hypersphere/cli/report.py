@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from ..report import write
+
 __all__ = ["configure", "run"]
 
 
@@ -17,8 +19,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..report import write
-
     path = write(
         options.runs,
         options.out,

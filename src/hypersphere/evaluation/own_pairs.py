@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..data import Pairs
+from ..data.images import decode_all
 
 __all__ = ["OwnPairs", "read_pairs"]
 
@@ -30,8 +31,6 @@ def read_pairs(listing: str | Path, folder: str | Path, channels: int, size: tup
     Without fold numbers there is one fold. ``size`` (height, width) must be that of the images: aligning and resizing
     faces is the user's choice.
     """
-    from ..data.images import decode_all
-
     path, root = Path(listing), Path(folder)
     if not path.is_file():
         raise ValueError(f"{path} is no file: give a list of pairs, a line each: left right 1|0 [fold]")

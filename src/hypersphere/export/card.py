@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import data
+from .._core.registries import HEADS, MEASUREMENTS
+from ..config.loss import OWN_CLASSIFIER
 from ..recipes import Published, published
 from ..runs import Run
 from .citations import DATA, LIBRARY
@@ -55,7 +57,8 @@ def _what(run: Run, seed: int, job: Job) -> str:
     operator = "" if config.model.operator == "plain" else f" with {config.model.operator} operators"
     if config.model.angular and operator:
         operator += f" (g: {config.model.angular})"
-    head = config.loss.name.replace("_", "-") if config.loss.own_classifier else f"the {config.loss.name} head"
+    own = OWN_CLASSIFIER.get(config.loss.name)
+    head = own or f"the head {HEADS.label(config.loss.name)} (`{config.loss.name}`)"
     opt = config.orthogonal.method
     rows = [
         f"- Network: `{config.model.name}`{operator}, {int(job.metadata['parameters']):,} parameters, float32",
@@ -78,7 +81,8 @@ def _results(run: Run) -> str:
     done = [(number, result) for number in everything.seeds if (result := everything.result(number)) is not None]
     if not done:
         return "This training is not finished: the weights are those of its newest checkpoint, and were not measured."
-    rows = ["| seed | final | best over the evaluations |", "| --- | ---: | ---: |"]
+    score = MEASUREMENTS.label(run.config.evaluation.protocol)
+    rows = [f"| seed | {score}, final | best over the evaluations |", "| --- | ---: | ---: |"]
     rows += [f"| {number} | {one['final_accuracy']:.2f}% | {one['best_accuracy']:.2f}% |" for number, one in done]
     rows += ["", "As the run itself measured it on the test split; the files here hold the final weights."]
     known = published(run.config, [result for _, result in done])

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._core.errors import check_count, check_positive
+from ..metrics import separation_distance
 from ._sphere import BEHIND, in_front, new_spheres, shaded
 from ._style import GREY, INK, PALETTE, SIZES, new_figure, picture
 from ._trajectories import REGULARIZERS, Trajectory, descend, start
@@ -224,8 +225,6 @@ def _legend_below(figure: Figure, entries: list[tuple[str, str, str, bool]]) -> 
 
 
 def _smallest_angle(one: Trajectory) -> float:
-    from ..metrics import separation_distance
-
     half = one.regularizer == "half_space_mhe"
     return math.degrees(float(separation_distance(one.points[-1], half_space=half)))
 
