@@ -9,7 +9,7 @@ import torch
 from tiny import tiny
 
 from hypersphere.runs import Facts, SeedFolder, merged, open_run, run_path, write_result
-from hypersphere.runs.files import write_json, write_tensors
+from hypersphere.runs.files import write_json
 from hypersphere.train import Config
 from hypersphere.train.build import make_objective
 from hypersphere.train.objective import Objective
@@ -41,7 +41,7 @@ def _fill(folder: SeedFolder, objective: Objective, facts: Facts, finished: bool
         folder.log({"step": step, "loss": 1.0})
         folder.save(step, objective.state_dict(), {"step": step, "numbers": torch.ones(2)}, keep=2)
     if finished:
-        write_tensors(folder.path / "model.safetensors", merged(objective.classifier()).state_dict())
+        folder.write_weights(merged(objective.classifier()).state_dict())
         folder.write_result({"seed": seed, "final_accuracy": 10.0, "best_accuracy": 12.0, "best_step": 4})
 
 

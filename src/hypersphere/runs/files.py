@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -13,13 +14,27 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["check_room", "read_json", "read_tensors", "sync_folder", "write_bytes", "write_json", "write_tensors"]
+__all__ = [
+    "check_room",
+    "digest",
+    "read_json",
+    "read_tensors",
+    "sync_folder",
+    "write_bytes",
+    "write_json",
+    "write_tensors",
+]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write atomically: after a crash at any moment the file has its old or its new content."""
+def digest(content: bytes) -> str:
+    """The hash by which a file is known again."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def write_bytes(path: Path, content: bytes) -> str:
+    """Write atomically: after a crash at any moment the file has its old or its new content. Return its hash."""
     temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
     with open(temporary, "wb") as file:
         file.write(content)
@@ -27,34 +42,46 @@ def write_bytes(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
     os.replace(temporary, path)
     sync_folder(path.parent)
+    return digest(content)
 
 
-def write_json(path: Path, content: Any) -> None:
-    write_bytes(path, (json.dumps(content, indent=2) + "\n").encode())
+def write_json(path: Path, content: Any) -> str:
+    return write_bytes(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, expected: str | None = None) -> Any:
+    """The content of a JSON file, whose hash is ``expected`` if one is given."""
     try:
-        return json.loads(path.read_text())
+        return json.loads(_read(path, expected))
     except ValueError as error:  # no JSON, or no text at all
         raise ValueError(f"{path} is no JSON file: {error}") from error
+    except RecursionError as error:
+        raise ValueError(f"{path} is nested too deeply for a file of ours") from error
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """A safetensors file; tied tensors are written once each."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """A safetensors file; tied tensors are written once each. Return its hash."""
     from safetensors.torch import save
 
-    write_bytes(path, save({name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}))
+    return write_bytes(path, save({name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}))
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
+def read_tensors(path: Path, expected: str | None = None) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, whose hash is ``expected`` if one is given."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
     try:
-        return dict(load(path.read_bytes()))
+        return dict(load(_read(path, expected)))
     except SafetensorError as error:
         raise ValueError(f"{path} is no complete safetensors file: {error}") from error
+
+
+def _read(path: Path, expected: str | None) -> bytes:
+    content = path.read_bytes()
+    if expected is not None and digest(content) != expected:
+        raise ValueError(f"{path} is not what was written: its hash is {digest(content)}, not {expected}")
+    return content
 
 
 def sync_folder(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,11 @@ def load(run: str | Path, *, seed: int | None = None, device: torch.device | str
         return _exported(path).eval().to(place)
     found = Run(path, seed)
     folder, facts = found.folder(), found.facts()
-    final = folder.path / "model.safetensors"
+    final = folder.weights_path
     if final.exists():
         remedy = "remove the file to get the newest checkpoint instead, or train again under another --run.name"
         model = _network(found.config, facts, found.path)
-        _fill(model, _tensors(final, remedy), final, remedy)
+        _fill(model, _tensors(final, remedy, folder.weights), final, remedy)
     else:
         model = _unfinished(found.config, facts, folder)
     return model.eval().to(place)
@@ -64,7 +64,7 @@ def _unfinished(config: Config, facts: Facts, folder: SeedFolder) -> nn.Module:
     if not file.exists():
         raise ValueError(f"{newest} has no model.safetensors, so it is no whole checkpoint: {remedy}")
     networks = _networks(config, facts, folder.path.parent)
-    _fill(networks, _tensors(file, remedy), file, remedy)
+    _fill(networks, _tensors(file, remedy, lambda: folder.load(newest)[0]), file, remedy)
     return merged(networks.classifier())
 
 
@@ -113,9 +113,9 @@ def _fill(model: nn.Module, tensors: Mapping[str, Tensor], file: Path, remedy: s
         raise ValueError(f"{file} does not fit the settings of its run: {reason[:300]} Remedy: {remedy}") from error
 
 
-def _tensors(file: Path, remedy: str) -> dict[str, Tensor]:
+def _tensors(file: Path, remedy: str, read: Callable[[], dict[str, Tensor]] | None = None) -> dict[str, Tensor]:
     try:
-        return read_tensors(file)
+        return read_tensors(file) if read is None else read()
     except ImportError as error:
         raise ValueError(f"{file} needs the safetensors package: pip install 'hypersphere[train]'") from error
     except ValueError as error:

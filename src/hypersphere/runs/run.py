@@ -68,7 +68,7 @@ class Run:
         """The folder of a seed; None: of the first."""
         if seed is not None and seed not in self.seeds:
             raise ValueError(f"{self.path} was opened for seed {', '.join(map(str, self.seeds))}, not {seed}")
-        return SeedFolder(self.path, self.seeds[0] if seed is None else seed)
+        return SeedFolder(self.path, self.seeds[0] if seed is None else seed, self.config)
 
     def log(self, seed: int | None = None) -> list[dict[str, Any]]:
         """The lines of the log, each with its ``step``."""

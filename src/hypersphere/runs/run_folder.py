@@ -4,9 +4,10 @@ RUN/config.json                   the settings
 RUN/result.json                   every seed that is done
 RUN/seed-0/environment.json       versions, device, commit, command
 RUN/seed-0/log.jsonl              one line a log interval and evaluation
-RUN/seed-0/checkpoints/step-00002000/{model,state}.safetensors, state.json
+RUN/seed-0/checkpoints/step-00002000/{model,state}.safetensors, state.json, manifest.json
 RUN/seed-0/latest                 name of the newest checkpoint
 RUN/seed-0/model.safetensors      the trained network, orthogonal matrices merged
+RUN/seed-0/manifest.json          its hash, shapes and settings
 RUN/seed-0/result.json            final and best accuracy
 RUN/seed-0/samples/               pictures of every evaluation, of networks that make some (GANs)
 """
@@ -18,8 +19,12 @@ from typing import Any
 
 from ..config import Config, changed, from_dict, to_dict
 from .files import read_json, write_json
+from .lock import locked
 
 __all__ = ["beside", "open_run", "read_config", "run_path", "write_result"]
+
+WAIT = 60.0
+"""Seconds to wait for another process that writes the files of the run itself, which takes it a moment."""
 
 
 def run_path(config: Config) -> Path:
@@ -36,6 +41,16 @@ def beside(config: Config, name: str) -> Path:
 def open_run(config: Config) -> Path:
     """Make the run folder, or go on in it if it holds a run with the same settings, or one that never began."""
     folder = run_path(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder, str(folder), wait=WAIT):
+        for pattern in ("*.tmp*", ".room*"):  # a killed process left them: whoever writes here holds the lock
+            for left in folder.glob(pattern):
+                left.unlink(missing_ok=True)
+        _take_over(folder, config)
+    return folder
+
+
+def _take_over(folder: Path, config: Config) -> None:
     path = folder / "config.json"
     if path.exists():
         differences = changed(_own_config(folder), config)
@@ -45,7 +60,6 @@ def open_run(config: Config) -> Path:
                 f"{folder} holds a run with other settings: {shown}. Choose another --run.name, or remove the folder"
             )
     write_json(path, to_dict(config))
-    return folder
 
 
 def _own_config(folder: Path) -> Config:
@@ -74,6 +88,11 @@ def read_config(folder: Path) -> Config:
 
 def write_result(folder: Path, config: Config) -> dict[str, Any]:
     """Gather the results of all seeds that are done in ``RUN/result.json``."""
+    with locked(folder, str(folder), wait=WAIT):
+        return _gather(folder, config)
+
+
+def _gather(folder: Path, config: Config) -> dict[str, Any]:
     done = [read_json(path) for path in sorted(folder.glob("seed-*/result.json"))]
     summary: dict[str, Any] = {"recipe": config.recipe, "seeds": sorted(done, key=lambda one: one["seed"])}
     for name in ("final_accuracy", "best_accuracy"):

@@ -7,13 +7,18 @@ import os
 import re
 import shutil
 import statistics
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from .._core.png import png
+from ..config import Config
 from .files import read_json, read_tensors, sync_folder, write_bytes, write_json, write_tensors
+from .lock import locked
+from .manifest import Foreign, read_manifest, write_manifest
 from .state import join, split
 
 __all__ = ["SeedFolder"]
@@ -22,19 +27,31 @@ _STEP = re.compile(r"step-[0-9]{8,}")
 
 
 class SeedFolder:
-    """The part of a run folder that belongs to one seed."""
+    """The part of a run folder that belongs to one seed.
 
-    def __init__(self, run: Path, seed: int) -> None:
+    Args:
+        run: The run folder.
+        seed: Its number.
+        config: The settings of the run; checkpoints of other ones are refused. None takes any.
+    """
+
+    def __init__(self, run: Path, seed: int, config: Config | None = None) -> None:
         self.path = run / f"seed-{seed}"
         self.checkpoints = self.path / "checkpoints"
+        self.config = config
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Hold this seed: another process that would train it is told so."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        return locked(self.path, str(self.path))
 
     def prepare(self) -> None:
-        """Make the folders and sweep what a killed process left."""
+        """Make the folders and sweep what a killed process left; call it while holding the lock."""
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         for left in self.checkpoints.glob("tmp-*"):
             shutil.rmtree(left, ignore_errors=True)
         for pattern in ("*.tmp*", ".room*"):
-            for file in (*self.path.glob(pattern), *self.path.parent.glob(pattern)):
+            for file in self.path.glob(pattern):
                 file.unlink(missing_ok=True)
 
     # Result -----------------------------------------------------------------------------------------
@@ -47,6 +64,22 @@ class SeedFolder:
     def write_result(self, result: dict[str, Any]) -> None:
         write_json(self.path / "result.json", result)
 
+    # The trained network ----------------------------------------------------------------------------
+
+    @property
+    def weights_path(self) -> Path:
+        return self.path / "model.safetensors"
+
+    def write_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Write the trained network, and the manifest that vouches for it."""
+        files = {self.weights_path.name: write_tensors(self.weights_path, weights)}
+        write_manifest(self.path, files, self.config, weights)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The trained network; a ``ValueError`` where it is damaged or of another run."""
+        manifest = read_manifest(self.path, self.config)
+        return read_tensors(self.weights_path, manifest.get("files", {}).get(self.weights_path.name))
+
     # Checkpoints ------------------------------------------------------------------------------------
 
     def save(self, step: int, model: dict[str, Tensor], state: Any, keep: int) -> Path:
@@ -56,9 +89,12 @@ class SeedFolder:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
         tensors, skeleton = split(state)
-        write_tensors(temporary / "model.safetensors", model)
-        write_tensors(temporary / "state.safetensors", tensors)
-        write_json(temporary / "state.json", {"step": step, "state": skeleton})
+        files = {
+            "model.safetensors": write_tensors(temporary / "model.safetensors", model),
+            "state.safetensors": write_tensors(temporary / "state.safetensors", tensors),
+            "state.json": write_json(temporary / "state.json", {"step": step, "state": skeleton}),
+        }
+        write_manifest(temporary, files, self.config, model, step=step, log_lines=self._sync_log())
         if final.exists():  # the same step again: its content is the same
             shutil.rmtree(temporary)
         else:
@@ -85,14 +121,16 @@ class SeedFolder:
         return found[-1] if found else None
 
     def load(self, checkpoint: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """(model, state) of a checkpoint; a ``ValueError`` where it is damaged."""
+        """(model, state) of a checkpoint; a ``ValueError`` where it is damaged, :class:`Foreign` if of another run."""
         try:
-            content = read_json(checkpoint / "state.json")
-            state = join(read_tensors(checkpoint / "state.safetensors"), content["state"])
+            known = read_manifest(checkpoint, self.config).get("files", {})
+            content = read_json(checkpoint / "state.json", known.get("state.json"))
+            tensors = read_tensors(checkpoint / "state.safetensors", known.get("state.safetensors"))
+            state = join(tensors, content["state"])
             if not isinstance(state, dict):
                 raise ValueError(f"its state is {type(state).__name__}")
-            return read_tensors(checkpoint / "model.safetensors"), state
-        except PermissionError:
+            return read_tensors(checkpoint / "model.safetensors", known.get("model.safetensors")), state
+        except (PermissionError, Foreign):
             raise
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{checkpoint} is damaged ({error})") from error
@@ -106,6 +144,8 @@ class SeedFolder:
         for checkpoint in reversed(self._all()):
             try:
                 self.load(checkpoint)
+            except Foreign:
+                raise
             except ValueError as error:
                 damaged[checkpoint] = str(error)
             else:
@@ -156,18 +196,34 @@ class SeedFolder:
         return statistics.median(rates) if rates else None
 
     def _lines(self) -> list[dict[str, Any]]:
-        text = self.log_path.read_text() if self.log_path.exists() else ""
-        return [json.loads(line) for line in text.splitlines()]
-
-    def rewind_log(self, step: int) -> None:
-        """Drop the lines after ``step`` (and a torn last one): they will be written again."""
-        if not self.log_path.exists():
-            return
-        kept = []
-        for line in self.log_path.read_text().splitlines():
+        """The whole lines; a torn one does not count."""
+        lines = self.log_path.read_bytes().splitlines() if self.log_path.exists() else []
+        found = []
+        for line in lines:
             try:
-                if json.loads(line)["step"] <= step:
-                    kept.append(line)
-            except (json.JSONDecodeError, KeyError, TypeError):
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
                 continue
-        write_bytes(self.log_path, "".join(f"{line}\n" for line in kept).encode())
+            if isinstance(entry, dict) and isinstance(entry.get("step"), int):
+                found.append(entry)
+        return found
+
+    def _sync_log(self) -> int:
+        """Put the log on the disk, before the checkpoint that follows its last line; return its number of lines."""
+        if not self.log_path.exists():
+            return 0
+        with open(self.log_path, "rb") as file:
+            os.fsync(file.fileno())
+        return len(self._lines())
+
+    def rewind_log(self, step: int) -> str | None:
+        """Drop the lines after ``step`` (and a torn one): they will be written again. Say if some before are lost."""
+        kept = [line for line in self._lines() if line["step"] <= step]
+        if self.log_path.exists():
+            write_bytes(self.log_path, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
+        if step <= 0:
+            return None
+        lines = read_manifest(self.checkpoint(step)).get("log_lines", 0)
+        if len(kept) >= lines:
+            return None
+        return f"{self.log_path} has {len(kept)} of {lines} lines up to step {step}: the others are lost"

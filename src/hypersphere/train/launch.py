@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..config import Config
@@ -35,7 +35,9 @@ def run(config: Config) -> dict[str, Any]:
         open_run(config)
     crew.wait()
     for seed in config.run.seeds:
-        _train(config, seed, crew, SeedFolder(folder, seed))
+        seed_folder = SeedFolder(folder, seed, config)
+        with seed_folder.lock() if crew.writer else nullcontext():
+            _train(config, seed, crew, seed_folder)
     summary = write_result(folder, config) if crew.writer else {}
     crew.wait()
     return summary

@@ -6,7 +6,6 @@ import torch
 
 from ..config import Config
 from ..runs import Networks, Run, beside
-from ..runs.files import read_tensors
 
 __all__ = ["start"]
 
@@ -20,10 +19,10 @@ def start(networks: Networks, config: Config, seed: int = 0) -> None:
     if name is None:
         return
     run = Run(beside(config, name))
-    path = run.folder(seed if seed in run.seeds else None).path / "model.safetensors"
-    if not path.exists():
-        raise ValueError(f"model.start={name!r}: {path} is not there, train that run to its end first")
-    trained = read_tensors(path)
+    folder = run.folder(seed if seed in run.seeds else None)
+    if not folder.weights_path.exists():
+        raise ValueError(f"model.start={name!r}: {folder.weights_path} is not there, train that run to its end first")
+    trained = folder.weights()
     own = networks.classifier().state_dict()
     for key in own:  # SphereFace+ holds the head that it adds an energy to
         plain = key.replace("head.head.", "head.", 1)

@@ -13,7 +13,8 @@ from torch import Tensor
 from ..config import Config
 from ..evaluation import Candidate, LayerEnergies, evaluate_also, evaluate_protocol, layer_energies
 from ..runs import SeedFolder, Team, environment, merged
-from ..runs.files import check_room, write_json, write_tensors
+from ..runs.files import check_room, write_json
+from ..runs.manifest import check_shapes
 from .build import make_parts, make_step
 from .diagnose import blame
 from .progress import Progress
@@ -144,6 +145,7 @@ class Training:
             "device_random": device_random,
             "best": [self.best, self.best_step],
             "seconds": self.seconds,
+            "last": {name: float(value) for name, value in self.last.items()},
         }
         try:
             self.folder.save(self.step.step, weights, state, self.config.run.keep)
@@ -160,7 +162,9 @@ class Training:
         step = self._restore()
         self.team.wait()
         if self.team.writer:
-            self.folder.rewind_log(step or -1)
+            lost = self.folder.rewind_log(step or -1)
+            if lost is not None:
+                self.progress.say(lost)
             if step:
                 self.progress.say(f"going on from step {step} ({self.folder.checkpoint(step)})")
 
@@ -171,6 +175,7 @@ class Training:
             return 0
         weights, state = self.folder.load(self.folder.checkpoint(step))
         parts = self.parts
+        check_shapes(weights, parts.objective.state_dict(), self.folder.checkpoint(step))
         parts.objective.load_state_dict(weights)
         parts.penalty.load_state_dict(state["penalty"])
         parts.optimizers.load_state_dict(state["optimizers"])
@@ -184,6 +189,7 @@ class Training:
         self.step.load_state_dict(state["meters"])
         (self.best, best_step), self.seconds = state["best"], state["seconds"]
         self.best_step = int(best_step)
+        self.last = dict(state.get("last", {}))
         return step
 
     # Ends -------------------------------------------------------------------------------------------
@@ -192,7 +198,8 @@ class Training:
         config = self.config
         done = self.folder.result
         if not self.scores:  # everything but the result was there: the log has this evaluation already
-            self.scores, self.last = evaluate_protocol(self._candidate()), self.folder.logged()
+            self.scores = evaluate_protocol(self._candidate())
+            self.last |= self.folder.logged()
         metrics = self.scores | evaluate_also(self._candidate())
         if self._first_energies:
             metrics["initial_energy"] = sum(self._first_energies.values())  # in half space, as in thesis Table 7.2
@@ -215,9 +222,7 @@ class Training:
             "environment": environment(self.team.device),
         }
         if self.team.writer and done is None:
-            write_tensors(
-                self.folder.path / "model.safetensors", merged(self.parts.objective.classifier()).state_dict()
-            )
+            self.folder.write_weights(merged(self.parts.objective.classifier()).state_dict())
             self.folder.write_result(result)
         self.progress.stop()
         self.team.wait()

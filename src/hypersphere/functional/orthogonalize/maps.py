@@ -16,7 +16,14 @@ from . import algorithms as exact
 from . import iterations as iterative
 from .precision import in_full
 
-__all__ = ["DifferentiatedOnce", "Orthogonalizer", "algorithm_of", "methods", "orthogonalize", "register_orthogonalizer"]
+__all__ = [
+    "DifferentiatedOnce",
+    "Orthogonalizer",
+    "algorithm_of",
+    "methods",
+    "orthogonalize",
+    "register_orthogonalizer",
+]
 
 
 def orthogonalize(u: Tensor, method: str) -> Tensor:

@@ -1,0 +1,139 @@
+"""One process at a time in a folder: an advisory lock that names its owner.
+
+The lock is the operating system's (``flock``), which ends with the process that holds it, however that ends. Its file
+says who that is, and its time stamp is renewed every few seconds. Where the file system has no locks, as some network
+file systems, and between machines, that time stamp decides: a lock that was not renewed for :data:`STALE` seconds is
+taken over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: the time stamp alone decides there
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Locked", "locked"]
+
+RENEWED, STALE = 5.0, 60.0
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+class Locked(OSError):
+    """Another process holds the lock; the message names it."""
+
+
+@contextmanager
+def locked(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a folder.
+
+    Args:
+        folder: It gets a file ``.lock``, which is removed at the end.
+        what: What the folder holds, for the message.
+        wait: How many seconds to wait for another process.
+
+    Raises:
+        Locked: If another process still has it then.
+    """
+    path, until = folder / ".lock", time.monotonic() + wait
+    handle = _take(path)
+    while handle is None:
+        if time.monotonic() >= until:
+            raise Locked(f"{what} is in use by {_owner(path)}: wait for it, or choose another --run.name")
+        time.sleep(0.05)
+        handle = _take(path)
+    ended = threading.Event()
+    renewer = threading.Thread(target=_renew, args=(path, ended), daemon=True)
+    try:
+        os.ftruncate(handle, 0)
+        about = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        os.pwrite(handle, json.dumps(about).encode(), 0)
+        renewer.start()
+        yield
+    finally:
+        ended.set()
+        with contextlib.suppress(OSError):
+            path.unlink()
+        os.close(handle)
+
+
+def _take(path: Path) -> int | None:
+    """An open handle that holds the lock, or None."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if not _flock(handle) or _held_elsewhere(path, handle):
+            os.close(handle)
+            return None
+        if os.fstat(handle).st_ino != path.stat().st_ino:  # its owner removed it between our opening and locking
+            os.close(handle)
+            return None
+    except FileNotFoundError:
+        os.close(handle)
+        return None
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _flock(handle: int) -> bool:
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    return True
+
+
+def _held_elsewhere(path: Path, handle: int) -> bool:
+    """Whether somebody renews the lock whom ``flock`` does not know of: on another machine, or without locks."""
+    owner = _read(path)
+    if not owner or time.time() - os.fstat(handle).st_mtime > STALE:
+        return False
+    here = owner.get("host") == socket.gethostname()
+    return not here or (fcntl is None and owner.get("pid") != os.getpid() and _alive(owner.get("pid")))
+
+
+def _alive(pid: object) -> bool:
+    try:
+        os.kill(int(pid), 0)  # type: ignore[call-overload]
+    except (OSError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _renew(path: Path, ended: threading.Event) -> None:
+    while not ended.wait(RENEWED):
+        with contextlib.suppress(OSError):
+            os.utime(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _owner(path: Path) -> str:
+    owner = _read(path)
+    if not owner:
+        return "another process"
+    return f"process {owner.get('pid')} on {owner.get('host')} (since {owner.get('since')})"

@@ -1,0 +1,92 @@
+"""What the files of a checkpoint hold and whose they are, so that damage and mix-ups are noticed when they are read.
+
+``manifest.json`` lies beside the files it describes and is written last. It has a hash of every file, the recipe and
+the settings of the run, the shapes of the weights, and the version of the package. Folders of before have none: they
+are read as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from .._core.version import __version__
+from ..config import Config, material
+from .files import read_json, write_json
+
+__all__ = ["NAME", "Foreign", "check_shapes", "read_manifest", "write_manifest"]
+
+NAME = "manifest.json"
+
+
+class Foreign(ValueError):
+    """A checkpoint of another run: it is refused, and nothing stands in for it unasked."""
+
+
+def write_manifest(
+    folder: Path, files: Mapping[str, str], config: Config | None, weights: Mapping[str, Tensor], **facts: Any
+) -> None:
+    """Describe the ``files`` of a folder, given by name with the hash of their content."""
+    content: dict[str, Any] = {
+        "version": __version__,
+        "files": dict(files),
+        "shapes": {name: list(tensor.shape) for name, tensor in weights.items()},
+        **facts,
+    }
+    if config is not None:
+        content |= {"recipe": config.recipe, "settings": material(config)}
+    write_json(folder / NAME, content)
+
+
+def read_manifest(folder: Path, config: Config | None = None) -> dict[str, Any]:
+    """The manifest of a folder, empty if it is from before there were any.
+
+    Raises:
+        Foreign: If it is that of a run with another recipe or other settings than ``config``.
+        ValueError: If it is not a manifest.
+    """
+    if not (folder / NAME).exists():
+        return {}
+    content = read_json(folder / NAME)
+    if not isinstance(content, dict) or not isinstance(content.get("files"), dict):
+        raise ValueError(f"{folder / NAME} is not a manifest")
+    if config is not None and isinstance(content.get("settings"), dict):
+        _compare(folder, content, config)
+    return content
+
+
+def check_shapes(found: Mapping[str, Tensor], own: Mapping[str, Tensor], where: Path) -> None:
+    """Refuse weights that do not fit the network, by the first name that differs.
+
+    Raises:
+        Foreign: If a name is missing, unknown, or of another shape.
+    """
+    for name, tensor in own.items():
+        if name not in found:
+            raise Foreign(f"{where} has no {name}, which this network has: it is of another network")
+        if found[name].shape != tensor.shape:
+            shapes = f"{tuple(found[name].shape)}, and this network's is {tuple(tensor.shape)}"
+            raise Foreign(f"{where} has a {name} of shape {shapes}: it is of another network")
+    strange = next((name for name in found if name not in own), None)
+    if strange is not None:
+        raise Foreign(f"{where} has {strange}, which this network lacks: it is of another network")
+
+
+def _compare(folder: Path, content: Mapping[str, Any], config: Config) -> None:
+    theirs, ours = content["settings"], json.loads(json.dumps(material(config)))  # as they come back from a file
+    differences = [f"recipe ({content.get('recipe')!r}, here {config.recipe!r})"] * (
+        content.get("recipe") != config.recipe
+    )
+    for group, values in theirs.items():
+        if isinstance(values, Mapping) and isinstance(ours.get(group), Mapping):
+            differences += [
+                f"{group}.{name} ({value!r}, here {ours[group][name]!r})"
+                for name, value in values.items()
+                if name in ours[group] and ours[group][name] != value
+            ]
+    if differences:
+        raise Foreign(f"{folder} belongs to another run: {', '.join(differences[:3])}")
