@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from harness import arguments, interleave, peak_extra_memory, show, write
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from harness import arguments, interleave, peak_extra_memory, show, write
 from hypersphere.functional import energy
 from hypersphere.regularizers import MHE, CoMHE
 

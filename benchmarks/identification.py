@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from harness import arguments, interleave, show, write
 from torch import Tensor
 from torch.nn import functional as F
 
+from harness import arguments, interleave, show, write
 from hypersphere.metrics import identification
 
 CASES = (

@@ -13,13 +13,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import harness
 import pytorch_metric_learning
 import torch
 import torch.nn.functional as F
 from pytorch_metric_learning import losses as peer
 from torch import Tensor, nn
 
+import harness
 import hypersphere as hs
 
 N, D, C = 256, 128, 100_000

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import harness
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import harness
 import hypersphere as hs
 
 CHANNELS, BATCH, SIZE = 64, 32, 32

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import harness
 import torch
 from torch import Tensor, nn
 
+import harness
 import hypersphere as hs
 from hypersphere.functional.orthogonalize import algorithms as exact
 from hypersphere.functional.orthogonalize import iterations as iterative

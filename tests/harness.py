@@ -135,6 +135,7 @@ class Suite:
             assert found[0].dtype == (dtype if case.casts else torch.float32)
             near(found, wanted, case.half, dtype)
 
+    @pytest.mark.slow
     def test_compile(self, case: Case) -> None:
         """One graph, the same value, gradients and state, in training mode."""
         torch.compiler.reset()

@@ -18,7 +18,8 @@ FRONT_DOOR = {
     "angular": "Cosine Linear Sigmoid SquareCosine",
     "magnitude": "Sphere Ball Tanh Linear Segment Log Mix",
     "losses": """Softmax WSoftmax SSoftmax LSoftmax ASoftmax SphereFace GASoftmax AMSoftmax CosFace ArcFace SphereFaceR
-        SphereFace2 SphereFacePlus CenterLoss ContrastiveLoss TripletLoss Annealing""",
+        SphereFace2 SphereFacePlus CenterLoss ContrastiveLoss TripletLoss Annealing AdaFace MagFace ElasticFace
+        CurricularFace SubcenterArcFace""",
     "regularizers": "MHE CoMHE Orthonormal Orthogonal SRIP",
     "orthogonal": "attach merge",
     "optim": "OrthogonalSGD WeightProjection weighted_gradients parameter_groups",

@@ -18,7 +18,7 @@ from ._core import positive
 from ._core.errors import check_choice, check_positive
 from ._core.registries import MAGNITUDES
 from ._core.sphere import compute_dtype, upcast
-from .functional.magnitude import DEFAULT_BETA, magnitude, magnitude_ratio
+from .functional.magnitude import DEFAULT_BETA, MagnitudeForm, magnitude, magnitude_ratio
 
 __all__ = ["Ball", "Linear", "Log", "Magnitude", "Mix", "Segment", "Sphere", "Tanh", "resolve"]
 
@@ -48,6 +48,10 @@ class Magnitude(nn.Module):
     def radius(self, n: Tensor) -> float | Tensor:
         """The ρ that applies to these norms."""
         return self.rho
+
+    def closed_form(self) -> MagnitudeForm | None:
+        """This h in numbers and tensors if it is exactly a built-in one, None in a subclass."""
+        return MagnitudeForm(self.kind, self.alpha, self.beta, self.rho) if type(self) in _BUILT_IN else None
 
     def reset_parameters(self) -> None:
         """Put what is learned or averaged back to its start."""
@@ -112,6 +116,17 @@ class WithRadius(Magnitude):
 
     def radius(self, n: Tensor) -> float | Tensor:
         return self.rho * self._mean_norm(n) if self.running else self.rho
+
+    def closed_form(self) -> MagnitudeForm | None:
+        form = super().closed_form()
+        if form is None or not self.running:
+            return form
+        return form._replace(
+            running=self.running_norm,
+            tracked=self.num_batches_tracked,
+            momentum=self.momentum,
+            training=self.training,
+        )
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -211,7 +226,8 @@ class Mix(Magnitude):
         self.beta = check_positive("beta", beta, zero=True)
 
 
-for _cls in (Sphere, Ball, Tanh, Linear, Segment, Log, Mix):
+_BUILT_IN: tuple[type[Magnitude], ...] = (Sphere, Ball, Tanh, Linear, Segment, Log, Mix)
+for _cls in _BUILT_IN:
     MAGNITUDES.add(_cls.kind, _cls)
 
 

@@ -9,6 +9,8 @@ from torch import nn
 
 import hypersphere as hs
 
+pytestmark = pytest.mark.slow
+
 A = hs.attacks
 
 

@@ -201,6 +201,7 @@ def test_bad_inputs():
         energy(torch.ones(3, 0))
 
 
+@pytest.mark.slow
 def test_inductor():
     w = vectors(10, 6).requires_grad_()
     value = torch.compile(lambda x: energy(x, 1.0), fullgraph=True)(w)

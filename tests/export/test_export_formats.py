@@ -13,6 +13,8 @@ from hypersphere.export import export_run
 from hypersphere.runs import Facts
 from hypersphere.train import DataConfig, LossConfig, ModelConfig, OrthogonalConfig
 
+pytestmark = pytest.mark.slow
+
 SMALL = ModelConfig(name="cnn3", widths="4,4,4", feature_dim=8)
 MLP = ModelConfig(name="mlp", extra={"hidden": (8, 8)})
 GRAPH = Facts(3, in_features=6, classes=("a", "b", "c"))

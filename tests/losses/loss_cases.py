@@ -40,7 +40,20 @@ SOFTMAX: dict[str, tuple[Any, dict[str, Any], str, dict[str, Any]]] = {
     "r_v0": (L.SphereFaceR, {"form": "v0"}, "v0", {"margin": 1.5, "scale": 30.0}),
     "r_v1": (L.SphereFaceR, {"form": "v1"}, "v1", {"margin": 1.5, "scale": 30.0}),
     "r_v2": (L.SphereFaceR, {}, "v2", {"margin": 1.5, "scale": 30.0}),
+    "adaface": (L.AdaFace, {}, "adaface", {}),
+    "magface": (L.MagFace, {}, "magface", {}),
+    "magface_short": (
+        L.MagFace,
+        {"lower_norm": 0.5, "upper_norm": 2.5, "upper_margin": 1.0, "scale": 30.0, "norm_weight": 2.0},
+        "magface",
+        {"norms": (0.5, 2.5), "margins": (0.45, 1.0), "s": 30.0, "lam": 2.0},
+    ),
+    "curricularface": (L.CurricularFace, {}, "curricularface", {}),
+    "curricularface_fast": (L.CurricularFace, {"momentum": 0.2}, "curricularface", {"momentum": 0.2}),
+    "subcenter": (L.SubcenterArcFace, {}, "subcenter", {}),
 }
+
+SEEING = ["adaface", "magface", "curricularface", "subcenter", "elastic"]  # margins that see the sample
 
 LEARNABLE: dict[str, Any] = {
     "w_learnable_k": lambda d, c, **o: L.WSoftmax(d, c, angular=hs.angular.Sigmoid(learnable=True), **o),
@@ -48,6 +61,11 @@ LEARNABLE: dict[str, Any] = {
         d, c, margin=2, angular=hs.angular.Sigmoid(learnable=True, share="layer"), **o
     ),
     "r_v2_annealed": lambda d, c, **o: L.SphereFaceR(d, c, annealing="sphereface", **o),
+    "elastic": lambda d, c, **o: L.ElasticFace(d, c, sort=True, **o),
+    "curricular_annealed": lambda d, c, **o: L.CurricularFace(d, c, annealing="sphereface", **o),
+    "w_subcenters_k": lambda d, c, **o: L.WSoftmax(
+        d, c, sub_centers=2, angular=hs.angular.Sigmoid(learnable=True), **o
+    ),
     "l_annealed": lambda d, c, **o: L.LSoftmax(d, c, annealing=L.MarginWarmup(2, 5), **o),
 }
 

@@ -90,9 +90,83 @@ def cross_entropy(rows, labels, weight=None, smoothing=0.0, ignore_index=-100):
 
 
 def softmax_loss(name, x, w, labels, *, weight=None, smoothing=0.0, **options):
-    rows = [logits(name, xi, w, yi, **options) for xi, yi in zip(x, labels, strict=True)]
+    """The mean loss of a batch. Margins that see the batch (``SEEING``) need all of it for a row."""
+    if name in SEEING:  # what is ignored has no class
+        rows, extra = SEEING[name](x, w, labels, **{key: v for key, v in options.items() if key != "bias"})
+    else:
+        rows = [logits(name, xi, w, yi, **options) for xi, yi in zip(x, labels, strict=True)]
+        extra = np.zeros(len(rows))
     losses, divisor = cross_entropy(rows, labels, weight, smoothing)
-    return losses.sum() / divisor
+    counted = [i for i, y in enumerate(labels) if y != -100]
+    q = np.ones(len(w)) if weight is None else weight
+    return (losses.sum() + sum(q[labels[i]] * extra[i] for i in counted)) / divisor
+
+
+def cosines(x, w, classes):
+    """The cosine to each class: of several vectors of a class, the largest."""
+    k = len(w) // classes
+    return [max(cosine(x, w[j * k + i]) for i in range(k)) for j in range(classes)]
+
+
+def arc(theta, m):
+    return face("ArcFace", theta, True, m)
+
+
+def adaface(x, w, labels, *, m=0.4, s=64.0, h=1 / 3, momentum=0.99, mean=20.0, std=100.0):
+    """The first training step: the running mean and deviation of the norms have seen this batch."""
+    norms = np.clip(np.linalg.norm(x, axis=1), 1e-3, 100)
+    counted = norms[[i for i, y in enumerate(labels) if y != -100]]
+    if len(counted) > 0:
+        mean = momentum * mean + (1 - momentum) * counted.mean()
+    if len(counted) > 1:
+        std = momentum * std + (1 - momentum) * counted.std(ddof=1)
+    rows = []
+    for xi, n, y in zip(x, norms, labels, strict=True):
+        z = min(max((n - mean) / (std + 1e-3) * h, -1), 1)
+        row = [s * cosine(xi, v) for v in w]
+        turned = min(max(math.acos(cosine(xi, w[max(y, 0)])) - m * z, 0), math.pi)
+        row[max(y, 0)] = s * (math.cos(turned) - (m + m * z))
+        rows.append(np.array(row))
+    return rows, np.zeros(len(rows))
+
+
+def magface(x, w, labels, *, norms=(10.0, 110.0), margins=(0.45, 0.8), s=64.0, lam=35.0):
+    (la, ua), (lm, um) = norms, margins
+    rows, extra = [], []
+    for xi, y in zip(x, labels, strict=True):
+        a = min(max(np.linalg.norm(xi), la), ua)
+        row = [s * cosine(xi, v) for v in w]
+        row[max(y, 0)] = s * arc(math.acos(cosine(xi, w[max(y, 0)])), (um - lm) / (ua - la) * (a - la) + lm)
+        rows.append(np.array(row))
+        extra.append(lam * (1 / a + a / ua**2))
+    return rows, np.array(extra)
+
+
+def curricularface(x, w, labels, *, m=0.5, s=64.0, momentum=0.99, t=0.0):
+    """The first training step: t has seen this batch."""
+    own = [cosine(xi, w[max(y, 0)]) for xi, y in zip(x, labels, strict=True)]
+    counted = [c for c, y in zip(own, labels, strict=True) if y != -100]
+    t = momentum * t + (1 - momentum) * float(np.mean(counted)) if counted else t
+    rows = []
+    for xi, y, c in zip(x, labels, own, strict=True):
+        target = arc(math.acos(c), m)
+        row = []
+        for j, v in enumerate(w):
+            cj = cosine(xi, v)
+            row.append(s * (target if j == y else cj * (t + cj) if cj > target else cj))
+        rows.append(np.array(row))
+    return rows, np.zeros(len(rows))
+
+
+def subcenter(x, w, labels, *, k=3, m=0.5, s=64.0):
+    rows = []
+    for xi, y in zip(x, labels, strict=True):
+        closest = cosines(xi, w, len(w) // k)
+        rows.append(np.array([s * (arc(math.acos(c), m) if j == y else c) for j, c in enumerate(closest)]))
+    return rows, np.zeros(len(rows))
+
+
+SEEING = {"adaface": adaface, "magface": magface, "curricularface": curricularface, "subcenter": subcenter}
 
 
 def sphereface2_loss(x, w, labels, b, *, lam=0.7, r=40.0, m=0.4, t=3.0):

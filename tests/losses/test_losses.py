@@ -12,6 +12,7 @@ from harness import Case, Suite, draw
 
 LABELS = [0, 4, 1, 2, 3, 5, 1]
 IGNORED = -100
+HALF = ["softmax_bias", "a_softmax", "arcface", "sphereface2", "adaface", "magface", "curricularface", "subcenter"]
 
 
 def head_case(case, checks, samples=3, dim=4, classes=5, labels=None, chunk=None, **options):
@@ -59,10 +60,21 @@ class TestGradients(Suite):
         **{
             f"{case} in blocks of {chunk}": head_case(case, "gradient", chunk=chunk)
             for case, chunk in itertools.product(ALL, [None, 2])
+            if case != "adaface"  # takes the quality of a sample as a constant: test_losses_seeing.py
         },
         **{
             f"second of {case}": head_case(case, "second", 2, 3, 3)
-            for case in ["l_softmax", "a_softmax", "ga_sigmoid", "arcface", "r_v2", "sphereface2", "plus"]
+            for case in [
+                "l_softmax",
+                "a_softmax",
+                "ga_sigmoid",
+                "arcface",
+                "r_v2",
+                "sphereface2",
+                "plus",
+                "magface_short",
+                "subcenter",
+            ]
         },
         **{
             f"second of {case} in blocks": head_case(case, "second", 2, 3, 3, chunk=2)
@@ -82,17 +94,17 @@ class TestModes(Suite):
             for backend, cases in {
                 "aot_eager": ["softmax_bias", "l_annealed", "r_v2", "sphereface2"],
                 "eager": ["w_learnable_k", "s_sigmoid", "ga_square", "a_softmax", "am_softmax", "arcface", "r_v0",
-                          "r_v1", "plus"],
+                          "r_v1", "plus", "magface", "subcenter"],
             }.items()
             for case in cases
         },
         **{
             f"{case} in blocks": head_case(case, "compile", classes=7, labels=[0, 6, 2], training=True, chunk=4)
-            for case in ["r_v2_annealed", "sphereface2"]
+            for case in ["r_v2_annealed", "sphereface2", "curricularface", "adaface", "w_subcenters_k"]
         },
         **{
             f"{case} in blocks of {chunk}, half": head_case(case, "dtype autocast", chunk=chunk, widened=True, half=0.1)
-            for case, chunk in itertools.product(["softmax_bias", "a_softmax", "arcface", "sphereface2"], [None, 2])
+            for case, chunk in itertools.product(HALF, [None, 2])
         },
     }  # fmt: skip
 
@@ -113,6 +125,8 @@ def plain_logits(case):
     _, _, name, options = SOFTMAX[case]
 
     def rows(x, **parameters):
+        if name in ref.SEEING:
+            return np.array([ref.cosines(row, parameters["head.weight"], 7) for row in x]) * options.get("s", 64.0)
         bias = parameters.get("head.bias")
         return np.array(
             [ref.logits(name, row, parameters["head.weight"], -1, lam=math.inf, bias=bias, **options) for row in x]

@@ -4,13 +4,13 @@ import math
 
 import pytest
 import torch
-from loss_cases import ALL, build
+from loss_cases import ALL, SEEING, build
 
 import hypersphere as hs
 
 L = hs.losses
 D, C = 4, 5
-HEADS = ["softmax", "a_softmax", "ga_linear", "arcface", "r_v2", "sphereface2", "plus"]
+HEADS = ["softmax", "a_softmax", "ga_linear", "arcface", "r_v2", "sphereface2", "plus", *SEEING]
 
 
 @pytest.mark.parametrize("case", HEADS)
@@ -55,7 +55,7 @@ def test_zero_features_zero_class_vectors_and_one_class(case):
             loss.backward()
             assert torch.isfinite(loss)
             assert all(torch.isfinite(t.grad).all() for t in (x, *head.parameters()) if t.grad is not None)
-            if classes == 1 and not isinstance(head, L.SphereFace2):
+            if classes == 1 and not isinstance(head, L.SphereFace2 | L.MagFace):
                 assert loss == 0  # one class is always right
 
 
@@ -71,7 +71,7 @@ def test_empty_batch(case, chunk):
     loss = head(x, y)
     loss.backward()
     assert loss == 0
-    assert torch.equal(head.weight.grad, torch.zeros(C, D))
+    assert torch.equal(head.weight.grad, torch.zeros_like(head.weight))
     inner.reduction = "none"
     assert head(x, y).shape == (0,)
     assert head.logits(x).shape == (0, C)
@@ -80,9 +80,11 @@ def test_empty_batch(case, chunk):
 @pytest.mark.parametrize("case", HEADS)
 @pytest.mark.parametrize("chunk", [None, 2])
 def test_nan_stays_with_its_sample(case, chunk):
-    head = build(case, D, C, chunk=chunk, reduction="none")
-    x = torch.randn(3, D)
+    head, x = build(case, D, C, chunk=chunk, reduction="none"), torch.randn(3, D)
     x[1, 2] = math.nan
+    head(x, torch.tensor([0, 1, 2]))  # running state does not keep it
+    assert all(torch.isfinite(buffer).all() for buffer in head.buffers())
+    head.eval()
     loss = head(x, torch.tensor([0, 1, 2]))
     expected = head(x[::2], torch.tensor([0, 2]))
     assert loss.isnan().tolist() == [False, True, False] or isinstance(head, L.SphereFacePlus)

@@ -101,8 +101,8 @@ def test_two_halves_of_the_classes_add_up_to_the_whole(width):
         )
     torch.testing.assert_close(torch.logaddexp(halves[0].logsumexp, halves[1].logsumexp), whole.logsumexp)
     torch.testing.assert_close(halves[0].total + halves[1].total, whole.total)
-    target = torch.where((y < cut)[:, None], halves[0].target, halves[1].target)
-    torch.testing.assert_close(target, whole.target)
+    target = torch.where((y < cut)[:, None], halves[0].own[0], halves[1].own[0])
+    torch.testing.assert_close(target, whole.own[0])
 
 
 def test_half_precision_parameters_keep_their_dtype():

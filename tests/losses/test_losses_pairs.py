@@ -180,6 +180,7 @@ def test_the_order_of_samples_and_their_lengths_do_not_matter(labels, seed, scal
         torch.testing.assert_close(loss(scale * x[order], y[order]), loss(x, y), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MAKE)
 def test_whole_graph(case, batch):
     torch._dynamo.reset()
@@ -197,6 +198,7 @@ def test_whole_graph(case, batch):
     torch.testing.assert_close(twin.state_dict(), loss.state_dict())
 
 
+@pytest.mark.slow
 def test_inductor_reads_the_centres_before_they_move(batch):
     torch._dynamo.reset()
     x, y = batch[0].float(), batch[1]

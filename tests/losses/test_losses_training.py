@@ -10,6 +10,7 @@ pytest.importorskip("sklearn")
 PATH = Path(__file__).parents[2] / "examples" / "margin_features.py"
 
 
+@pytest.mark.slow
 def test_l_softmax_converges_and_the_classes_move_apart_with_m():
     spec = importlib.util.spec_from_file_location("margin_features", PATH)
     example = importlib.util.module_from_spec(spec)

@@ -126,6 +126,7 @@ def test_numbers_of_numpy():
             L.ASoftmax(D, C, wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("case", ["softmax", "arcface", "r_v2", "sphereface2", "plus"])
 @pytest.mark.parametrize("wrong", [C, -1])

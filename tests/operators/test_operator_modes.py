@@ -34,6 +34,7 @@ def output_and_gradients(run, layer, x):
     return [out, *torch.autograd.grad(out.square().sum(), [x, *layer.parameters()])]
 
 
+@pytest.mark.slow
 def test_compiles_with_inductor_and_learnable_parameters():
     g = hs.angular.Sigmoid(learnable=True)
     layer = hs.nn.DecoupledConv2d(3, 4, 3, padding=1, magnitude="tanh", angular=g)
@@ -43,6 +44,7 @@ def test_compiles_with_inductor_and_learnable_parameters():
     torch.testing.assert_close(found, output_and_gradients(layer, layer, x), rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_onnx_agrees_in_onnxruntime(tmp_path):
     import onnxruntime
 

@@ -286,6 +286,7 @@ def test_transforms(method: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_compiles_with_inductor() -> None:
     u = gaussian(6, 6, dtype=torch.float32)
     compiled = torch.compile(lambda u: orthogonalize(u, "lowdin") * 2, fullgraph=True)

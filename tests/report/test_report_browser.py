@@ -10,7 +10,7 @@ from hypersphere.evaluation import Candidate
 from hypersphere.report import page as page_module
 from hypersphere.report.findings import Findings
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ CASES = ["no_batchnorm", "batchnorm", "running_norm", "gan", "pairs", "triplet",
 def folders(tmp_path_factory):
     one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    env = {**os.environ, "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*command, str(HERE / "parallel.py"), str(two)], capture_output=True, text=True, env=env, timeout=120
     )
@@ -38,6 +38,7 @@ def losses(path: Path) -> dict[int, float]:
     return {line["step"]: line["loss"] for line in lines if "loss" in line}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_two_processes_give_the_losses_of_one(folders, name):
     one, two = (losses(folder / name) for folder in folders)
@@ -47,6 +48,7 @@ def test_two_processes_give_the_losses_of_one(folders, name):
         assert two[step] == pytest.approx(loss, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_one_writer_and_the_same_weights_and_scores(folders, name):
     first, second = (folder / name / "seed-0" for folder in folders)
@@ -58,6 +60,7 @@ def test_one_writer_and_the_same_weights_and_scores(folders, name):
         torch.testing.assert_close(theirs[key], value, atol=2e-4, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_what_is_not_finite_is_named_by_step_and_layer(folders):
     one, two = folders
     with pytest.raises(Stopped) as alone:

@@ -119,12 +119,13 @@ def test_folders_beside_the_checkpoints_are_none(stopped):
     assert stopped.set_aside() == []
 
 
+@pytest.mark.slow
 def test_two_processes_go_back_to_the_same_checkpoint(tmp_path):
     done = subprocess.run(
         [sys.executable, str(HERE / "recover.py"), str(tmp_path)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), "OMP_NUM_THREADS": "1"},
         timeout=120,
     )
     assert done.returncode == 0, done.stderr

@@ -28,7 +28,9 @@ class OptimConfig:
     decay: str = option("weights", "weights: not on directions, k, rho, biases, norms; all: on every parameter")
     undecayed: tuple[str, ...] = option((), "names of further parameters that do not decay, * for any part of a name")
     adam_lr: float = option(1e-3, "learning rate of muon's Adam part")
-    orthogonal_lr: float = option(2e-2, "learning rate of R under orthogonal.method gradient, beside optim.name")
+    orthogonal_lr: float | None = option(
+        None, "learning rate of R alone, for every orthogonal.method; none: 0.02 for gradient, lr for the others"
+    )
     clip: float | None = option(None, "clip the norm of the whole gradient")
     projection_every: int = option(
         0, "project hyperspherical weights to length projection_norm every n steps; 0: never"
@@ -36,11 +38,17 @@ class OptimConfig:
     projection_norm: float = option(1.0, "that length")
     weighted_gradients: bool = option(False, "multiply each neuron's gradient by its norm (thesis 4.18)")
 
+    @property
+    def manifold_lr(self) -> float:
+        """The rate of R under ``orthogonal.method`` gradient: 0.02 as in the authors' code, unless one is given."""
+        return 2e-2 if self.orthogonal_lr is None else self.orthogonal_lr
+
     def __post_init__(self) -> None:
         check_choice("optim.name", self.name, OPTIMIZERS)
         check_choice("optim.decay", self.decay, ("weights", "all"))
         check_positive("optim.lr", self.lr)
-        check_positive("optim.orthogonal_lr", self.orthogonal_lr)
+        if self.orthogonal_lr is not None:
+            check_positive("optim.orthogonal_lr", self.orthogonal_lr)
         check_positive("optim.weight_decay", self.weight_decay, zero=True)
         if self.clip is not None:
             check_positive("optim.clip", self.clip)

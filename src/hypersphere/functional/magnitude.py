@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,11 +11,32 @@ from .._core import registries
 from .._core.errors import check_floating, check_positive
 from .._core.sphere import safe_reciprocal, upcast
 
-__all__ = ["DEFAULT_BETA", "MAGNITUDES", "magnitude", "magnitude_ratio"]
+__all__ = ["DEFAULT_BETA", "MAGNITUDES", "MagnitudeForm", "magnitude", "magnitude_ratio"]
 
 MAGNITUDES = ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")
 """The built-in kinds, whose formulas are here; a registered one is asked for its own."""
 DEFAULT_BETA = {"segment": 0.5, "mix": 1.0}
+
+
+class MagnitudeForm(NamedTuple):
+    """A built-in h in numbers and tensors, for code that computes it by itself.
+
+    Attributes:
+        kind: Name of the formula.
+        alpha, beta, rho: Its parameters.
+        running, tracked: The running mean of the norms that multiplies ρ and the number of its batches, if any.
+        momentum: Weight of the newest batch in that mean.
+        training: Whether the batch's own mean multiplies ρ, and the running mean moves.
+    """
+
+    kind: str
+    alpha: float = 1.0
+    beta: float = 0.0
+    rho: float | Tensor = 1.0
+    running: Tensor | None = None
+    tracked: Tensor | None = None
+    momentum: float = 0.1
+    training: bool = False
 
 
 def magnitude(

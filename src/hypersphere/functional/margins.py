@@ -13,7 +13,7 @@ from .._core.sphere import angle, upcast
 __all__ = ["additive_angle", "check_margin", "clipped_multiple", "multiple_angle", "psi"]
 
 
-def psi(cos: Tensor, margin: float, kind: str = "cosine") -> Tensor:
+def psi(cos: Tensor, margin: float | Tensor, kind: str = "cosine") -> Tensor:
     """ψ(θ) = (−1)^k·cos(mθ) − 2k on [kπ/m, (k+1)π/m] (thesis 2.6): decreasing from 1 to 1 − 2m for a whole m.
 
     For a real m it decreases from 1 to (−1)^K·cos(mπ) − 2K with K = ⌈m⌉ − 1, its last piece being cut at π.
@@ -21,12 +21,17 @@ def psi(cos: Tensor, margin: float, kind: str = "cosine") -> Tensor:
     comparing c with cos(kπ/m): no arccos, and the exact derivative everywhere, also at θ = 0, π/m
     and π. A real one goes through :func:`angle`, whose gradient at c = ±1 is finite but not exact.
     ``kind="square_cosine"`` folds cos²(mθ) the same way: (−1)^k·cos(mθ)·|cos(mθ)| − 2k.
+    ``margin`` may be a tensor that broadcasts against ``cos``, with numbers ≥ 1; it counts as a real one.
     """
     check_floating("cos", cos)
-    m = check_margin(margin)
+    m = margin if isinstance(margin, Tensor) else check_margin(margin)
     check_choice("kind", kind, ("cosine", "square_cosine"))
     c = upcast(cos)
-    if m.is_integer():
+    if isinstance(m, Tensor):
+        theta = m * angle(c)
+        k = torch.minimum((theta.detach() / math.pi).floor(), m.detach().ceil() - 1).clamp_min(0)
+        value = theta.cos()
+    elif m.is_integer():
         bounds = [math.cos(j * math.pi / m) for j in range(1, int(m))]
         k = sum(((c <= bound).to(c.dtype) for bound in bounds), torch.zeros_like(c))
         value = _chebyshev(c, int(m))
@@ -40,30 +45,34 @@ def psi(cos: Tensor, margin: float, kind: str = "cosine") -> Tensor:
     return (sign * value - 2 * k).to(cos.dtype)
 
 
-def multiple_angle(cos: Tensor, margin: float) -> Tensor:
-    """cos(mθ) from cos θ: the polynomial T_m for a whole m (thesis 2.7), else through :func:`angle`."""
+def multiple_angle(cos: Tensor, margin: float | Tensor) -> Tensor:
+    """cos(mθ) from cos θ: the polynomial T_m for a whole number m (thesis 2.7), else through :func:`angle`."""
     check_floating("cos", cos)
     c = upcast(cos)
-    value = _chebyshev(c, int(margin)) if float(margin).is_integer() else (margin * angle(c)).cos()
+    whole = not isinstance(margin, Tensor) and float(margin).is_integer()
+    value = _chebyshev(c, int(margin)) if whole else (margin * angle(c)).cos()
     return value.to(cos.dtype)
 
 
-def additive_angle(cos: Tensor, margin: float) -> Tensor:
+def additive_angle(cos: Tensor, margin: float | Tensor) -> Tensor:
     """cos(θ + m) up to θ = π − m, from there cos θ − m·sin m: decreasing on all of [0, π] (ArcFace).
 
-    At θ = π − m the published continuation drops from −1 to −cos m − m·sin m.
+    At θ = π − m the published continuation drops from −1 to −cos m − m·sin m. ``margin`` may be a tensor that
+    broadcasts against ``cos``.
     """
     check_floating("cos", cos)
     c = upcast(cos)
+    cos_m, sin_m = (margin.cos(), margin.sin()) if isinstance(margin, Tensor) else (math.cos(margin), math.sin(margin))
     shifted = (angle(c) + margin).cos()
-    return torch.where(c >= -math.cos(margin), shifted, c - margin * math.sin(margin)).to(cos.dtype)
+    return torch.where(c >= -cos_m, shifted, c - margin * sin_m).to(cos.dtype)
 
 
-def clipped_multiple(cos: Tensor, margin: float) -> Tensor:
-    """cos(min(mθ, π)) (SphereFace-R v1): constant −1, with gradient 0, from θ = π/m on."""
+def clipped_multiple(cos: Tensor, margin: float | Tensor) -> Tensor:
+    """cos(min(mθ, π)) (SphereFace-R v1): constant −1, with gradient 0, from θ = π/m on; m may be a tensor."""
     check_floating("cos", cos)
     c = upcast(cos)
-    value = torch.where(c > math.cos(math.pi / margin), multiple_angle(c, margin), -torch.ones_like(c))
+    end = torch.cos(math.pi / margin) if isinstance(margin, Tensor) else math.cos(math.pi / margin)
+    value = torch.where(c > end, multiple_angle(c, margin), -torch.ones_like(c))
     return value.to(cos.dtype)
 
 

@@ -1,35 +1,44 @@
 """Objectives on the sphere: heads that own their class vectors, ``head(features, labels)`` → loss."""
 
+from .adaptive import AdaFace, CurricularFace, ElasticFace, MagFace
 from .annealing import Annealing, MarginSchedule, MarginWarmup
 from .center import CenterLoss
 from .face import AMSoftmax, ArcFace, CosFace, SphereFaceR
 from .margin_softmax import MarginSoftmax
 from .pairs import ContrastiveLoss, TripletLoss
 from .registry import HEADS
+from .sample import Sample
 from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SphereFace, SSoftmax, WSoftmax
 from .sphereface2 import SphereFace2
 from .sphereface_plus import SphereFacePlus
+from .subcenter import SubcenterArcFace
 
 __all__ = [
     "HEADS",
     "AMSoftmax",
     "ASoftmax",
+    "AdaFace",
     "Annealing",
     "ArcFace",
     "CenterLoss",
     "ContrastiveLoss",
     "CosFace",
+    "CurricularFace",
+    "ElasticFace",
     "GASoftmax",
     "LSoftmax",
+    "MagFace",
     "MarginSchedule",
     "MarginSoftmax",
     "MarginWarmup",
     "SSoftmax",
+    "Sample",
     "Softmax",
     "SphereFace",
     "SphereFace2",
     "SphereFacePlus",
     "SphereFaceR",
+    "SubcenterArcFace",
     "TripletLoss",
     "WSoftmax",
 ]

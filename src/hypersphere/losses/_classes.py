@@ -1,15 +1,14 @@
 """One pass over the classes: what a head needs to know of them, per sample, without the N × C logits.
 
-A loss reads three things of the class axis: log Σ e^u over the other classes, a weighted Σ u over
-them, and the target's own vector. :func:`reduce_classes` computes these, densely or a block of
-classes at a time with the block recomputed in backward. Second derivatives, forward mode and
-function transforms are dense always. A fused GPU kernel, or a version whose
-processes own a share of the classes each, replaces this function alone.
+A loss reads three things of the class axis: log Σ e^u over the other classes, a weighted Σ u over them, and what
+belongs to the target's own class (its vector, bias, ...). :func:`reduce_classes` computes these, densely or a block of
+classes at a time with the block recomputed in backward. Second derivatives, forward mode and function transforms are
+dense always.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -27,11 +26,11 @@ AUTO_BLOCK = {"cpu": 1 << 19, "other": 1 << 25}
 
 
 class Classes(NamedTuple):
-    """Per sample: log Σ_{j≠y} e^{u_j}, Σ_{j≠y} q_j·u_j, and the class vector of y."""
+    """Per sample: log Σ_{j≠y} e^{u_j}, Σ_{j≠y} q_j·u_j, and each of the class tensors at y."""
 
     logsumexp: Tensor
     total: Tensor
-    target: Tensor
+    own: tuple[Tensor, ...]
 
 
 def block_width(chunk: int | str | None, samples: int, classes: int, device: torch.device) -> int | None:
@@ -70,8 +69,8 @@ def reduce_classes(
     wanted = _Wanted(logsumexp, weights is not None or not logsumexp, whole)
     if width is not None and not is_transformed(*rows, *classes, *shared):
         counts = (len(rows), len(classes))
-        outputs = _Blockwise.apply(score, counts, width, wanted, labels, weights, *rows, *classes, *shared)
-        return Classes(*outputs)
+        lse, total, *own = _Blockwise.apply(score, counts, width, wanted, labels, weights, *rows, *classes, *shared)
+        return Classes(lse, total, tuple(own))
     return _dense(score, rows, classes, shared, labels, weights, wanted)
 
 
@@ -99,7 +98,7 @@ def _dense(
     if wanted.total:
         kept = _replace(u, labels, 0.0)
         total = kept.sum(1) if weights is None else kept @ weights
-    return Classes(lse, total, _targets(classes[0], labels, wanted))
+    return Classes(lse, total, _own(classes, labels, wanted))
 
 
 class _Blockwise(torch.autograd.Function):
@@ -115,7 +114,7 @@ class _Blockwise(torch.autograd.Function):
         labels: Tensor,
         weights: Tensor | None,
         *tensors: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, ...]:
         rows, classes, shared = _split(tensors, counts)
         ctx.settings = (score, counts, width, wanted)
         vectors = classes[0]
@@ -133,34 +132,70 @@ class _Blockwise(torch.autograd.Function):
                 scale = scale * (largest - higher).exp() + u.sub_(higher[:, None]).exp_().sum(1)
                 largest = higher
         lse = largest + scale.log() if wanted.logsumexp else torch.zeros_like(largest)
-        target = _targets(vectors, labels, wanted)
         ctx.save_for_backward(labels, weights, lse, *tensors)
-        return lse, total, target
+        return lse, total, *_own(classes, labels, wanted)
 
     @staticmethod
-    def backward(ctx: Any, d_lse: Tensor, d_total: Tensor, d_target: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, d_lse: Tensor, d_total: Tensor, *d_own: Tensor) -> tuple[Any, ...]:
         labels, weights, lse, *tensors = ctx.saved_tensors
         score, counts, width, wanted = ctx.settings
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # a second derivative will be asked for
-            return (None,) * 6 + _dense_gradients(ctx, (d_lse, d_total, d_target))
-        rows, classes, shared = _split(tensors, counts)
+            return (None,) * 6 + _dense_gradients(ctx, (d_lse, d_total, *d_own))
+        needed = ctx.needs_input_grad[6:]
+        _, classes, _ = _split(tensors, counts)
+        of_classes = range(counts[0], counts[0] + counts[1])
+        sums = [
+            None if not need else torch.empty_like(t) if place in of_classes else torch.zeros_like(t)
+            for place, (t, need) in enumerate(zip(tensors, needed, strict=True))
+        ]
         with without_autocast(lse.device):
-            d_rows = [torch.zeros_like(r) for r in rows]
-            d_classes = [torch.empty_like(c) for c in classes]
-            d_shared = [torch.zeros_like(s) for s in shared]
             for start in range(0, classes[0].shape[0], width):
                 block = slice(start, min(start + width, classes[0].shape[0]))
-                u, pull, *_ = torch.func.vjp(score, rows, [c[block] for c in classes], shared)
+                parts = [t[block] if place in of_classes else t for place, t in enumerate(tensors)]
+                u, pull = _pullback(score, counts, parts, needed)
                 d_u = (u - lse[:, None]).exp_().mul_(d_lse[:, None]) if wanted.logsumexp else torch.zeros_like(u)
                 if wanted.total:
                     d_u += d_total[:, None] if weights is None else d_total[:, None] * weights[block]
-                parts = pull(_replace_(d_u, labels - start, 0.0))
-                for sum_, part in zip((*d_rows, *d_shared), (*parts[0], *parts[2]), strict=True):
-                    sum_.add_(part)
-                for whole, part in zip(d_classes, parts[1], strict=True):
-                    whole[block] = part
-            d_classes[0].index_add_(0, labels.clamp(0, classes[0].shape[0] - 1), d_target)
-        return (None,) * 6 + (*d_rows, *d_classes, *d_shared)
+                for place, part in pull(_replace_(d_u, labels - start, 0.0)):
+                    sum_ = sums[place]
+                    if sum_ is not None and place in of_classes:
+                        sum_[block] = part
+                    elif sum_ is not None:
+                        sum_.add_(part)
+            for place, grad in zip(of_classes, d_own, strict=True):
+                sum_ = sums[place]
+                if sum_ is not None:
+                    sum_.index_add_(0, labels.clamp(0, classes[0].shape[0] - 1), grad)
+        return (None,) * 6 + tuple(sums)
+
+
+Pull: TypeAlias = Callable[[Tensor], list[tuple[int, Tensor]]]
+
+
+def _pullback(score: Score, counts: tuple[int, int], tensors: list[Tensor], needed: Sequence[bool]) -> tuple[Any, Pull]:
+    """u of a block, and what gives the gradient (place, of that tensor) from that of u."""
+    places = [place for place, need in enumerate(needed) if need]
+
+    def of_needed(*values: Tensor) -> Tensor:
+        whole = list(tensors)
+        for place, value in zip(places, values, strict=True):
+            whole[place] = value
+        return score(*_split(whole, counts))
+
+    if torch.compiler.is_compiling():  # torch.func.vjp in eager mode would import the compiler
+        u, pull, *_ = torch.func.vjp(of_needed, *[tensors[place] for place in places])
+        return u, lambda d_u: list(zip(places, pull(d_u), strict=True))
+    with torch.enable_grad():
+        leaves = [tensors[place].detach().requires_grad_() for place in places]
+        u = of_needed(*leaves)
+
+    def pull_back(d_u: Tensor) -> list[tuple[int, Tensor]]:
+        if not u.requires_grad:
+            return [(place, torch.zeros_like(tensors[place])) for place in places]
+        found = torch.autograd.grad(u, leaves, d_u, allow_unused=True, materialize_grads=True)
+        return list(zip(places, found, strict=True))
+
+    return u.detach(), pull_back
 
 
 def _dense_gradients(ctx: Any, cotangents: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
@@ -170,7 +205,8 @@ def _dense_gradients(ctx: Any, cotangents: tuple[Tensor, ...]) -> tuple[Tensor |
     places = [place for place, needed in enumerate(ctx.needs_input_grad[6:]) if needed]
     with torch.enable_grad(), without_autocast(labels.device):
         own = [t.view_as(t) for t in tensors]  # one input may be made of another: what counts is each by itself
-        outputs = _dense(score, *_split(own, counts), labels, weights, wanted)
+        lse, total, at_labels = _dense(score, *_split(own, counts), labels, weights, wanted)
+        outputs = (lse, total, *at_labels)
         pairs = [(out, grad) for out, grad in zip(outputs, cotangents, strict=True) if out.requires_grad]
         found = torch.autograd.grad(
             [out for out, _ in pairs],
@@ -190,8 +226,10 @@ def _split(tensors: Any, counts: tuple[int, int]) -> tuple[list[Tensor], list[Te
     return list(tensors[:rows]), list(tensors[rows : rows + classes]), list(tensors[rows + classes :])
 
 
-def _targets(vectors: Tensor, labels: Tensor, wanted: _Wanted) -> Tensor:
-    return vectors.index_select(0, labels if wanted.whole else labels.clamp(0, vectors.shape[0] - 1))
+def _own(classes: list[Tensor], labels: Tensor, wanted: _Wanted) -> tuple[Tensor, ...]:
+    """Each class tensor at the labels."""
+    place = labels if wanted.whole else labels.clamp(0, classes[0].shape[0] - 1)
+    return tuple(c.index_select(0, place) for c in classes)
 
 
 def _replace(u: Tensor, labels: Tensor, value: float) -> Tensor:

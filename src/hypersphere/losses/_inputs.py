@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice, check_count, check_floating
+from .._core.errors import check_choice, check_count, check_floating, check_positive
 from .._core.labels import class_indices
 
-__all__ = ["check_features", "check_head", "check_labels", "miner_weights", "reduce_losses"]
+__all__ = [
+    "check_class_weight",
+    "check_features",
+    "check_head",
+    "check_labels",
+    "check_margins",
+    "miner_weights",
+    "reduce_losses",
+    "without",
+    "without_margin",
+]
 
 
 def check_head(in_features: int, num_classes: int, reduction: str, ignore_index: int) -> tuple[int, int, str, int]:
@@ -21,6 +32,28 @@ def check_head(in_features: int, num_classes: int, reduction: str, ignore_index:
         check_choice("reduction", reduction, ("none", "mean", "sum")),
         check_count("ignore_index", ignore_index, minimum=-(2**63)),
     )
+
+
+def check_class_weight(value: object, num_classes: int) -> Tensor | None:
+    """A copy of one number for each class."""
+    if value is None:
+        return None
+    if not isinstance(value, Tensor) or not value.is_floating_point() or value.shape != (num_classes,):
+        raise ValueError(f"class_weight must be a floating-point tensor of shape ({num_classes},), one per class")
+    return value.detach().clone()
+
+
+def check_margins(value: float | Tensor, num_classes: int) -> float | Tensor:
+    """An additive margin ≥ 0: a number, or a tensor with one for each class."""
+    if not isinstance(value, Tensor):
+        return check_positive("margin", value, zero=True)
+    if not value.is_floating_point() or value.shape != (num_classes,):
+        raise ValueError(
+            f"margin of shape {tuple(value.shape)} must be a number or one for each class, ({num_classes},)"
+        )
+    if value.device.type != "meta" and not bool((value >= 0).all() & value.isfinite().all()):
+        raise ValueError("margin holds negative or infinite numbers: pass numbers ≥ 0")
+    return value
 
 
 def check_features(features: Tensor, in_features: int) -> None:
@@ -65,3 +98,19 @@ def reduce_losses(losses: Tensor, divisors: Tensor, reduction: str, shape: torch
             'the batch is empty: the mean of no loss is undefined; skip the batch, or use reduction="sum", which is 0'
         )
     return losses.sum() / divisors.sum()
+
+
+def without_margin(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a loss without a margin."""
+    for name in ("margin", "annealing", "detach_margin"):
+        if name in options:
+            raise TypeError(f"{name} has no effect here, this loss has no margin: use a loss with one, e.g. ASoftmax")
+    return options
+
+
+def without(options: dict[str, Any], *fixed: str) -> dict[str, Any]:
+    """Options of a loss that fixes some of them itself."""
+    for name in fixed:
+        if name in options:
+            raise TypeError(f"{name} is fixed by this loss: use MarginSoftmax, WSoftmax, SSoftmax or GASoftmax instead")
+    return options

@@ -8,27 +8,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice, check_positive
+from .._core.errors import check_choice
 from .._core.sphere import angle
-from ..angular import AngularLike
 from ..functional.margins import additive_angle, check_margin, clipped_multiple, psi
+from ._inputs import check_margins, without
 from .margin_softmax import MarginSoftmax
-from .softmax import _without
+from .sample import Sample
 
-__all__ = ["AMSoftmax", "ArcFace", "CosFace", "SphereFaceR"]
+__all__ = ["AMSoftmax", "ArcFace", "CosFace", "SphereFaceR", "check_angle"]
 
 
 class AMSoftmax(MarginSoftmax):
-    """AM-Softmax, CosFace: target s·(cos θ_y − m), the others s·cos θ_j (thesis D.11)."""
+    """AM-Softmax, CosFace: target s·(cos θ_y − m), the others s·cos θ_j (thesis D.11).
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes.
+        margin: m, a number or a tensor with one for each class.
+        scale: s.
+        options: those of :class:`MarginSoftmax`.
+    """
 
     def __init__(
-        self, in_features: int, num_classes: int, margin: float = 0.35, *, scale: float = 30.0, **options: Any
+        self, in_features: int, num_classes: int, margin: float | Tensor = 0.35, *, scale: float = 30.0, **options: Any
     ) -> None:
-        margin = check_positive("margin", margin, zero=True)
-        super().__init__(in_features, num_classes, margin, scale=scale, **_without(options, "angular"))
+        margin = check_margins(margin, num_classes)
+        super().__init__(in_features, num_classes, margin, scale=scale, **without(options, "angular"))
 
-    def target(self, cos: Tensor, g: AngularLike) -> Tensor:
-        return cos - self.margin
+    def target(self, cos: Tensor, sample: Sample) -> Tensor:
+        return cos - self.margin_of(sample)
 
 
 class ArcFace(MarginSoftmax):
@@ -36,18 +44,23 @@ class ArcFace(MarginSoftmax):
 
     cos(θ + m) has an unbounded derivative in cos θ at θ = 0 and π: finite there, see
     :func:`hypersphere.functional.angle`.
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes.
+        margin: m in radians, a number or a tensor with one for each class.
+        scale: s.
+        options: those of :class:`MarginSoftmax`, e.g. ``sub_centers``.
     """
 
     def __init__(
-        self, in_features: int, num_classes: int, margin: float = 0.5, *, scale: float = 64.0, **options: Any
+        self, in_features: int, num_classes: int, margin: float | Tensor = 0.5, *, scale: float = 64.0, **options: Any
     ) -> None:
-        margin = check_positive("margin", margin, zero=True)
-        if margin >= math.pi:
-            raise ValueError(f"margin={margin!r} is an angle in radians and must be less than π; degrees were meant?")
-        super().__init__(in_features, num_classes, margin, scale=scale, **_without(options, "angular"))
+        margin = check_angle(check_margins(margin, num_classes))
+        super().__init__(in_features, num_classes, margin, scale=scale, **without(options, "angular"))
 
-    def target(self, cos: Tensor, g: AngularLike) -> Tensor:
-        return additive_angle(cos, self.margin)
+    def target(self, cos: Tensor, sample: Sample) -> Tensor:
+        return additive_angle(cos, self.margin_of(sample))
 
 
 class SphereFaceR(MarginSoftmax):
@@ -60,6 +73,14 @@ class SphereFaceR(MarginSoftmax):
     ``"v1"``    s·cos(min(mθ_y, π))               s·cos θ_j
     ``"v2"``    s·cos θ_y                         s·cos(θ_j/m)
     ==========  ================================  =================
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes.
+        margin: m ≥ 1, which multiplies the angle.
+        scale: s.
+        form: one of the three forms above.
+        options: those of :class:`MarginSoftmax`.
     """
 
     def __init__(
@@ -74,7 +95,7 @@ class SphereFaceR(MarginSoftmax):
     ) -> None:
         margin = check_margin(margin)
         check_choice("form", form, ("v0", "v1", "v2"))
-        super().__init__(in_features, num_classes, margin, scale=scale, **_without(options, "angular"))
+        super().__init__(in_features, num_classes, margin, scale=scale, **without(options, "angular"))
         self.form = form
 
     @property
@@ -85,10 +106,10 @@ class SphereFaceR(MarginSoftmax):
     def changes_others(self) -> bool:
         return self.form == "v2"
 
-    def target(self, cos: Tensor, g: AngularLike) -> Tensor:
+    def target(self, cos: Tensor, sample: Sample) -> Tensor:
         return psi(cos, self.margin) if self.form == "v0" else clipped_multiple(cos, self.margin)
 
-    def others(self, cos: Tensor, g: AngularLike) -> Tensor:
+    def others(self, cos: Tensor, sample: Sample) -> Tensor:
         return torch.cos(angle(cos) / self.margin)
 
     def extra_repr(self) -> str:
@@ -96,3 +117,10 @@ class SphereFaceR(MarginSoftmax):
 
 
 CosFace = AMSoftmax
+
+
+def check_angle(margin: float | Tensor) -> float | Tensor:
+    """A margin in radians, less than π."""
+    if not isinstance(margin, Tensor) and margin >= math.pi:
+        raise ValueError(f"margin={margin!r} is an angle in radians and must be less than π; degrees were meant?")
+    return margin

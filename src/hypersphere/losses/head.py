@@ -21,7 +21,8 @@ __all__ = ["ClassHead"]
 class ClassHead(nn.Module):
     """Class vectors ``weight`` (num_classes, in_features) and a score of each for a feature.
 
-    A subclass says what a sample loses (:meth:`losses`) and how a block of classes is scored
+    With K > 1 ``sub_centers`` a class has K rows of the weight, j·K to j·K + K − 1, and the one closest to a feature
+    counts. A subclass says what a sample loses (:meth:`losses`) and how a block of classes is scored
     (:meth:`rows`, :meth:`classes`, :meth:`score`). Everything is computed in float32 (float64 stays)
     whatever the dtype of features and weight, also under autocast; neither is ever rewritten.
     """
@@ -37,6 +38,7 @@ class ClassHead(nn.Module):
         reduction: str = "mean",
         ignore_index: int = -100,
         chunk: int | str | None = "auto",
+        sub_centers: int = 1,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -47,7 +49,9 @@ class ClassHead(nn.Module):
         if isinstance(chunk, str) and chunk != "auto":
             raise ValueError(f'chunk={chunk!r} must be "auto", a number of classes, or None (dense)')
         self.chunk = check_count("chunk", chunk) if chunk is not None and not isinstance(chunk, str) else chunk
-        self.weight = nn.Parameter(torch.empty(self.num_classes, self.in_features, device=device, dtype=dtype))
+        self.sub_centers = check_count("sub_centers", sub_centers)
+        rows = self.num_classes * self.sub_centers
+        self.weight = nn.Parameter(torch.empty(rows, self.in_features, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -66,7 +70,7 @@ class ClassHead(nn.Module):
         flat, counts = check_labels(labels, features, self.num_classes, self.ignore_index)
         with without_autocast(features.device):
             x = features.reshape(-1, self.in_features).to(self._dtype(features))
-            losses, divisors = self.losses(x, flat)
+            losses, divisors = self.losses(x, flat, counts)
             weights = miner_weights(indices_tuple, x.shape[0], losses)
             losses = torch.where(counts, losses if weights is None else losses * weights, 0.0)
             return reduce_losses(losses, torch.where(counts, divisors, 0.0), self.reduction, labels.shape)
@@ -82,9 +86,12 @@ class ClassHead(nn.Module):
         """:meth:`logits`, by the name that pytorch-metric-learning uses."""
         return self.logits(embeddings)
 
-    def losses(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """(loss of each sample, what each counts for in the mean), for x (N, in_features) in the computing dtype."""
-        raise TypeError(f"{type(self).__name__} must define losses(x, labels)")
+    def losses(self, x: Tensor, labels: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """(loss of each sample, what each counts for in the mean), for x (N, in_features) in the computing dtype.
+
+        ``counts`` says which samples are not ignored; what is computed for the others is dropped.
+        """
+        raise TypeError(f"{type(self).__name__} must define losses(x, labels, counts)")
 
     def rows(self, x: Tensor) -> list[Tensor]:
         """What :meth:`score` needs of the samples: tensors (N, ...)."""
@@ -93,6 +100,10 @@ class ClassHead(nn.Module):
     def classes(self) -> list[Tensor]:
         """What :meth:`score` needs of the classes: tensors (num_classes, ...), the class vectors first."""
         return [self.weight]
+
+    def own_vectors(self, labels: Tensor) -> Tensor:
+        """The vectors of these classes, (N, in_features) or (N, K, in_features), without a gradient."""
+        return self.classes()[0].detach().index_select(0, labels)
 
     def score(self, rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
         """Logits (N, B) of a block of B classes, from these tensors alone."""
@@ -105,7 +116,8 @@ class ClassHead(nn.Module):
 
     def extra_repr(self) -> str:
         reduction = "" if self.reduction == "mean" else f", reduction={self.reduction!r}"
-        return f"in_features={self.in_features}, num_classes={self.num_classes}{reduction}"
+        centers = "" if self.sub_centers == 1 else f", sub_centers={self.sub_centers}"
+        return f"in_features={self.in_features}, num_classes={self.num_classes}{centers}{reduction}"
 
     def _dtype(self, features: Tensor) -> torch.dtype:
         return torch.promote_types(compute_dtype(features.dtype), compute_dtype(self.weight.dtype))

@@ -13,11 +13,14 @@ from .. import angular as _angular
 from .._core.errors import check_positive
 from .._core.sphere import norm, unit
 from ..angular import AngularLike
-from ..functional.angular import angular as angular_from_cos
-from ..functional.angular import angular_from_angle
+from ._angular import SigmoidOf, checked_angular
+from ._inputs import check_class_weight
+from ._kept import kept
 from ._polar import polar_form
+from ._products import own_products, products
 from .annealing import MarginSchedule, resolve
 from .head import ClassHead
+from .sample import Sample
 
 __all__ = ["MarginSoftmax"]
 
@@ -26,31 +29,39 @@ class MarginSoftmax(ClassHead):
     """Cross-entropy of the logits amplitude·g(θ_j), with a margin on the target's (thesis 2.4, 2.20, D.11).
 
     The amplitude is ‖x‖, or ``scale`` (then only the direction of the features counts), times ‖W_j‖ if
-    ``normalize`` is off. A new loss overrides :meth:`target`, and :meth:`others` if its margin is there.
+    ``normalize`` is off. A new loss overrides :meth:`target`, and :meth:`others` if its margin is there. Where the
+    margin depends on the batch or on running state, :meth:`observe` finds it; :meth:`penalty` adds a term.
 
     Args:
-        in_features, num_classes: shape of the class vectors ``weight`` (num_classes, in_features).
-        margin: kept as ``self.margin`` for the rules.
+        in_features: length of a feature.
+        num_classes: number of classes; ``weight`` has the shape (num_classes, in_features).
+        margin: kept as ``self.margin`` for the rules; a tensor of one for each class is a buffer, of which
+            :meth:`margin_of` gives a rule its samples' margins.
         scale: s of s·g(θ); None takes ‖x‖.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
+        bias: add a learned number to the logit of each class.
         annealing: :class:`Annealing`, :class:`MarginWarmup`, a preset's name; None is the pure margin.
         detach_margin: take margin − plain as a constant in backward. Off by default: it is no gradient
             of the loss.
         reduction, ignore_index, label_smoothing: as in ``torch.nn.functional.cross_entropy`` (the mean over a
             batch of ignored labels only is NaN, too), except that the mean over an empty batch is an error.
         class_weight: its ``weight``, one number per class.
+        sub_centers: number K of vectors of a class, of which the closest counts. ``weight`` then has K·num_classes
+            rows, those of class j one after the other.
         chunk: how many classes to take at a time. ``"auto"`` decides by the number of logits, None is
             dense, a number always takes blocks of it. Second derivatives and ``torch.func`` are dense always.
+        device, dtype: of the parameters.
     """
 
     bias: Tensor | None
     class_weight: Tensor | None
+    margin: Any  # a number, or a buffer with one for each class
 
     def __init__(
         self,
         in_features: int,
         num_classes: int,
-        margin: float = 0.0,
+        margin: float | Tensor = 0.0,
         *,
         scale: float | None = None,
         angular: str | AngularLike = "cosine",
@@ -61,22 +72,28 @@ class MarginSoftmax(ClassHead):
         ignore_index: int = -100,
         label_smoothing: float = 0.0,
         class_weight: Tensor | None = None,
+        sub_centers: int = 1,
         chunk: int | str | None = "auto",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        options: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index}
+        options: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index, "sub_centers": sub_centers}
         super().__init__(in_features, num_classes, chunk=chunk, device=device, dtype=dtype, **options)
         if not 0.0 <= label_smoothing <= 1.0:
             raise ValueError(f"label_smoothing={label_smoothing!r} must lie in [0, 1]")
-        self.margin = margin
+        if self.sub_centers > 1 and not self.normalize:
+            raise ValueError(f"sub_centers={sub_centers} are compared by angle: use a loss on normalised class vectors")
+        if isinstance(margin, Tensor):
+            self.register_buffer("margin", margin.detach().clone())
+        else:
+            self.margin = margin
         self.scale = None if scale is None else check_positive("scale", scale)
         self.detach_margin = detach_margin
         self.label_smoothing = float(label_smoothing)
-        self.angular = _checked_angular(angular, self)
+        self.angular = checked_angular(angular, self)
         self.annealing = resolve(annealing)
         self.register_parameter("bias", nn.Parameter(self.weight.new_empty(num_classes)) if bias else None)
-        self.register_buffer("class_weight", _checked_weight(class_weight, num_classes))
+        self.register_buffer("class_weight", check_class_weight(class_weight, num_classes))
         if device is not None:
             self.to(device)
         self._reset_bias()
@@ -97,13 +114,29 @@ class MarginSoftmax(ClassHead):
 
     # The rules ------------------------------------------------------------------------------------------
 
-    def target(self, cos: Tensor, g: AngularLike) -> Tensor:
-        """g of the target with its margin, from cos θ_y; here none: g(θ_y)."""
-        return g.from_cos(cos)
+    def target(self, cos: Tensor, sample: Sample) -> Tensor:
+        """g of the target with its margin, from cos θ_y (N,); here none: g(θ_y)."""
+        return sample.from_cos(cos)
 
-    def others(self, cos: Tensor, g: AngularLike) -> Tensor:
-        """g of the other classes while training; here g(θ_j) as it is."""
-        return g.from_cos(cos)
+    def others(self, cos: Tensor, sample: Sample) -> Tensor:
+        """g of the other classes while training, from cos θ_j (N, B); here g(θ_j) as it is."""
+        return sample.from_cos(cos)
+
+    def observe(self, cos: Tensor, sample: Sample) -> dict[str, Tensor]:
+        """What the rules find in ``sample.state``: named tensors, (N,) or a number; here nothing.
+
+        It is called once each forward, without gradients, with cos θ_y (N,). In training mode running buffers move
+        here, and only here. ``sample.counts`` leaves out what is ignored and what is not finite.
+        """
+        return {}
+
+    def penalty(self, sample: Sample) -> Tensor | None:
+        """What a sample adds to its loss, (N,); here nothing."""
+        return None
+
+    def margin_of(self, sample: Sample) -> Any:
+        """The margin of each sample: the number, or that of its class."""
+        return self.margin[sample.labels] if isinstance(self.margin, Tensor) else self.margin
 
     @property
     def changes_target(self) -> bool:
@@ -115,42 +148,64 @@ class MarginSoftmax(ClassHead):
         """Whether :meth:`others` is more than g(θ_j)."""
         return type(self).others is not MarginSoftmax.others
 
+    @property
+    def observes(self) -> bool:
+        """Whether :meth:`observe` has anything to tell."""
+        return type(self).observe is not MarginSoftmax.observe
+
     # The loss -------------------------------------------------------------------------------------------
 
-    def losses(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def losses(self, x: Tensor, labels: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         share = None if self.annealing is None else self.annealing().to(x.dtype)
         smoothing = self._smoothing(x)
         polar = self._polar(x) if self._needs_polar else []
+        sample = Sample(self.angular, polar[2][:, 0] if polar else x.new_empty(0), labels, counts, {})
+        if self.observes:
+            sample = sample._replace(state=self._observed(polar[0], sample))
         if self.changes_others:
-            shared = [] if share is None else [share]
-            seen = self.reduce(self._score_others, polar, labels, shared, weights=smoothing)
+            rows = [*polar, labels[:, None], counts[:, None], *(v[:, None] for v in sample.state.values())]
+            score = self._score_others(tuple(sample.state))
+            seen = self.reduce(score, rows, labels, [] if share is None else [share], weights=smoothing)
         else:
             seen = self.reduce(self.score, self._linear_rows(x, polar), labels, [], weights=smoothing)
-        own = self._own_logit(x, polar, seen.target.to(x.dtype), labels, share)
-        plain = -logsigmoid(own - seen.logsumexp)  # log Σ e^u − u_y; logaddexp has NaN second derivatives far out
-        weight = torch.ones_like(own) if self.class_weight is None else self.class_weight.to(x.dtype)[labels]
-        losses = plain if self.class_weight is None else weight * plain
+        own = self._named([t.to(x.dtype) for t in seen.own])
+        logit = self._own_logit(x, polar, own, sample, share)
+        plain = -logsigmoid(logit - seen.logsumexp)  # log Σ e^u − u_y; logaddexp has NaN second derivatives far out
+        weight = own.get("class_weight", torch.ones_like(logit))
+        losses = weight * plain if "class_weight" in own else plain
         if smoothing is not None:
-            spread = smoothing.sum() * (plain + own) - seen.total - weight * own
+            spread = self._smoothing_sum(smoothing) * (plain + logit) - seen.total - weight * logit
             losses = (1 - self.label_smoothing) * losses + (self.label_smoothing / self.num_classes) * spread
-        return losses, weight
+        extra = self.penalty(sample)
+        return losses if extra is None else losses + weight * extra, weight
 
-    def _own_logit(self, x: Tensor, polar: list[Tensor], w: Tensor, labels: Tensor, share: Tensor | None) -> Tensor:
+    @torch.no_grad()
+    def _observed(self, direction: Tensor, sample: Sample) -> dict[str, Tensor]:
+        vectors = unit(self.own_vectors(sample.labels).to(direction.dtype))
+        cos, lengths = own_products(direction, vectors), sample.norm.detach()
+        state = self.observe(cos, sample._replace(norm=lengths, counts=sample.counts & cos.isfinite()))
+        state = {name: value.to(direction.dtype).expand(direction.shape[0]) for name, value in state.items()}
+        return {name: kept(value) for name, value in state.items()} if torch.compiler.is_compiling() else state
+
+    def _own_logit(
+        self, x: Tensor, polar: list[Tensor], own: dict[str, Tensor], sample: Sample, share: Tensor | None
+    ) -> Tensor:
         """plain + share·amplitude·(g with margin − g) of each sample's own class."""
+        w = own["weight"]
         length, direction = polar_form(w) if self.normalize or polar else (None, w)
         logit = None
         if self._linear:
-            logit = (self._linear_rows(x, polar)[0] * (direction if self.normalize else w)).sum(-1)
+            logit = own_products(self._linear_rows(x, polar)[0], direction if self.normalize else w)
         if self.changes_target or logit is None:
-            cos = (polar[0] * direction).sum(-1)
+            cos = own_products(polar[0], direction)
             amplitude = polar[1][:, 0] if self.normalize or length is None else polar[1][:, 0] * length[:, 0]
-            k = self._k()
-            g = self.angular if k is None else _SigmoidOf(k[labels])
-            plain = g.from_cos(cos)
+            if "k" in own:
+                sample = sample._replace(g=SigmoidOf(own["k"]))
+            plain = sample.from_cos(cos)
             logit = amplitude * plain if logit is None else logit
             if self.changes_target:
-                logit = logit + amplitude * self._blend(self.target(cos, g) - plain, share)
-        return logit if self.bias is None else logit + self.bias[labels].to(x.dtype)
+                logit = logit + amplitude * self._blend(self.target(cos, sample) - plain, share)
+        return logit + own["bias"] if "bias" in own else logit
 
     def _blend(self, margin: Tensor, share: Tensor | None) -> Tensor:
         margin = margin.detach() if self.detach_margin else margin
@@ -160,7 +215,12 @@ class MarginSoftmax(ClassHead):
         """q_j of the smoothed part, if there is one."""
         if self.label_smoothing == 0:
             return None
-        return x.new_ones(self.num_classes) if self.class_weight is None else self.class_weight.to(x.dtype)
+        weight = self.classes()[-1] if self.class_weight is not None else None
+        return x.new_ones(self.classes()[0].shape[0]) if weight is None else weight.to(x.dtype)
+
+    def _smoothing_sum(self, smoothing: Tensor) -> Tensor:
+        """Σ q_j over all classes."""
+        return smoothing.sum()
 
     # The logits of a block of classes -------------------------------------------------------------------
 
@@ -169,41 +229,54 @@ class MarginSoftmax(ClassHead):
         return self._linear_rows(x, [] if self._linear and self.scale is None else self._polar(x))
 
     def classes(self) -> list[Tensor]:
-        """The class vectors; the biases, if any; the k of each class, if g learns them."""
-        k = self._k()
-        return [self.weight, *([] if self.bias is None else [self.bias]), *([] if k is None else [k])]
+        """The class vectors; the biases, the k of each class and the class weights, where there are any."""
+        w = self.weight if self.sub_centers == 1 else self.weight.unflatten(0, (-1, self.sub_centers))
+        return [w, *(t for t in (self.bias, self._k(), self.class_weight) if t is not None)]
+
+    def _named(self, classes: list[Tensor]) -> dict[str, Tensor]:
+        """The class tensors, or a block of them, by name."""
+        there = {"bias": self.bias is not None, "k": self._learns_k, "class_weight": self.class_weight is not None}
+        return dict(zip(("weight", *(name for name, is_there in there.items() if is_there)), classes, strict=True))
 
     def score(self, rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
+        parts = self._named(classes)
         if not self._linear:
-            return self._score_polar(rows, classes, self._g_of(classes).from_cos)
-        w = classes[0].to(rows[0].dtype)
-        logits = rows[0] @ (unit(w) if self.normalize else w).T
-        return logits if self.bias is None else logits + classes[1].to(logits.dtype)
+            return self._score_polar(rows, parts, self._g_of(parts).from_cos)
+        w = parts["weight"].to(rows[0].dtype)
+        logits = products(rows[0], unit(w) if self.normalize else w)
+        return logits + parts["bias"].to(logits.dtype) if "bias" in parts else logits
 
-    def _score_others(self, rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
-        g = self._g_of(classes)
+    def _score_others(self, names: tuple[str, ...]) -> Callable[[list[Tensor], list[Tensor], list[Tensor]], Tensor]:
+        """A score with the rule :meth:`others`, for which the rows carry the samples and their state of these names."""
 
-        def rule(cos: Tensor) -> Tensor:
-            plain = g.from_cos(cos)
-            return plain + self._blend(self.others(cos, g) - plain, shared[0] if shared else None)
+        def score(rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
+            parts = self._named(classes)
+            labels, counts, *state = rows[3:]
+            sample = Sample(self._g_of(parts), rows[2], labels, counts, dict(zip(names, state, strict=True)))
 
-        return self._score_polar(rows, classes, rule)
+            def rule(cos: Tensor) -> Tensor:
+                plain = sample.from_cos(cos)
+                return plain + self._blend(self.others(cos, sample) - plain, shared[0] if shared else None)
 
-    def _score_polar(self, rows: list[Tensor], classes: list[Tensor], rule: Callable[[Tensor], Tensor]) -> Tensor:
-        direction, amplitude = rows
-        w = classes[0].to(direction.dtype)
-        logits = amplitude * rule(direction @ unit(w).T)
+            return self._score_polar(rows, parts, rule)
+
+        return score
+
+    def _score_polar(self, rows: list[Tensor], parts: dict[str, Tensor], rule: Callable[[Tensor], Tensor]) -> Tensor:
+        direction, amplitude = rows[:2]
+        w = parts["weight"].to(direction.dtype)
+        logits = amplitude * rule(products(direction, unit(w)))
         logits = logits if self.normalize else logits * norm(w)
-        return logits if self.bias is None else logits + classes[1].to(logits.dtype)
+        return logits + parts["bias"].to(logits.dtype) if "bias" in parts else logits
 
     def _polar(self, x: Tensor) -> list[Tensor]:
-        """Direction (N, d) and amplitude (N, 1) of each sample."""
+        """Direction (N, d), amplitude (N, 1) and length (N, 1) of each sample."""
         length, direction = polar_form(x)
-        return [direction, length if self.scale is None else torch.full_like(length, self.scale)]
+        return [direction, length if self.scale is None else torch.full_like(length, self.scale), length]
 
     def _linear_rows(self, x: Tensor, polar: list[Tensor]) -> list[Tensor]:
         if not self._linear:
-            return polar
+            return polar[:2]
         return [x if self.scale is None else self.scale * polar[0]]
 
     @property
@@ -212,48 +285,24 @@ class MarginSoftmax(ClassHead):
 
     @property
     def _needs_polar(self) -> bool:
-        return self.scale is not None or not self._linear or self.changes_target or self.changes_others
+        changes = self.changes_target or self.changes_others or self.observes
+        return self.scale is not None or not self._linear or changes or type(self).penalty is not MarginSoftmax.penalty
+
+    @property
+    def _learns_k(self) -> bool:
+        return isinstance(self.angular, _angular.Sigmoid) and self.angular.learnable
 
     def _k(self) -> Tensor | None:
         """The learnable k of a sigmoid g, one per class."""
         k = self.angular.k if isinstance(self.angular, _angular.Sigmoid) else None
         return k.expand(self.num_classes) if isinstance(k, Tensor) else None
 
-    def _g_of(self, classes: list[Tensor]) -> AngularLike:
-        return self.angular if self._k() is None else _SigmoidOf(classes[-1])
+    def _g_of(self, parts: dict[str, Tensor]) -> AngularLike:
+        return SigmoidOf(parts["k"]) if "k" in parts else self.angular
 
     def extra_repr(self) -> str:
-        shown = {"margin": self.margin, "scale": self.scale, "label_smoothing": self.label_smoothing}
+        margin = None if isinstance(self.margin, Tensor) else self.margin
+        shown = {"margin": margin, "scale": self.scale, "label_smoothing": self.label_smoothing}
         options = [f"{name}={value:g}" for name, value in shown.items() if value]
         options += ["detach_margin=True"] if self.detach_margin else []
         return ", ".join([super().extra_repr(), *options])
-
-
-class _SigmoidOf:
-    """The sigmoid g with the k of the classes at hand."""
-
-    def __init__(self, k: Tensor) -> None:
-        self.k = k
-
-    def from_cos(self, c: Tensor) -> Tensor:
-        return angular_from_cos(c, "sigmoid", self.k)
-
-    def from_angle(self, theta: Tensor) -> Tensor:
-        return angular_from_angle(theta, "sigmoid", self.k)
-
-
-def _checked_angular(value: str | AngularLike, head: MarginSoftmax) -> AngularLike:
-    g = _angular.resolve(value)
-    if isinstance(g, _angular.Angular):
-        return g.for_layer(head.num_classes)
-    if isinstance(g, nn.Module) and any(True for _ in g.parameters()) and head.chunk is not None:
-        raise ValueError(f"angular={g!r} has parameters that blocks of classes cannot reach: pass chunk=None too")
-    return g
-
-
-def _checked_weight(value: Any, num_classes: int) -> Tensor | None:
-    if value is None:
-        return None
-    if not isinstance(value, Tensor) or not value.is_floating_point() or value.shape != (num_classes,):
-        raise ValueError(f"class_weight must be a floating-point tensor of shape ({num_classes},), one per class")
-    return value.detach().clone()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from .._core.registries import HEADS
+from .adaptive import AdaFace, CurricularFace, ElasticFace, MagFace
 from .face import AMSoftmax, ArcFace, SphereFaceR
 from .pairs import TripletLoss
 from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SSoftmax, WSoftmax
 from .sphereface2 import SphereFace2
+from .subcenter import SubcenterArcFace
 
 __all__ = ["HEADS"]
 
@@ -26,6 +28,11 @@ for _name, _head, _label, _about in (
     ("arcface", ArcFace, "ArcFace", "an additive angular margin"),
     ("sphereface_r", SphereFaceR, "SphereFace-R", "a multiplicative angular margin on normalised features"),
     ("sphereface2", SphereFace2, "SphereFace2", "one binary decision for each class"),
+    ("adaface", AdaFace, "AdaFace", "a margin that follows the quality of the image, by the norm of its feature"),
+    ("magface", MagFace, "MagFace", "a margin that grows with the norm of the feature, which learns the quality"),
+    ("elasticface", ElasticFace, "ElasticFace", "an additive margin drawn at each step"),
+    ("curricularface", CurricularFace, "CurricularFace", "ArcFace whose hard negatives count more and more"),
+    ("subcenter_arcface", SubcenterArcFace, "Sub-center ArcFace", "ArcFace with several vectors for a class"),
     ("triplet", TripletLoss, "triplet loss", "distances of samples, without class vectors"),
 ):
     HEADS.add(_name, _head, label=_label, about=_about)

@@ -9,7 +9,9 @@ from torch import Tensor
 from .._core.sphere import angle
 from ..angular import AngularLike, Cosine, SquareCosine
 from ..functional.margins import check_margin, psi
+from ._inputs import without, without_margin
 from .margin_softmax import MarginSoftmax
+from .sample import Sample
 
 __all__ = ["ASoftmax", "GASoftmax", "LSoftmax", "SSoftmax", "Softmax", "SphereFace", "WSoftmax"]
 
@@ -23,7 +25,7 @@ class Softmax(MarginSoftmax):
     normalize = False
 
     def __init__(self, in_features: int, num_classes: int, *, bias: bool = False, **options: Any) -> None:
-        super().__init__(in_features, num_classes, bias=bias, **_without_margin(_without(options, "scale", "angular")))
+        super().__init__(in_features, num_classes, bias=bias, **without_margin(without(options, "scale", "angular")))
 
 
 class WSoftmax(MarginSoftmax):
@@ -32,7 +34,7 @@ class WSoftmax(MarginSoftmax):
     def __init__(
         self, in_features: int, num_classes: int, *, angular: str | AngularLike = "cosine", **options: Any
     ) -> None:
-        options = _without_margin(_without(options, "scale"))
+        options = without_margin(without(options, "scale"))
         super().__init__(in_features, num_classes, angular=angular, **options)
 
 
@@ -48,7 +50,7 @@ class SSoftmax(MarginSoftmax):
         angular: str | AngularLike = "cosine",
         **options: Any,
     ) -> None:
-        super().__init__(in_features, num_classes, scale=scale, angular=angular, **_without_margin(options))
+        super().__init__(in_features, num_classes, scale=scale, angular=angular, **without_margin(options))
 
 
 class GASoftmax(MarginSoftmax):
@@ -69,12 +71,12 @@ class GASoftmax(MarginSoftmax):
         **options: Any,
     ) -> None:
         margin = check_margin(margin)
-        super().__init__(in_features, num_classes, margin, angular=angular, **_without(options, "scale"))
+        super().__init__(in_features, num_classes, margin, angular=angular, **without(options, "scale"))
         if not hasattr(self.angular, "from_angle"):
             raise TypeError(f"angular={angular!r} needs a method from_angle(theta) for the margin g(mθ)")
 
-    def target(self, cos: Tensor, g: AngularLike) -> Tensor:
-        return multiplied(cos, g, self.margin)
+    def target(self, cos: Tensor, sample: Sample | AngularLike) -> Tensor:
+        return multiplied(cos, sample.g if isinstance(sample, Sample) else sample, self.margin)
 
 
 class ASoftmax(GASoftmax):
@@ -84,7 +86,7 @@ class ASoftmax(GASoftmax):
     """
 
     def __init__(self, in_features: int, num_classes: int, margin: float = 4, **options: Any) -> None:
-        super().__init__(in_features, num_classes, margin, angular="cosine", **_without(options, "angular"))
+        super().__init__(in_features, num_classes, margin, angular="cosine", **without(options, "angular"))
 
 
 class LSoftmax(ASoftmax):
@@ -104,17 +106,3 @@ def multiplied(cos: Tensor, g: AngularLike, margin: float) -> Tensor:
         return psi(cos, margin, g.kind)
     value: Tensor = g.from_angle(margin * angle(cos))  # type: ignore[attr-defined]
     return value
-
-
-def _without_margin(options: dict[str, Any]) -> dict[str, Any]:
-    for name in ("margin", "annealing", "detach_margin"):
-        if name in options:
-            raise TypeError(f"{name} has no effect here, this loss has no margin: use a loss with one, e.g. ASoftmax")
-    return options
-
-
-def _without(options: dict[str, Any], *fixed: str) -> dict[str, Any]:
-    for name in fixed:
-        if name in options:
-            raise TypeError(f"{name} is fixed by this loss: use MarginSoftmax, WSoftmax, SSoftmax or GASoftmax instead")
-    return options

@@ -72,10 +72,10 @@ class SphereFace2(ClassHead):
         if hasattr(self, "bias"):
             nn.init.constant_(self.bias, self._balanced_bias())
 
-    def losses(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def losses(self, x: Tensor, labels: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         direction, b = unit(x), self._b(x)
         reduced = self.reduce(self._negative_losses, [direction], labels, [b], logsumexp=False)
-        cos = (direction * unit(reduced.target.to(x.dtype))).sum(-1)
+        cos = (direction * unit(reduced.own[0].to(x.dtype))).sum(-1)
         positive = _softplus(-self.scale * (self._g(cos) - self.margin) - b)
         losses = (self.lam * positive + (1 - self.lam) * reduced.total) / self.scale
         return losses, torch.ones_like(losses)

@@ -33,6 +33,10 @@ class SphereFacePlus(JoinedHead):
         self, head: ClassHead | JoinedHead, weight: float = 1.0, s: float = 2.0, distance: str = "euclidean"
     ) -> None:
         super().__init__(head, weight)
+        if self.owner.sub_centers > 1:
+            raise ValueError(
+                f"sub_centers={self.owner.sub_centers}: the energy is of heads with one vector for a class"
+            )
         self.s = check_positive("s", s, zero=True)
         self.distance = check_choice("distance", distance, ("euclidean", "angular"))
 

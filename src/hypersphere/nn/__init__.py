@@ -9,6 +9,7 @@ from .conv_transpose import (
     SphereConvTranspose2d,
     SphereConvTranspose3d,
 )
+from .fuse import Fusion, fuse
 from .linear import DecoupledLinear, DecoupledTransposedLinear, SphereLinear, SphereTransposedLinear
 from .recurrent import DecoupledGRU, DecoupledLSTM, DecoupledRNN, SphereGRU, SphereLSTM, SphereRNN
 
@@ -24,6 +25,7 @@ __all__ = [
     "DecoupledLinear",
     "DecoupledRNN",
     "DecoupledTransposedLinear",
+    "Fusion",
     "SphereConv1d",
     "SphereConv2d",
     "SphereConv3d",
@@ -35,4 +37,5 @@ __all__ = [
     "SphereLinear",
     "SphereRNN",
     "SphereTransposedLinear",
+    "fuse",
 ]

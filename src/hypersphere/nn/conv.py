@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
+from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_conv
-from .layer import Decoupled
+from .layer import Decoupled, geometry_of
 
 __all__ = ["DecoupledConv1d", "DecoupledConv2d", "DecoupledConv3d", "SphereConv1d", "SphereConv2d", "SphereConv3d"]
 
@@ -53,7 +54,26 @@ class _DecoupledConv(Decoupled, _ConvNd):
         )
         self._set_rules(out_channels, magnitude, angular, weighted, affine, device, dtype)
 
+    def read(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry] | None:
+        dims = weight.dim() - 2
+        if x.dim() != dims + 2 or x.shape[1] != weight.shape[1] * self.groups:
+            return None
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            x, padding = F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode), (0,) * dims
+        elif padding == "valid":
+            padding = (0,) * dims
+        elif padding == "same":
+            totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            if any(total % 2 for total in totals):
+                return None
+            padding = tuple(total // 2 for total in totals)
+        return x, geometry_of(tuple(weight.shape[2:]), self.stride, padding, self.dilation, self.groups, False, ())
+
     def forward(self, input: Tensor) -> Tensor:
+        out = self._one_step(input)
+        if out is not None:
+            return out
         padding: Any = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
@@ -70,7 +90,7 @@ class _DecoupledConv(Decoupled, _ConvNd):
             angular=self.angular,
             weighted=self.weighted,
         )
-        return self._rescale(out, -self.weight.dim() + 1, self.bias)
+        return self._followed(self._rescale(out, -self.weight.dim() + 1, self.bias))
 
 
 class _SphereConv(_DecoupledConv):

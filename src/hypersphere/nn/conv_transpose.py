@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvTransposeNd
 
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
+from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_conv_transpose
-from .layer import Decoupled
+from .layer import Decoupled, geometry_of
 
 __all__ = [
     "DecoupledConvTranspose1d",
@@ -61,7 +62,16 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
         )  # fmt: skip
         self._set_rules(out_channels, magnitude, angular, weighted, affine, device, dtype)
 
+    def read(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry] | None:
+        if x.dim() != weight.dim() or x.shape[1] != weight.shape[0]:
+            return None
+        parts = (tuple(weight.shape[2:]), self.stride, self.padding, self.dilation, self.groups)
+        return x, geometry_of(*parts, True, self.output_padding)  # type: ignore[arg-type]
+
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        fused = self._one_step(input) if output_size is None else None
+        if fused is not None:
+            return fused
         spatial = self.weight.dim() - 2
         args: Any = (input, output_size, self.stride, self.padding, self.kernel_size, spatial, self.dilation)
         out = decoupled_conv_transpose(
@@ -77,7 +87,7 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
             angular=self.angular,
             weighted=self.weighted,
         )
-        return self._rescale(out, -spatial - 1, self.bias)
+        return self._followed(self._rescale(out, -spatial - 1, self.bias))
 
 
 class _SphereConvTranspose(_DecoupledConvTranspose):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .. import angular as angular_module
+from .. import kernels
 from .. import magnitude as magnitude_module
 from .._core.errors import check_choice
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
+from ..functional.operators.geometry import Geometry
+from .block import Parts, fused_step
 
-__all__ = ["Decoupled", "own", "reset"]
+__all__ = ["Decoupled", "geometry_of", "own", "reset"]
 
 
 class Decoupled(nn.Module):
@@ -24,6 +28,8 @@ class Decoupled(nn.Module):
     weighted: str | None
     scale: nn.Parameter | None
     shift: nn.Parameter | None
+    follows: tuple[Any, Any] | None = None
+    """BatchNorm and activation that this layer computes as well, put there by :func:`hypersphere.nn.fuse`."""
 
     def _set_rules(
         self,
@@ -42,6 +48,20 @@ class Decoupled(nn.Module):
         self.scale = nn.Parameter(torch.ones(channels, device=device, dtype=dtype)) if affine else None
         self.shift = nn.Parameter(torch.zeros(channels, device=device, dtype=dtype)) if affine else None
 
+    def read(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry] | None:
+        """x as (N, C, ...) and how patches are read, where a fused step can take it; None where it cannot."""
+        return None
+
+    def why_plain(self) -> str | None:
+        """Why no fused step serves this layer, None if one does."""
+        if self.weighted is not None:
+            return f"weighted={self.weighted!r}"
+        for name in ("angular", "magnitude"):
+            rule = getattr(self, name)
+            if getattr(rule, "closed_form", lambda: None)() is None:
+                return f"{name} is none of the built-in ones"
+        return None
+
     def reset_parameters(self) -> None:
         """Draw the weight as ``torch.nn`` does; h, g and the rescaling go back to their start.
 
@@ -57,6 +77,21 @@ class Decoupled(nn.Module):
         if self.scale is not None and self.shift is not None:
             nn.init.ones_(self.scale)
             nn.init.zeros_(self.shift)
+
+    def _one_step(self, x: Tensor) -> Tensor | None:
+        """The layer with all that it computes, by kernels; None where plain operations must serve."""
+        if not kernels.usable(x):
+            return None
+        norm, act = self.follows or (None, None)
+        found = fused_step(Parts(self, norm, act), x, None, False)
+        return None if found is None else found[0]
+
+    def _followed(self, out: Tensor) -> Tensor:
+        """What follows, by plain operations."""
+        for module in self.follows or ():
+            if module is not None:
+                out = module.plain.forward(module, out)
+        return out
 
     def _rescale(self, out: Tensor, channel_dim: int, bias: Tensor | None) -> Tensor:
         """β·F + γ, then the bias."""
@@ -77,6 +112,14 @@ class Decoupled(nn.Module):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + self._rules_repr()
+
+
+def geometry_of(*parts: Any) -> Geometry:
+    """The one :class:`Geometry` of these fields."""
+    return Geometry(*parts) if torch.compiler.is_compiling() else _one_geometry(*parts)
+
+
+_one_geometry = functools.lru_cache(maxsize=4096)(Geometry)
 
 
 def own(rule: Any, channels: int, device: Any = None, dtype: Any = None) -> Any:

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
+from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_linear
-from .layer import Decoupled
+from .layer import Decoupled, geometry_of
 
 __all__ = ["DecoupledLinear", "DecoupledTransposedLinear", "SphereLinear", "SphereTransposedLinear"]
 
@@ -38,11 +39,19 @@ class DecoupledLinear(Decoupled, nn.Linear):
         nn.Linear.__init__(self, in_features, out_features, bias, device, dtype)
         self._set_rules(out_features, magnitude, angular, weighted, affine, device, dtype)
 
+    def read(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry] | None:
+        if x.dim() == 0 or x.shape[-1] != weight.shape[1]:
+            return None
+        return (x if x.dim() == 2 else x.reshape(-1, x.shape[-1])), geometry_of((), (), (), (), 1, False, ())
+
     def forward(self, input: Tensor) -> Tensor:
+        fused = self._one_step(input)
+        if fused is not None:
+            return fused
         out = decoupled_linear(
             input, self.weight, magnitude=self.magnitude, angular=self.angular, weighted=self.weighted
         )
-        return self._rescale(out, -1, self.bias)
+        return self._followed(self._rescale(out, -1, self.bias))
 
 
 class SphereLinear(DecoupledLinear):

@@ -4,7 +4,16 @@ from ._attach import attach
 from ._blocks import is_orthogonal
 from ._maps import Banded, Cholesky, LowRank, Map, Symmetric, Triangular
 from ._merge import merge
-from ._model import asks_host, matrices, penalty, set_task
+from ._model import (
+    asks_host,
+    matrices,
+    penalty,
+    prepared,
+    restart,
+    rotation_parameters,
+    set_task,
+    unconverged,
+)
 
 __all__ = [
     "Banded",
@@ -19,5 +28,9 @@ __all__ = [
     "matrices",
     "merge",
     "penalty",
+    "prepared",
+    "restart",
+    "rotation_parameters",
     "set_task",
+    "unconverged",
 ]

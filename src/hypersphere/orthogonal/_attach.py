@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -16,10 +17,13 @@ from .._core.sphere import compute_dtype
 from ..functional import norm, unit
 from ._blocks import BlockMatrix
 from ._maps import Map, resolve
+from ._peers import Peers
 from ._recurrent import read_through
 from ._rotation import Rotation, iter_rotations, unshare_class
 
 __all__ = ["attach"]
+
+_log = logging.getLogger("hypersphere")
 
 
 def attach(
@@ -67,8 +71,9 @@ def attach(
             ``"literal"`` N(0, 1) puts the Cayley R near −I. ``"identity"`` starts at R = I.
         include, skip: glob patterns on module or weight names.
         neurons: ``"gaussian"`` draws v from N(0, 2/d) (He), ``"keep"`` takes the present weights.
-            By default new ones for a random start (training from scratch) and the present ones
-            for ``init="identity"`` (fine-tuning a trained network).
+            By default new ones for a random start (training from scratch), which a log message of the
+            level WARNING announces, and the present ones for ``init="identity"`` (fine-tuning a trained
+            network).
         learn_v: train v as well; its parameter stays the one the module had.
         tasks: as many R for the one v, see :func:`set_task` (thesis F.8).
         head, output_layer: what counts as output layer; the last linear layer if neither is given.
@@ -84,11 +89,13 @@ def attach(
     check_choice("init", init, ("random", "identity", "literal"))
     if refine is not None:
         check_choice("refine", refine, ("full", "half"))
+    asked = neurons
     if neurons is None:
         neurons = "keep" if init == "identity" else "gaussian"
     check_choice("neurons", neurons, ("gaussian", "keep"))
 
     chosen = _choose(model, include, skip, find_output_layer(model, head, output_layer))
+    peers = next((rotation.active.peers for *_, rotation in iter_rotations(model)), None) or Peers()
     plan = []
     with torch.no_grad():
         for layer in chosen:
@@ -101,13 +108,19 @@ def attach(
                     f"blocks={blocks} is more than the {dim} dimensions of {layer.name}: use fewer or skip it"
                 )
             v = _prepare(layer, weight, neurons, normalize, refine, draw)
-            matrix = partial(BlockMatrix, dim, chosen_map, blocks, share_blocks, init, draw)
+            matrix = partial(BlockMatrix, dim, chosen_map, blocks, share_blocks, init, draw, peers)
             rotation = Rotation(layer, [matrix() for _ in range(tasks)], learn_v)
             rotation.to(device=weight.device, dtype=dtype)
             rotation(v)  # a user's map that fails does so before the model is touched
             plan.append((layer, v, rotation))
     for layer, v, rotation in plan:
         _install(layer, v, rotation, learn_v)
+    if asked is None and neurons == "gaussian":
+        _log.warning(
+            "attach drew new neurons N(0, 2/d) for %d weights: what they were is gone. Pass neurons='keep' to rotate the "
+            "present weights, or neurons='gaussian' to say that this is meant",
+            len(plan),
+        )
     return model
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +13,9 @@ from torch import Tensor, nn
 
 from .._core.modes import without_autocast
 from .._core.sphere import compute_dtype
-from ._maps import Draw, Map, Own, module_of
+from ..functional.orthogonalize import Solved, connect, is_reduced, rotate, solve
+from ._maps import Draw, Map, Orthogonal, Own, module_of
+from ._peers import Key, Peers, is_same
 
 __all__ = ["BlockMatrix", "is_orthogonal", "tag_orthogonal"]
 
@@ -21,10 +24,12 @@ class BlockMatrix(nn.Module):
     """R = Diag(R⁽¹⁾, ..., R⁽ᵇ⁾) on R^dim (F.33, F.34), each block from its own parameter, or shared.
 
     ``dim`` need not divide: the first ``dim mod blocks`` blocks have one more row. Shared blocks
-    are one matrix for each size that occurs.
+    are one matrix for each size that occurs. ``peers`` are computed together with it where that pays.
     """
 
-    def __init__(self, dim: int, method: Map, blocks: int, share: bool, init: str, draw: Draw) -> None:
+    def __init__(
+        self, dim: int, method: Map, blocks: int, share: bool, init: str, draw: Draw, peers: Peers | None = None
+    ) -> None:
         super().__init__()
         size, longer = divmod(dim, blocks)
         counts = {size + 1: longer, size: blocks - longer}
@@ -37,7 +42,8 @@ class BlockMatrix(nn.Module):
         self.raw = nn.ParameterList(
             nn.Parameter(method.start(1 if share else count, k, init, draw)) for k, count in self.layout
         )
-        self._kept: tuple[list[tuple[Tensor, int, int]], list[Tensor]] | None = None
+        self.peers = Peers() if peers is None else peers
+        self._kept: _Kept | None = None
         self._tag()
         self.register_load_state_dict_post_hook(_after_loading)
 
@@ -45,24 +51,40 @@ class BlockMatrix(nn.Module):
         """The blocks, as one (count, k, k) tensor for each size; count is 1 where they are shared."""
         if not self._may_keep():
             return [self.method(raw) for raw in self.raw]
-        key = [(raw, raw._version, raw.data_ptr()) for raw in self.raw]
-        if self._kept is not None and _same(self._kept[0], key):
-            return self._kept[1]
-        matrices = [self.method(raw) for raw in self.raw]
-        for matrix in matrices:
-            matrix.register_hook(_forget(weakref.ref(self)))
-        self._kept = key, matrices
-        return matrices
+        kept = self._computed()
+        if kept.matrices is None:
+            name = self._name()
+            kept.matrices = [connect(raw, name, solved) for raw, solved in zip(self.raw, kept.solved, strict=True)]
+            for matrix in kept.matrices:
+                matrix.register_hook(_forget(weakref.ref(self)))
+        return kept.matrices
 
     def rotate(self, neurons: Tensor) -> Tensor:
         """Rv for each row v of ``neurons`` (n, dim), in at least float32 whatever autocast says."""
         with without_autocast(neurons.device):
             parts, start = [], 0
-            for (k, count), matrix in zip(self.layout, self.matrices(), strict=True):
-                part = neurons[:, start : start + k * count].to(matrix.dtype)
+            turn = self._turn_by_cayley if self._may_keep() and self._name() == "cayley" else self._turn
+            for index, (k, count) in enumerate(self.layout):
+                part = neurons[:, start : start + k * count].to(self.raw[index].dtype)
                 start += k * count
-                parts.append(_rotate_blocks(part, matrix, k, count))
+                if len(self.raw[index]) == 1:
+                    parts.append(turn(index, part.reshape(1, -1, k)).reshape(part.shape))
+                else:
+                    turned = turn(index, part.reshape(-1, count, k).transpose(0, 1))
+                    parts.append(turned.transpose(0, 1).reshape(part.shape))
             return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+    def _turn(self, index: int, v: Tensor) -> Tensor:
+        matrix = self.matrices()[index]
+        if torch.compiler.is_compiling() or not is_reduced(matrix):
+            return v @ matrix.mT
+        return (v.double() @ matrix.double().mT).to(v.dtype)
+
+    def _turn_by_cayley(self, index: int, v: Tensor) -> Tensor:
+        """One node from the parameter to the weight, which never forms the gradient of R."""
+        turned = rotate(v, self.raw[index], "cayley", self._computed().solved[index])
+        turned.register_hook(_forget(weakref.ref(self)))
+        return turned
 
     def dense(self) -> Tensor:
         """R as one (dim, dim) matrix."""
@@ -76,6 +98,26 @@ class BlockMatrix(nn.Module):
         blocks = f", blocks={self.blocks}, share_blocks={self.share}" if self.blocks > 1 else ""
         return f"dim={self.dim}, method={name}{blocks}"
 
+    def key(self) -> Key:
+        """What tells whether the parameters are still the ones that R was computed from."""
+        return [(raw, raw._version, raw.data_ptr()) for raw in self.raw]
+
+    def forget(self) -> None:
+        """Drop the kept R."""
+        self._kept = None
+        self.peers.forget()
+
+    def _computed(self) -> _Kept:
+        key = self.key()
+        if self._kept is None or not is_same(self._kept.key, key):
+            name = self._name()
+            solved = self.peers.solve(self) if name == "cayley" else None
+            self._kept = _Kept(key, [solve(raw, name) for raw in self.raw] if solved is None else solved)
+        return self._kept
+
+    def _name(self) -> str:
+        return self.method.method if isinstance(self.method, Orthogonal) else ""
+
     def _may_keep(self) -> bool:
         """Only for eager training: a compiler finds repeated calls itself, and function transforms swap parameters.
 
@@ -83,7 +125,8 @@ class BlockMatrix(nn.Module):
         changed behind autograd's back (``p.data``, as weight averaging does).
         """
         return (
-            self.method.kept
+            isinstance(self.method, Orthogonal)
+            and self.method.kept
             and torch.is_grad_enabled()
             and not torch.compiler.is_compiling()
             and not torch._C._are_functorch_transforms_active()
@@ -101,7 +144,7 @@ class BlockMatrix(nn.Module):
             return applied if compute_dtype(applied.dtype) == applied.dtype else tensor.to(applied.device)
 
         super()._apply(keep_precision, recurse)
-        self._kept = None
+        self.forget()
         self._tag()
         return self
 
@@ -115,7 +158,7 @@ class BlockMatrix(nn.Module):
 
 def _after_loading(blocks: BlockMatrix, _keys: object) -> None:
     """``load_state_dict(assign=True)`` puts other parameters in the place of ours."""
-    blocks._kept = None
+    blocks.forget()
     blocks._tag()
 
 
@@ -129,15 +172,13 @@ def is_orthogonal(parameter: Tensor) -> bool:
     return getattr(parameter, "_hypersphere_orthogonal", False)
 
 
-def _rotate_blocks(part: Tensor, matrix: Tensor, k: int, count: int) -> Tensor:
-    if len(matrix) == 1:
-        return (part.reshape(-1, k) @ matrix[0].mT).reshape(part.shape)
-    blocks = part.reshape(-1, count, k).transpose(0, 1)
-    return torch.bmm(blocks, matrix.mT).transpose(0, 1).reshape(part.shape)
+@dataclass
+class _Kept:
+    """R of a step: as computed, and as a part of the autograd graph once someone asked for that."""
 
-
-def _same(old: list[tuple[Tensor, int, int]], new: list[tuple[Tensor, int, int]]) -> bool:
-    return all(a is b and (v, p) == (w, q) for (a, v, p), (b, w, q) in zip(old, new, strict=True))
+    key: Key
+    solved: list[Solved]
+    matrices: list[Tensor] | None = None
 
 
 def _forget(owner: weakref.ref[BlockMatrix]) -> Callable[[Tensor], None]:
@@ -146,6 +187,6 @@ def _forget(owner: weakref.ref[BlockMatrix]) -> Callable[[Tensor], None]:
     def hook(_grad: Tensor) -> None:
         blocks = owner()
         if blocks is not None:
-            blocks._kept = None
+            blocks.forget()
 
     return hook

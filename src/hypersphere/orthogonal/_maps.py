@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from .._core.errors import check_choice, check_count
+from .._core.registry import is_address
 from ..functional import orthogonalize
+from ..functional.orthogonalize import methods
 
 __all__ = ["Banded", "Cholesky", "LowRank", "Map", "Symmetric", "Triangular", "resolve"]
 
@@ -166,12 +168,8 @@ class LowRank(Map):
         return torch.eye(a.shape[-2], dtype=raw.dtype, device=raw.device) + a @ b.mT
 
 
+# What R may be besides the orthogonal maps.
 _NAMED: dict[str, Callable[[], Map]] = {
-    "gram_schmidt": lambda: Orthogonal("gram_schmidt"),
-    "householder": lambda: Orthogonal("householder"),
-    "lowdin": lambda: Orthogonal("lowdin"),
-    "cayley": lambda: Orthogonal("cayley"),
-    "exponential": lambda: Orthogonal("exponential"),
     "free": Map,
     "relaxed": Relaxed,
     "gradient": Manifold,
@@ -190,7 +188,11 @@ def resolve(method: object) -> Map:
     if isinstance(method, type) and issubclass(method, Map):
         return method()
     if isinstance(method, str):
-        return _NAMED[check_choice("method", method, _NAMED)]()
+        if method in _NAMED:
+            return _NAMED[method]()
+        if not is_address(method):
+            check_choice("method", method, (*methods(), *_NAMED))
+        return Orthogonal(method)
     if callable(method) and not isinstance(method, type):
         return Own(method)
     raise TypeError(f"method={method!r} must be a name, a Map or a function of a (blocks, d, d) tensor")

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
 from .._core.errors import check_count, check_positive
 from .._core.modes import without_autocast
+from ._blocks import BlockMatrix
 from ._rotation import Rotation, iter_rotations
 
-__all__ = ["asks_host", "attached", "matrices", "penalty", "set_task"]
+__all__ = [
+    "asks_host",
+    "attached",
+    "matrices",
+    "penalty",
+    "prepared",
+    "restart",
+    "rotation_parameters",
+    "set_task",
+    "unconverged",
+]
 
 
 def matrices(model: nn.Module) -> dict[str, Tensor]:
@@ -36,6 +50,67 @@ def penalty(model: nn.Module, beta: float = 1.0) -> Tensor:
     if not terms:
         raise ValueError("the model has no relaxed matrix: attach with method='relaxed' first")
     return beta * torch.stack([term.to(terms[0].device) for term in terms]).sum()
+
+
+@contextmanager
+def prepared(model: nn.Module) -> Iterator[None]:
+    """Compute all attached weights on entry; inside, every read of one finds it ready.
+
+    Put it around a compiled forward pass: the maps then run as they do in eager mode, all of them in a few launches
+    and each from where the last step left it, and the compiled code takes the weights as inputs. A model without
+    attached weights is left as it is.
+
+    Args:
+        model: The model, or a module that holds it. Its parameters must not change inside.
+
+    Example:
+        >>> model = attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+        >>> with prepared(model):
+        ...     model(torch.ones(1, 4)).sum().backward()
+    """
+    found = [(module, name, rotation) for _, module, name, rotation in iter_rotations(model)]
+    try:
+        for module, name, rotation in found:
+            rotation.ready = rotation(module.parametrizations[name].original)  # type: ignore[index, union-attr]
+        yield
+    finally:
+        for _, _, rotation in found:
+            rotation.ready = None
+
+
+def restart(model: nn.Module) -> nn.Module:
+    """Let the next step compute every R from the parameters alone, and forget failures.
+
+    On a GPU the Cayley matrices start from those of the last step, which changes R by rounding errors. Two runs that
+    must agree bit by bit, one of them resumed from a checkpoint, both restart where the checkpoint was written.
+    """
+    for *_, rotation in iter_rotations(model):
+        for blocks in rotation.tasks:
+            if isinstance(blocks, BlockMatrix):
+                blocks.forget()
+                blocks.peers.restart()
+    return model
+
+
+def unconverged(model: nn.Module) -> bool:
+    """Whether a step since the last :func:`restart` had a Cayley matrix that could not be computed on the GPU.
+
+    Such a matrix is NaN, and so is the loss of its step. It takes a parameter that jumps by a factor of thousands
+    between two steps. Waits for the device.
+    """
+    blocks = [part for *_, rotation in iter_rotations(model) for part in rotation.tasks]
+    return any(part.peers.failed() for part in blocks if isinstance(part, BlockMatrix))
+
+
+def rotation_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that R is computed from, of all attached weights and tasks: for a learning rate of their own.
+
+    Example:
+        >>> model = attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+        >>> [tuple(parameter.shape) for parameter in rotation_parameters(model)]
+        [(1, 4, 4)]
+    """
+    return [parameter for *_, rotation in iter_rotations(model) for parameter in rotation.tasks.parameters()]
 
 
 def set_task(model: nn.Module, task: int) -> nn.Module:

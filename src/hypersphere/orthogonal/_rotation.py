@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
@@ -31,6 +32,7 @@ class Rotation(nn.Module):
         self.learn_v = learn_v
         self.trained = neurons.weight.requires_grad
         self.order = list(neurons.module._parameters)
+        self.ready: Tensor | None = None  # the weight, while `prepared` holds it
 
     @property
     def active(self) -> BlockMatrix:
@@ -40,9 +42,14 @@ class Rotation(nn.Module):
         return blocks
 
     def forward(self, v: Tensor) -> Tensor:
+        if self.ready is not None:
+            return self.ready
         matrix = self.layout.flatten(v)
         rotated = self.active.rotate(matrix.reshape(-1, matrix.shape[-1]))
         return self.layout.unflatten(rotated.reshape(matrix.shape), v.shape).to(v.dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "ready": None}
 
     def extra_repr(self) -> str:
         return f"learn_v={self.learn_v}, task={self.task}"

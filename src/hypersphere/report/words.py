@@ -95,8 +95,10 @@ def _optimizer(config: Config) -> str:
     text += f", momentum {part.momentum:g}" if part.name in ("sgd", "orthogonal_sgd", "muon") else ""
     text += f", weight decay {part.weight_decay:g}" if part.weight_decay else ""
     text += f", gradients clipped at {part.clip:g}" if part.clip is not None else ""
-    own = config.orthogonal.method == "gradient" and part.name != "orthogonal_sgd"
-    text += f"; R by orthogonal SGD, learning rate {part.orthogonal_lr:g}" if own else ""
+    if config.orthogonal.method == "gradient" and part.name != "orthogonal_sgd":
+        text += f"; R by orthogonal SGD, learning rate {part.manifold_lr:g}"
+    elif config.orthogonal.method is not None and part.orthogonal_lr is not None:
+        text += f"; of R {part.orthogonal_lr:g}"
     every = part.projection_every
     return text + (f", weights projected to length {part.projection_norm:g} every {every} steps" if every else "")
 

@@ -13,7 +13,7 @@ from torch.optim.optimizer import Optimizer
 from .. import optim
 from .._core.neurons import matches
 from ..config import OptimConfig
-from ..orthogonal import is_orthogonal
+from ..orthogonal import is_orthogonal, rotation_parameters
 from .muon import Muon
 
 __all__ = ["Optimizers", "make_optimizers", "make_projection"]
@@ -78,9 +78,14 @@ def make_optimizers(config: OptimConfig, trained: nn.Module, factors: list[float
 
     Matrices that must stay orthogonal (``orthogonal.method`` gradient) have their own: :class:`OrthogonalSGD` with
     ``orthogonal_lr`` and ``momentum``, steps of at most 1/‖W‖_F and two passes of 7.6, as in the authors' code. The
-    named optimizer trains the others (thesis F.3); ``orthogonal_sgd`` trains all, at one rate, by the closed form 7.5.
+    named optimizer trains the others (thesis F.3), at ``orthogonal_lr`` those that R is computed from, if it is given.
+    ``orthogonal_sgd`` trains all by the closed form 7.5.
     """
     groups = _groups(config, trained)
+    if config.orthogonal_lr is not None:
+        turning = {id(p) for p in rotation_parameters(trained)}
+        rotations, rest = _pick(groups, lambda p: id(p) in turning)
+        groups = [*rest, *({**group, "lr": config.orthogonal_lr} for group in rotations)]
     if config.name == "orthogonal_sgd":
         everything = optim.OrthogonalSGD(groups, config.lr, config.momentum, nesterov=config.nesterov)
         return Optimizers([everything], factors, device)
@@ -89,7 +94,7 @@ def make_optimizers(config: OptimConfig, trained: nn.Module, factors: list[float
     if matrices:
         rotations = [p for group in matrices for p in group["params"]]
         own: dict[str, Any] = {"solver": "fixed_point", "iterations": 2, "bounded": True}
-        parts.append(optim.OrthogonalSGD(rotations, config.orthogonal_lr, config.momentum, **own))
+        parts.append(optim.OrthogonalSGD(rotations, config.manifold_lr, config.momentum, **own))
     return Optimizers(parts, factors, device)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..config import RunConfig
 from ..data.loader import IGNORE
 from ..optim import WeightProjection
-from ..orthogonal import asks_host
+from ..orthogonal import asks_host, prepared
 from ..runs import Team
 from ..sources import Source
 from .adversary import Adversary
@@ -139,7 +139,8 @@ class Step:
         """Forward, backward and optimizer for ``trained``; the numbers to be summed."""
         parts = self.parts
         parts.optimizers.zero_grad()
-        total, stats = forward()
+        with prepared(parts.objective) if self._compiled else nullcontext():  # R by the maps as they are, not compiled
+            total, stats = forward()
         if not self._cuda:
             self._check(total.item())
         total.backward(inputs=None if trained is self._trained else trained)

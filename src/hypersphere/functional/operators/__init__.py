@@ -1,5 +1,7 @@
 """f(w, x) = h(‖w‖, ‖x‖)·g(θ) over patches: the operators as functions, and what layers build on."""
 
+from . import compiled as compiled  # defines the operator of compiled graphs
+from .blocks import Activation, Norm, as_convolution_takes, fused_block
 from .decoupled import WEIGHTED, AngularRule, Kernel, MagnitudeRule, decouple, make_kernel
 from .geometry import Geometry
 from .layers import decoupled_conv, decoupled_conv_transpose, decoupled_linear
@@ -7,14 +9,18 @@ from .patches import patch_norm
 
 __all__ = [
     "WEIGHTED",
+    "Activation",
     "AngularRule",
     "Geometry",
     "Kernel",
     "MagnitudeRule",
+    "Norm",
+    "as_convolution_takes",
     "decouple",
     "decoupled_conv",
     "decoupled_conv_transpose",
     "decoupled_linear",
+    "fused_block",
     "make_kernel",
     "patch_norm",
 ]

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from ..._core.errors import check_choice
-from ..._core.modes import autocast_dtype, is_plain_eager
+from ..._core.modes import is_plain_eager
 from ..._core.sphere import compute_dtype, norm, safe_reciprocal, unit, upcast
 from ..magnitude import MAGNITUDES
 from . import fused as _fused
+from .blocks import as_convolution_takes, fused_block
 from .geometry import Geometry, convolve
 from .patches import tied_patch_norm
 
@@ -46,7 +47,11 @@ def decouple(
     kernel: Kernel | None = None,
 ) -> Tensor:
     """The operator itself on x (N, C, ...): where ‖x‖, ‖w‖, h and g enter."""
-    x = _autocast(x, weight)
+    x = as_convolution_takes(x, weight)
+    if weighted is None and kernel is None:
+        found = fused_block(x, weight, geometry, h, g)
+        if found is not None:
+            return found[0]
     dtype = x.dtype
     if kernel is None:
         kernel = make_kernel(x, weight, geometry, h, g, weighted)
@@ -83,7 +88,7 @@ def make_kernel(
     """The kernel for inputs of the device and dtype of x."""
     if weighted is not None:
         check_choice("weighted", weighted, WEIGHTED)
-    dtype = _autocast(x, weight).dtype
+    dtype = as_convolution_takes(x, weight).dtype
     filters, dims = _filters(upcast(weight), geometry)
     length = norm(filters, dims, keepdim=True) if weighted else filters
     factor = None
@@ -144,16 +149,6 @@ def _per_channel(n: Tensor, channels: int) -> Tensor:
 def _within_half(kernel: Tensor, geometry: Geometry) -> float:
     """What to divide the kernel by so that no inner product leaves float16: |⟨ŵ, x⟩| ≤ √d·max|x|."""
     return float(2.0 ** math.ceil(math.log2(geometry.fan_in(kernel)) / 2))
-
-
-def _autocast(x: Tensor, weight: Tensor) -> Tensor:
-    """x as a convolution under autocast would take it."""
-    dtype = autocast_dtype(x.device)
-    if dtype is not None:
-        return x if x.dtype == torch.float64 else x.to(dtype)
-    if x.dtype != weight.dtype:
-        raise TypeError(f"x is {x.dtype} and weight {weight.dtype}: cast one, or run under torch.autocast")
-    return x
 
 
 def _closed_form(g: AngularRule, ndim: int) -> tuple[str, float | Tensor] | None:

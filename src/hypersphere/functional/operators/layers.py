@@ -11,7 +11,7 @@ from ..._core import registries
 from ..._core.errors import check_choice, check_count, check_floating
 from ..angular import ANGULAR
 from ..angular import angular as angular_function
-from ..magnitude import MAGNITUDES, magnitude_ratio
+from ..magnitude import DEFAULT_BETA, MAGNITUDES, MagnitudeForm, magnitude_ratio
 from ..magnitude import magnitude as magnitude_function
 from .decoupled import AngularRule, MagnitudeRule, decouple
 from .geometry import Geometry, per_dimension
@@ -165,6 +165,9 @@ class _NamedMagnitude:
     @property
     def constant(self) -> float | None:
         return 1.0 if self.kind == "sphere" else None
+
+    def closed_form(self) -> MagnitudeForm:
+        return MagnitudeForm(self.kind, beta=DEFAULT_BETA.get(self.kind, 0.0))
 
 
 def _angular(value: str | AngularRule) -> AngularRule:

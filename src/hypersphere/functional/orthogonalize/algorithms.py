@@ -89,12 +89,27 @@ def cayley(u: Tensor) -> tuple[Tensor]:
     if is_captured(m):
         return (polish(polish(polish(_solve_unasked(m)))),)
     size = _largest_column(m)
+    if not size * torch.finfo(m.dtype).eps < 1e-3:
+        return (_cayley_of_large(u, size),)
     if _splits(m):
         r = _inverse_positive_real(m).mul_(2.0)
         r.diagonal(dim1=-2, dim2=-1).sub_(1.0)
     else:
         r = torch.linalg.solve(m, m.mT, left=False)
-    return (_restore(r, size) if size > _LARGE else r,)
+    return (polish(polish(r)) if size > _LARGE else r,)  # each squares the error
+
+
+def _cayley_of_large(u: Tensor, size: float) -> Tensor:
+    """R = V e^{2i·arctan λ} Vᴴ with −iA = VλVᴴ, for an A beside which the 1 in I − A is lost.
+
+    The λ of a skew A come in pairs ±λ, with one 0 in odd dimensions. The nearest orthogonal matrix removes rounding.
+    """
+    _check_finite(u, size)
+    shrunk = 1e-10 if size > 1e290 else 1.0
+    frequencies, v = torch.linalg.eigh(-1j * _skew(u.double() * shrunk))
+    angles = 2.0 * torch.atan(0.5 * (frequencies - frequencies.flip(-1)) / shrunk)
+    r = (v * torch.polar(torch.ones_like(angles), angles).unsqueeze(-2)) @ v.mH
+    return lowdin(r.real)[0].to(u.dtype)
 
 
 def cayley_backward(grad: Tensor, r: Tensor) -> Tensor:
@@ -167,12 +182,16 @@ def _restore(r: Tensor, size: float) -> Tensor:
     """R orthogonal again, after rounding errors that grow with the size of A; by its polar factor if they are large."""
     if size * torch.finfo(r.dtype).eps < 1e-3:
         return polish(polish(r))  # each squares the error
-    if not bool(r.isfinite().all()):
+    _check_finite(r, size)
+    return lowdin(r)[0]
+
+
+def _check_finite(x: Tensor, size: float) -> None:
+    if not bool(x.isfinite().all()):
         raise ValueError(
             f"u has NaN or infinite entries, or is too large: the angles of its skew part reach {size:.2g}, which "
-            f"{r.dtype} cannot resolve; scale u down"
+            f"{x.dtype} cannot resolve; scale u down"
         )
-    return lowdin(r)[0]
 
 
 def _largest_column(a: Tensor) -> float:

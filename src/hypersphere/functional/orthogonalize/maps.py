@@ -9,15 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._core.errors import check_choice, check_floating
-from ..._core.modes import call_without_autocast
+from ..._core.errors import check_floating
+from ..._core.registries import MAPS
 from ..._core.sphere import upcast
 from . import algorithms as exact
 from . import iterations as iterative
+from .precision import in_full
 
-__all__ = ["METHODS", "Orthogonalizer", "orthogonalize", "register_orthogonalizer"]
-
-METHODS = ("gram_schmidt", "householder", "lowdin", "cayley", "exponential")
+__all__ = ["DifferentiatedOnce", "Orthogonalizer", "algorithm_of", "methods", "orthogonalize", "register_orthogonalizer"]
 
 
 def orthogonalize(u: Tensor, method: str) -> Tensor:
@@ -44,8 +43,7 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
     blocks, computed in one call. The algorithm depends on the device, see
     :func:`register_orthogonalizer`.
     """
-    if method not in METHODS:
-        check_choice("method", method, METHODS)
+    algorithm_of(method, u.device.type if isinstance(u, Tensor) else "cpu")
     check_floating("u", u)
     if u.dim() < 2 or u.shape[-1] != u.shape[-2]:
         raise ValueError(f"u has shape {tuple(u.shape)}: pass square matrices (..., d, d)")
@@ -77,34 +75,79 @@ class Orthogonalizer:
 def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonalizer) -> Orthogonalizer:
     """Compute ``method`` by ``algorithm`` on devices of ``device_type``; returns the one used so far.
 
+    The device type ``"any"`` stands for all that have no algorithm of their own. A new method is declared with
+    ``hs.register("map", name, Orthogonalizer(...))``.
+
     By default LAPACK-like factorizations everywhere, except on ``"cuda"`` for Gram-Schmidt
     (CholeskyQR, twice, in float64) and Löwdin (polynomial iterations in float64), where a GPU's
     factorizations are slow, and on ``"cpu"`` for Gram-Schmidt of small float32 matrices (CholeskyQR in
     float64, checked, where reflections are slow).
     """
-    check_choice("method", method, METHODS)
     if not isinstance(algorithm, Orthogonalizer):
         raise TypeError(f"algorithm must be an Orthogonalizer, not {type(algorithm).__name__}")
-    used = _algorithm(method, device_type)
-    _ALGORITHMS[method, device_type] = algorithm
+    used = algorithm_of(method, device_type)
+    _FOR_DEVICE[method, device_type] = algorithm
     return used
 
 
 _ANY = "any"
-_ALGORITHMS: dict[tuple[str, str], Orthogonalizer] = {
-    ("gram_schmidt", _ANY): Orthogonalizer(exact.gram_schmidt, exact.qr_backward, ("matrix",)),
-    ("householder", _ANY): Orthogonalizer(exact.householder, exact.qr_backward, ("matrix",)),
-    ("lowdin", _ANY): Orthogonalizer(exact.lowdin, exact.lowdin_backward, ("matrix", "matrix", "vector")),
-    ("cayley", _ANY): Orthogonalizer(exact.cayley, exact.cayley_backward),
-    ("exponential", _ANY): Orthogonalizer(exact.exponential, exact.exponential_backward, ("matrix",)),
+MAPS.add(
+    "gram_schmidt",
+    Orthogonalizer(exact.gram_schmidt, exact.qr_backward, ("matrix",)),
+    label="Gram-Schmidt",
+    about="Q of U = QT with diag T > 0 (Algorithms 1, 2)",
+)
+MAPS.add(
+    "householder",
+    Orthogonalizer(exact.householder, exact.qr_backward, ("matrix",)),
+    label="Householder",
+    about="H₁⋯H_{d−1} (Algorithm 3): Gram-Schmidt up to the sign of the last column",
+)
+MAPS.add(
+    "lowdin",
+    Orthogonalizer(exact.lowdin, exact.lowdin_backward, ("matrix", "matrix", "vector")),
+    label="Löwdin",
+    about="U(UᵀU)^(−1/2), the nearest orthogonal matrix (F.10)",
+)
+MAPS.add(
+    "cayley",
+    Orthogonalizer(exact.cayley, exact.cayley_backward),
+    label="Cayley",
+    about="(I+A)(I−A)⁻¹ with A = tril(U,−1) − tril(U,−1)ᵀ",
+)
+MAPS.add(
+    "exponential",
+    Orthogonalizer(exact.exponential, exact.exponential_backward, ("matrix",)),
+    label="exponential",
+    about="exp A with A = tril(U,−1) − tril(U,−1)ᵀ",
+)
+
+# What replaces the declared algorithm on some devices.
+_FOR_DEVICE: dict[tuple[str, str], Orthogonalizer] = {
     ("gram_schmidt", "cpu"): Orthogonalizer(iterative.small_cholesky_qr, exact.qr_backward, ("matrix",)),
     ("gram_schmidt", "cuda"): Orthogonalizer(iterative.cholesky_qr, exact.qr_backward, ("matrix",)),
     ("lowdin", "cuda"): Orthogonalizer(iterative.polynomial_polar, iterative.polynomial_polar_backward, ("matrix",)),
 }
 
 
-def _algorithm(method: str, device_type: str) -> Orthogonalizer:
-    return _ALGORITHMS.get((method, device_type), _ALGORITHMS[method, _ANY])
+def methods() -> tuple[str, ...]:
+    """The names of all maps, those that were declared from outside included."""
+    return tuple(MAPS)
+
+
+def algorithm_of(method: str, device_type: str) -> Orthogonalizer:
+    """How ``method`` is computed on devices of ``device_type``.
+
+    Raises:
+        ValueError: If there is no such method.
+    """
+    for device in (device_type, _ANY):
+        if (method, device) in _FOR_DEVICE:
+            return _FOR_DEVICE[method, device]
+    found = MAPS.find(method, "method")
+    if not isinstance(found, Orthogonalizer):
+        raise TypeError(f"method={method!r} is a {type(found).__name__}, not an Orthogonalizer")
+    return found
 
 
 class _Orthogonalize(torch.autograd.Function):
@@ -116,17 +159,17 @@ class _Orthogonalize(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, method: str) -> Tensor:
-        algorithm = _algorithm(method, u.device.type)
-        r, *kept = call_without_autocast(algorithm.forward, u)
+        algorithm = algorithm_of(method, u.device.type)
+        r, *kept = in_full(algorithm.forward, u)
         ctx.u, ctx.backward_of, ctx.kept = u, algorithm.backward, (r.detach(), *kept)
         return r
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         if not torch.is_grad_enabled():
-            return call_without_autocast(ctx.backward_of, grad, *ctx.kept), None
+            return in_full(ctx.backward_of, grad, *ctx.kept), None
         with torch.no_grad():  # create_graph=True
-            out = call_without_autocast(ctx.backward_of, grad, *ctx.kept)
+            out = in_full(ctx.backward_of, grad, *ctx.kept)
         return DifferentiatedOnce.apply(out, grad, ctx.u), None
 
 

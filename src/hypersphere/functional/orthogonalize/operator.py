@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..._core.modes import without_autocast
 from . import maps as plain
+from .precision import in_full
 
 __all__ = ["orthogonalize_op"]
 
@@ -27,20 +28,21 @@ def orthogonalize_op(u: Tensor, method: str) -> Tensor:
 @torch.library.custom_op("hypersphere::orthogonalize", mutates_args=())
 def _forward(u: Tensor, method: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     with without_autocast(u.device):
-        return _four(plain._algorithm(method, u.device.type).forward(u), u)
+        return _four(in_full(plain.algorithm_of(method, u.device.type).forward, u), u)
 
 
 @torch.library.custom_op("hypersphere::orthogonalize_backward", mutates_args=())
 def _backward(grad: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, method: str) -> Tensor:
-    algorithm = plain._algorithm(method, grad.device.type)
+    algorithm = plain.algorithm_of(method, grad.device.type)
     with without_autocast(grad.device):
-        return algorithm.backward(grad, r, *(a, b, c)[: len(algorithm.keeps)]).contiguous()
+        kept = (a, b, c)[: len(algorithm.keeps)]
+        return in_full(algorithm.backward, grad, r, *kept).contiguous()
 
 
 @_forward.register_fake
 def _(u: Tensor, method: str) -> _Four:
     shapes = {"matrix": u.shape, "vector": u.shape[:-1]}
-    kinds = ("matrix", *plain._algorithm(method, u.device.type).keeps)
+    kinds = ("matrix", *plain.algorithm_of(method, u.device.type).keeps)
     return _four(tuple(torch.empty(shapes[kind], dtype=u.dtype, device=u.device) for kind in kinds), u)
 
 

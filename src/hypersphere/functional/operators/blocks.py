@@ -1,0 +1,347 @@
+"""Operator, BatchNorm and activation as one step on a GPU: (x, q) → (z, q′), q = Σ_c x² of every position.
+
+    z = act(BN(a·h(‖x‖)·g(θ) + b)),   q′ = Σ_c z²
+
+q′ is a differentiable output. A block that reads z gets it, so that the sum is not computed again and its
+gradient comes back through it. The same kernels serve three callers: eager mode by an autograd function,
+compiled graphs by one operator that they do not look into, and second derivatives by plain operations.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ... import kernels
+from ..._core.modes import autocast_dtype, is_plain_eager
+from ..._core.sphere import safe_reciprocal, sqrt, unit, upcast
+from ...kernels.spec import Fields, Spec, Window, encode, spec_of
+from ..angular import angular
+from ..magnitude import MagnitudeForm, magnitude, magnitude_ratio
+from .geometry import Geometry, box, convolve
+
+__all__ = ["Activation", "Norm", "as_convolution_takes", "composed_block", "fused_block"]
+
+_MOST_CHANNELS = 1 << 16
+_MOST_WINDOW = 512
+
+
+class Norm(NamedTuple):
+    """BatchNorm's tensors and numbers.
+
+    Attributes:
+        gamma, beta, mean, var, tracked: Weight, bias and buffers, where it has them.
+        batch: Whether the statistics are those of the batch.
+        eps, momentum: As in :class:`torch.nn.BatchNorm2d`.
+        group: Processes whose batches count as one, None for this one alone.
+    """
+
+    gamma: Tensor | None
+    beta: Tensor | None
+    mean: Tensor | None
+    var: Tensor | None
+    tracked: Tensor | None
+    batch: bool
+    eps: float
+    momentum: float
+    group: Any = None
+
+
+class Activation(NamedTuple):
+    """``"none"``, ``"relu"``, ``"leaky_relu"`` (also with learned slopes), ``"gelu"``, ``"gelu_tanh"``, ``"silu"``."""
+
+    kind: str = "none"
+    leak: float = 0.0
+    leaks: Tensor | None = None
+
+
+def fused_block(
+    x: Tensor,
+    weight: Tensor,
+    geometry: Geometry,
+    h: Any,
+    g: Any,
+    *,
+    q: Tensor | None = None,
+    scale: Tensor | None = None,
+    shift: Tensor | None = None,
+    norm: Norm | None = None,
+    activation: Activation | None = None,
+    give_q: bool = False,
+) -> tuple[Tensor, Tensor | None] | None:
+    """z and q′ (if asked for) by kernels, or None where plain operations must serve.
+
+    Args:
+        x: (N, C, ...), as autocast would give it to a convolution.
+        weight, geometry, h, g: The operator without weighting.
+        q: Σ_c x², if a block gave it.
+        scale, shift: a and b for each channel.
+        norm: BatchNorm, if one follows.
+        activation: What follows it.
+        give_q: Whether q′ is wanted.
+    """
+    compiling = torch.compiler.is_compiling()
+    if not kernels.usable(x) or (compiling and torch.compiler.is_exporting()):
+        return None
+    found = _settle(x, weight, geometry, h, g, scale, shift, norm, activation or Activation())
+    if found is None:
+        return None
+    fields, tensors = found
+    wide = _widest(fields, weight, geometry)
+    if wide > _MOST_CHANNELS or x.numel() == 0 or weight.numel() == 0:
+        return None
+    if q is not None and geometry.groups != 1:
+        q = None
+    group = None if norm is None else norm.group
+    if compiling:
+        return None if group is not None else _block_op(x, q, tensors, fields, norm)
+    every = [t for t in (x, q, *tensors) if t is not None]
+    if not is_plain_eager(*every):
+        return None
+    spec = spec_of(fields)
+    if torch.is_grad_enabled() and any(t.requires_grad for t in every):
+        z, out = _Block.apply(spec, group, give_q, x, q, *tensors)
+        return z, out
+    from ...kernels import block
+
+    z, out, _, _ = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group)
+    return z, out
+
+
+def _settle(
+    x: Tensor,
+    weight: Tensor,
+    geometry: Geometry,
+    h: Any,
+    g: Any,
+    scale: Tensor | None,
+    shift: Tensor | None,
+    norm: Norm | None,
+    activation: Activation,
+) -> tuple[Fields, tuple[Tensor | None, ...]] | None:
+    """The settings, and the tensors from the weight on in the order of kernels' ``Inputs``."""
+    closed = getattr(g, "closed_form", lambda: None)()
+    form: MagnitudeForm | None = getattr(h, "closed_form", lambda: None)()
+    if closed is None or form is None:
+        return None
+    kind, k = closed
+    channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
+    if kind == "sigmoid" and isinstance(k, Tensor):
+        k = upcast(k).reshape(-1).expand(channels) if k.numel() == 1 else upcast(k).reshape(-1)
+        k = k.contiguous()
+    else:
+        k = float(k) if kind == "sigmoid" else 0.0
+    rho = form.rho
+    if isinstance(rho, Tensor) and rho.numel() != 1:
+        return None
+    batch = norm is not None and norm.batch
+    fields = Fields(
+        Window(*_parts_of(geometry)),
+        kind,
+        None if isinstance(k, Tensor) else k,
+        form.kind,
+        float(form.alpha),
+        float(form.beta),
+        None if isinstance(rho, Tensor) else float(rho),
+        form.running is not None,
+        form.momentum,
+        form.training,
+        "none" if norm is None else "train" if batch else "eval",
+        1e-5 if norm is None else norm.eps,
+        0.1 if norm is None else norm.momentum,
+        activation.kind,
+        activation.leak,
+    )
+    leaks = activation.leaks
+    if leaks is not None and leaks.numel() == 1 and channels != 1:
+        leaks = leaks.expand(channels).contiguous()
+    none = (None,) * 5
+    gamma, beta, mean, var, tracked = none if norm is None else norm[:5]
+    tensors = (
+        weight,
+        k if isinstance(k, Tensor) else None,
+        scale,
+        shift,
+        rho if isinstance(rho, Tensor) else None,
+        gamma,
+        beta,
+        leaks,
+        mean,
+        var,
+        tracked,
+        form.running,
+        form.tracked,
+    )
+    return fields, tensors
+
+
+def _parts_of(g: Geometry) -> tuple[Any, ...]:
+    """The fields of a geometry in the order of kernels' ``Window``."""
+    return g.kernel, g.stride, g.padding, g.dilation, g.groups, g.transposed, g.output_padding
+
+
+def _widest(fields: Fields, weight: Tensor, geometry: Geometry) -> int:
+    window = 1
+    for size in geometry.kernel:
+        window *= size
+    return _MOST_CHANNELS + 1 if window > _MOST_WINDOW else max(weight.shape[0], weight.shape[1] * geometry.groups)
+
+
+class _Block(torch.autograd.Function):
+    """(z, q′) with x, the convolution's output, maps and sums kept."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, spec: Spec, group: Any, give_q: bool, x: Tensor, q: Tensor | None, *tensors: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        from ...kernels import block
+
+        z, out, read, kept = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group)  # type: ignore[arg-type]
+        ctx.spec, ctx.group, ctx.last, ctx.fresh = spec, group, kept.last, True
+        statistics = tensors[8:10] if spec.fields.norm == "eval" else (None, None)
+        ctx.save_for_backward(read, q, *tensors[:8], *statistics, *kept[:-1])
+        ctx.set_materialize_grads(False)
+        return z, out
+
+    @staticmethod
+    def backward(ctx: Any, dz: Tensor | None, dq: Tensor | None) -> tuple[Any, ...]:
+        from ...kernels import block
+
+        saved = ctx.saved_tensors
+        need = ctx.needs_input_grad[3:13]
+        if dz is None and dq is None:
+            return (None,) * 18
+        if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
+            return (None, None, None, *_differentiate(ctx.spec.fields, saved[:12], need, dz, dq), *(None,) * 5)
+        inputs = block.Inputs(*saved[:12])
+        grads = block.backward(ctx.spec, inputs, block.Kept(*saved[12:], ctx.last), dz, dq, need, ctx.fresh, ctx.group)
+        ctx.fresh = False
+        return (None, None, None, *grads, *(None,) * 5)
+
+
+def _differentiate(
+    f: Fields, saved: tuple[Any, ...], need: tuple[bool, ...], dz: Tensor | None, dq: Tensor | None
+) -> list[Tensor | None]:
+    with torch.enable_grad():
+        outputs = composed_block(f, *saved)
+        given = [(o, d) for o, d in zip(outputs, (dz, dq), strict=True) if d is not None]
+        wanted = [t for t, needed in zip(saved, need, strict=False) if needed]
+        found = iter(
+            torch.autograd.grad(
+                [o for o, _ in given], wanted, [d for _, d in given], create_graph=True, allow_unused=True
+            )
+        )
+    return [next(found) if needed else None for needed in need]
+
+
+def composed_block(
+    f: Fields,
+    x: Tensor,
+    q: Tensor | None,
+    weight: Tensor,
+    k: Tensor | None = None,
+    scale: Tensor | None = None,
+    shift: Tensor | None = None,
+    rho: Tensor | None = None,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    leaks: Tensor | None = None,
+    mean: Tensor | None = None,
+    var: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(z, q′) by plain differentiable operations, without running statistics: the definition."""
+    geometry = Geometry(*f.window)
+    wide = upcast(x)
+    if q is None:
+        squares = wide * wide
+        q = squares.unflatten(1, (geometry.groups, -1)).sum(2)
+    n = sqrt(box(q, geometry)) if geometry.kernel else sqrt(q)
+    y = upcast(convolve(x, _unit_filters(weight, geometry).to(x.dtype), geometry))
+    if n.shape[1] not in (1, y.shape[1]):
+        n = n.repeat_interleave(y.shape[1] // n.shape[1], dim=1)
+    radius: Any = f.rho if rho is None else rho
+    if f.running:
+        radius = radius * n.detach().mean()
+    channels = [-1] + [1] * (y.dim() - 2)
+    if f.angular == "cosine":
+        value = y * magnitude_ratio(n, f.magnitude, f.alpha, f.beta, radius)
+    else:
+        curve: Any = f.k if k is None else k.view(channels)
+        value = angular(y * safe_reciprocal(n), f.angular, curve if f.angular == "sigmoid" else 0.3)
+        if not f.is_sphere:
+            value = value * magnitude(n, f.magnitude, f.alpha, f.beta, radius)
+    if scale is not None:
+        value = value * upcast(scale).view(channels)
+    if shift is not None:
+        value = value + upcast(shift).view(channels)
+    if f.norm == "train":
+        value = F.batch_norm(value, None, None, gamma, beta, True, 0.0, f.eps)
+    elif f.norm == "eval":
+        value = F.batch_norm(value, mean, var, gamma, beta, False, 0.0, f.eps)
+    z = _activated(f, value, leaks).to(x.dtype)
+    return z, upcast(z).square().sum(1, keepdim=True)
+
+
+def _unit_filters(weight: Tensor, geometry: Geometry) -> Tensor:
+    wide = upcast(weight)
+    if not geometry.transposed:
+        return unit(wide, tuple(range(1, wide.dim())))
+    grouped = wide.unflatten(0, (geometry.groups, -1))
+    return unit(grouped, (1, *range(3, grouped.dim()))).flatten(0, 1)
+
+
+def _activated(f: Fields, u: Tensor, leaks: Tensor | None) -> Tensor:
+    match f.activation:
+        case "relu":
+            return F.relu(u)
+        case "leaky_relu":
+            return F.leaky_relu(u, f.leak) if leaks is None else F.prelu(u, upcast(leaks))
+        case "gelu":
+            return F.gelu(u)
+        case "gelu_tanh":
+            return F.gelu(u, approximate="tanh")
+        case "silu":
+            return F.silu(u)
+        case _:
+            return u
+
+
+def _block_op(
+    x: Tensor, q: Tensor | None, tensors: tuple[Tensor | None, ...], fields: Fields, norm: Norm | None
+) -> tuple[Tensor, Tensor | None]:
+    """The block as a node of a compiled graph; running statistics move outside of it."""
+    statistics = tensors[8:10] if fields.norm == "eval" else (None, None)
+    z, out, *_, sums, table = torch.ops.hypersphere.block(x, q, *tensors[:8], *statistics, tensors[11], encode(fields))
+    channels = z.shape[1]
+    if norm is not None and norm.batch and norm.mean is not None and norm.var is not None:
+        with torch.no_grad():
+            count = z.numel() // channels
+            mean, over = table[:channels], table[channels : 2 * channels]
+            var = (over.reciprocal().square() - norm.eps) * (count / max(count - 1, 1))
+            norm.mean.lerp_(mean.to(norm.mean.dtype), norm.momentum)
+            norm.var.lerp_(var.to(norm.var.dtype), norm.momentum)
+            if norm.tracked is not None:
+                norm.tracked.add_(1)
+    running, tracked = tensors[11:13]
+    if fields.running and fields.training and running is not None and tracked is not None:
+        with torch.no_grad():
+            groups = fields.window.groups
+            mean = (sums[-4] / (z.numel() // channels * groups)).float()
+            counts = torch.isfinite(mean) & (mean > 0)
+            weight = torch.where(tracked == 0, 1.0, fields.running_momentum * torch.ones_like(running))
+            running.lerp_(torch.where(counts, mean, running.float()).to(running.dtype), weight)
+            tracked.add_(counts)
+    return z, out
+
+
+def as_convolution_takes(x: Tensor, weight: Tensor) -> Tensor:
+    """x as a convolution under autocast would take it."""
+    dtype = autocast_dtype(x.device)
+    if dtype is not None:
+        return x if x.dtype == torch.float64 else x.to(dtype)
+    if x.dtype != weight.dtype:
+        raise TypeError(f"x is {x.dtype} and weight {weight.dtype}: cast one, or run under torch.autocast")
+    return x

@@ -1,0 +1,143 @@
+"""The fused block as an operator of compiled graphs, which take it as it is: one node forward, one backward.
+
+In eager mode it is not called: dispatching it would cost more than a small layer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...kernels.layout import arranged, channels_last, empty, out_shape, sums_size
+from ...kernels.spec import decode
+
+__all__ = ["LIBRARY"]
+
+LIBRARY = torch.library.Library("hypersphere", "FRAGMENT")
+
+_TENSORS = (
+    "Tensor x, Tensor? q, Tensor weight, Tensor? k, Tensor? scale, Tensor? shift, Tensor? rho, Tensor? gamma, "
+    "Tensor? beta, Tensor? leaks, Tensor? mean, Tensor? var"
+)
+LIBRARY.define(
+    f"block({_TENSORS}, Tensor? running, str spec) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+LIBRARY.define(
+    f"block_backward({_TENSORS}, Tensor y, Tensor unit, Tensor inverse, Tensor r, Tensor s, Tensor norms, "
+    "Tensor radius, Tensor sums, Tensor table, Tensor? dz, Tensor? dq, bool[] need, str spec) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+
+
+def _forward(*args: Any) -> tuple[Tensor, ...]:
+    from ...kernels import block
+
+    *tensors, running, text = args
+    spec = decode(text)
+    z, q, _, kept = block.forward(spec, block.Inputs(*tensors, None, running), False, True)
+    assert q is not None
+    nothing = [z.new_empty(0, dtype=torch.float32) for _ in range(4)]
+    filled = [v if v is not None else nothing.pop() for v in kept[:-1]]
+    return z, q, *filled
+
+
+def _forward_shapes(*args: Any) -> tuple[Tensor, ...]:
+    x, _, weight, *_, text = args
+    f = decode(text).fields
+    last = _last(x, weight)
+    shape = torch.Size(out_shape(tuple(x.shape), tuple(weight.shape), f.window))
+    wide, device = torch.float32, x.device
+    maps = torch.Size((shape[0], f.window.groups, *shape[2:]))
+    channels = shape[1]
+    moves = last and not channels_last(weight)
+    unit = empty(weight.shape, x.dtype, device, True) if moves else torch.empty_like(weight, dtype=x.dtype)
+
+    def a_map(wanted: bool) -> Tensor:
+        return empty(maps, wide, device, last and f.window.groups > 1) if wanted else x.new_empty(0, dtype=wide)
+
+    inverse: Any = (channels,)
+    if f.window.transposed:
+        inverse = (f.window.groups, 1, weight.shape[1], *[1] * (weight.dim() - 2))
+    return (
+        empty(shape, x.dtype, device, last),
+        torch.empty((shape[0], 1, *shape[2:]), dtype=wide, device=device),
+        empty(shape, x.dtype, device, last),
+        unit,
+        torch.empty(inverse, dtype=wide, device=device),
+        a_map(True),
+        a_map(not f.is_sphere and f.angular != "cosine"),
+        a_map(not f.is_sphere),
+        x.new_empty(() if not f.is_sphere else (0,), dtype=wide),
+        torch.empty(sums_size(channels), dtype=torch.float64, device=device),
+        torch.empty(4 * channels if f.norm == "train" else 0, dtype=wide, device=device),
+    )
+
+
+def _backward(*args: Any) -> tuple[Tensor, ...]:
+    from ...kernels import block
+
+    *tensors, dz, dq, need, text = args
+    spec = decode(text)
+    x, weight = tensors[0], tensors[2]
+    last = _last(x, weight)
+    inputs = block.Inputs(arranged(x, last), *tensors[1:12])
+    optional = {4, 5, 6, 8}  # s, norms, radius, table
+    kept = [None if i in optional and v.numel() == 0 else v for i, v in enumerate(tensors[12:])]
+    grads = block.backward(spec, inputs, block.Kept(*kept, last), dz, dq, tuple(need), False)
+    return tuple(x.new_empty(0) if v is None else v for v in grads)
+
+
+def _backward_shapes(*args: Any) -> tuple[Tensor, ...]:
+    *tensors, _dz, _dq, need, _text = args
+    x, weight = tensors[0], tensors[2]
+    last = _last(x, weight)
+    shaped = []
+    for i, (tensor, needed) in enumerate(zip(tensors[:10], need, strict=True)):
+        if not needed or tensor is None:
+            shaped.append(x.new_empty(0))
+        elif i == 0:
+            shaped.append(empty(x.shape, x.dtype, x.device, last))
+        else:
+            shaped.append(torch.empty_like(tensor))
+    return tuple(shaped)
+
+
+def _last(x: Tensor, weight: Tensor) -> bool:
+    return channels_last(x) or (x.dim() in (4, 5) and channels_last(weight))
+
+
+LIBRARY.impl("block", _forward, "CompositeExplicitAutograd")
+LIBRARY.impl("block_backward", _backward, "CompositeExplicitAutograd")
+LIBRARY.impl("block", _forward_shapes, "Meta")
+LIBRARY.impl("block_backward", _backward_shapes, "Meta")
+
+
+class _Node(torch.autograd.Function):
+    """The gradient rule, under tracers."""
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> tuple[Tensor, ...]:
+        with torch._C._AutoDispatchBelowAutograd():
+            out: tuple[Tensor, ...] = torch.ops.hypersphere.block(*args)
+        ctx.text = args[-1]
+        ctx.given = [v is not None for v in args[:12]]
+        ctx.save_for_backward(*(v for v in args[:12] if v is not None), *out[2:])
+        ctx.mark_non_differentiable(*out[2:])
+        ctx.set_materialize_grads(False)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, dz: Tensor | None, dq: Tensor | None, *_: Any) -> tuple[Any, ...]:
+        if dz is None and dq is None:
+            return (None,) * 14
+        saved = iter(ctx.saved_tensors)
+        tensors = [next(saved) if given else None for given in ctx.given]
+        need = list(ctx.needs_input_grad[:10])
+        grads = torch.ops.hypersphere.block_backward(*tensors, *saved, dz, dq, need, ctx.text)
+        return *(g if n else None for g, n in zip(grads, need, strict=True)), None, None, None, None
+
+
+LIBRARY.impl("block", lambda *args: _Node.apply(*args), "Autograd")

@@ -1,0 +1,108 @@
+"""Triton kernels: products A·Bᵀ of many square matrices of different sizes in one launch.
+
+The matrices of a group lie one behind the other in flat float32 buffers, each padded to a multiple of 32
+rows and columns (:class:`hypersphere.functional.orthogonalize.grouped.Layout`). A program computes one tile
+of one matrix; ``tiles`` says which, ``table`` has the size, place, first row and number of tiles of every
+matrix. Both operands are read along their rows, because the tensor cores take float32 operands in no other
+way: what is needed transposed is stored transposed by the kernel that computes it.
+
+Precise products split each operand in two TF32 parts and add three products, which has the error of float32;
+the others round operands to TF32. Neither depends on ``torch.set_float32_matmul_precision``.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+__all__ = ["locate", "multiply", "product_kernel", "skew_kernel"]
+
+COLUMNS = tl.constexpr(4)  # of a row of `table`: size, place, first row, number of tiles
+
+
+@triton.jit
+def locate(index, tiles, table):
+    """Matrix, tile row, tile column, size, place, first row and number of tiles of tile ``index``."""
+    p = tl.load(tiles + 3 * index)
+    i, j = tl.load(tiles + 3 * index + 1), tl.load(tiles + 3 * index + 2)
+    row = table + p * COLUMNS
+    size = tl.multiple_of(tl.load(row).to(tl.int32), 32)
+    place = tl.multiple_of(tl.load(row + 1), 32)
+    return p, i, j, size, place, tl.load(row + 2), tl.load(row + 3)
+
+
+@triton.jit
+def multiply(a, b, i, j, size, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PRECISE: tl.constexpr):
+    """Tile (i, j) of A·Bᵀ; rows beyond the matrix repeat its first ones, and are not stored."""
+    row = (i * BM + tl.arange(0, BM)) % size
+    col = (j * BN + tl.arange(0, BN)) % size
+    k = tl.arange(0, BK)
+    left = a + row[:, None] * size + k[None, :]
+    right = b + col[None, :] * size + k[:, None]
+    total = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, size, BK):
+        x, y = tl.load(left), tl.load(right)
+        if PRECISE:
+            total = tl.dot(x, y, total, input_precision="tf32x3")
+        else:
+            total = tl.dot(x, y, total, input_precision="tf32")
+        left += BK
+        right += BK
+    return total
+
+
+@triton.jit
+def product_kernel(
+    a, b, c, out, out_t, tiles, table, alpha, beta, gamma,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PRECISE: tl.constexpr,
+    ADDEND: tl.constexpr, STORE: tl.constexpr, MIRROR: tl.constexpr,
+):  # fmt: skip
+    """α·A·Bᵀ + β·C + γ·I. ADDEND: 0 no C, 1 C, 2 Cᵀ. STORE: 1 the product, 2 its transpose, 3 both.
+
+    MIRROR 1 or −1: the result is symmetric or skew, tiles with j ≥ i are computed and their mirror images stored.
+    """
+    p, i, j, size, place, first, count = locate(tl.program_id(0), tiles, table)
+    total = alpha * multiply(a + place, b + place, i, j, size, BM, BN, BK, PRECISE)
+    row, col = i * BM + tl.arange(0, BM)[:, None], j * BN + tl.arange(0, BN)[None, :]
+    inside = (row < size) & (col < size)
+    if ADDEND == 1:
+        total += beta * tl.load(c + place + row * size + col, mask=inside, other=0.0)
+    if ADDEND == 2:
+        total += beta * tl.load(c + place + col * size + row, mask=inside, other=0.0)
+    total += tl.where(row == col, gamma, 0.0)
+    if MIRROR != 0:
+        tl.store(out + place + row * size + col, total, mask=inside)
+        if i != j:
+            tl.store(out + place + col * size + row, MIRROR * total, mask=inside)
+    else:
+        if STORE & 1:
+            tl.store(out + place + row * size + col, total, mask=inside)
+        if STORE & 2:
+            tl.store(out_t + place + col * size + row, total, mask=inside)
+
+
+@triton.jit
+def skew_kernel(u, n, sizes, tiles, table, B: tl.constexpr):
+    """N = I + A with A = tril(U,−1) − tril(U,−1)ᵀ; the largest row sum of |N| and of N² in ``sizes``.
+
+    A program does B rows.
+    """
+    p, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
+    row = i * B + tl.arange(0, B)[:, None]
+    absolute, square = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
+    for start in range(0, size, B):
+        col = start + tl.arange(0, B)[None, :]
+        lower = tl.load(u + place + row * size + col, mask=row > col, other=0.0)
+        upper = tl.load(u + place + col * size + row, mask=row < col, other=0.0)
+        x = tl.where(row == col, 1.0, lower - upper)
+        tl.store(n + place + row * size + col, x)
+        absolute += tl.sum(tl.abs(x), 1)
+        square += tl.sum(x * x, 1)
+    tl.atomic_max(sizes + 2 * p, _finite(tl.max(absolute)))
+    tl.atomic_max(sizes + 2 * p + 1, _finite(tl.max(square)))
+
+
+@triton.jit
+def _finite(x):
+    """NaN as a large number, which the largest of several does not lose."""
+    return tl.where(x < 1e30, x, 1e30)

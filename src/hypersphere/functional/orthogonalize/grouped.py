@@ -1,0 +1,156 @@
+"""Many square matrices in one flat buffer, and their products in one launch each (on a GPU, by Triton)."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["Layout", "kernels", "layout_of", "product", "programs", "usable"]
+
+TILE = {"BM": 128, "BN": 128, "BK": 32}
+WARPS, STAGES = 8, 3
+_PAD = 32
+
+
+@functools.cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def usable(x: Tensor) -> bool:
+    """Whether the kernels can do ``x``: float32 on a GPU with TF32 units, and Triton is installed."""
+    return (
+        x.is_cuda
+        and x.dtype == torch.float32
+        and torch.version.hip is None
+        and _has_triton()
+        and torch.cuda.get_device_capability(x.device) >= (8, 0)
+    )
+
+
+@functools.cache
+def kernels() -> Any:
+    """The modules with the kernels; imported late, since Triton takes half a second."""
+    from . import device_cayley, device_products
+
+    return device_products, device_cayley
+
+
+@functools.cache
+def _multiprocessors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def programs(x: Tensor) -> int:
+    """As many programs as run at once."""
+    return _multiprocessors(x.device) if x.is_cuda else 4
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where matrices of ``sizes`` lie, padded to multiples of 32, largest first in the order of work."""
+
+    sizes: tuple[int, ...]
+    padded: tuple[int, ...]
+    places: tuple[int, ...]
+    total: int
+    rows: int
+    table: Tensor
+    tiles: Tensor
+    upper_tiles: Tensor
+    stripes: Tensor
+
+    @property
+    def has_padding(self) -> bool:
+        return self.sizes != self.padded
+
+    def views(self, flat: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
+        """The matrices inside a flat buffer, as tensors of ``shapes`` (count, d, d), in order."""
+        out, p = [], 0
+        for shape in shapes:
+            count, d = shape[:-2].numel(), shape[-1]
+            size, place = self.padded[p], self.places[p]
+            whole = flat[place : place + count * size * size].view(*shape[:-2], size, size)
+            out.append(whole[..., :d, :d])
+            p += count
+        return out
+
+    def empty(self, like: Tensor) -> Tensor:
+        """A flat buffer whose padding is zero."""
+        return (torch.zeros if self.has_padding else torch.empty)(self.total, dtype=torch.float32, device=like.device)
+
+
+def layout_of(shapes: Sequence[torch.Size], device: torch.device) -> Layout:
+    """The layout of stacks of square matrices (..., d, d)."""
+    sizes = tuple(shape[-1] for shape in shapes for _ in range(shape[:-2].numel()))
+    return _layout(sizes, device)
+
+
+@functools.lru_cache(maxsize=64)
+def _layout(sizes: tuple[int, ...], device: torch.device) -> Layout:
+    padded = tuple(-(-d // _PAD) * _PAD for d in sizes)
+    places, rows = [0], [0]
+    for size in padded:
+        places.append(places[-1] + size * size)
+        rows.append(rows[-1] + size)
+    order = sorted(range(len(sizes)), key=lambda p: -padded[p])
+    block = TILE["BM"]
+    counts = [-(-size // block) for size in padded]
+    whole = [(p, i, j) for p in order for i in range(counts[p]) for j in range(counts[p])]
+    table = [
+        (size, place, row, count * count) for size, place, row, count in zip(padded, places, rows, counts, strict=False)
+    ]
+
+    def integers(values: object, dtype: torch.dtype = torch.int32) -> Tensor:
+        return torch.tensor(values, dtype=dtype).to(device)
+
+    return Layout(
+        sizes,
+        padded,
+        tuple(places[:-1]),
+        places[-1],
+        rows[-1],
+        integers(table, torch.int64),
+        integers(whole),
+        integers([(p, i, j) for p, i, j in whole if j >= i]),
+        integers([(p, i, 0) for p in order for i in range(padded[p] // _PAD)]),
+    )
+
+
+def product(
+    layout: Layout,
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    gamma: float = 0.0,
+    precise: bool = True,
+    transposed_addend: bool = False,
+    mirror: int = 0,
+    store: str = "plain",
+) -> tuple[Tensor, Tensor]:
+    """α·A·Bᵀ + β·C + γ·I of every matrix: the result and its transpose, as far as ``store`` asks for them.
+
+    ``mirror`` 1 or −1 says that the result is symmetric or skew: half of it is computed.
+    """
+    device_products, _ = kernels()
+    wanted = {"plain": 1, "transposed": 2, "both": 3}[store]
+    out = layout.empty(a) if wanted & 1 else a
+    out_t = layout.empty(a) if wanted & 2 else a
+    tiles = layout.upper_tiles if mirror else layout.tiles
+    addend = 0 if c is None else 2 if transposed_addend else 1
+    with torch.cuda.device_of(a):
+        device_products.product_kernel[(len(tiles),)](
+            a, b, a if c is None else c, out, out_t, tiles, layout.table, alpha, beta, gamma,
+            **TILE, PRECISE=precise, ADDEND=addend, STORE=wanted, MIRROR=mirror,
+            num_warps=WARPS, num_stages=STAGES,
+        )  # fmt: skip
+    return out, out_t

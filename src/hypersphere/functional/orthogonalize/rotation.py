@@ -1,0 +1,95 @@
+"""w = Rv with R made beforehand: the rotation of neurons as one autograd node, from the map's parameter to w.
+
+For Cayley's map the gradient of R is never formed. With G = Σ g vᵀ over the n neurons (g the gradient of w),
+
+    dL/dA = ½(R+I)ᵀG(R+I)ᵀ = ½PᵀS,   P = g(R+I),   S = v(R+I)ᵀ = w + v   (rows are neurons)
+
+which takes products of size n·d² instead of d³, and layers have fewer neurons than dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .maps import DifferentiatedOnce, algorithm_of
+from .precision import in_full, matmul
+
+__all__ = ["Solved", "connect", "rotate", "solve"]
+
+Solved = tuple[Tensor, ...]  # R, then what the map's backward pass needs besides
+
+
+def solve(u: Tensor, method: str) -> Solved:
+    """R of every matrix of ``u`` and what backward needs, outside of autograd."""
+    with torch.no_grad():
+        return tuple(in_full(algorithm_of(method, u.device.type).forward, u.detach()))
+
+
+def connect(u: Tensor, method: str, solved: Solved) -> Tensor:
+    """The R of :func:`solve` as a differentiable function of ``u``."""
+    return _Connect.apply(u, method, solved)
+
+
+def rotate(v: Tensor, u: Tensor, method: str, solved: Solved) -> Tensor:
+    """Rv for the rows v of each matrix of ``v`` (..., n, d), differentiable in ``v`` and ``u`` (..., d, d)."""
+    return _Rotate.apply(v, u, method, solved)
+
+
+class _Connect(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, method: str, solved: Solved) -> Tensor:
+        ctx.u, ctx.method, ctx.solved = u, method, solved
+        return solved[0].view_as(solved[0])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        with torch.no_grad():
+            out = _backward(ctx.method, grad, ctx.solved)
+        return _once(out, grad, ctx.u), None, None
+
+
+class _Rotate(torch.autograd.Function):
+    """What it keeps is kept outside of ``save_for_backward``: R is shared by all reads of a step."""
+
+    @staticmethod
+    def forward(ctx: Any, v: Tensor, u: Tensor, method: str, solved: Solved) -> Tensor:
+        w = matmul(v, solved[0].mT)
+        ctx.u, ctx.v, ctx.w, ctx.method, ctx.solved = u, v, w.detach(), method, solved
+        return w
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        for_v, for_u = ctx.needs_input_grad[:2]
+        if torch.is_grad_enabled():  # create_graph=True: R's own derivative may be asked for, once
+            r = connect(ctx.u, ctx.method, ctx.solved)
+            of_r = grad.mT @ ctx.v
+            with torch.no_grad():
+                out = _backward(ctx.method, of_r, ctx.solved) if for_u else None
+            return grad @ r if for_v else None, None if out is None else _once(out, of_r, ctx.u), None, None
+        r = ctx.solved[0]
+        thin = for_u and ctx.method == "cayley" and grad.shape[-2] <= r.shape[-1]
+        turned = matmul(grad, r) if for_v or thin else None
+        of_u = None
+        if thin and turned is not None:
+            of_u = in_full(_cayley_backward, grad + turned, ctx.w + ctx.v)
+        elif for_u:
+            of_u = _backward(ctx.method, matmul(grad.mT, ctx.v), ctx.solved)
+        return turned if for_v else None, of_u, None, None
+
+
+def _cayley_backward(p: Tensor, s: Tensor) -> Tensor:
+    """tril(½(PᵀS − SᵀP), −1): one product of both, skew as it comes."""
+    both, turned = torch.cat([p, s], -2), torch.cat([s, -p], -2)
+    return (both.mT @ turned).mul_(0.5).tril_(-1)
+
+
+def _backward(method: str, grad: Tensor, solved: Solved) -> Tensor:
+    out: Tensor = in_full(algorithm_of(method, grad.device.type).backward, grad, *solved)
+    return out
+
+
+def _once(out: Tensor, grad: Tensor, u: Tensor) -> Tensor:
+    return DifferentiatedOnce.apply(out, grad, u) if torch.is_grad_enabled() else out

@@ -1,0 +1,415 @@
+"""The fused layer itself, forward and backward, as functions of tensors without autograd.
+
+    forward:   (x, q) → (z, q′)          q = Σ_c x² of every position, made here if it is not given
+    backward:  (dz, dq′) → (dx, dq, ...)
+
+Kept for backward: x, the output y of the convolution, and maps and sums that are small beside them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .launch import aligned
+from .layout import arranged, channels_last, empty
+from .plan import EpiloguePlan, Plan, plan_for
+from .spec import Spec
+
+__all__ = ["Gradients", "Inputs", "Kept", "backward", "forward"]
+
+
+class Inputs(NamedTuple):
+    """The tensors of a fused layer: what is learned per filter, BatchNorm's, and the state of h."""
+
+    x: Tensor
+    q: Tensor | None
+    weight: Tensor
+    k: Tensor | None = None
+    scale: Tensor | None = None
+    shift: Tensor | None = None
+    rho: Tensor | None = None
+    gamma: Tensor | None = None
+    beta: Tensor | None = None
+    leaks: Tensor | None = None
+    mean: Tensor | None = None
+    var: Tensor | None = None
+    tracked: Tensor | None = None
+    running_norm: Tensor | None = None
+    running_count: Tensor | None = None
+
+
+class Kept(NamedTuple):
+    """What backward needs besides the inputs."""
+
+    y: Tensor
+    unit: Tensor
+    inverse: Tensor
+    r: Tensor
+    s: Tensor | None
+    norms: Tensor | None
+    radius: Tensor | None
+    sums: Tensor
+    table: Tensor | None
+    last: bool
+
+
+class Gradients(NamedTuple):
+    """Of x, q, the weight and all that is learned, as in :class:`Inputs`."""
+
+    x: Tensor | None = None
+    q: Tensor | None = None
+    weight: Tensor | None = None
+    k: Tensor | None = None
+    scale: Tensor | None = None
+    shift: Tensor | None = None
+    rho: Tensor | None = None
+    gamma: Tensor | None = None
+    beta: Tensor | None = None
+    leaks: Tensor | None = None
+
+
+def forward(
+    spec: Spec, t: Inputs, track: bool = True, give_q: bool = True, group: Any = None
+) -> tuple[Tensor, Tensor | None, Tensor, Kept]:
+    """z, q′ (if asked for), x as it was read, and what backward needs.
+
+    Args:
+        spec: The layer.
+        t: Its tensors; x has the dtype to compute in.
+        track: Whether to move BatchNorm's running statistics and h's running norm.
+        give_q: Whether to return q′.
+        group: Processes over whose batches BatchNorm's statistics are taken, if any.
+    """
+    f = spec.fields
+    last = channels_last(t.x) or _weight_decides(t)
+    x, weight = arranged(t.x, last), t.weight
+    plan = plan_for(spec, x, weight, last)
+    with _on(x.device):
+        stream = _stream(x, aligned(x, weight, t.q, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var))
+        sums = torch.empty(plan.epilogue.sums, dtype=torch.float64, device=x.device)
+        unit, inverse = _unit_weight(plan, f.unit, x, weight, sums, stream)
+        y = arranged(_convolve(x, unit, plan), last)
+        r, s, norms, radius = _maps(plan, f, t, x, sums, track, stream)
+        tensors = (y, r, s, t.k, t.scale, t.shift)
+        table = _statistics(plan, tensors, t, sums, track, group, stream) if f.norm == "train" else None
+        z = torch.empty_like(y)
+        q = y.new_empty((y.shape[0], 1, *y.shape[2:]), dtype=torch.float32) if give_q else None
+        plan.epilogue.apply(stream, *tensors, t.gamma, t.beta, t.mean, t.var, table, t.leaks, z, q)
+    return z, q, x, Kept(y, unit, inverse, r, s, norms, radius, sums, table, last)
+
+
+def backward(
+    spec: Spec,
+    t: Inputs,
+    kept: Kept,
+    dz: Tensor | None,
+    dq: Tensor | None,
+    need: tuple[bool, ...],
+    fresh: bool = True,
+    group: Any = None,
+) -> Gradients:
+    """The gradients that ``need`` names, in the order of :class:`Gradients`.
+
+    Args:
+        spec, t, kept: As forward had and gave them (``t.x`` is the x that it returned).
+        dz, dq: Gradients of z and q′.
+        need: Whether each gradient is needed.
+        fresh: Whether the sums of the backward pass are still 0 (they are not in a second pass).
+        group: As in :func:`forward`.
+    """
+    f, x, y, last = spec.fields, t.x, kept.y, kept.last
+    plan = plan_for(spec, x, t.weight, last)
+    e = plan.epilogue
+    c = e.channels
+    with _on(x.device):
+        dz = torch.zeros_like(y) if dz is None else arranged(dz, last)
+        stream = _stream(x, aligned(x, dz, dq, t.weight, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks))
+        sums = kept.sums
+        if not fresh:
+            sums = torch.zeros_like(kept.sums)
+            sums[-5] = kept.sums[-5]
+        tensors = (y, kept.r, kept.s, t.k, t.scale, t.shift)
+        dgamma = dbeta = None
+        if t.gamma is not None and (need[7] or need[8]):
+            dgamma, dbeta = torch.empty_like(t.gamma), torch.empty_like(t.gamma)
+        rest = None
+        if f.norm == "train":
+            rest = torch.empty(2 * c, dtype=torch.float32, device=x.device)
+            own = (dgamma, dbeta)
+            dgamma, dbeta = _sums_of_gradients(plan, tensors, t, sums, kept.table, rest, dz, dq, own, group, stream)
+        wants_maps = need[0] or need[1] or need[6]
+        gr = gs = None
+        if wants_maps:
+            per_channel = plan.groups not in (1, c)
+            shape = plan.map_shape if not per_channel else y.shape
+            gr = _map_like(shape, y, last)
+            gs = _map_like(shape, y, last) if kept.s is not None else None
+        summing = any(need[3:6]) or (f.norm != "train" and (need[9] or (f.norm == "eval" and dgamma is not None)))
+        dy = torch.empty_like(y)
+        (e.grad_summing if summing else e.grad)(
+            stream, *tensors, t.gamma, t.beta, t.mean, t.var, sums, kept.table, rest, t.leaks, dz, dq, dy, gr, gs,
+        )  # fmt: skip
+        dx, dunit = _convolve_backward(dy, x, kept.unit, plan, (need[0], need[2]))
+        dgiven = None
+        if wants_maps:
+            dgiven, dx = _through_norms(plan, f, t, kept, gr, gs, dx, need, sums, stream)
+        dweight = _unit_weight_backward(plan, f.unit, t.weight, dunit, kept, stream) if dunit is not None else None
+        if f.norm == "eval" and dgamma is not None:
+            dgamma, dbeta = _eval_gradients(_rows(sums, e), f.eps, t)
+    rows: Any = _rows(sums, e)[4:].float() if summing or need[9] else (None,) * 4
+    return Gradients(
+        dx,
+        dgiven,
+        dweight,
+        _as(rows[3], t.k) if need[3] else None,
+        _as(rows[1], t.scale) if need[4] else None,
+        _as(rows[2], t.shift) if need[5] else None,
+        _radius_gradient(sums, kept.radius, t.rho) if need[6] else None,
+        dgamma if need[7] else None,
+        dbeta if need[8] else None,
+        _as(rows[0], t.leaks) if need[9] else None,
+    )
+
+
+def _weight_decides(t: Inputs) -> bool:
+    """cuDNN computes channels last if one of x and weight is."""
+    return t.x.dim() in (4, 5) and channels_last(t.weight)
+
+
+def _statistics(
+    plan: Plan, tensors: tuple[Any, ...], t: Inputs, sums: Tensor, track: bool, group: Any, stream: int | None
+) -> Tensor:
+    """BatchNorm's table: see device_epilogue."""
+    e = plan.epilogue
+    table = torch.empty(4 * e.channels, dtype=torch.float32, device=sums.device)
+    norm = (t.gamma, t.beta, t.mean, t.var, t.tracked)
+    track = track and t.mean is not None
+    if group is None:
+        (e.stats_tracking if track else e.stats)(stream, *tensors, sums, table, *norm)
+    else:
+        e.stats_alone(stream, *tensors, sums, table, *norm)
+        _sum_over(sums, group, (0, 2), e)
+        (e.finish_tracking if track else e.finish)(stream, sums, table, None, *norm, None, None)
+    return table
+
+
+def _sums_of_gradients(
+    plan: Plan,
+    tensors: tuple[Any, ...],
+    t: Inputs,
+    sums: Tensor,
+    table: Tensor | None,
+    rest: Tensor,
+    dz: Tensor,
+    dq: Tensor | None,
+    grads: tuple[Any, Any],
+    group: Any,
+    stream: int | None,
+) -> tuple[Any, Any]:
+    """The backward rows of the table; γ's and β's gradients, of this process alone."""
+    e, c = plan.epilogue, plan.epilogue.channels
+    if group is None:
+        e.reduce(stream, *tensors, sums, table, rest, t.leaks, dz, dq, *grads)
+        return grads
+    e.reduce_alone(stream, *tensors, sums, table, rest, t.leaks, dz, dq, None, None)
+    dgamma, dbeta = grads
+    if dgamma is not None and table is not None:
+        own, along = _rows(sums, e)[2:4]
+        dgamma, dbeta = ((along - table[:c] * own) * table[c : 2 * c]).to(dgamma.dtype), own.to(dbeta.dtype)
+    _sum_over(sums, group, (2, 4), e)
+    e.finish_backward(stream, sums, table, rest, None, None, None, None, None, None, None)
+    return dgamma, dbeta
+
+
+def _maps(
+    plan: Plan, f: Any, t: Inputs, x: Tensor, sums: Tensor, track: bool, stream: int | None
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """r, s, the norms and the radius."""
+    if plan.depthwise:
+        source = x
+    elif t.q is not None:
+        source = t.q
+    else:
+        source = _map_like(plan.q_shape, x, plan.last)
+        plan.squares(stream, x, source)
+    found = _map_like(plan.map_shape, x, plan.last)
+    if f.is_sphere:
+        plan.box(stream, source, None, found, None)
+        return found, None, None, None
+    total = sums[-4:]
+    plan.box(stream, source, None, found, total if f.running and f.training else None)
+    r = torch.empty_like(found)
+    s = None if f.angular == "cosine" else torch.empty_like(found)
+    radius = torch.empty((), dtype=torch.float32, device=x.device)
+    (plan.magnitude_tracking if track else plan.magnitude)(
+        stream, found, t.rho, total, t.running_norm, t.running_count, radius, r, s
+    )
+    return r, s, found, radius
+
+
+def _through_norms(
+    plan: Plan,
+    f: Any,
+    t: Inputs,
+    kept: Kept,
+    gr: Any,
+    gs: Any,
+    dx: Tensor | None,
+    need: tuple[bool, ...],
+    sums: Tensor,
+    stream: int | None,
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradient of q if it was given, and dx with its part through the norms if it was not."""
+    if gr.shape != plan.map_shape:
+        gr, gs = (None if m is None else _grouped(m, plan) for m in (gr, gs))
+    also: Tensor | None = kept.r
+    if not f.is_sphere:
+        out = torch.empty_like(gr)
+        total = sums[-3:] if need[6] else None
+        plan.magnitude_backward(stream, kept.norms, kept.radius, gr, gs, out, total)
+        gr, also = out, None
+    given = t.q is not None and not plan.depthwise
+    if not (need[1] if given else need[0]):
+        return None, dx
+    dq = _map_like(plan.q_shape, t.x, plan.last)
+    plan.spread(stream, gr, also, dq, None)
+    if given:
+        return dq, dx
+    if dx is None:
+        return None, None
+    plan.add(stream, dx, t.x, dq)
+    return None, dx
+
+
+def _unit_weight(
+    plan: Plan, unit: bool, x: Tensor, w: Tensor, sums: Tensor, stream: int | None
+) -> tuple[Tensor, Tensor]:
+    """The weight of the convolution and 1/‖w‖ of each filter; ``sums`` becomes 0."""
+    if plan.unit is None:  # transposed, or weighted: prepared with torch's operations
+        sums.zero_()
+        if not unit:
+            return w.to(x.dtype), sums
+        grouped = w.float().unflatten(0, (plan.groups, -1))
+        axes = (1, *range(3, grouped.dim()))
+        largest = grouped.abs().amax(axes, keepdim=True)
+        over = torch.where(largest == 0, 0.0, 1.0 / torch.where(largest == 0, 1.0, largest))
+        scaled = grouped * over
+        length = scaled.square().sum(axes, keepdim=True).sqrt()
+        inverse = torch.where(length == 0, 0.0, 1.0 / torch.where(length == 0, 1.0, length))
+        direction = scaled * inverse
+        return (direction / plan.shift).flatten(0, 1).to(x.dtype), inverse * over
+    if plan.weight_moves:
+        out = empty(w.shape, x.dtype, w.device, plan.last)
+    else:
+        w = w if channels_last(w) else w.contiguous()
+        out = torch.empty_like(w, dtype=x.dtype)
+    inverse = torch.empty(w.shape[0], dtype=torch.float32, device=w.device)
+    plan.unit(stream, w, out, inverse, sums)
+    return out, inverse
+
+
+def _unit_weight_backward(plan: Plan, unit: bool, w: Tensor, grad: Tensor, kept: Kept, stream: int | None) -> Tensor:
+    if plan.unit is None:
+        if not unit:
+            return grad.to(w.dtype)
+        grouped, g = (v.float().unflatten(0, (plan.groups, -1)) for v in (w, grad))
+        axes = (1, *range(3, grouped.dim()))
+        direction = grouped * kept.inverse
+        along = (direction * g).sum(axes, keepdim=True)
+        return ((g - direction * along) * (kept.inverse / plan.shift)).flatten(0, 1).to(w.dtype)
+    w = w if channels_last(w) else w.contiguous()
+    grad = arranged(grad, channels_last(w) or plan.weight_moves)
+    out = torch.empty_like(w)
+    plan.unit_backward(stream, w, grad, kept.inverse, out)
+    return out
+
+
+def _convolve(x: Tensor, w: Tensor, plan: Plan) -> Tensor:
+    if plan.linear:
+        return torch.mm(x, w.t())
+    v = plan.window
+    outer = v.output_padding or (0,) * len(v.size)
+    return torch.convolution(x, w, None, v.stride, v.padding, v.dilation, v.transposed, outer, v.groups)
+
+
+def _convolve_backward(
+    dy: Tensor, x: Tensor, w: Tensor, plan: Plan, need: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    if not any(need):
+        return None, None
+    if plan.linear:
+        return torch.mm(dy, w) if need[0] else None, torch.mm(dy.t(), x) if need[1] else None
+    v = plan.window
+    outer = v.output_padding or (0,) * len(v.size)
+    dx, dw, _ = torch.ops.aten.convolution_backward(
+        dy, x, w, None, v.stride, v.padding, v.dilation, v.transposed, outer, v.groups, (*need, False)
+    )
+    return (arranged(dx, plan.last) if need[0] else None), dw
+
+
+def _map_like(shape: Any, like: Tensor, last: bool) -> Tensor:
+    return empty(shape, torch.float32, like.device, last and shape[1] > 1)
+
+
+def _grouped(m: Tensor, plan: Plan) -> Tensor:
+    """A map of channels, summed over the channels of each group."""
+    return arranged(m.unflatten(1, (plan.groups, -1)).sum(2), plan.last)
+
+
+def _as(row: Tensor, like: Tensor | None) -> Tensor | None:
+    if like is None:
+        return None
+    return (row if like.numel() == row.numel() else row.sum()).reshape(like.shape).to(like.dtype)
+
+
+def _radius_gradient(sums: Tensor, radius: Tensor | None, rho: Tensor | None) -> Tensor | None:
+    if rho is None or radius is None:
+        return None
+    return (sums[-3] * (radius / rho)).to(rho.dtype).reshape(rho.shape)
+
+
+def _eval_gradients(rows: Tensor, eps: float, t: Inputs) -> tuple[Tensor, Tensor]:
+    assert t.gamma is not None
+    assert t.mean is not None
+    assert t.var is not None
+    over = (t.var.double() + eps).rsqrt()
+    along = (rows[3] - t.mean.double() * rows[2]) * over
+    return along.to(t.gamma.dtype), rows[2].to(t.gamma.dtype)
+
+
+def _rows(sums: Tensor, e: EpiloguePlan) -> Tensor:
+    """The eight rows of sums, their copies added up."""
+    return sums[: 8 * e.slots * e.channels].view(8, e.slots, e.channels).sum(1)
+
+
+def _sum_over(sums: Tensor, group: Any, rows: tuple[int, int], e: EpiloguePlan) -> None:
+    """Add up two rows of the sums, and in forward the count, over the processes of ``group``."""
+    copies = sums[: 8 * e.slots * e.channels].view(8, e.slots, e.channels)[rows[0] : rows[1]]
+    message = torch.cat([copies.sum(1).flatten(), sums.new_full((1,), float(e.count))])
+    torch.distributed.all_reduce(message, group=group)
+    copies.zero_()
+    copies[:, 0] = message[:-1].view(2, -1)
+    sums[-5:-4] = message[-1:]
+
+
+def _stream(x: Tensor, is_aligned: bool) -> int | None:
+    return torch._C._cuda_getCurrentRawStream(x.device.index) if x.is_cuda and is_aligned else None
+
+
+class _Nothing:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+_NOTHING = _Nothing()
+
+
+def _on(device: torch.device) -> Any:
+    """The device's context, where it is not the current one."""
+    if device.type != "cuda" or torch._C._cuda_getDevice() == device.index:
+        return _NOTHING
+    return torch.cuda.device(device)

@@ -1,0 +1,84 @@
+"""Unit weights ŵ = w/‖w‖ in one launch, and their gradient (g − ŵ⟨ŵ, g⟩)/‖w‖ in another."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+__all__ = ["unit_backward_kernel", "unit_kernel"]
+
+
+@triton.jit
+def _moved(j, CHANNELS, WINDOW, MOVE: tl.constexpr):
+    """Where entry j of a contiguous filter (channels, window) lies if channels come last."""
+    if MOVE:
+        return (j % WINDOW) * CHANNELS + j // WINDOW
+    else:
+        return j
+
+
+@triton.jit
+def unit_kernel(
+    w, out, inverse, zeroed,
+    K, CHANNELS, WINDOW, ZEROS, scale,
+    MOVE: tl.constexpr, BLOCK: tl.constexpr, BLOCK_ZEROS: tl.constexpr,
+):  # fmt: skip
+    """One program a filter of K numbers: its unit vector times ``scale``, and 1/‖w‖ (0 for a zero filter).
+
+    The filter is divided by its largest entry first, so that no square leaves float32. The programs also
+    set ``zeroed`` to 0: the sums that later kernels of the layer add to.
+    """
+    filter_ = tl.program_id(0)
+    start = w + filter_.to(tl.int64) * K
+    largest = tl.zeros([BLOCK], tl.float32)
+    for j0 in range(0, K, BLOCK):
+        j = j0 + tl.arange(0, BLOCK)
+        v = tl.abs(tl.load(start + j, mask=j < K, other=0.0).to(tl.float32))
+        largest = tl.maximum(largest, v, propagate_nan=tl.PropagateNan.ALL)
+    top = tl.max(largest, 0)
+    top = tl.where(tl.sum(tl.where(largest == largest, 0.0, 1.0), 0) > 0.0, float("nan"), top)
+    zero = top == 0.0
+    over = 1.0 / tl.where(zero, 1.0, top)
+    squares = tl.zeros([BLOCK], tl.float32)
+    for j0 in range(0, K, BLOCK):
+        j = j0 + tl.arange(0, BLOCK)
+        v = tl.load(start + j, mask=j < K, other=0.0).to(tl.float32) * over
+        squares += v * v
+    total = tl.sum(squares, 0)
+    factor = tl.where(zero, 0.0, over / tl.sqrt_rn(tl.where(zero, 1.0, total)))
+    tl.store(inverse + filter_, factor)
+    for j0 in range(0, K, BLOCK):
+        j = j0 + tl.arange(0, BLOCK)
+        v = tl.load(start + j, mask=j < K, other=0.0).to(tl.float32) * over
+        v = v / tl.sqrt_rn(tl.where(zero, 1.0, total)) * scale
+        tl.store(
+            out + filter_.to(tl.int64) * K + _moved(j, CHANNELS, WINDOW, MOVE), v.to(out.dtype.element_ty), mask=j < K
+        )
+    if zeroed is not None:
+        for i0 in range(filter_ * BLOCK_ZEROS, ZEROS, tl.num_programs(0) * BLOCK_ZEROS):
+            i = i0 + tl.arange(0, BLOCK_ZEROS)
+            tl.store(zeroed + i, tl.zeros([BLOCK_ZEROS], tl.float64), mask=i < ZEROS)
+
+
+@triton.jit
+def unit_backward_kernel(
+    w, grad, inverse, out,
+    K, CHANNELS, WINDOW, scale,
+    MOVE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """``out`` has the layout of ``w``, ``grad`` that of the unit weight."""
+    filter_ = tl.program_id(0)
+    start = filter_.to(tl.int64) * K
+    factor = tl.load(inverse + filter_)
+    along = tl.zeros([BLOCK], tl.float32)
+    for j0 in range(0, K, BLOCK):
+        j = j0 + tl.arange(0, BLOCK)
+        v = tl.load(w + start + j, mask=j < K, other=0.0).to(tl.float32) * factor
+        g = tl.load(grad + start + _moved(j, CHANNELS, WINDOW, MOVE), mask=j < K, other=0.0).to(tl.float32)
+        along += v * g
+    total = tl.sum(along, 0)
+    for j0 in range(0, K, BLOCK):
+        j = j0 + tl.arange(0, BLOCK)
+        v = tl.load(w + start + j, mask=j < K, other=0.0).to(tl.float32) * factor
+        g = tl.load(grad + start + _moved(j, CHANNELS, WINDOW, MOVE), mask=j < K, other=0.0).to(tl.float32)
+        tl.store(out + start + j, ((g - v * total) * (factor * scale)).to(out.dtype.element_ty), mask=j < K)

@@ -1,0 +1,156 @@
+"""When kernels can run, and launching them with little Python.
+
+A launch is prepared once for a layer and a shape: grid, numbers and constants are fixed, only tensors change.
+After the first call, which compiles, Triton's own argument handling is passed by.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["LAUNCHES", "Launch", "aligned", "interpreted", "interpreting", "multiprocessors", "usable"]
+
+LAUNCHES: Counter[str] = Counter()  # of each kernel, since the start or the last clear()
+
+_FIRST_CAPABILITY = (8, 0)
+_interpreting = False
+
+
+def usable(x: Tensor) -> bool:
+    """Whether kernels take the place of plain operations for tensors like x.
+
+    On CUDA devices from compute capability 8.0 on with Triton installed, and on a CPU inside :func:`interpreted`;
+    not where the user asked for deterministic algorithms, since sums over positions are added atomically.
+    """
+    if x.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        return False
+    if x.is_cuda:
+        return _device_runs(x.device.index) and not torch.are_deterministic_algorithms_enabled()
+    return _interpreting and x.device.type == "cpu"
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Run kernels on CPU tensors through Triton's interpreter: for tests.
+
+    Raises:
+        RuntimeError: If ``TRITON_INTERPRET=1`` was not set before the kernels were first imported.
+    """
+    global _interpreting
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        raise RuntimeError("set TRITON_INTERPRET=1 before the first kernel is used")
+    before, _interpreting = _interpreting, True
+    try:
+        yield
+    finally:
+        _interpreting = before
+
+
+def interpreting() -> bool:
+    """Whether kernels run in the interpreter, which has exact functions only."""
+    return _interpreting
+
+
+def _device_runs(index: int) -> bool:
+    if index not in _RUNS:
+        _RUNS[index] = _find_out(index)
+    return _RUNS[index]
+
+
+_RUNS: dict[int, bool] = {}
+_device_runs._dynamo_marked_constant = True  # type: ignore[attr-defined]  # compilers ask once and do not look inside
+
+
+def _find_out(index: int) -> bool:
+    capability = torch.cuda.get_device_capability(index)
+    if torch.version.hip is not None or capability < _FIRST_CAPABILITY:
+        return False
+    try:
+        import triton  # noqa: F401
+    except ImportError:
+        warnings.warn(
+            "Triton is not installed: hypersphere's operators run as plain operations, at two to four times the "
+            "time of the kernels. Install it with: pip install triton",
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+@cache
+def multiprocessors(index: int | None) -> int:
+    """How many programs run side by side; 2 in the interpreter, so that loops over tiles are exercised."""
+    return 2 if index is None else torch.cuda.get_device_properties(index).multi_processor_count
+
+
+def aligned(*tensors: Tensor | None) -> bool:
+    """Whether all addresses are multiples of 16, as prepared launches assume."""
+    return all(tensor is None or tensor.data_ptr() & 15 == 0 for tensor in tensors)
+
+
+class Launch:
+    """A kernel with its grid and everything that is no tensor.
+
+    Args:
+        kernel: The ``@triton.jit`` function; its tensors come first, then numbers, then constants.
+        grid: Programs in up to three dimensions.
+        tail: Numbers and constants in the order of the kernel's arguments.
+        warps: Warps of a program.
+    """
+
+    __slots__ = ("grid", "kernel", "name", "runners", "tail", "warps")
+
+    def __init__(self, kernel: Any, grid: tuple[int, ...], tail: tuple[Any, ...], warps: int = 4) -> None:
+        self.kernel, self.tail, self.warps = kernel, tail, warps
+        self.grid = (*grid, 1, 1)[:3]
+        self.name = kernel.fn.__name__
+        self.runners: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(self, stream: int | None, *tensors: Tensor | None) -> None:
+        """Launch; ``stream`` is None for tensors that may not be aligned, and in the interpreter."""
+        LAUNCHES[self.name] += 1
+        if stream is None:
+            self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
+            return
+        kinds = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
+        run = self.runners.get(kinds)
+        if run is None:
+            compiled = self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
+            self.runners[kinds] = _runner(compiled, self.grid, self.tail)
+        else:
+            run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
+
+
+def _runner(compiled: Any, grid: tuple[int, ...], tail: tuple[Any, ...]) -> Any:
+    """A function that launches a compiled kernel with addresses, past Triton's argument handling and hooks."""
+    launcher, function, metadata = compiled.run, compiled.function, compiled.packed_metadata
+    x, y, z = grid
+    launch = getattr(launcher, "launch", None)
+    if (
+        launch is None
+        or hasattr(launcher, "arg_annotations")
+        or getattr(launcher, "global_scratch_size", 1)
+        or getattr(launcher, "profile_scratch_size", 1)
+    ):
+
+        def run(stream: int, addresses: list[int | None]) -> None:
+            launcher(x, y, z, stream, function, metadata, None, None, None, *addresses, *tail)
+
+        return run
+    cooperative, dependent = launcher.launch_cooperative_grid, launcher.launch_pdl
+
+    def run_directly(stream: int, addresses: list[int | None]) -> None:
+        launch(
+            x, y, z, stream, function, cooperative, dependent, None, None, metadata, None, None, None, *addresses, *tail
+        )
+
+    return run_directly

@@ -1,0 +1,226 @@
+"""Every launch of a fused layer for one shape, prepared once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import device_epilogue as epilogue
+from . import device_magnitude as magnitude
+from . import device_norms as norms
+from . import device_weights as weights
+from .launch import Launch, interpreting
+from .layout import SLOTS, Layout, channels_last, layout_of, next_power, out_shape, programs, sums_size, tiles
+from .spec import ACTIVATIONS, ANGULAR, MAGNITUDES, NORMS, Fields, Spec
+
+__all__ = ["TUNING", "EpiloguePlan", "Plan", "Tuning", "epilogue_plan", "plan_for"]
+
+_BLOCK = 256
+
+
+class Tuning(NamedTuple):
+    """How a pass is cut: numbers in a tile, most channels in it, warps, programs on a multiprocessor."""
+
+    elements: int
+    channels: int
+    warps: int
+    programs: int
+
+
+TUNING = {
+    "stats": Tuning(2048, 128, 4, 8),
+    "reduce": Tuning(2048, 128, 4, 8),
+    "apply": Tuning(2048, 1024, 4, 32),
+    "grad": Tuning(2048, 1024, 4, 32),
+}
+
+
+class EpiloguePlan:
+    """The four passes over the output y of a convolution, and the sums that they share."""
+
+    def __init__(self, f: Fields, shape: torch.Size, last: bool, dtype: torch.dtype, maps: int, device: Any) -> None:
+        layout = layout_of(shape, last)
+        self.channels, self.maps = layout.channels, maps
+        self.count = layout.images * layout.positions
+        half = top = 0.0
+        if f.angular == "sigmoid" and f.k is not None:
+            half, top = 0.5 / f.k, 1.0 / math.tanh(math.pi / (4 * f.k))
+        fast = dtype != torch.float32 and not interpreting()
+        g, act, bn = ANGULAR[f.angular], ACTIVATIONS[f.activation], NORMS[f.norm]
+        cl, count = layout.last, float(self.count)
+
+        def cut(name: str, over_channels: bool = False) -> tuple[Any, ...]:
+            """Grid, numbers, tile and warps of a pass."""
+            tuning = TUNING[name]
+            bl, bc, tile_count = tiles(layout, tuning.elements, tuning.channels)
+            chunks = -(-layout.channels // bc) if over_channels else 1
+            grid = (programs(device, tile_count, max(1, tuning.programs // chunks)), chunks)
+            numbers = (tile_count, layout.positions, layout.channels, maps, half, top)
+            return grid, numbers, (bl, bc), tuning.warps
+
+        grid, numbers, tile, warps = cut("stats", True)
+        self.slots = slots = SLOTS
+        self.sums = sums_size(layout.channels)
+        self.stats, self.stats_tracking, self.stats_alone = (
+            Launch(
+                epilogue.stats_kernel,
+                grid,
+                (*numbers, count, f.eps, f.momentum, g, update, finish, slots, cl, fast, *tile),
+                warps,
+            )
+            for update, finish in ((False, True), (True, True), (False, False))
+        )
+        grid, numbers, tile, warps = cut("reduce", True)
+        self.reduce, self.reduce_alone = (
+            Launch(
+                epilogue.reduce_kernel, grid, (*numbers, count, f.leak, g, act, finish, slots, cl, fast, *tile), warps
+            )
+            for finish in (True, False)
+        )
+        self.finish, self.finish_tracking, self.finish_backward = (
+            Launch(epilogue.finish_kernel, (1,), (layout.channels, f.eps, f.momentum, backward, update, slots, 128))
+            for backward, update in ((False, False), (False, True), (True, False))
+        )
+        grid, numbers, tile, warps = cut("apply")
+        single = tile[1] >= layout.channels
+        self.apply = Launch(
+            epilogue.apply_kernel, grid, (*numbers, f.eps, f.leak, g, bn, act, cl, fast, single, *tile), warps
+        )
+        grid, numbers, tile, warps = cut("grad")
+        single = tile[1] >= layout.channels
+        self.grad, self.grad_summing = (
+            Launch(
+                epilogue.grad_kernel,
+                grid,
+                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, single, *tile),
+                warps,
+            )
+            for summing in (False, True)
+        )
+
+
+class Plan:
+    """Shapes and launches of a layer for inputs of one shape, dtype and layout."""
+
+    def __init__(self, f: Fields, x: Tensor, w: Tensor, dtype: torch.dtype, last: bool) -> None:
+        window = f.window
+        device = x.device
+        self.last, self.window = last, window
+        self.linear = not window.size
+        self.groups = window.groups
+        self.out_shape = torch.Size(out_shape(tuple(x.shape), tuple(w.shape), window))
+        self.input = layout_of(x.shape, last)
+        self.output = layout_of(self.out_shape, last)
+        self.map_shape = torch.Size((x.shape[0], self.groups, *self.out_shape[2:]))
+        self.q_shape = torch.Size((x.shape[0], self.groups, *x.shape[2:]))
+        self.epilogue = EpiloguePlan(f, self.out_shape, last, dtype, self.groups, device)
+        self._weights(f, w, dtype, last)
+        self._norms(f, device)
+
+    def _weights(self, f: Fields, w: Tensor, dtype: torch.dtype, last: bool) -> None:
+        transposed = f.window.transposed
+        fan = w[0].numel() if not transposed else w[:, 0].numel() // f.window.groups
+        self.shift = 2.0 ** math.ceil(math.log2(fan) / 2) if dtype == torch.float16 and f.unit else 1.0
+        self.unit: Launch | None = None
+        self.weight_moves = last and not channels_last(w) and w.dim() > 2 and math.prod(w.shape[2:]) > 1
+        if not f.unit or transposed:
+            return
+        size = (fan, w.shape[1], fan // w.shape[1])
+        block = min(1024, next_power(fan))
+        zeros = self.epilogue.sums
+        self.unit = Launch(
+            weights.unit_kernel,
+            (w.shape[0],),
+            (*size, zeros, 1.0 / self.shift, self.weight_moves, block, 64),
+        )
+        self.unit_backward = Launch(
+            weights.unit_backward_kernel, (w.shape[0],), (*size, 1.0 / self.shift, self.weight_moves, block)
+        )
+
+    def _norms(self, f: Fields, device: Any) -> None:
+        layout, groups, last = self.input, self.groups, self.input.last
+        width = layout.channels // groups
+        self.depthwise = groups > 1 and width == 1
+        if not self.depthwise:
+            inner = Layout(layout.images, layout.positions, width, layout.last)
+            bl, bc, count = tiles(inner, 2048, 1024)
+            self.squares = Launch(
+                norms.squares_kernel, (count, groups), (layout.positions, layout.channels, groups, last, bl, bc)
+            )
+        bl, bc, count = tiles(layout, 4096, 1024)
+        numbers = (layout.positions, layout.channels, groups)
+        self.add, self.write = (
+            Launch(norms.add_input_kernel, (count,), (*numbers, 2.0, last, adding, bl, bc)) for adding in (True, False)
+        )
+        post = 2 if f.is_sphere else 3
+        self.box = self._box(f, False, 1 if self.depthwise else 0, post, self.shift)
+        pre = 2 if f.is_sphere else 0
+        self.spread = self._box(f, True, pre, 0, 1.0 / (self.shift * self.shift))
+        if not f.is_sphere:
+            total = math.prod(self.map_shape)
+            h, ratio = MAGNITUDES[f.magnitude], f.angular == "cosine"
+            fixed = 1.0 if f.rho is None else f.rho
+            grid = (-(-total // _BLOCK),)
+            self.magnitude, self.magnitude_tracking = (
+                Launch(
+                    magnitude.magnitude_kernel,
+                    grid,
+                    (
+                        total,
+                        float(total),
+                        fixed,
+                        f.alpha,
+                        f.beta,
+                        self.shift,
+                        f.running_momentum,
+                        h,
+                        ratio,
+                        f.running,
+                        f.training,
+                        update,
+                        _BLOCK,
+                    ),
+                )
+                for update in (False, True)
+            )
+            self.magnitude_backward = Launch(
+                magnitude.magnitude_backward_kernel, grid, (total, f.alpha, f.beta, self.shift, h, ratio, _BLOCK)
+            )
+
+    def _box(self, f: Fields, backward: bool, pre: int, post: int, scale: float) -> Launch:
+        """The box of the window, or its transpose, as a map from inputs to outputs or the other way round."""
+        window = f.window
+        missing = 3 - len(window.size)
+        source, target = self.q_shape[2:], self.map_shape[2:]
+        if backward:
+            source, target = target, source
+        size, stride, dilation = ((1,) * missing + v for v in (window.size, window.stride, window.dilation))
+        padding = (0,) * missing + window.padding
+        total = self.q_shape[0] * self.groups * math.prod(target)
+        numbers = (
+            total, self.groups, *((1,) * missing + source), *((1,) * missing + target), *stride, *padding, *dilation,
+            scale,
+        )  # fmt: skip
+        constants = (*size, window.transposed != backward, pre, post, self.input.last, _BLOCK)
+        return Launch(norms.box_kernel, (-(-total // _BLOCK),), (*numbers, *constants))
+
+
+def plan_for(spec: Spec, x: Tensor, w: Tensor, last: bool) -> Plan:
+    """The plan of x and w, made at the first call."""
+    key = (x.shape, x.dtype, w.dtype, last, channels_last(w) if last else False, x.device, interpreting())
+    plan: Plan | None = spec.plans.get(key)
+    if plan is None:
+        plan = spec.plans[key] = Plan(spec.fields, x, w, x.dtype, last)
+    return plan
+
+
+def epilogue_plan(spec: Spec, y: Tensor, last: bool, maps: int) -> EpiloguePlan:
+    """The plan of the passes over y alone, for maps of ``maps`` channels that are made elsewhere."""
+    key = ("epilogue", y.shape, y.dtype, last, maps, y.device, interpreting())
+    plan: EpiloguePlan | None = spec.plans.get(key)
+    if plan is None:
+        plan = spec.plans[key] = EpiloguePlan(spec.fields, y.shape, last, y.dtype, maps, y.device)
+    return plan

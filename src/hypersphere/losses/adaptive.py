@@ -1,0 +1,281 @@
+"""Margins that depend on the sample: by its norm (AdaFace, MagFace), drawn (ElasticFace), by hardness (CurricularFace).
+
+All work on s·cos θ, so that only the direction of a feature enters its logits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core.errors import check_choice, check_positive
+from .._core.sphere import angle, compute_dtype
+from ..functional.margins import additive_angle
+from ._inputs import without
+from .face import ArcFace, check_angle
+from .margin_softmax import MarginSoftmax
+from .sample import Sample
+
+__all__ = ["AdaFace", "CurricularFace", "ElasticFace", "MagFace"]
+
+
+class AdaFace(MarginSoftmax):
+    """Target s·(cos(θ_y − m·ẑ) − m·(1 + ẑ)), the others s·cos θ_j (Kim et al. 2022, eq. 14-16).
+
+    ẑ = clip((‖x‖ − μ)/(σ + ε)·h, −1, 1) takes the norm as the quality of an image: for a clear one (ẑ = 1) the margin
+    is that of ArcFace with −m and CosFace with 2m, which presses on the hard samples; for a blurred one (ẑ = −1) it is
+    ArcFace's, which does not. μ and σ are running means of the batch's mean and deviation of the norms. θ_y − m·ẑ is
+    kept in [0, π]. No gradient passes through ẑ.
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes.
+        margin: m.
+        scale: s.
+        concentration: h; a third puts two thirds of a normal distribution within [−1, 1].
+        momentum: share of the old μ and σ that a batch leaves.
+        options: those of :class:`MarginSoftmax`.
+
+    Example:
+        >>> head = hs.losses.AdaFace(512, 10575)
+        >>> loss = head(features, labels)
+    """
+
+    norm_mean: Tensor
+    norm_std: Tensor
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        margin: float = 0.4,
+        *,
+        scale: float = 64.0,
+        concentration: float = 1 / 3,
+        momentum: float = 0.99,
+        **options: Any,
+    ) -> None:
+        margin = check_positive("margin", margin, zero=True)
+        super().__init__(in_features, num_classes, margin, scale=scale, **without(options, "angular"))
+        self.concentration = check_positive("concentration", concentration, zero=True)
+        self.momentum = _check_momentum(momentum)
+        self.register_buffer("norm_mean", _scalar(self.weight, 20.0))
+        self.register_buffer("norm_std", _scalar(self.weight, 100.0))
+
+    def reset_parameters(self) -> None:
+        """Class vectors drawn anew, μ = 20 and σ = 100, as its authors start."""
+        super().reset_parameters()
+        if hasattr(self, "norm_mean"):
+            self.norm_mean.fill_(20.0)
+            self.norm_std.fill_(100.0)
+
+    def observe(self, cos: Tensor, sample: Sample) -> dict[str, Tensor]:
+        norms = sample.norm.clamp(1e-3, 100.0)
+        mean, std = self.norm_mean, self.norm_std
+        if self.training:
+            count = sample.counts.sum()
+            batch = torch.where(sample.counts, norms, 0.0).sum() / count.clamp_min(1)
+            spread = torch.where(sample.counts, norms - batch, 0.0).square().sum() / (count - 1).clamp_min(1)
+            mean = torch.where(count > 0, torch.lerp(batch.to(mean.dtype), mean, self.momentum), mean)
+            std = torch.where(count > 1, torch.lerp(spread.sqrt().to(std.dtype), std, self.momentum), std)
+            mean, std = _moved(self.norm_mean, mean), _moved(self.norm_std, std)
+        return {"quality": ((norms - mean) / (std + 1e-3) * self.concentration).clamp(-1.0, 1.0)}
+
+    def target(self, cos: Tensor, sample: Sample) -> Tensor:
+        quality = sample.state["quality"]
+        turned = (angle(cos) - self.margin * quality).clamp(0.0, math.pi)
+        return turned.cos() - self.margin * (1 + quality)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, concentration={self.concentration:g}, momentum={self.momentum:g}"
+
+
+class MagFace(MarginSoftmax):
+    """Target s·cos(θ_y + m(a)), the others s·cos θ_j, plus λ_g·g(a) (Meng et al. 2021, eq. 3-5).
+
+    a = ‖x‖, kept in [l_a, u_a], is what the network says of the quality of an image. The margin grows with it,
+    m(a) = l_m + (u_m − l_m)/(u_a − l_a)·(a − l_a), and the regularizer g(a) = 1/a + a/u_a² rewards it, so that easy
+    samples become long. The gradient passes through a; outside of [l_a, u_a] it is 0. Beyond θ_y = π − m(a) the target
+    goes on as in :class:`ArcFace`.
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes.
+        lower_norm: l_a.
+        upper_norm: u_a.
+        lower_margin: l_m, in radians.
+        upper_margin: u_m, in radians.
+        scale: s.
+        norm_weight: λ_g.
+        options: those of :class:`MarginSoftmax`.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        lower_norm: float = 10.0,
+        upper_norm: float = 110.0,
+        lower_margin: float = 0.45,
+        upper_margin: float = 0.8,
+        scale: float = 64.0,
+        norm_weight: float = 35.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(in_features, num_classes, scale=scale, **without(options, "angular", "margin"))
+        self.lower_norm, self.upper_norm = (
+            check_positive("lower_norm", lower_norm),
+            check_positive("upper_norm", upper_norm),
+        )
+        if self.lower_norm >= self.upper_norm:
+            raise ValueError(f"upper_norm={upper_norm!r} must be larger than lower_norm={lower_norm!r}")
+        self.lower_margin = check_positive("lower_margin", lower_margin, zero=True)
+        self.upper_margin = check_positive("upper_margin", upper_margin, zero=True)
+        if not self.lower_margin <= self.upper_margin < math.pi:
+            raise ValueError(f"upper_margin={upper_margin!r} must lie between lower_margin={lower_margin!r} and π")
+        self.norm_weight = check_positive("norm_weight", norm_weight, zero=True)
+
+    def target(self, cos: Tensor, sample: Sample) -> Tensor:
+        slope = (self.upper_margin - self.lower_margin) / (self.upper_norm - self.lower_norm)
+        return additive_angle(cos, self.lower_margin + slope * (self._kept_norm(sample) - self.lower_norm))
+
+    def penalty(self, sample: Sample) -> Tensor:
+        a = self._kept_norm(sample)
+        return self.norm_weight * (1 / a + a / self.upper_norm**2)
+
+    def _kept_norm(self, sample: Sample) -> Tensor:
+        return sample.norm.clamp(self.lower_norm, self.upper_norm)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{super().extra_repr()}, norms={self.lower_norm:g}..{self.upper_norm:g}, "
+            f"margins={self.lower_margin:g}..{self.upper_margin:g}, norm_weight={self.norm_weight:g}"
+        )
+
+
+class ElasticFace(MarginSoftmax):
+    """Target s·cos(θ_y + m_i) or s·(cos θ_y − m_i) with m_i ~ N(m, σ²) drawn at each step (Boutros et al. 2022).
+
+    A drawn margin lets classes differ in how far they are pressed together. ``sort`` (ElasticFace+) gives the larger
+    of a batch's margins to the samples farther from their class vector. In ``eval()`` m_i = m. Draws come from
+    torch's generator of the device; a run that restores its state goes on exactly.
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes.
+        margin: m; None is 0.5 for the arc and 0.35 for the cosine.
+        scale: s.
+        form: ``"arc"`` adds to the angle, ``"cos"`` subtracts from the cosine.
+        std: σ.
+        sort: whether samples farther away get the larger margins.
+        options: those of :class:`MarginSoftmax`.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        margin: float | None = None,
+        *,
+        scale: float = 64.0,
+        form: str = "arc",
+        std: float = 0.05,
+        sort: bool = False,
+        **options: Any,
+    ) -> None:
+        check_choice("form", form, ("arc", "cos"))
+        margin = check_positive("margin", (0.5 if form == "arc" else 0.35) if margin is None else margin, zero=True)
+        if form == "arc":
+            check_angle(margin)
+        super().__init__(in_features, num_classes, margin, scale=scale, **without(options, "angular"))
+        self.form, self.std, self.sort = form, check_positive("std", std, zero=True), bool(sort)
+
+    def observe(self, cos: Tensor, sample: Sample) -> dict[str, Tensor]:
+        if not self.training:
+            return {"margin": torch.full_like(cos, self.margin)}
+        margins = self.margin + self.std * torch.randn_like(cos)
+        if self.sort:
+            margins = torch.empty_like(cos).scatter(0, cos.argsort(descending=True), margins.sort().values)
+        return {"margin": margins}
+
+    def target(self, cos: Tensor, sample: Sample) -> Tensor:
+        margin = sample.state["margin"]
+        return additive_angle(cos, margin) if self.form == "arc" else cos - margin
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, form={self.form!r}, std={self.std:g}, sort={self.sort}"
+
+
+class CurricularFace(ArcFace):
+    """ArcFace's target T = cos(θ_y + m); the others s·c_j, and s·c_j·(t + c_j) where c_j > T, c_j = cos θ_j.
+
+    (Huang et al. 2020, eq. 4-5.) Classes that are closer than the target with its margin are hard negatives. t, the
+    running mean of cos θ_y, starts at 0: while the network is young they count less than they would, later more. No
+    gradient passes through t and through the comparison.
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes.
+        margin: m in radians.
+        scale: s.
+        momentum: share of the old t that a batch leaves, as in the authors' code.
+        options: those of :class:`MarginSoftmax`.
+    """
+
+    t: Tensor
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        margin: float | Tensor = 0.5,
+        *,
+        scale: float = 64.0,
+        momentum: float = 0.99,
+        **options: Any,
+    ) -> None:
+        super().__init__(in_features, num_classes, margin, scale=scale, **options)
+        self.momentum = _check_momentum(momentum)
+        self.register_buffer("t", _scalar(self.weight, 0.0))
+
+    def reset_parameters(self) -> None:
+        """Class vectors drawn anew, t = 0."""
+        super().reset_parameters()
+        if hasattr(self, "t"):
+            self.t.zero_()
+
+    def observe(self, cos: Tensor, sample: Sample) -> dict[str, Tensor]:
+        t = self.t
+        if self.training:
+            count = sample.counts.sum()
+            mean = torch.where(sample.counts, cos, 0.0).sum() / count.clamp_min(1)
+            t = _moved(self.t, torch.where(count > 0, torch.lerp(mean.to(t.dtype), t, self.momentum), t))
+        return {"t": t, "threshold": self.target(cos, sample)}
+
+    def others(self, cos: Tensor, sample: Sample) -> Tensor:
+        return torch.where(cos > sample.state["threshold"], cos * (sample.state["t"] + cos), cos)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, momentum={self.momentum:g}"
+
+
+def _scalar(like: Tensor, value: float) -> Tensor:
+    """A running number beside the weight, in the dtype that heads compute in; torch.compile loses those of shape ()."""
+    return torch.full((1,), value, device=like.device, dtype=compute_dtype(like.dtype))
+
+
+def _moved(buffer: Tensor, value: Tensor) -> Tensor:
+    """``value``, which the buffer now holds."""
+    value = value.clone()
+    buffer.copy_(value)
+    return value
+
+
+def _check_momentum(momentum: float) -> float:
+    if check_positive("momentum", momentum, zero=True) > 1:
+        raise ValueError(f"momentum={momentum!r} is a share of the old value: it must lie in [0, 1]")
+    return float(momentum)

@@ -1,0 +1,42 @@
+"""What a margin rule may know of a sample besides the cosine to its class."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from ..angular import AngularLike
+
+__all__ = ["Sample"]
+
+
+class Sample(NamedTuple):
+    """The samples of a batch, as the rules of a softmax head see them.
+
+    It is the second argument of :meth:`MarginSoftmax.target`, where the cosines are (N,), and of
+    :meth:`MarginSoftmax.others`, where they are (N, B); its tensors have the shape that broadcasts against them: (N,)
+    there and (N, 1) here. It stands for g, too: ``sample.from_cos`` and ``sample.from_angle`` are those of g.
+
+    Attributes:
+        g: the angular function of the head.
+        norm: ‖x‖ of each feature, differentiable.
+        labels: class of each sample; 0 for the ignored ones.
+        counts: which samples are not ignored.
+        state: what :meth:`MarginSoftmax.observe` returned, by name.
+    """
+
+    g: AngularLike
+    norm: Tensor
+    labels: Tensor
+    counts: Tensor
+    state: dict[str, Tensor]
+
+    def from_cos(self, c: Tensor) -> Tensor:
+        """g from the cosine."""
+        return self.g.from_cos(c)
+
+    def from_angle(self, theta: Tensor) -> Tensor:
+        """g from the angle, also beyond π."""
+        value: Tensor = self.g.from_angle(theta)  # type: ignore[attr-defined]
+        return value

@@ -1,0 +1,147 @@
+"""Operator, BatchNorm and activation run as one fused step where kernels serve, else one after the other.
+
+    z = act(norm(op(x)))
+
+The three stay the modules they are: the step only reads their parameters and moves their buffers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from .. import kernels
+from ..functional.operators import Activation, Norm, as_convolution_takes, fused_block
+
+__all__ = ["ACTIVATIONS", "Parts", "fused_step", "is_activation", "is_norm", "run"]
+
+ACTIVATIONS: tuple[type[nn.Module], ...] = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.GELU, nn.SiLU, nn.Identity)
+
+_DIMENSIONS: dict[type, tuple[int, ...]] = {nn.BatchNorm1d: (2, 3), nn.BatchNorm2d: (4,), nn.BatchNorm3d: (5,)}
+
+
+class Parts(NamedTuple):
+    """An operator and what follows it."""
+
+    op: Any
+    norm: _BatchNorm | None = None
+    act: nn.Module | None = None
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Whether this is a BatchNorm that a block can take over: torch's own, or one that says over whom it averages."""
+    return type(module) in (*_DIMENSIONS, nn.SyncBatchNorm) or hasattr(type(module), "statistics_group")
+
+
+def is_activation(module: nn.Module) -> bool:
+    """Whether this is an activation that a block can take over."""
+    return type(module) in ACTIVATIONS
+
+
+def run(parts: Parts, x: Tensor, q: Tensor | None = None, give_q: bool = False) -> tuple[Tensor, Tensor | None]:
+    """z, and Σ_c z² where it was wanted and comes for free.
+
+    Args:
+        parts: The modules.
+        x: Input of the operator.
+        q: Σ_c x² of every position as a block gave it, if one did.
+        give_q: Whether the next block reads z.
+    """
+    found = fused_step(parts, x, q, give_q) if kernels.usable(x) else None
+    if found is not None:
+        return found
+    for module in parts:
+        if module is not None:
+            x = module(x)
+    return x, None
+
+
+def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple[Tensor, Tensor | None] | None:
+    """:func:`run` by kernels, or None where the modules must run by themselves."""
+    op, norm, act = parts
+    if op.weighted is not None:
+        return None
+    weight = op.weight
+    x = as_convolution_takes(x, weight)
+    read = op.read(x, weight)
+    if read is None:
+        return None
+    rows, geometry = read
+    channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
+    settled = None
+    if norm is not None:
+        settled = _norm(norm, rows, x, channels)
+        if settled is None:
+            return None
+    found = fused_block(
+        rows,
+        weight,
+        geometry,
+        op.magnitude,
+        op.angular,
+        q=q if rows is x else None,
+        scale=op.scale,
+        shift=_shift(op),
+        norm=settled,
+        activation=_activation(act),
+        give_q=give_q,
+    )
+    if found is None or geometry.kernel or x.dim() == 2:
+        return found
+    return found[0].reshape(*x.shape[:-1], channels), None
+
+
+def _shift(op: Any) -> Tensor | None:
+    if op.shift is None:
+        return op.bias
+    return op.shift if op.bias is None else op.shift + op.bias
+
+
+def _kind(module: nn.Module) -> type:
+    """The class of a module, also where :func:`hypersphere.nn.fuse` has put one above it."""
+    return getattr(type(module), "plain", type(module))
+
+
+def _norm(norm: Any, rows: Tensor, x: Tensor, channels: int) -> Norm | None:
+    """BatchNorm's state, or None where its own code must run."""
+    dims = _DIMENSIONS.get(_kind(norm))
+    if (dims is not None and x.dim() not in dims) or x.dim() != rows.dim():
+        return None  # its own error, or channels that are not where the operator has them
+    batch = norm.training or norm.running_mean is None
+    if batch and (norm.momentum is None or rows.numel() == rows.shape[1]):
+        return None
+    if norm.num_features != channels or (norm.weight is None) != (norm.bias is None):
+        return None
+    mean, var, tracked = norm.running_mean, norm.running_var, norm.num_batches_tracked
+    if batch and not norm.track_running_stats:
+        mean = var = tracked = None
+    group = _group(norm) if batch and dims is None else None
+    return Norm(norm.weight, norm.bias, mean, var, tracked, batch, norm.eps, norm.momentum or 0.0, group)
+
+
+def _group(norm: Any) -> Any:
+    """The processes whose statistics are one, None where this process is alone."""
+    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return None
+    group = norm.process_group if isinstance(norm, nn.SyncBatchNorm) else norm.statistics_group()
+    group = torch.distributed.group.WORLD if group is None else group
+    return group if torch.distributed.get_world_size(group) > 1 else None
+
+
+def _activation(act: Any) -> Activation:
+    match act:
+        case nn.ReLU():
+            return Activation("relu")
+        case nn.LeakyReLU():
+            return Activation("leaky_relu", float(act.negative_slope))
+        case nn.PReLU():
+            return Activation("leaky_relu", 0.0, act.weight)
+        case nn.GELU():
+            return Activation("gelu" if act.approximate == "none" else "gelu_tanh")
+        case nn.SiLU():
+            return Activation("silu")
+        case _:
+            return Activation()

@@ -1,0 +1,240 @@
+"""``fuse(model)``: find operator, BatchNorm and activation in a row, and run each such row as one block.
+
+Nothing is replaced: modules, names, ``state_dict``, hooks and optimizers stay as they are. A
+:class:`torch.nn.Sequential` gets a forward pass that takes neighbours together; in a module with a
+forward pass of its own the operator computes what follows it, which then hands its input on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .block import Parts, is_activation, is_norm, run
+from .layer import Decoupled
+
+__all__ = ["Fusion", "fuse"]
+
+
+@dataclass
+class Fusion:
+    """What :func:`fuse` found.
+
+    Attributes:
+        blocks: Names of the modules of each block, operator first.
+        alone: Names of operators that nothing follows that could be taken over; kernels run them by themselves.
+        left: Names of operators that no kernel serves, with the reason.
+    """
+
+    blocks: list[tuple[str, ...]] = field(default_factory=list)
+    alone: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.blocks)} blocks fused, {len(self.alone)} operators alone, {len(self.left)} left plain"]
+        lines += ["  " + " + ".join(names) for names in self.blocks]
+        lines += [f"  {name}: {why}" for name, why in self.left.items()]
+        return "\n".join(lines)
+
+
+def fuse(model: nn.Module) -> nn.Module:
+    """Let a model's operators run together with the BatchNorm and the activation that follow them.
+
+    The model computes the same function. On a GPU with Triton each row of operator, BatchNorm and
+    activation becomes a few kernels; elsewhere, and under ``torch.export`` and ``torch.func``, the modules
+    run one after the other as before. BatchNorm and the activation may each be missing.
+
+    Rows are found between neighbours in :class:`torch.nn.Sequential`, and in modules whose forward pass
+    can be traced, such as residual units with ``conv1``, ``bn1`` and ``relu`` as attributes.
+
+    Args:
+        model: Any model; it is changed in place.
+
+    Returns:
+        The same model; what was found is in its attribute ``fusion``, a :class:`Fusion` that can be printed.
+
+    Raises:
+        TypeError: If ``model`` is no module.
+
+    Example:
+        >>> import hypersphere as hs
+        >>> model = hs.nn.fuse(nn.Sequential(hs.nn.SphereConv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()))
+        >>> print(model.fusion)
+        1 blocks fused, 0 operators alone, 0 left plain
+          0 + 1 + 2
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model={model!r} is no torch.nn.Module: pass the network whose layers are to be fused")
+    report = Fusion()
+    names = {id(module): name for name, module in model.named_modules()}
+    taken: set[int] = set()
+    for module in list(model.modules()):
+        if type(module) is nn.Sequential:
+            module.__class__ = FusedSequential
+        if isinstance(module, FusedSequential):
+            for part in _blocks(_flat(module)):
+                if isinstance(part, Parts) and id(part.op) not in taken:
+                    taken.add(id(part.op))
+                    _note(report, part, names)
+    for module in list(model.modules()):
+        if not isinstance(module, FusedSequential) and any(isinstance(m, Decoupled) for m in module.children()):
+            for part in _traced(module):
+                if id(part.op) not in taken:
+                    taken.add(id(part.op))
+                    _absorb(part)
+                    _note(report, part, names)
+    for module in model.modules():
+        if isinstance(module, Decoupled) and id(module) not in taken and id(module) in names:
+            _note(report, Parts(module), names)
+    object.__setattr__(model, "fusion", report)
+    return model
+
+
+def _note(report: Fusion, part: Parts, names: dict[int, str]) -> None:
+    name = names.get(id(part.op), "")
+    why = part.op.why_plain()
+    if why is not None:
+        report.left[name] = why
+    elif part.norm is None and part.act is None:
+        report.alone.append(name)
+    else:
+        report.blocks.append(tuple(names.get(id(m), "") for m in part if m is not None))
+
+
+class FusedSequential(nn.Sequential):
+    """A Sequential whose neighbours run as blocks; it keeps nothing of its own."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        x, q = input, None
+        steps = list(_blocks(_flat(self)))
+        for i, step in enumerate(steps):
+            if isinstance(step, Parts):
+                x, q = run(step, x, q, i + 1 < len(steps) and isinstance(steps[i + 1], Parts))
+            else:
+                x, q = step(x), None
+        return x
+
+    def _get_name(self) -> str:
+        return "Sequential"
+
+
+def _flat(module: nn.Module) -> Iterator[nn.Module]:
+    """The modules of a Sequential in order, those of Sequentials inside it among them."""
+    for child in module._modules.values():
+        if child is None:
+            continue
+        if type(child).forward in (nn.Sequential.forward, FusedSequential.forward) and not _hooked(child):
+            yield from _flat(child)
+        else:
+            yield child
+
+
+def _blocks(modules: Iterator[nn.Module]) -> Iterator[Any]:
+    """The same with rows of operator, BatchNorm, activation as :class:`Parts`."""
+    op: Decoupled | None = None
+    norm: Any = None
+    for module in modules:
+        if op is not None:
+            if norm is None and is_norm(module) and not _hooked(module):
+                norm = module
+                continue
+            if is_activation(module) and not _hooked(module):
+                yield Parts(op, norm, module)
+                op = norm = None
+                continue
+            yield Parts(op, norm)
+            op = norm = None
+        if isinstance(module, Decoupled) and not _hooked(module) and module.follows is None and _is_layer(module):
+            op = module
+        else:
+            yield module
+    if op is not None:
+        yield Parts(op, norm)
+
+
+def _is_layer(module: Decoupled) -> bool:
+    return type(module).read is not Decoupled.read
+
+
+def _hooked(module: nn.Module) -> bool:
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or "forward" in module.__dict__
+    )
+
+
+def _absorb(part: Parts) -> None:
+    """Let the operator compute what follows it, and let that hand its input on."""
+    part.op.follows = (part.norm, part.act)
+    for module in part[1:]:
+        if module is not None and not isinstance(module, _HandsOn):
+            module.__class__ = _handing_on(type(module))
+
+
+class _HandsOn:
+    """Mixin of a module that an operator has already computed: it hands its input on."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input
+
+
+@functools.cache
+def _handing_on(cls: type[nn.Module]) -> type[nn.Module]:
+    made = type(cls.__name__, (_HandsOn, cls), {"__module__": __name__, "__reduce_ex__": _reduce, "plain": cls})
+    return made
+
+
+def _reduce(self: Any, protocol: int) -> Any:
+    """Pickled as the plain class and changed back: the class itself is made at run time."""
+    return _restore, (self.plain,), self.__dict__
+
+
+def _restore(cls: type[nn.Module]) -> nn.Module:
+    made = _handing_on(cls)
+    return made.__new__(made)
+
+
+def _traced(module: nn.Module) -> list[Parts]:
+    """Rows in the forward pass of a module: each link has one reader, each module one call."""
+    try:
+        graph = _Tracer().trace(module)
+    except Exception:  # control flow, other kinds of arguments: nothing can be said about it
+        return []
+    children = dict(module.named_children())
+    calls = [node.target for node in graph.nodes if node.op == "call_module"]
+    found = []
+    for node in graph.nodes:
+        op = children.get(str(node.target)) if node.op == "call_module" else None
+        if not isinstance(op, Decoupled) or not _is_layer(op) or calls.count(node.target) != 1 or _hooked(op):
+            continue
+        norm, after = _next(node, children, calls, is_norm)
+        act, _ = _next(after if norm is not None else node, children, calls, is_activation)
+        if norm is not None or act is not None:
+            found.append(Parts(op, norm, act))
+    return found
+
+
+def _next(node: Any, children: dict[str, nn.Module], calls: list[Any], fits: Any) -> tuple[Any, Any]:
+    """The module that alone reads a node, if it fits and is called once."""
+    if len(node.users) != 1:
+        return None, node
+    (user,) = node.users
+    module = children.get(str(user.target)) if user.op == "call_module" else None
+    if module is None or not fits(module) or calls.count(user.target) != 1 or _hooked(module):
+        return None, node
+    return module, user
+
+
+class _Tracer(torch.fx.Tracer):
+    """Looks into one forward pass only: every child is a leaf."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return True

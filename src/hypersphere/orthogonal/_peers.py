@@ -1,0 +1,148 @@
+"""The Cayley matrices of a model that a GPU computes together, each from where the last step left it.
+
+Layers ask for their R one by one. The first that asks in a step has all of them computed that were asked for in the
+steps before; the others find theirs ready. A layer that asks for the first time is computed alone, by an exact
+solve. Nothing here has to be right for R to be right: the computation checks every start it is given.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ..functional.orthogonalize import Solved, WarmCayley, usable
+
+if TYPE_CHECKING:
+    from ._blocks import BlockMatrix
+
+__all__ = ["Key", "Peers", "is_same"]
+
+Key = list[tuple[Tensor, int, int]]  # parameter, version, address
+_PATIENCE = 8  # computations for which a matrix is carried along that nobody asks for
+_WIDEST = 4096.0  # row sums |A| beyond which a cold start would need too many steps: exact solves from then on
+
+_log = logging.getLogger("hypersphere")
+
+
+class Peers:
+    """Which matrices are computed together, and their state on the device.
+
+    A copy or a pickle of it is empty: the copied layers find each other again by asking.
+    """
+
+    def __init__(self) -> None:
+        self._together: list[weakref.ref[BlockMatrix]] = []
+        self._asked: dict[int, weakref.ref[BlockMatrix]] = {}
+        self._idle: dict[int, int] = {}
+        self._results: dict[int, tuple[Key, list[Solved]]] = {}
+        self._warm: WarmCayley | None = None
+        self._watch: tuple[Tensor, torch.cuda.Event] | None = None
+        self._alone = False
+
+    def solve(self, blocks: BlockMatrix) -> list[Solved] | None:
+        """R of ``blocks``, one for each size; None where it is to be computed alone."""
+        if self._alone or not _fits(blocks):
+            return None
+        found = self._results.get(id(blocks))
+        if found is not None and is_same(found[0], blocks.key()):
+            self._asked.setdefault(id(blocks), weakref.ref(blocks))
+            return found[1]
+        begun = id(blocks) in self._asked  # it was asked for before: this is another step
+        if begun and self._regroup(torch.cuda.is_current_stream_capturing(), blocks):
+            self._compute()
+        self._asked.setdefault(id(blocks), weakref.ref(blocks))
+        found = self._results.get(id(blocks))
+        return None if found is None else found[1]
+
+    def forget(self) -> None:
+        """Drop the matrices of this step, not what the next one starts from."""
+        self._results.clear()
+
+    def restart(self) -> None:
+        """Let the next step start from nothing, so that it depends on the parameters alone."""
+        self._results.clear()
+        self._alone = False
+        if self._warm is not None:
+            self._warm.forget()
+
+    def failed(self) -> bool:
+        """Whether a step since the last :meth:`restart` could not be computed; waits for the device."""
+        return self._warm is not None and bool(self._warm.failed.any())
+
+    def _regroup(self, captured: bool, first: BlockMatrix) -> bool:
+        """Take in who asked since the last computation, leave out who did not for long; False: nothing to compute."""
+        if captured:  # what a graph records must not be replaced
+            members = [ref() for ref in self._together]
+            return self._warm is not None and first in members and None not in members
+        members = [ref() for ref in self._together]
+        for blocks in members:
+            if blocks is not None:
+                self._idle[id(blocks)] = 0 if id(blocks) in self._asked else self._idle.get(id(blocks), 0) + 1
+        kept = [b for b in members if b is not None and self._idle[id(b)] < _PATIENCE and _fits(b)]
+        kept = [b for b in kept if b.raw[0].device == first.raw[0].device]
+        for ref in self._asked.values():
+            blocks = ref()
+            if blocks is not None and blocks not in kept and blocks.raw[0].device == first.raw[0].device:
+                kept.append(blocks)
+        self._asked = {}
+        shapes = [raw.shape for blocks in kept for raw in blocks.raw]
+        warm = self._warm
+        if warm is None or kept != members or warm.shapes != shapes or warm.device != first.raw[0].device:
+            self._together = [weakref.ref(blocks) for blocks in kept]
+            self._idle = {id(blocks): 0 for blocks in kept}
+            self._warm = WarmCayley(shapes, first.raw[0].device)
+            self._watch = None
+        return not self._looks_bad()
+
+    def _compute(self) -> None:
+        warm, members = self._warm, [ref() for ref in self._together]
+        if warm is None:
+            return
+        alive = [blocks for blocks in members if blocks is not None]
+        with torch.no_grad():
+            matrices = warm([raw.detach() for blocks in alive for raw in blocks.raw])
+        self._results.clear()
+        for blocks in alive:
+            own, matrices = matrices[: len(blocks.raw)], matrices[len(blocks.raw) :]
+            self._results[id(blocks)] = blocks.key(), [(r,) for r in own]
+        if not torch.cuda.is_current_stream_capturing():
+            self._look_later(warm)
+
+    def _look_later(self, warm: WarmCayley) -> None:
+        """Have the outcome copied to the host; nobody waits for it."""
+        host = torch.empty(2, pin_memory=True)
+        host.copy_(warm.outcome(), non_blocking=True)
+        event = torch.cuda.Event()
+        event.record()
+        self._watch = host, event
+
+    def _looks_bad(self) -> bool:
+        """Whether the last outcome that has arrived says that exact solves are needed from now on."""
+        if self._watch is None or not self._watch[1].query():
+            return False
+        failed, widest = self._watch[0].tolist()
+        if failed:
+            _log.warning("a Cayley matrix jumped so far that it could not be computed; its step was NaN")
+        self._alone = bool(failed) or not widest < _WIDEST
+        return self._alone
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Peers:
+        memo[id(self)] = fresh = Peers()
+        return fresh
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Peers, ()
+
+
+def _fits(blocks: BlockMatrix) -> bool:
+    return all(usable(raw) for raw in blocks.raw)
+
+
+def is_same(old: Key, new: Key) -> bool:
+    return len(old) == len(new) and all(
+        a is b and (v, p) == (w, q) for (a, v, p), (b, w, q) in zip(old, new, strict=True)
+    )
