@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
 
 import hypersphere as hs
+from hypersphere import evaluation
 from hypersphere.cli import main
 from hypersphere.evaluation import evaluate, outputs_of
 from hypersphere.train import Config, DataConfig, LossConfig, ModelConfig, Run, RunConfig, ScheduleConfig, run
@@ -189,3 +190,13 @@ def test_one_class_in_the_test_set(trained, monkeypatch, capsys):
     for part, message in (("verification", "too few"), ("gallery", "two classes")):
         assert main(["evaluate", str(trained), "--parts", part]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("former", "name"), [("judge", "evaluate"), ("examine", "outputs_of"), ("judge_pairs", "evaluate_pairs")]
+)
+def test_names_of_before_go_on_working(former, name):
+    with pytest.warns(DeprecationWarning, match=f"now evaluation.{name}"):
+        assert getattr(evaluation, former) is getattr(evaluation, name)
+    with pytest.raises(AttributeError, match="no attribute 'examined'"):
+        _ = evaluation.examined

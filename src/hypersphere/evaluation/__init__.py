@@ -4,6 +4,9 @@
 :func:`measurement` declares one of your own.
 """
 
+import warnings
+from typing import Any
+
 from . import (  # noqa: F401  (each declares its measurements)
     classification,
     energy,
@@ -49,3 +52,13 @@ __all__ = [
     "read_pairs",
     "verify",
 ]
+
+_FORMER = {"Examination": "Outputs", "examine": "outputs_of", "judge": "evaluate", "judge_pairs": "evaluate_pairs"}
+
+
+def __getattr__(name: str) -> Any:
+    """Names of before, which go on working."""
+    if name not in _FORMER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"evaluation.{name} is now evaluation.{_FORMER[name]}", DeprecationWarning, stacklevel=2)
+    return globals()[_FORMER[name]]
