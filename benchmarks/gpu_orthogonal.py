@@ -47,23 +47,21 @@ def main() -> None:
     print(json.dumps(payload, indent=1))
 
 
-def timed(run: Callable[[], object], rounds: int = 15) -> float:
-    """Median milliseconds of replays of ``run`` as a CUDA graph; of plain calls where it asks the host."""
+def timed(run: Callable[[], object], rounds: int = 15, *, captured: bool = True) -> float:
+    """Median milliseconds of ``run``, by replays of a CUDA graph unless it asks the host."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for _ in range(3):
+        for _ in range(3 if captured else 1):
             run()
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    try:
+    call = run
+    if captured:
+        graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             run()
-        call: Callable[[], object] = graph.replay
-    except RuntimeError:
-        torch.cuda.synchronize()
-        call = run
+        call = graph.replay
     times = []
     for _ in range(rounds):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -91,7 +89,7 @@ def maps(d: int, device: torch.device) -> dict[str, float]:
         def both(u: Tensor = u, method: str = method) -> object:
             return torch.autograd.grad(hs.functional.orthogonalize(u, method), u, grad)
 
-        out[f"{method} cold"] = timed(both, 7)
+        out[f"{method} cold"] = timed(both, 5, captured=False)
     warm = WarmCayley([torch.Size((1, d, d))], device)
     u = start(d, "cayley", device)
 
@@ -102,13 +100,13 @@ def maps(d: int, device: torch.device) -> dict[str, float]:
 
     out["cayley warm, forward, with the move"] = timed(moved)
     u = start(d, "gram_schmidt", device).requires_grad_()
-    out["torch.linalg.qr"] = timed(lambda: torch.autograd.grad(torch.linalg.qr(u)[0], u, grad), 7)
+    out["torch.linalg.qr"] = timed(lambda: torch.autograd.grad(torch.linalg.qr(u)[0], u, grad), 5, captured=False)
 
     def svd() -> object:
         w, _, vt = torch.linalg.svd(u)
         return torch.autograd.grad(w @ vt, u, grad)
 
-    out["torch.linalg.svd"] = timed(svd, 3)
+    out["torch.linalg.svd"] = timed(svd, 2, captured=False)
     identity = torch.eye(d, device=device)
 
     def solve() -> object:
@@ -116,7 +114,7 @@ def maps(d: int, device: torch.device) -> dict[str, float]:
         a = lower - lower.mT
         return torch.autograd.grad(torch.linalg.solve(identity - a, identity + a, left=False), u, grad)
 
-    out["torch.linalg.solve"] = timed(solve, 7)
+    out["torch.linalg.solve"] = timed(solve, 5, captured=False)
     print(d, out, flush=True)
     return out
 

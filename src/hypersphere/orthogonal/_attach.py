@@ -117,8 +117,8 @@ def attach(
         _install(layer, v, rotation, learn_v)
     if asked is None and neurons == "gaussian":
         _log.warning(
-            "attach drew new neurons N(0, 2/d) for %d weights: what they were is gone. Pass neurons='keep' to rotate the "
-            "present weights, or neurons='gaussian' to say that this is meant",
+            "attach drew new neurons N(0, 2/d) for %d weights, in place of the present ones. Pass neurons='keep' to "
+            "rotate the present weights, or neurons='gaussian' to say that this is meant",
             len(plan),
         )
     return model

@@ -1,4 +1,4 @@
-"""Löwdin's map on a GPU in split TF32: the polynomial iterations of ``iterations`` as products that are launched together.
+"""Löwdin's map on a GPU: the polynomial iterations of ``iterations`` in split TF32, one launch a product.
 
 Symmetric and skew results are computed by halves. The host looks at how far the iteration came and leaves singular
 matrices to their singular values. While a CUDA graph is recorded nobody can look: then four more passes are made, which
@@ -38,7 +38,7 @@ def polar_backward(grad: Tensor, r: Tensor, h: Tensor) -> Tensor:
 def by_kernels(u: Tensor) -> tuple[Tensor, Tensor]:
     """X ← X(aI + bXᵀX + c(XᵀX)²) from X = U/s, s = √‖UᵀU‖_F ≥ ‖U‖."""
     layout = layout_of([u.shape], u.device)
-    whole, whole_t = _packed(layout, u), _packed(layout, u.mT)
+    whole_t = _packed(layout, u.mT)
     gram, _ = product(layout, whole_t, whole_t, mirror=1)
     scale = _matrices(layout, gram, u.shape).norm(dim=(-2, -1), keepdim=True).sqrt()
     scale = torch.where(scale > 0, scale, 1.0)
