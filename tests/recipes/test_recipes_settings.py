@@ -161,7 +161,7 @@ def test_orthogonal_descent_is_for_r_only():
         config, seen = recipes.get(name), seen + 1
         assert config.orthogonal.method == "gradient", name
         assert config.optim.name == ("adam" if ".table7.11." in name else "sgd"), name
-        assert config.optim.orthogonal_lr == (0.01 if ".table7.3." in name else 0.02), name
+        assert config.optim.manifold_lr == (0.01 if ".table7.3." in name else 0.02), name
     assert seen == 23
     assert protocol("thesis.table7.11.ogd.cora") == protocol("thesis.table7.11.baseline.cora")
     assert protocol("thesis.table7.4.ogd.cnn9") == protocol("thesis.table7.4.baseline.cnn9")

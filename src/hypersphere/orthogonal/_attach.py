@@ -12,7 +12,7 @@ from torch.nn.utils import parametrize
 
 from .._core.errors import check_choice, check_count, check_model
 from .._core.neurons import Neurons, Patterns, is_named, iter_neurons, matches, select
-from .._core.output_layer import find_output_layer
+from .._core.output_layer import OutputLayer, OutputLayers, announce, find_output_layers
 from .._core.sphere import compute_dtype
 from ..functional import norm, unit
 from ._blocks import BlockMatrix
@@ -21,7 +21,7 @@ from ._peers import Peers
 from ._recurrent import read_through
 from ._rotation import Rotation, iter_rotations, unshare_class
 
-__all__ = ["attach"]
+__all__ = ["attach", "check_free", "choose"]
 
 _log = logging.getLogger("hypersphere")
 
@@ -41,7 +41,7 @@ def attach(
     learn_v: bool = False,
     tasks: int = 1,
     head: nn.Module | None = None,
-    output_layer: nn.Module | str | None = None,
+    output_layer: OutputLayer = None,
     generator: torch.Generator | None = None,
 ) -> nn.Module:
     """Train w = Rv with one learned matrix R a layer and fixed neurons v (OPT, thesis 7.1).
@@ -76,7 +76,8 @@ def attach(
             network).
         learn_v: train v as well; its parameter stays the one the module had.
         tasks: as many R for the one v, see :func:`set_task` (thesis F.8).
-        head, output_layer: what counts as output layer; the last linear layer if neither is given.
+        head, output_layer: what counts as output layer. If neither is given, what the model says (``get_classifier``,
+            ``num_classes``, ...), else the last linear layer; ``output_layer=False``: there is none.
         generator: source of the random numbers (on the CPU).
 
     Raises ``ValueError`` before anything is changed, if a weight is attached already, is shared
@@ -94,7 +95,10 @@ def attach(
         neurons = "keep" if init == "identity" else "gaussian"
     check_choice("neurons", neurons, ("gaussian", "keep"))
 
-    chosen = _choose(model, include, skip, find_output_layer(model, head, output_layer))
+    output = find_output_layers(model, head, output_layer)
+    announce(output, model, "attach")
+    chosen = choose(model, include, skip, output)
+    check_free(model, chosen)
     peers = next((rotation.active.peers for *_, rotation in iter_rotations(model)), None) or Peers()
     plan = []
     with torch.no_grad():
@@ -117,22 +121,22 @@ def attach(
         _install(layer, v, rotation, learn_v)
     if asked is None and neurons == "gaussian":
         _log.warning(
-            "attach drew new neurons N(0, 2/d) for %d weights: what they were is gone. Pass neurons='keep' to rotate the "
-            "present weights, or neurons='gaussian' to say that this is meant",
+            "attach drew new neurons N(0, 2/d) for %d weights, in place of the present ones. Pass neurons='keep' to "
+            "rotate the present weights, or neurons='gaussian' to say that this is meant",
             len(plan),
         )
     return model
 
 
-def _choose(model: nn.Module, include: Patterns, skip: Patterns, output: tuple[str, nn.Module] | None) -> list[Neurons]:
-    """The weights to attach, each fit for it; or an error that says why not."""
+def choose(model: nn.Module, include: Patterns, skip: Patterns, output: OutputLayers) -> list[Neurons]:
+    """The weights that the patterns mean, without those of the output layers."""
     layers = list(iter_neurons(model))
     names = list(dict.fromkeys(name for layer in layers for name in (layer.module_name, layer.name)))
     select(names, include, skip)  # only for its complaint about patterns that match nothing
     chosen = []
     for layer in layers:
         ways = (layer.module_name, layer.name)
-        if output is not None and layer.module is output[1]:
+        if layer.module in output:
             if any(is_named(name, include) for name in ways):
                 raise ValueError(
                     f"{layer.name} is the output layer, which orthogonal training leaves alone (fixed random "
@@ -147,11 +151,11 @@ def _choose(model: nn.Module, include: Patterns, skip: Patterns, output: tuple[s
         chosen.append(layer)
     if not chosen:
         raise ValueError("nothing to attach: no layer with neurons is left besides the output layer")
-    _check_free(model, chosen)
     return chosen
 
 
-def _check_free(model: nn.Module, chosen: list[Neurons]) -> None:
+def check_free(model: nn.Module, chosen: list[Neurons]) -> None:
+    """Refuse weights that cannot be rotated: attached already, parametrized, tied, pruned, without a shape."""
     attached = {name for name, *_ in iter_rotations(model)}
     owners: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):

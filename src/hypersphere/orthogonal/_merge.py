@@ -6,9 +6,10 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from ._adapter import merge_adapters
 from ._model import attached, set_task
 from ._recurrent import restore
-from ._rotation import Rotation, unshare_class
+from ._rotation import Rotation, iter_rotations, reorder, unshare_class
 
 __all__ = ["merge"]
 
@@ -20,7 +21,12 @@ def merge(model: nn.Module, task: int | None = None) -> nn.Module:
     The optimizer's state of all other parameters stays valid; the merged weights are new parameters
     (with ``learn_v`` the ones they were). ``attach`` may start again from them (thesis F.8).
     ``task`` picks one of several R; by default the active one.
+
+    Adapters (:func:`adapter`) are folded in likewise: the network then has the keys and the speed of the plain one.
+    They and the weights they changed are kept aside, so that :func:`unmerge` restores both.
     """
+    if merge_adapters(model) and not any(True for _ in iter_rotations(model)):
+        return model
     found = attached(model)
     if task is not None:
         set_task(model, task)
@@ -40,15 +46,7 @@ def _fold(module: nn.Module, tensor_name: str, rotation: Rotation) -> None:
         if folded is None:
             raise RuntimeError(f"{rotation.layout.name} has lost its tensor: was the module changed since attach?")
         module.register_parameter(tensor_name, nn.Parameter(folded.detach(), requires_grad=rotation.trained))
-    _reorder(module, rotation.order)
+    reorder(module, rotation.order)
     if isinstance(module, nn.RNNBase) and not parametrize.is_parametrized(module):
         with torch.no_grad():
             restore(module)
-
-
-def _reorder(module: nn.Module, order: list[str]) -> None:
-    """Parameters in the order they had before, since optimizers and state dicts number them by it."""
-    parameters = dict(module._parameters)
-    module._parameters.clear()
-    for name in sorted(parameters, key=lambda name: order.index(name) if name in order else len(order)):
-        module._parameters[name] = parameters[name]

@@ -84,11 +84,10 @@ def restart(model: nn.Module) -> nn.Module:
     On a GPU the Cayley matrices start from those of the last step, which changes R by rounding errors. Two runs that
     must agree bit by bit, one of them resumed from a checkpoint, both restart where the checkpoint was written.
     """
-    for *_, rotation in iter_rotations(model):
-        for blocks in rotation.tasks:
-            if isinstance(blocks, BlockMatrix):
-                blocks.forget()
-                blocks.peers.restart()
+    for blocks in model.modules():
+        if isinstance(blocks, BlockMatrix):
+            blocks.forget()
+            blocks.peers.restart()
     return model
 
 
@@ -98,8 +97,7 @@ def unconverged(model: nn.Module) -> bool:
     Such a matrix is NaN, and so is the loss of its step. It takes a parameter that jumps by a factor of thousands
     between two steps. Waits for the device.
     """
-    blocks = [part for *_, rotation in iter_rotations(model) for part in rotation.tasks]
-    return any(part.peers.failed() for part in blocks if isinstance(part, BlockMatrix))
+    return any(blocks.peers.failed() for blocks in model.modules() if isinstance(blocks, BlockMatrix))
 
 
 def rotation_parameters(model: nn.Module) -> list[nn.Parameter]:

@@ -12,7 +12,7 @@ from torch.nn.utils import parametrize
 from .._core.neurons import Neurons
 from ._blocks import BlockMatrix
 
-__all__ = ["Rotation", "iter_rotations", "unshare_class"]
+__all__ = ["Rotation", "detached_layout", "iter_rotations", "reorder", "unshare_class"]
 
 _NOWHERE = nn.Module()
 
@@ -26,7 +26,7 @@ class Rotation(nn.Module):
 
     def __init__(self, neurons: Neurons, tasks: Sequence[BlockMatrix], learn_v: bool) -> None:
         super().__init__()
-        self.layout = replace(neurons, module=_NOWHERE)
+        self.layout = detached_layout(neurons)
         self.tasks = nn.ModuleList(tasks)
         self.task = 0
         self.learn_v = learn_v
@@ -55,6 +55,11 @@ class Rotation(nn.Module):
         return f"learn_v={self.learn_v}, task={self.task}"
 
 
+def detached_layout(neurons: Neurons) -> Neurons:
+    """The reading of a weight as neurons, without the module that has it."""
+    return replace(neurons, module=_NOWHERE)
+
+
 def unshare_class(module: nn.Module) -> None:
     """Give a parametrized module a class of its own.
 
@@ -76,3 +81,11 @@ def iter_rotations(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Rota
             for parametrization in chain:
                 if isinstance(parametrization, Rotation):
                     yield (f"{name}.{tensor_name}" if name else tensor_name), module, tensor_name, parametrization
+
+
+def reorder(module: nn.Module, order: list[str]) -> None:
+    """Parameters in the order they had before, since optimizers and state dicts number them by it."""
+    parameters = dict(module._parameters)
+    module._parameters.clear()
+    for name in sorted(parameters, key=lambda name: order.index(name) if name in order else len(order)):
+        module._parameters[name] = parameters[name]

@@ -148,7 +148,7 @@ def _update(
     index, e, x, x_t, n, tiles, table, control, step, total, problems,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    p, i, j, size, place, first, count = locate(index, tiles, table)
+    p, i, j, size, place, _, _ = locate(index, tiles, table)
     state = control + (step * problems + p) * WIDTH
     action = tl.load(state + ACTION)
     if action > 0:
@@ -173,7 +173,7 @@ def gram_kernel(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """½(I − RᵀR) = X + Xᵀ − 2XᵀX for the R = 2X − I that rounding may have left less than orthogonal."""
-    p, i, j, size, place, first, count = locate(tl.program_id(0), tiles, table)
+    p, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     if tl.load(sizes + 2 * p + 1) > LARGE:
         side = tl.load(control + (last * problems + p) * WIDTH + PARITY).to(tl.int64) * total
         product = multiply(x_t + side + place, x_t + side + place, i, j, size, BM, BN, BK, True)
@@ -194,7 +194,7 @@ def finish_kernel(
 
     Leaves ``control`` ready for the next call.
     """
-    p, i, j, size, place, first, count = locate(tl.program_id(0), tiles, table)
+    p, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     state = control + (last * problems + p) * WIDTH
     unfinished = tl.load(state + ACTIVE) > 0
     parity = tl.load(state + PARITY)

@@ -61,7 +61,7 @@ def product_kernel(
 
     MIRROR 1 or −1: the result is symmetric or skew, tiles with j ≥ i are computed and their mirror images stored.
     """
-    p, i, j, size, place, first, count = locate(tl.program_id(0), tiles, table)
+    _, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     total = alpha * multiply(a + place, b + place, i, j, size, BM, BN, BK, PRECISE)
     row, col = i * BM + tl.arange(0, BM)[:, None], j * BN + tl.arange(0, BN)[None, :]
     inside = (row < size) & (col < size)

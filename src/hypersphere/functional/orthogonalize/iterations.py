@@ -13,13 +13,29 @@ from torch import Tensor
 
 from . import algorithms as exact
 
-__all__ = ["cholesky_qr", "polynomial_polar", "polynomial_polar_backward", "small_cholesky_qr"]
+__all__ = [
+    "PASSES",
+    "cholesky_qr",
+    "polar_backward_by_eigenvalues",
+    "polar_by_svd",
+    "polynomial_polar",
+    "polynomial_polar_backward",
+    "small_cholesky_qr",
+]
 
 _SMALL, _OFF = 256, 5e-7  # the quick way on a CPU: largest size, and how far from 1 a column's length may be
-# x ↦ ax + bx³ + cx⁵ on singular values in (0, 1]. The first polynomial multiplies small ones by 3.44
-# and keeps the rest within [0.7, 1.2]; 14 passes bring 2e-8 there. The second converges to 1 from
-# there, cubically.
-_PASSES = 14 * [(3.4445, -4.7750, 2.0315)] + 6 * [(15 / 8, -10 / 8, 3 / 8)]
+# x ↦ ax + bx³ + cx⁵ on singular values. Each polynomial is the one nearest to 1 on an interval, found by exchange of
+# its four extrema. The first takes [0.05, 1.95] to [0.19, 1.81] and multiplies smaller values by 3.86, so that nine
+# passes bring 1e-6 there; steeper ones would press ordinary values down to where rounding errors are. Each of the
+# others is made for the interval that the one before leaves; the last converge to 1 cubically.
+PASSES = (
+    *9 * ((3.8583591588395527, -2.880825305417295, 0.5546316341256831),),
+    (3.0495983995113174, -2.284988803847991, 0.48706082742471135),
+    (2.112055937412006, -1.49383647266016, 0.4001025026369251),
+    (1.8783836569504297, -1.2537545015168288, 0.3753756481422249),
+    (15 / 8, -10 / 8, 3 / 8),
+)
+_DEEPER = 4 * PASSES[:1]  # float64 has the digits for smaller singular values
 
 
 def cholesky_qr(u: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,15 +67,20 @@ def polynomial_polar(u: Tensor) -> tuple[Tensor, Tensor]:
     """R by X ← X(aI + bXᵀX + c(XᵀX)²) from X = U/‖U‖, and H = sym(RᵀU) of the polar decomposition U = RH."""
     x = u.double()
     x = x / _bound(x)
-    for a, b, c in _PASSES:
+    for a, b, c in (*_DEEPER, *PASSES):
         gram = x.mT @ x
         x = x @ _shifted(_quadratic(gram, b, c), a)
     if not exact.is_captured(u) and not bool((_defect(x) < 1e-7).all()):  # U singular, or nearly
-        w, sigma, vt = exact.checked_svd(u.double())
-        x, h = w @ vt, vt.mT @ (sigma.unsqueeze(-1) * vt)
-    else:
-        h = x.mT @ u.double()
+        return polar_by_svd(u)
+    h = x.mT @ u.double()
     return x.to(u.dtype), (0.5 * (h + h.mT)).to(u.dtype)
+
+
+def polar_by_svd(u: Tensor) -> tuple[Tensor, Tensor]:
+    """R and H of U = RH from the singular values, in float64; for matrices that are singular or nearly so."""
+    w, sigma, vt = exact.checked_svd(u.double())
+    h = vt.mT @ (sigma.unsqueeze(-1) * vt)
+    return (w @ vt).to(u.dtype), (0.5 * (h + h.mT)).to(u.dtype)
 
 
 def polynomial_polar_backward(grad: Tensor, r: Tensor, h: Tensor) -> Tensor:
@@ -73,7 +94,7 @@ def polynomial_polar_backward(grad: Tensor, r: Tensor, h: Tensor) -> Tensor:
     k = k - k.mT
     bound = _bound(whole)
     x, y = whole / bound, k / bound
-    for a, b, c in _PASSES:
+    for a, b, c in (*_DEEPER, *PASSES):
         square = x @ x
         crossed = x @ y
         crossed = crossed + crossed.mT
@@ -81,14 +102,20 @@ def polynomial_polar_backward(grad: Tensor, r: Tensor, h: Tensor) -> Tensor:
         polynomial = _shifted(_quadratic(square, b, c), a)
         x, y = x @ polynomial, x @ (b * crossed + c * (mixed + mixed.mT)) + y @ polynomial
     if not exact.is_captured(h) and not bool((_defect(x) < 1e-7).all()):
-        # H singular: its eigenbasis, with 0 where undetermined
-        sigma, v = torch.linalg.eigh(whole)
-        sigma = sigma.clamp_min(0.0)
-        sums = sigma.unsqueeze(-1) + sigma.unsqueeze(-2)
-        floor = torch.finfo(r.dtype).eps * sigma.shape[-1] * sigma.amax(-1)
-        sums.masked_fill_(sums <= floor[..., None, None], torch.inf)
-        y = v @ (2.0 * (v.mT @ k @ v) / sums) @ v.mT
+        return polar_backward_by_eigenvalues(grad, r, h)
     return (0.5 * (q @ y)).to(grad.dtype)
+
+
+def polar_backward_by_eigenvalues(grad: Tensor, r: Tensor, h: Tensor) -> Tensor:
+    """The same in the eigenbasis of H, in float64, with 0 where a singular H leaves L undetermined."""
+    k = r.double().mT @ grad.double()
+    sigma, v = torch.linalg.eigh(h.double())
+    sigma = sigma.clamp_min(0.0)
+    sums = sigma.unsqueeze(-1) + sigma.unsqueeze(-2)
+    floor = torch.finfo(r.dtype).eps * sigma.shape[-1] * sigma.amax(-1)
+    sums.masked_fill_(sums <= floor[..., None, None], torch.inf)
+    l = v @ ((v.mT @ (k - k.mT) @ v) / sums) @ v.mT
+    return (r.double() @ l).to(grad.dtype)
 
 
 def _cholesky_qr_once(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,6 +14,7 @@ from ..._core.registries import MAPS
 from ..._core.sphere import upcast
 from . import algorithms as exact
 from . import iterations as iterative
+from . import polar as kernels
 from .precision import in_full
 
 __all__ = [
@@ -133,7 +134,7 @@ MAPS.add(
 _FOR_DEVICE: dict[tuple[str, str], Orthogonalizer] = {
     ("gram_schmidt", "cpu"): Orthogonalizer(iterative.small_cholesky_qr, exact.qr_backward, ("matrix",)),
     ("gram_schmidt", "cuda"): Orthogonalizer(iterative.cholesky_qr, exact.qr_backward, ("matrix",)),
-    ("lowdin", "cuda"): Orthogonalizer(iterative.polynomial_polar, iterative.polynomial_polar_backward, ("matrix",)),
+    ("lowdin", "cuda"): Orthogonalizer(kernels.polar, kernels.polar_backward, ("matrix",)),
 }
 
 

@@ -9,6 +9,7 @@ parameters) is replaced on the device by one that always converges.
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 

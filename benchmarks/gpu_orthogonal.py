@@ -1,0 +1,203 @@
+"""Orthogonal maps on a GPU: maps cold and warm, OPT steps of CNN-9 beside the plain step, orthogonality at "high".
+
+    python benchmarks/gpu_orthogonal.py [--out FILE] [--quick]
+
+Maps: forward + backward of one matrix, as a CUDA graph, beside the factorization one would call instead. "warm" is
+what a training step does: the parameter has moved by ±1e-3 a step as Adam moves it, and R starts from the last one.
+Steps: the training program's own captured step over real Adam updates, batches of 128 and 1024.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from training import cnn9, images, program
+
+import harness
+import hypersphere as hs
+from hypersphere.config import OrthogonalConfig
+from hypersphere.functional.orthogonalize import WarmCayley
+
+SIZES = (144, 576, 1152, 2304)
+METHODS = ("cayley", "gram_schmidt", "householder", "lowdin", "exponential")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=harness.RESULTS / "gpu_orthogonal.json")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and methods")
+    options = parser.parse_args()
+    device = torch.device("cuda")
+    sizes = SIZES[1:3] if options.quick else SIZES
+    payload: dict[str, Any] = {"environment": harness.environment("cuda")}
+    payload["steps"] = steps(device, ("cayley",) if options.quick else METHODS[:4])
+    payload["maps"] = {d: maps(d, device) for d in sizes}
+    payload["growth"] = growth(payload["maps"])
+    payload["precision"] = precision(sizes, device)
+    options.out.write_text(json.dumps(payload, indent=2) + "\n")
+    print(json.dumps(payload, indent=1))
+
+
+def timed(run: Callable[[], object], rounds: int = 15, *, captured: bool = True) -> float:
+    """Median milliseconds of ``run``, by replays of a CUDA graph unless it asks the host."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3 if captured else 1):
+            run()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    call = run
+    if captured:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            run()
+        call = graph.replay
+    times = []
+    for _ in range(rounds):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end))
+    return round(statistics.median(times), 3)
+
+
+def start(d: int, method: str, device: torch.device) -> Tensor:
+    """The parameter as attach(init="random") starts it."""
+    scale = {"cayley": (2.0 / d) ** 0.5, "exponential": (3.67 / d) ** 0.5}.get(method, 1.0)
+    return scale * torch.randn(1, d, d, device=device)
+
+
+def maps(d: int, device: torch.device) -> dict[str, float]:
+    torch.manual_seed(d)
+    out: dict[str, float] = {}
+    grad = torch.randn(1, d, d, device=device)
+    for method in METHODS:
+        u = start(d, method, device).requires_grad_()
+
+        def both(u: Tensor = u, method: str = method) -> object:
+            return torch.autograd.grad(hs.functional.orthogonalize(u, method), u, grad)
+
+        out[f"{method} cold"] = timed(both, 5, captured=False)
+    warm = WarmCayley([torch.Size((1, d, d))], device)
+    u = start(d, "cayley", device)
+
+    def moved() -> object:
+        u.add_(torch.randn_like(u).sign(), alpha=1e-3)
+        (r,) = warm([u])
+        return r
+
+    out["cayley warm, forward, with the move"] = timed(moved)
+    u = start(d, "gram_schmidt", device).requires_grad_()
+    out["torch.linalg.qr"] = timed(lambda: torch.autograd.grad(torch.linalg.qr(u)[0], u, grad), 5, captured=False)
+
+    def svd() -> object:
+        w, _, vt = torch.linalg.svd(u)
+        return torch.autograd.grad(w @ vt, u, grad)
+
+    out["torch.linalg.svd"] = timed(svd, 2, captured=False)
+    identity = torch.eye(d, device=device)
+
+    def solve() -> object:
+        lower = u.tril(-1)
+        a = lower - lower.mT
+        return torch.autograd.grad(torch.linalg.solve(identity - a, identity + a, left=False), u, grad)
+
+    out["torch.linalg.solve"] = timed(solve, 5, captured=False)
+    print(d, out, flush=True)
+    return out
+
+
+def growth(table: dict[int, dict[str, float]]) -> dict[str, float]:
+    """The power of d with which each map grew between the two largest sizes."""
+    small, large = sorted(table)[-2:]
+    ratio = torch.tensor(large / small).log()
+    return {
+        name: round(float(torch.tensor(table[large][name] / table[small][name]).log() / ratio), 2)
+        for name in table[large]
+    }
+
+
+def precision(sizes: tuple[int, ...], device: torch.device) -> dict[str, Any]:
+    """max|RᵀR − I| of float32 matrices with every setting of the matrix products, cold and after 20 warm steps."""
+    out: dict[str, Any] = {}
+    for setting in ("highest", "high", "medium"):
+        torch.set_float32_matmul_precision(setting)
+        for d in sizes:
+            errors = {}
+            for method in METHODS:
+                r = hs.functional.orthogonalize(start(d, method, device), method)
+                errors[method] = defect(r)
+            warm, u = WarmCayley([torch.Size((1, d, d))], device), start(d, "cayley", device)
+            for _ in range(20):
+                u.add_(torch.randn_like(u).sign(), alpha=1e-3)
+                (r,) = warm([u])
+            errors["cayley, 20 warm steps"] = defect(r)
+            lower = u.double().tril(-1)
+            system = torch.eye(d, device=device, dtype=torch.float64) - lower + lower.mT
+            exact = 2.0 * torch.linalg.inv(system) - torch.eye(d, device=device, dtype=torch.float64)
+            errors["cayley warm against float64"] = float((r.double() - exact).abs().max())
+            out[f"{setting} {d}"] = errors
+    torch.set_float32_matmul_precision("highest")
+    return out
+
+
+def defect(r: Tensor) -> float:
+    r = r.double()
+    return float((r.mT @ r - torch.eye(r.shape[-1], device=r.device)).abs().max())
+
+
+def steps(device: torch.device, methods: tuple[str, ...]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    dataset = images(20_000)
+    for batch in (128, 1024):
+        for method in (None, *methods):
+            config = cnn9("original", batch)
+            config = replace(
+                config,
+                orthogonal=OrthogonalConfig(method=method),
+                run=replace(config.run, precision="bfloat16", channels_last=True),
+            )
+            begin = time.perf_counter()
+            step = program(config, dataset, device)
+            for _ in range(12):
+                step()
+            step.read()
+            ready = time.perf_counter() - begin
+            times = []
+            for _ in range(5):
+                torch.cuda.synchronize()
+                first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                first.record()
+                for _ in range(20):
+                    step()
+                last.record()
+                torch.cuda.synchronize()
+                times.append(first.elapsed_time(last) / 20)
+            numbers = step.read()
+            name = f"{method or 'plain'}, batch {batch}"
+            out[name] = {"ms": round(statistics.median(times), 3), "ready_s": round(ready, 1), "loss": numbers["loss"]}
+            out[name]["graph"] = step.why_no_graph or "one CUDA graph"
+            if method is not None:
+                out[name]["over_plain"] = round(out[name]["ms"] / out[f"plain, batch {batch}"]["ms"], 2)
+                with torch.no_grad():
+                    matrices = hs.orthogonal.matrices(step.parts.objective)
+                    out[name]["defect"] = max(defect(r) for r in matrices.values())
+            print(name, out[name], flush=True)
+            del step
+    return out
+
+
+if __name__ == "__main__":
+    main()

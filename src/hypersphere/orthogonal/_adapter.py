@@ -1,0 +1,254 @@
+"""Orthogonal adapters: a trained network, frozen, and a small learned rotation of the neurons of each layer.
+
+    w ↦ R w,   R = Diag(R⁽¹⁾, ..., R⁽ᵇ⁾) orthogonal, R = I at the start
+
+Norms of neurons and angles between them stay as they were trained. Several adapters, each with a name, lie on one
+network; one of them is active, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from .._core.errors import check_choice, check_count, check_model
+from .._core.neurons import Neurons, Patterns
+from .._core.output_layer import OutputLayers, announce, find_output_layers
+from .._core.sphere import compute_dtype
+from ..functional.orthogonalize import methods
+from ._attach import check_free, choose
+from ._blocks import BlockMatrix
+from ._maps import Orthogonal
+from ._peers import Peers
+from ._recurrent import read_through, restore
+from ._rotation import detached_layout, reorder, unshare_class
+
+__all__ = ["Adapters", "adapter", "adapters", "disable", "enable", "iter_adapters", "merge_adapters", "unmerge"]
+
+_MERGED = "_hypersphere_merged_adapters"  # an attribute of a module whose adapters are folded into its weights
+
+
+class Adapters(nn.Module):
+    """The parametrization on a weight: its rotations by name, and which one is active."""
+
+    def __init__(self, neurons: Neurons) -> None:
+        super().__init__()
+        self.layout = detached_layout(neurons)
+        self.by_name = nn.ModuleDict()
+        self.active: str | None = None
+        self.order = list(neurons.module._parameters)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        if self.active is None or self.active not in self.by_name:
+            return weight
+        matrix = self.layout.flatten(weight)
+        rotated = self.blocks(self.active).rotate(matrix.reshape(-1, matrix.shape[-1]))
+        return self.layout.unflatten(rotated.reshape(matrix.shape), weight.shape).to(weight.dtype)
+
+    def blocks(self, name: str) -> BlockMatrix:
+        found = self.by_name[name]
+        if not isinstance(found, BlockMatrix):
+            raise TypeError(f"adapter {name!r} of {self.layout.name} is a {type(found).__name__}, not a BlockMatrix")
+        return found
+
+    def extra_repr(self) -> str:
+        return f"active={self.active!r}"
+
+
+def adapter(
+    model: nn.Module, method: str = "cayley", *, blocks: int = 1, target: Patterns = None, name: str = "default"
+) -> nn.Module:
+    """Fine-tune a trained network by one orthogonal matrix a layer, starting at the identity.
+
+    Changes ``model`` in place and returns it: every other parameter is frozen, and the adapter becomes the active one.
+    The network computes what it did until the first step. Build the optimizer afterwards, from the parameters that
+    require a gradient. Call it again with another ``name`` for another adapter of the same network.
+
+    Args:
+        model: The trained network.
+        method: An orthogonal map: ``"cayley"``, ``"exponential"``, ``"lowdin"``, ``"gram_schmidt"``,
+            ``"householder"``, or one declared with ``hs.register("map", ...)``.
+        blocks: R is block-diagonal with so many blocks: fewer numbers to learn and to store.
+        target: Glob patterns on module or weight names, e.g. ``["*.attn.qkv", "*.fc1"]``. By default every layer but
+            the output layer.
+        name: Of this adapter.
+
+    Returns:
+        ``model``.
+
+    Raises:
+        ValueError: If a target matches nothing, a weight is tied or parametrized otherwise, has fewer dimensions than
+            ``blocks``, or has an adapter of that name. Nothing is changed then.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> _ = adapter(model, blocks=2)
+        >>> [tuple(p.shape) for p in model.parameters() if p.requires_grad]
+        [(2, 4, 4)]
+    """
+    check_model(model)
+    check_choice("method", method, methods())
+    check_count("blocks", blocks)
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"name={name!r} of the adapter must be a word of letters, digits and underscores")
+    output = find_output_layers(model) if target is None else OutputLayers((), "target")
+    announce(output, model, "adapter")
+    _refuse_merged(model, "adapter")
+    chosen = choose(model, target, None, output)
+    present = {weight: found for weight, _, _, found in iter_adapters(model)}
+    check_free(model, [layer for layer in chosen if layer.name not in present])
+    peers = Peers()
+    made = [(layer, _matrix(layer, method, blocks, name, present.get(layer.name), peers)) for layer in chosen]
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    for layer, matrix in made:
+        found = present.get(layer.name) or _install(layer)
+        found.by_name[name] = matrix
+        matrix.requires_grad_(True)
+    return enable(model, name)
+
+
+def enable(model: nn.Module, name: str | None = None) -> nn.Module:
+    """Let the network compute with an adapter.
+
+    Args:
+        model: A network with adapters.
+        name: Which one; may be left out if there is only one.
+
+    Returns:
+        ``model``.
+    """
+    known = adapters(model)
+    _refuse_merged(model, "enable")
+    if name is None:
+        if len(known) > 1:
+            raise ValueError(f"name: the model has the adapters {', '.join(known)}: say which")
+        name = known[0]
+    check_choice("name", name, known)
+    for *_, found in iter_adapters(model):
+        found.active = name
+    return model
+
+
+def disable(model: nn.Module) -> nn.Module:
+    """Let the network compute as it did before there were adapters; :func:`enable` brings one back."""
+    adapters(model)
+    _refuse_merged(model, "disable")
+    for *_, found in iter_adapters(model):
+        found.active = None
+    return model
+
+
+def adapters(model: nn.Module) -> list[str]:
+    """The names of the model's adapters, in the order in which they were added.
+
+    Raises:
+        ValueError: If it has none.
+    """
+    lists = [found.by_name for *_, found in iter_adapters(model)]
+    lists += [kept.by_name for _, _, stash in _merged(model) for kept, _ in stash.values()]
+    names = list(dict.fromkeys(name for by_name in lists for name in by_name))
+    if not names:
+        raise ValueError("the model has no adapter: call hs.orthogonal.adapter(model) or load_adapter first")
+    return names
+
+
+def merge_adapters(model: nn.Module) -> bool:
+    """Fold the active adapter into the weights; whether there was any adapter. :func:`unmerge` undoes it."""
+    found = list(iter_adapters(model))
+    for weight, module, tensor_name, _ in found:
+        if len(module.parametrizations[tensor_name]) > 1:  # type: ignore[index, arg-type]
+            raise ValueError(f"{weight} has further parametrizations on top of the adapter: remove them first")
+    for _, module, tensor_name, adapters_of in found:
+        with torch.no_grad():
+            folded = getattr(module, tensor_name).detach().clone()
+        original = module.parametrizations[tensor_name].original  # type: ignore[index, union-attr]
+        unshare_class(module)
+        parametrize.remove_parametrizations(module, tensor_name, leave_parametrized=False)
+        kept = original.detach().clone()
+        with torch.no_grad():
+            getattr(module, tensor_name).copy_(folded)
+        reorder(module, adapters_of.order)
+        stash: dict[str, Any] = module.__dict__.setdefault(_MERGED, {})
+        stash[tensor_name] = (adapters_of, kept)
+        if isinstance(module, nn.RNNBase) and not parametrize.is_parametrized(module):
+            with torch.no_grad():
+                restore(module)
+    return bool(found)
+
+
+def unmerge(model: nn.Module) -> nn.Module:
+    """Take merged adapters out of the weights again, which become bit by bit what they were.
+
+    Args:
+        model: A network whose adapters were folded in by :func:`merge`.
+
+    Returns:
+        ``model``, with its adapters beside the weights and the same one active.
+    """
+    found = list(_merged(model))
+    if not found:
+        raise ValueError("the model has no merged adapter: merge(model) first")
+    for _, module, stash in found:
+        for tensor_name, (adapters_of, original) in stash.items():
+            with torch.no_grad():
+                weight = getattr(module, tensor_name)
+                weight.copy_(original)
+                adapters_of.to(weight.device)
+            _register(module, tensor_name, adapters_of)
+        del module.__dict__[_MERGED]
+    return model
+
+
+def iter_adapters(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Adapters]]:
+    """(qualified weight name, module, tensor name, adapters) of every weight that has some, shared modules once."""
+    for name, module in model.named_modules():
+        if not parametrize.is_parametrized(module):
+            continue
+        for tensor_name, chain in list(module.parametrizations.items()):  # type: ignore[operator, union-attr]
+            for parametrization in chain:
+                if isinstance(parametrization, Adapters):
+                    yield (f"{name}.{tensor_name}" if name else tensor_name), module, tensor_name, parametrization
+
+
+def _merged(model: nn.Module) -> Iterator[tuple[str, nn.Module, dict[str, tuple[Adapters, Tensor]]]]:
+    for name, module in model.named_modules():
+        if _MERGED in module.__dict__:
+            yield name, module, module.__dict__[_MERGED]
+
+
+def _refuse_merged(model: nn.Module, verb: str) -> None:
+    if any(True for _ in _merged(model)):
+        raise ValueError(f"{verb}: the adapters are merged into the weights: unmerge(model) first")
+
+
+def _matrix(layer: Neurons, method: str, blocks: int, name: str, present: Adapters | None, peers: Peers) -> BlockMatrix:
+    """The rotation of a weight, at the identity; refused if it does not fit."""
+    if present is not None and name in present.by_name:
+        raise ValueError(f"{layer.name} has an adapter {name!r} already: choose another name")
+    weight = layer.weight.detach()
+    dim = layer.flatten(weight).shape[-1]
+    if blocks > dim:
+        raise ValueError(f"blocks={blocks} is more than the {dim} dimensions of {layer.name}: use fewer or skip it")
+    dtype = compute_dtype(weight.dtype)
+    matrix = BlockMatrix(dim, Orthogonal(method), blocks, False, "identity", partial(torch.randn, dtype=dtype), peers)
+    return matrix.to(device=weight.device, dtype=dtype)
+
+
+def _install(layer: Neurons) -> Adapters:
+    found = Adapters(layer)
+    _register(layer.module, layer.tensor_name, found)
+    return found
+
+
+def _register(module: nn.Module, tensor_name: str, adapters_of: Adapters) -> None:
+    unshare_class(module)
+    parametrize.register_parametrization(module, tensor_name, adapters_of, unsafe=True)
+    adapters_of.train(module.training)
+    if isinstance(module, nn.RNNBase):
+        read_through(module)

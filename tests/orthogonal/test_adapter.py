@@ -1,0 +1,180 @@
+"""hs.orthogonal.adapter: frozen networks, names, files, merging and back."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from orthogonal_models import IMAGES, Recurrent, convnet, defect
+from torch import nn
+
+import hypersphere as hs
+
+METHODS = ("cayley", "exponential", "lowdin", "gram_schmidt", "householder")
+
+
+def trained(model: nn.Module, steps: int = 3, lr: float = 0.05) -> nn.Module:
+    """A few steps on what requires a gradient."""
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(IMAGES).square().sum().backward()
+        optimizer.step()
+    return model
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_starts_as_the_network_and_trains_rotations_only(method: str) -> None:
+    model = convnet()
+    before, frozen = model(IMAGES), {name: p.clone() for name, p in model.named_parameters()}
+    assert hs.orthogonal.adapter(model, method, blocks=2) is model
+    torch.testing.assert_close(model(IMAGES), before, atol=1e-5, rtol=0)
+    learned = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert learned
+    assert all(".by_name.default.raw." in name for name in learned)
+    trained(model)
+    assert not torch.allclose(model(IMAGES), before, atol=1e-4)
+    for name, weight in frozen.items():
+        now = dict(model.named_parameters())
+        for key in (name, name.replace("weight", "parametrizations.weight.original")):
+            if key in now:
+                assert torch.equal(now[key], weight), name
+    for index in (0, 2, 4, 7):  # every layer but the output layer, whose neurons keep their lengths and angles
+        layer = model[index]
+        old, new = layer.parametrizations.weight.original, layer.weight
+        torch.testing.assert_close(new.norm(), old.norm())
+        matrices = layer.parametrizations.weight[0].blocks("default").dense()
+        assert defect(matrices) < 1e-5
+    assert not hasattr(model[8], "parametrizations")
+
+
+def test_disable_enable_and_several_names() -> None:
+    model = convnet()
+    base = model(IMAGES)
+    trained(hs.orthogonal.adapter(model, name="first"))
+    first = model(IMAGES)
+    hs.orthogonal.adapter(model, "lowdin", target="0", name="second")
+    assert hs.orthogonal.adapters(model) == ["first", "second"]
+    torch.testing.assert_close(model(IMAGES), base, atol=1e-5, rtol=0)
+    trained(model)
+    second = model(IMAGES)
+    assert not torch.allclose(second, first, atol=1e-4)
+    torch.testing.assert_close(hs.orthogonal.enable(model, "first")(IMAGES), first)
+    torch.testing.assert_close(hs.orthogonal.disable(model)(IMAGES), base)
+    torch.testing.assert_close(hs.orthogonal.enable(model, "second")(IMAGES), second)
+    with pytest.raises(ValueError, match="did you mean 'first'"):
+        hs.orthogonal.enable(model, "frist")
+    with pytest.raises(ValueError, match="say which"):
+        hs.orthogonal.enable(model)
+    with pytest.raises(ValueError, match="already"):
+        hs.orthogonal.adapter(model, name="first")
+
+
+def test_merge_is_the_plain_network_and_unmerge_restores_every_bit() -> None:
+    model = convnet()
+    keys, plain = list(model.state_dict()), copy.deepcopy(model.state_dict())
+    trained(hs.orthogonal.adapter(model, blocks=2))
+    adapted = model(IMAGES)
+    hs.orthogonal.merge(model)
+    assert list(model.state_dict()) == keys
+    assert type(model[0]) is nn.Conv2d
+    torch.testing.assert_close(model(IMAGES), adapted, atol=1e-6, rtol=0)
+    with pytest.raises(ValueError, match="unmerge"):
+        hs.orthogonal.disable(model)
+    copied = copy.deepcopy(model)
+    for network in (model, copied):
+        hs.orthogonal.unmerge(network)
+        torch.testing.assert_close(network(IMAGES), adapted, atol=1e-6, rtol=0)
+        for index in (0, 2, 4, 7):
+            assert torch.equal(network[index].parametrizations.weight.original, plain[f"{index}.weight"])
+        hs.orthogonal.disable(network)
+        torch.testing.assert_close(network(IMAGES), _network(plain)(IMAGES))
+    with pytest.raises(ValueError, match="no merged adapter"):
+        hs.orthogonal.unmerge(model)
+
+
+def _network(state: dict[str, torch.Tensor]) -> nn.Module:
+    model = convnet()
+    model.load_state_dict(state)
+    return model
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_files(method: str, tmp_path: Path) -> None:
+    model = convnet()
+    plain = copy.deepcopy(model)
+    trained(hs.orthogonal.adapter(model, method, blocks=3))
+    hs.orthogonal.save_adapter(model, tmp_path / "mine")
+    other = hs.orthogonal.load_adapter(copy.deepcopy(plain), tmp_path / "mine")
+    torch.testing.assert_close(other(IMAGES), model(IMAGES))
+    assert not any(p.requires_grad for n, p in other.named_parameters() if "by_name" not in n)
+    hs.orthogonal.load_adapter(other, tmp_path / "mine", name="again")
+    assert hs.orthogonal.adapters(other) == ["default", "again"]
+    torch.testing.assert_close(other(IMAGES), model(IMAGES))
+    hs.orthogonal.load_adapter(other, tmp_path / "mine")  # into the present one
+    config = json.loads((tmp_path / "mine" / "adapter.json").read_text())
+    assert config["method"] == method
+    assert config["weights"]["0.weight"] == {"dim": 27}
+
+
+def test_skew_entries_are_packed(tmp_path: Path) -> None:
+    model = trained(hs.orthogonal.adapter(convnet(), blocks=3, target="0"))
+    hs.orthogonal.save_adapter(model, tmp_path)
+    from safetensors.torch import load_file
+
+    (tensor,) = load_file(tmp_path / "adapter.safetensors").values()
+    assert tensor.shape == (3, 9 * 8 // 2)
+
+
+def test_files_of_another_network_are_refused(tmp_path: Path) -> None:
+    model = trained(hs.orthogonal.adapter(convnet()))
+    hs.orthogonal.save_adapter(model, tmp_path)
+    with pytest.raises(ValueError, match="does not have"):
+        hs.orthogonal.load_adapter(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)), tmp_path)
+    wide = convnet()
+    wide[0] = nn.Conv2d(4, 8, 3)
+    with pytest.raises(ValueError, match="same network"):
+        hs.orthogonal.load_adapter(wide, tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"adapter\.safetensors"):
+        hs.orthogonal.load_adapter(convnet(), tmp_path / "nothing")
+    (tmp_path / "adapter.json").write_text("{}")
+    with pytest.raises(ValueError, match="no adapter's config"):
+        hs.orthogonal.load_adapter(convnet(), tmp_path)
+
+
+def test_recurrent_layers_and_targets() -> None:
+    model, x = Recurrent(nn.LSTM), torch.randn(3, 2, 5)
+    before = model(x)
+    hs.orthogonal.adapter(model, target="rnn.weight_hh_l*")
+    torch.testing.assert_close(model(x), before, atol=1e-6, rtol=0)
+    model(x).square().sum().backward()
+    assert all(p.grad is not None and bool(p.grad.abs().sum() > 0) for p in model.parameters() if p.requires_grad)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    moved = model(x)
+    assert not torch.allclose(moved, before)
+    torch.testing.assert_close(hs.orthogonal.merge(model)(x), moved, atol=1e-6, rtol=0)
+    torch.testing.assert_close(hs.orthogonal.unmerge(model)(x), moved, atol=1e-6, rtol=0)
+    torch.testing.assert_close(hs.orthogonal.disable(model)(x), before)
+
+
+def test_mistakes_change_nothing() -> None:
+    model = convnet()
+    flags = [p.requires_grad for p in model.parameters()]
+    for wrong, message in (
+        ({"target": "nothing"}, "matches none"),
+        ({"blocks": 1000}, "more than the"),
+        ({"method": "caylay"}, "did you mean"),
+        ({"name": "a.b"}, "must be a word"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            hs.orthogonal.adapter(model, **wrong)  # type: ignore[arg-type]
+        assert [p.requires_grad for p in model.parameters()] == flags
+        assert not any(hasattr(module, "parametrizations") for module in model)
+    with pytest.raises(ValueError, match="no adapter"):
+        hs.orthogonal.disable(model)
