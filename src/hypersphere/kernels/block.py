@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .launch import aligned
+from .launch import aligned, on, stream_of
 from .layout import arranged, channels_last, empty
 from .plan import EpiloguePlan, Plan, plan_for
 from .spec import Spec
@@ -87,8 +87,8 @@ def forward(
     last = channels_last(t.x) or _weight_decides(t)
     x, weight = arranged(t.x, last), t.weight
     plan = plan_for(spec, x, weight, last)
-    with _on(x.device):
-        stream = _stream(x, aligned(x, weight, t.q, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var))
+    with on(x.device):
+        stream = stream_of(x, aligned(x, weight, t.q, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var))
         sums = torch.empty(plan.epilogue.sums, dtype=torch.float64, device=x.device)
         unit, inverse = _unit_weight(plan, f.unit, x, weight, sums, stream)
         y = arranged(_convolve(x, unit, plan), last)
@@ -124,13 +124,14 @@ def backward(
     plan = plan_for(spec, x, t.weight, last)
     e = plan.epilogue
     c = e.channels
-    with _on(x.device):
+    with on(x.device):
         dz = torch.zeros_like(y) if dz is None else arranged(dz, last)
-        stream = _stream(x, aligned(x, dz, dq, t.weight, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks))
+        stream = stream_of(x, aligned(x, dz, dq, t.weight, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks))
         sums = kept.sums
         if not fresh:
             sums = torch.zeros_like(kept.sums)
-            sums[-5] = kept.sums[-5]
+            if group is not None:
+                sums[-5] = kept.sums[-5]
         tensors = (y, kept.r, kept.s, t.k, t.scale, t.shift)
         dgamma = dbeta = None
         if t.gamma is not None and (need[7] or need[8]):
@@ -393,23 +394,3 @@ def _sum_over(sums: Tensor, group: Any, rows: tuple[int, int], e: EpiloguePlan) 
     copies.zero_()
     copies[:, 0] = message[:-1].view(2, -1)
     sums[-5:-4] = message[-1:]
-
-
-def _stream(x: Tensor, is_aligned: bool) -> int | None:
-    return torch._C._cuda_getCurrentRawStream(x.device.index) if x.is_cuda and is_aligned else None
-
-
-class _Nothing:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-_NOTHING = _Nothing()
-
-
-def _on(device: torch.device) -> Any:
-    """The device's context, where it is not the current one."""
-    if device.type != "cuda" or torch._C._cuda_getDevice() == device.index:
-        return _NOTHING
-    return torch.cuda.device(device)

@@ -17,7 +17,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["LAUNCHES", "Launch", "aligned", "interpreted", "interpreting", "multiprocessors", "usable"]
+__all__ = [
+    "LAUNCHES",
+    "Launch",
+    "aligned",
+    "interpreted",
+    "interpreting",
+    "multiprocessors",
+    "on",
+    "stream_of",
+    "usable",
+]
 
 LAUNCHES: Counter[str] = Counter()  # of each kernel, since the start or the last clear()
 
@@ -95,6 +105,27 @@ def multiprocessors(index: int | None) -> int:
 def aligned(*tensors: Tensor | None) -> bool:
     """Whether all addresses are multiples of 16, as prepared launches assume."""
     return all(tensor is None or tensor.data_ptr() & 15 == 0 for tensor in tensors)
+
+
+def stream_of(x: Tensor, is_aligned: bool) -> int | None:
+    """The current stream for a prepared launch, None where arguments must be looked at anew."""
+    return torch._C._cuda_getCurrentRawStream(x.device.index) if x.is_cuda and is_aligned else None
+
+
+class _Nothing:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+_NOTHING = _Nothing()
+
+
+def on(device: torch.device) -> Any:
+    """The device's context, where it is not the current one."""
+    if device.type != "cuda" or torch._C._cuda_getDevice() == device.index:
+        return _NOTHING
+    return torch.cuda.device(device)
 
 
 class Launch:

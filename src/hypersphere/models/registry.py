@@ -12,6 +12,7 @@ import torch
 
 from .._core.errors import check_choice
 from .._core.registries import MODELS
+from ..nn import fuse
 from . import gan, gcn, mlp, plain, pointnet, pointnet2, resnet, sphereface
 from .entry import SLOT_OPTIONS, Entry
 from .slots import Slots
@@ -55,6 +56,8 @@ def create(
         chosen["slots"] = Slots(**{key: chosen.pop(key) for key in SLOT_OPTIONS if key in chosen})
     with torch.device(device) if device is not None else contextlib.nullcontext():
         model = entry.build(**entry.fixed, **chosen)
+    if entry.slots:  # a builder from outside the package is left as it is
+        fuse(model)
     return model if dtype is None else model.to(dtype)
 
 

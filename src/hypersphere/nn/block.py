@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import kernels
-from ..functional.operators import Activation, Norm, as_convolution_takes, fused_block
+from ..functional.operators import Activation, Norm, as_convolution_takes, fused_block, fused_max_pool
 
-__all__ = ["ACTIVATIONS", "Parts", "fused_step", "is_activation", "is_norm", "run"]
+__all__ = ["ACTIVATIONS", "Parts", "fused_step", "is_activation", "is_norm", "pool", "run"]
 
 ACTIVATIONS: tuple[type[nn.Module], ...] = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.GELU, nn.SiLU, nn.Identity)
 
@@ -57,6 +57,21 @@ def run(parts: Parts, x: Tensor, q: Tensor | None = None, give_q: bool = False) 
         if module is not None:
             x = module(x)
     return x, None
+
+
+def pool(module: nn.MaxPool2d, x: Tensor, give_q: bool) -> tuple[Tensor, Tensor | None]:
+    """A max pooling between blocks: z, and Σ_c z² where it was wanted and comes for free."""
+    if not kernels.usable(x) or _pair(module.dilation) != (1, 1) or module.ceil_mode or module.return_indices:
+        return module(x), None
+    stride = module.kernel_size if module.stride is None else module.stride
+    size, step, edge = _pair(module.kernel_size), _pair(stride), _pair(module.padding)
+    fits = all(2 * p <= k and v + 2 * p >= k for p, k, v in zip(edge, size, x.shape[2:], strict=False))
+    found = fused_max_pool(x, size, step, edge, give_q) if fits else None
+    return (module(x), None) if found is None else found
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (value[0], value[1])
 
 
 def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple[Tensor, Tensor | None] | None:

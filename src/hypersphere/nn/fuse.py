@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .block import Parts, is_activation, is_norm, run
+from .block import Parts, is_activation, is_norm, pool, run
 from .layer import Decoupled
 
 __all__ = ["Fusion", "fuse"]
@@ -113,8 +113,11 @@ class FusedSequential(nn.Sequential):
         x, q = input, None
         steps = list(_blocks(_flat(self)))
         for i, step in enumerate(steps):
+            read_on = i + 1 < len(steps) and isinstance(steps[i + 1], Parts)
             if isinstance(step, Parts):
-                x, q = run(step, x, q, i + 1 < len(steps) and isinstance(steps[i + 1], Parts))
+                x, q = run(step, x, q, read_on)
+            elif type(step) is nn.MaxPool2d and not _hooked(step):
+                x, q = pool(step, x, read_on)
             else:
                 x, q = step(x), None
         return x

@@ -6,6 +6,7 @@ from .decoupled import WEIGHTED, AngularRule, Kernel, MagnitudeRule, decouple, m
 from .geometry import Geometry
 from .layers import decoupled_conv, decoupled_conv_transpose, decoupled_linear
 from .patches import patch_norm
+from .pooling import fused_max_pool
 
 __all__ = [
     "WEIGHTED",
@@ -21,6 +22,7 @@ __all__ = [
     "decoupled_conv_transpose",
     "decoupled_linear",
     "fused_block",
+    "fused_max_pool",
     "make_kernel",
     "patch_norm",
 ]

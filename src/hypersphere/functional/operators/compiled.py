@@ -141,3 +141,65 @@ class _Node(torch.autograd.Function):
 
 
 LIBRARY.impl("block", lambda *args: _Node.apply(*args), "Autograd")
+
+LIBRARY.define("max_pool(Tensor x, int[2] size, int[2] stride, int[2] padding) -> (Tensor, Tensor, Tensor)")
+LIBRARY.define(
+    "max_pool_backward(Tensor? dz, Tensor? dq, Tensor z, Tensor chosen, SymInt[] shape, int[2] size, int[2] stride, "
+    "int[2] padding) -> Tensor"
+)
+
+
+def _pool(x: Tensor, size: Any, stride: Any, padding: Any) -> tuple[Tensor, ...]:
+    from ...kernels import pool
+
+    z, q, chosen = pool.forward(x, pool.Pooling(tuple(size), tuple(stride), tuple(padding)), True, True)
+    assert q is not None
+    assert chosen is not None
+    return z, q, chosen
+
+
+def _pool_shapes(x: Tensor, size: Any, stride: Any, padding: Any) -> tuple[Tensor, ...]:
+    last = channels_last(x)
+    sizes = [(v + 2 * p - k) // s + 1 for v, k, s, p in zip(x.shape[2:], size, stride, padding, strict=True)]
+    shape = torch.Size((*x.shape[:2], *sizes))
+    q = torch.empty((shape[0], 1, *sizes), dtype=torch.float32, device=x.device)
+    return empty(shape, x.dtype, x.device, last), q, empty(shape, torch.uint8, x.device, last)
+
+
+def _pool_backward(
+    dz: Tensor | None, dq: Tensor | None, z: Tensor, chosen: Tensor, shape: Any, size: Any, stride: Any, padding: Any
+) -> Tensor:
+    from ...kernels import pool
+
+    pooling = pool.Pooling(tuple(size), tuple(stride), tuple(padding))
+    return pool.backward(dz, dq, z, chosen, torch.Size(shape), pooling)
+
+
+def _pool_backward_shapes(dz: Any, dq: Any, z: Tensor, chosen: Tensor, shape: Any, *_: Any) -> Tensor:
+    return empty(torch.Size(shape), z.dtype, z.device, channels_last(z) or channels_last(chosen))
+
+
+class _PoolNode(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *pooling: Any) -> tuple[Tensor, ...]:
+        with torch._C._AutoDispatchBelowAutograd():
+            out: tuple[Tensor, ...] = torch.ops.hypersphere.max_pool(x, *pooling)
+        ctx.pooling, ctx.shape = pooling, x.shape
+        ctx.save_for_backward(out[0], out[2])
+        ctx.mark_non_differentiable(out[2])
+        ctx.set_materialize_grads(False)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, dz: Tensor | None, dq: Tensor | None, _: Any) -> tuple[Any, ...]:
+        if dz is None and dq is None:
+            return None, None, None, None
+        z, chosen = ctx.saved_tensors
+        return torch.ops.hypersphere.max_pool_backward(dz, dq, z, chosen, ctx.shape, *ctx.pooling), None, None, None
+
+
+LIBRARY.impl("max_pool", _pool, "CompositeExplicitAutograd")
+LIBRARY.impl("max_pool", _pool_shapes, "Meta")
+LIBRARY.impl("max_pool_backward", _pool_backward, "CompositeExplicitAutograd")
+LIBRARY.impl("max_pool_backward", _pool_backward_shapes, "Meta")
+LIBRARY.impl("max_pool", lambda *args: _PoolNode.apply(*args), "Autograd")

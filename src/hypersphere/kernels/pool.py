@@ -1,0 +1,66 @@
+"""Max pooling by kernels, forward and backward, as functions of tensors without autograd."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import device_pool as device
+from .launch import Launch, aligned, interpreting, on, stream_of
+from .layout import arranged, channels_last, empty, next_power
+
+__all__ = ["Pooling", "backward", "forward"]
+
+
+class Pooling(NamedTuple):
+    """Kernel, stride and padding of a two-dimensional max pooling."""
+
+    size: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+
+
+def forward(x: Tensor, pooling: Pooling, keep: bool, give_q: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """z (N, C, ...), Σ_c z² if asked for, and which entry of its window each is, if that is to be kept."""
+    last = channels_last(x)
+    x = arranged(x, last)
+    run, _, shape = _launches(x.shape, last, pooling, x.device, x.dtype, interpreting())
+    with on(x.device):
+        z = empty(shape, x.dtype, x.device, last)
+        chosen = empty(shape, torch.uint8, x.device, last) if keep else None
+        q = torch.empty((shape[0], 1, *shape[2:]), dtype=torch.float32, device=x.device) if give_q else None
+        run(stream_of(x, aligned(x)), x, z, chosen, q)
+    return z, q, chosen
+
+
+def backward(
+    dz: Tensor | None, dq: Tensor | None, z: Tensor, chosen: Tensor, shape: torch.Size, pooling: Pooling
+) -> Tensor:
+    """The gradient of x, whose shape is given."""
+    last = channels_last(z) or channels_last(chosen)
+    _, run, _ = _launches(shape, last, pooling, z.device, z.dtype, interpreting())
+    with on(z.device):
+        dz = torch.zeros_like(z) if dz is None else arranged(dz, last)
+        dx = empty(shape, z.dtype, z.device, last)
+        run(stream_of(z, aligned(dz, dq, z)), dz, dq, z if dq is not None else None, chosen, dx)
+    return dx
+
+
+@lru_cache(maxsize=1024)
+def _launches(
+    shape: torch.Size, last: bool, p: Pooling, device_: torch.device, dtype: torch.dtype, _: bool
+) -> tuple[Launch, Launch, torch.Size]:
+    n, c, h, w = shape
+    oh, ow = ((v + 2 * pad - k) // s + 1 for v, k, s, pad in zip((h, w), *p, strict=True))
+    bc = min(next_power(c), 256) if last else min(next_power(c), 16)
+    bl = max(1, 2048 // bc)
+    numbers = (c, h, w, oh, ow, *p.stride, *p.padding)
+    reach = tuple(-(-k // s) for k, s in zip(p.size, p.stride, strict=True))
+    there = Launch(device.pool_kernel, (-(-n * oh * ow // bl),), (n * oh * ow, *numbers, *p.size, last, bl, bc))
+    back = Launch(
+        device.pool_backward_kernel, (-(-n * h * w // bl),), (n * h * w, *numbers, *p.size, *reach, last, bl, bc)
+    )
+    return there, back, torch.Size((n, c, oh, ow))

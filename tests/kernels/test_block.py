@@ -1,0 +1,119 @@
+"""Every g, h, activation, layout and geometry of the kernels against float64."""
+
+import pytest
+import torch
+from block_reference import ACTIVATIONS, Case, distance
+
+from hypersphere.functional.angular import ANGULAR
+from hypersphere.functional.magnitude import MAGNITUDES
+from hypersphere.kernels import LAUNCHES
+
+# BatchNorm in training makes a scale and a shift before it superfluous: what is left of their gradients is rounding
+ROUNDING = {"train": ("dscale", "dshift")}
+
+
+def check(case, tolerance=1e-5):
+    case.make()
+    expected, actual = case.expected(), case.actual()
+    for name, value in expected.items():
+        if name not in ROUNDING.get(case.norm, ()):
+            assert distance(actual[name], value) < tolerance, (name, case)
+    assert LAUNCHES["apply_kernel"] == LAUNCHES["grad_kernel"] == 1
+    assert LAUNCHES["stats_kernel"] == LAUNCHES["reduce_kernel"] == (case.norm == "train")
+
+
+@pytest.mark.parametrize("g", ANGULAR)
+@pytest.mark.parametrize("h", MAGNITUDES)
+def test_every_g_and_h(g, h):
+    check(Case(g, h, norm="none", act="none", last=h == "tanh"))
+
+
+@pytest.mark.parametrize("g", ANGULAR)
+@pytest.mark.parametrize("last", [False, True])
+def test_batchnorm_and_relu(g, last):
+    check(Case(g, last=last))
+
+
+@pytest.mark.parametrize("act", ACTIVATIONS)
+def test_activations(act):
+    check(Case(act=act))
+
+
+@pytest.mark.parametrize("norm", ["none", "eval", "train"])
+@pytest.mark.parametrize("k", [0.05, 0.3, 4.0])
+def test_what_is_learned_per_channel(norm, k):
+    check(Case("sigmoid", norm=norm, act="leaky_relu", learnable=True, k=k, last=k == 0.3), 1e-4 if k == 4 else 1e-5)
+
+
+GEOMETRIES = [
+    {"size": (7,), "stride": 2},
+    {"size": (4, 3, 5)},
+    {"dilation": 2, "padding": 2},
+    {"transposed": True, "stride": 2},
+    {"transposed": True, "groups": 2, "channels": 4},
+    {"groups": 3, "channels": 6},
+    {"groups": 6, "channels": 6, "last": True},
+    {"groups": 2, "channels": 4, "last": True},
+    {"kernel": 1, "padding": 0, "stride": 2},
+    {"chained": True, "last": True},
+    {"channels": 4, "filters": 40, "size": (9, 9), "kernel": 1, "padding": 0, "last": True},
+    {"channels": 5, "filters": 34, "size": (13, 11), "kernel": 1, "padding": 0},
+]
+
+
+@pytest.mark.parametrize("options", GEOMETRIES, ids=str)
+def test_geometries(options):
+    check(Case(**options))
+
+
+@pytest.mark.parametrize(("g", "h"), [("linear", "tanh"), ("cosine", "segment"), ("sigmoid", "ball")])
+def test_a_radius_that_follows_the_mean_norm(g, h):
+    check(Case(g, h, running=True, last=g == "linear"))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("g", "h"), [("sigmoid", "sphere"), ("cosine", "tanh"), ("linear", "log")])
+def test_half_precision(dtype, g, h):
+    """Rounding of inputs, y and outputs alone: a few units in the last place."""
+    check(Case(g, h, norm="train", dtype=dtype, last=True, filters=8), 0.05 if dtype == torch.bfloat16 else 0.01)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("k", [0.02, 0.1])
+@pytest.mark.parametrize("h", ["tanh", "linear"])
+def test_a_steep_sigmoid_has_finite_gradients_in_half_precision(dtype, k, h):
+    case = Case("sigmoid", h, norm="none", act="none", dtype=dtype, k=k)
+    case.make()
+    case.expected()
+    assert all(torch.isfinite(value).all() for value in case.actual().values())
+
+
+@pytest.mark.parametrize("g", ANGULAR)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_parallel_patches_and_zero_patches(g, dtype):
+    """cos = ±1 exactly, and a dead image: 0 there, finite gradients everywhere."""
+    case = Case(g, norm="none", act="none", dtype=dtype, padding=0, size=(3, 3))
+    case.make()
+    weight = case.tensors["weight"]
+    weight[:] = 1.0
+    weight[1:2] = -1.0
+    case.tensors["x"][0] = 2.0
+    case.tensors["x"][1] = 0.0
+    case.expected()
+    actual = case.actual()
+    assert torch.all(actual["z"][1] == 0)
+    torch.testing.assert_close(actual["z"][0, 0].double(), torch.ones(1, 1).double(), atol=1e-3, rtol=0)
+    torch.testing.assert_close(actual["z"][0, 1].double(), -torch.ones(1, 1).double(), atol=1e-3, rtol=0)
+    assert all(torch.isfinite(value).all() for value in actual.values())
+    assert torch.all(actual["dx"][1] == 0)
+
+
+def test_nan_and_infinity_stay_in_their_own_sample():
+    case = Case("sigmoid", norm="none", act="relu", batch=3)
+    case.make()
+    case.expected()
+    case.tensors["x"][0, 0, 0, 0] = float("nan")
+    case.tensors["x"][1, 0, 0, 0] = float("inf")
+    z = case.actual()["z"]
+    assert torch.isnan(z[0]).any()
+    assert torch.isfinite(z[2]).all()

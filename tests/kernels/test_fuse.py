@@ -1,0 +1,266 @@
+"""fuse: what it finds, that nothing but speed changes, and that the kernels really run."""
+
+import copy
+import pickle
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import hypersphere as hs
+from hypersphere import kernels
+from hypersphere.functional.angular import ANGULAR
+from hypersphere.functional.magnitude import MAGNITUDES
+from hypersphere.kernels import launch
+
+
+def conv(cin, cout, g="linear", h="sphere", **options):
+    return hs.nn.DecoupledConv2d(cin, cout, 3, padding=1, angular=g, magnitude=h, **options)
+
+
+def network(g="linear", h="sphere"):
+    return nn.Sequential(
+        conv(3, 4, g, h), nn.BatchNorm2d(4), nn.ReLU(),
+        conv(4, 6, g, h, bias=True, affine=True), nn.BatchNorm2d(6), nn.PReLU(6),
+        nn.MaxPool2d(2),
+        nn.Sequential(conv(6, 4, g, h), nn.GELU()),
+        nn.Flatten(), hs.nn.SphereLinear(36, 5, angular=g), nn.BatchNorm1d(5),
+    )  # fmt: skip
+
+
+class Unit(nn.Module):
+    """A residual unit as torchvision writes it: attributes, and one ReLU for two places."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = hs.nn.SphereConv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2, self.bn2 = hs.nn.SphereConv2d(4, 4, 3, padding=1, angular="linear"), nn.BatchNorm2d(4)
+        self.act2 = nn.SiLU()
+
+    def forward(self, x):
+        out = self.relu(self.bn1(self.conv1(x)))
+        return self.relu(self.act2(self.bn2(self.conv2(out))) + x)
+
+
+def compare(fused, plain, x, tolerance=2e-5):
+    """Outputs, gradients and buffers of two models, one of them outside the interpreter."""
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    out = fused(a)
+    seed = torch.randn_like(out)
+    out.backward(seed)
+    launch._interpreting = False
+    expected = plain(b)
+    expected.backward(seed)
+    launch._interpreting = True
+    torch.testing.assert_close(out, expected, rtol=tolerance, atol=tolerance)
+    scale = max(float(p.grad.norm()) for p in plain.parameters())
+    pairs = [(a.grad, b.grad), *((p.grad, q.grad) for p, q in zip(fused.parameters(), plain.parameters(), strict=True))]
+    for mine, theirs in pairs:
+        assert float((mine - theirs).norm()) < tolerance * max(scale, float(theirs.norm()))
+    for mine, theirs in zip(fused.buffers(), plain.buffers(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("g", ANGULAR)
+@pytest.mark.parametrize("h", MAGNITUDES)
+def test_every_g_and_h_runs_the_kernels(g, h):
+    """Two blocks, two launches of each pass: forward as backward."""
+    model = nn.Sequential(conv(2, 3, g, h), nn.BatchNorm2d(3), nn.ReLU(), conv(3, 2, g, h), nn.BatchNorm2d(2))
+    plain = copy.deepcopy(model)
+    compare(hs.nn.fuse(model), plain, torch.randn(2, 2, 4, 4), 1e-4)
+    assert len(model.fusion.blocks) == 2
+    for name in ("unit", "stats", "apply", "reduce", "grad", "unit_backward"):
+        assert kernels.LAUNCHES[f"{name}_kernel"] == 2, name
+    assert kernels.LAUNCHES["squares_kernel"] == 1  # the second block is given Σ x²
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_network(training):
+    model = network(hs.angular.Sigmoid(learnable=True), "tanh").train(training)
+    plain = copy.deepcopy(model)
+    names = list(model.state_dict())
+    assert hs.nn.fuse(model) is model
+    assert list(model.state_dict()) == names
+    assert model.fusion.blocks == [("0", "1", "2"), ("3", "4", "5"), ("7.0", "7.1"), ("9", "10")]
+    assert "4 blocks fused" in str(model.fusion)
+    compare(model, plain, torch.randn(4, 3, 6, 6))
+    assert kernels.LAUNCHES["pool_kernel"] == kernels.LAUNCHES["pool_backward_kernel"] == 1
+
+
+def test_attributes_of_a_residual_unit():
+    unit = Unit()
+    plain = copy.deepcopy(unit)
+    hs.nn.fuse(unit)
+    assert unit.fusion.blocks == [("conv1", "bn1"), ("conv2", "bn2", "act2")]  # the ReLU is used twice
+    copied = pickle.loads(pickle.dumps(copy.deepcopy(unit)))
+    assert isinstance(copied.bn1, nn.BatchNorm2d)
+    compare(copied, plain, torch.randn(2, 4, 5, 5))
+    assert kernels.LAUNCHES["stats_kernel"] == 2
+    launch._interpreting = False
+    torch.testing.assert_close(unit.eval()(torch.ones(1, 4, 5, 5)), Unit.forward(copied.eval(), torch.ones(1, 4, 5, 5)), rtol=1, atol=1)
+    launch._interpreting = True
+
+
+def test_second_derivatives():
+    model = hs.nn.fuse(network())
+    plain = copy.deepcopy(model)
+    x = torch.randn(2, 3, 6, 6, requires_grad=True)
+
+    def penalty(net):
+        (grad,) = torch.autograd.grad(net(x).square().sum(), x, create_graph=True)
+        return torch.autograd.grad(grad.square().sum(), [p for p in net.parameters() if p.dim() > 1])
+
+    mine = penalty(model)
+    launch._interpreting = False
+    theirs = penalty(plain)
+    launch._interpreting = True
+    for a, b in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_a_graph_that_is_walked_twice():
+    model = hs.nn.fuse(network())
+    x = torch.randn(2, 3, 6, 6, requires_grad=True)
+    out = model(x).square().sum()
+    first = torch.autograd.grad(out, x, retain_graph=True)[0]
+    torch.testing.assert_close(torch.autograd.grad(out, x)[0], first)
+
+
+def test_hooks_are_called():
+    model = hs.nn.fuse(network())
+    seen = []
+    model[1].register_forward_hook(lambda module, inputs, output: seen.append(output))
+    model(torch.randn(2, 3, 6, 6))
+    assert len(seen) == 1
+    assert kernels.LAUNCHES["stats_kernel"] == 2  # the hooked BatchNorm runs by itself
+
+
+def test_what_is_left_is_said():
+    class Cubed:
+        def from_cos(self, c):
+            return c**3
+
+    weighted = hs.nn.DecoupledConv2d(3, 4, 3, weighted="linear")
+    own = hs.nn.DecoupledConv2d(4, 4, 3, angular=Cubed())
+    model = hs.nn.fuse(nn.Sequential(weighted, nn.ReLU(), own, nn.ReLU(), hs.nn.SphereConv2d(4, 2, 1)))
+    assert model.fusion.left == {"0": "weighted='linear'", "2": "angular is none of the built-in ones"}
+    assert model.fusion.alone == ["4"]
+    model(torch.randn(1, 3, 8, 8)).sum().backward()
+    with pytest.raises(TypeError, match="no torch.nn.Module"):
+        hs.nn.fuse("resnet")
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 6, 6), (1, 3, 6, 6)])
+def test_batches_of_none_and_one(shape):
+    model = nn.Sequential(conv(3, 4), nn.BatchNorm2d(4), nn.ReLU())
+    plain = copy.deepcopy(model)
+    hs.nn.fuse(model)
+    if shape[0] == 0:
+        model.eval()
+        plain.eval()
+        assert model(torch.randn(shape)).shape == (0, 4, 6, 6)
+    else:
+        compare(model, plain, torch.randn(shape))
+    one = hs.nn.fuse(nn.Sequential(hs.nn.SphereLinear(3, 4), nn.BatchNorm1d(4)))
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        one(torch.randn(1, 3))
+
+
+def test_inputs_that_are_not_contiguous():
+    model = nn.Sequential(conv(3, 4), nn.BatchNorm2d(4), nn.ReLU())
+    plain = copy.deepcopy(model)
+    compare(hs.nn.fuse(model), plain, torch.randn(3, 2, 6, 7).transpose(0, 1)[:, :, :, ::2])
+    model.to(memory_format=torch.channels_last)
+    model(torch.randn(4, 3, 6, 7, dtype=torch.float32)[::2])
+
+
+def test_deterministic_algorithms_take_the_plain_path(monkeypatch):
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
+    fake = torch.empty(0)
+
+    class OnGpu:
+        dtype, is_cuda, device = fake.dtype, True, torch.device("cuda", 0)
+
+    monkeypatch.setitem(launch._RUNS, 0, True)
+    assert not kernels.usable(OnGpu())
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: False)
+    assert kernels.usable(OnGpu())
+    assert not kernels.usable(torch.zeros(1, dtype=torch.float64))
+
+
+def test_without_triton_one_warning(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (9, 0))
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.setattr(launch, "_RUNS", {})
+    with pytest.warns(UserWarning, match="Triton is not installed"):
+        assert not launch._device_runs(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not launch._device_runs(0)
+
+
+def test_older_gpus_take_the_plain_path(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (7, 5))
+    monkeypatch.setattr(launch, "_RUNS", {})
+    assert not launch._device_runs(0)
+
+
+def test_networks_of_the_library_are_fused():
+    model = hs.models.create("cnn3", conv="sphere", angular="sigmoid", widths=(4, 4, 4), image_size=8)
+    assert len(model.fusion.blocks) == 4
+    model(torch.randn(2, 3, 8, 8)).sum().backward()
+    assert kernels.LAUNCHES["grad_kernel"] == 4
+
+
+def test_compiled_without_a_graph_break():
+    model = hs.nn.fuse(network())
+    eager = copy.deepcopy(model)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    x = torch.randn(4, 3, 6, 6)
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    out, expected = compiled(a), eager(b)
+    seed = torch.randn_like(out)
+    out.backward(seed)
+    expected.backward(seed)
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(a.grad, b.grad)
+    for mine, theirs in zip(model.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad)
+    for mine, theirs in zip(model.buffers(), eager.buffers(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+    assert kernels.LAUNCHES["grad_kernel"] == 8
+
+
+def test_exported_as_plain_operations():
+    model = hs.nn.fuse(network()).eval()
+    program = torch.export.export(model, (torch.randn(2, 3, 6, 6),))
+    assert not any("hypersphere" in str(node.target) for node in program.graph.nodes)
+
+
+def test_function_transforms_take_the_plain_path():
+    model = hs.nn.fuse(network()).eval()
+    parameters = dict(model.named_parameters())
+
+    def loss(values, x):
+        return torch.func.functional_call(model, values, (x[None],)).square().sum()
+
+    grads = torch.func.vmap(torch.func.grad(loss), (None, 0))(parameters, torch.randn(3, 3, 6, 6))
+    assert grads["0.weight"].shape == (3, *model[0].weight.shape)
+    assert not kernels.LAUNCHES
+
+
+def test_first_call_imports_no_compiler():
+    code = (
+        "import os; os.environ['TRITON_INTERPRET'] = '1'\n"
+        "import sys, torch\nfrom torch import nn\nimport hypersphere as hs\nfrom hypersphere import kernels\n"
+        "m = hs.nn.fuse(nn.Sequential(hs.nn.SphereConv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()))\n"
+        "with kernels.interpreted():\n    m(torch.randn(2, 3, 5, 5)).sum().backward()\n"
+        "assert kernels.LAUNCHES['grad_kernel'] == 1\n"
+        "print([name for name in ('torch._dynamo', 'torch._inductor') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
