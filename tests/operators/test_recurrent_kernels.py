@@ -32,6 +32,10 @@ MAGNITUDES = ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")
 WEIGHTED = itertools.cycle((None, "linear", "product", "separate"))
 
 
+def no_block(*_: Any, **__: Any) -> None:
+    """Nothing to run as one block."""
+
+
 @contextmanager
 def on_kernels() -> Iterator[None]:
     LAUNCHES.clear()
@@ -39,7 +43,7 @@ def on_kernels() -> Iterator[None]:
         yield
         return
     # the inputs' operator has kernels of its own, tested elsewhere: the interpreter is slow
-    with interpreted(), mock.patch.object(decoupled, "fused_block", return_value=None):
+    with interpreted(), mock.patch.object(decoupled, "fused_block", no_block):
         yield
 
 

@@ -76,13 +76,22 @@ def _tanh(x):
 
 
 @triton.jit
+def _rounded(x):
+    """x so that tensor cores, which cut float32 off after ten bits, round it."""
+    if x.dtype == tl.float32:
+        return (x.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
+    else:
+        return x
+
+
+@triton.jit
 def _product(a, tile, mask, total, PRECISION: tl.constexpr):
     """``total`` + a·tile; "ieee" without tensor cores, in float32 (the interpreter multiplies no other)."""
     b = tl.load(tile, mask=mask, other=0.0)
     if PRECISION == "ieee":
         return tl.dot(a.to(tl.float32), b.to(tl.float32), total, input_precision="ieee")
     else:
-        return tl.dot(a, b, total, input_precision=PRECISION)
+        return tl.dot(_rounded(a), _rounded(b), total, input_precision="tf32")
 
 
 @triton.jit

@@ -33,10 +33,11 @@ def tile_for(batch: int, units: int, gates: int, dtype: torch.dtype, how: str) -
         rows *= 2
     if -(-batch // rows) * -(-units // columns) > 256:
         columns = 32
-    depth = max(16, min(256, next_power(units)))
+    depth = max(16, min(64 if how == "ieee" else 256, next_power(units)))
     while depth > 16 and gates * (rows + columns) * depth * dtype.itemsize > _TILE_BYTES:
         depth //= 2
-    return Tile(rows, columns, depth, 2 if rows == columns == 16 and how != "ieee" else 4, 3)
+    warps = 8 if columns == 32 else 2 if rows == 16 and how != "ieee" else 4
+    return Tile(rows, columns, depth, warps, 3)
 
 
 def next_power(n: int) -> int:
