@@ -20,6 +20,9 @@ import torch
 
 from hypersphere import data
 
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is first imported: kernels run on CPU tensors
+
 
 @pytest.fixture(autouse=True)
 def reproducible() -> None:

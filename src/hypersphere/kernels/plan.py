@@ -216,7 +216,7 @@ class Plan:
 
 def plan_for(spec: Spec, x: Tensor, w: Tensor, last: bool) -> Plan:
     """The plan of x and w, made at the first call."""
-    key = (x.shape, x.dtype, w.dtype, last, channels_last(w) if last else False, x.device, interpreting())
+    key = (x.shape, w.shape, x.dtype, w.dtype, last, channels_last(w) if last else False, x.device, interpreting())
     plan: Plan | None = spec.plans.get(key)
     if plan is None:
         plan = spec.plans[key] = Plan(spec.fields, x, w, x.dtype, last)

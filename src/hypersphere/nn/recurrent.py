@@ -2,14 +2,15 @@
 
 Each product of a weight matrix with an input or a state becomes f(w, ·); everything else (gates,
 biases, layers, directions, dropout, projections, packed sequences) is as in ``torch.nn``. The zero
-state at the start is a zero patch: it contributes 0. They derive from ``nn.RNNBase`` and not from
+state at the start is a zero patch: it contributes 0. On a GPU the built-in h and g run as one kernel for each time
+step (:mod:`hypersphere.functional.operators.recurrence`). They derive from ``nn.RNNBase`` and not from
 ``nn.LSTM`` and its like, which ``torch.compile`` refuses to enter.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ from torch.nn.utils.rnn import PackedSequence
 from .. import angular as angular_module
 from .. import magnitude as magnitude_module
 from .._core.errors import check_choice, check_floating
+from .._core.sphere import upcast
+from ..functional.operators import recurrence
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule, decouple, make_kernel
 from ..functional.operators.geometry import Geometry
 from .layer import own, reset
@@ -36,7 +39,6 @@ __all__ = [
 ]
 
 State = tuple[Tensor, ...]
-Map = Callable[[Tensor], Tensor]
 
 
 class Rules(nn.Module):
@@ -147,53 +149,78 @@ class RecurrentLayer(nn.RNNBase):
 
     def _run(self, data: Tensor, sizes: Sequence[int], start: State, suffix: str) -> tuple[Tensor, State]:
         """One layer in one direction over (Σ sizes, features), the longest sequences first."""
-        inputs = self._map(data, "ih", suffix)(data).split(list(sizes))
-        recurrent = self._map(start[0], "hh", suffix)
-        project = self._map(start[0], "hr", suffix) if self.proj_size else None
-        steps = range(len(sizes))[:: -1 if suffix.endswith("_reverse") else 1]
-        state = tuple(part[: sizes[steps[0]]] for part in start)
-        finished: list[State] = []
-        outputs: list[Tensor] = [data] * len(sizes)
-        for t in steps:
-            alive = state[0].shape[0]
-            if sizes[t] < alive:
-                finished.append(tuple(part[sizes[t] :] for part in state))
-                state = tuple(part[: sizes[t]] for part in state)
-            elif sizes[t] > alive:
-                state = tuple(torch.cat((s, s0[alive : sizes[t]])) for s, s0 in zip(state, start, strict=True))
-            state = self._step(inputs[t], recurrent(state[0]), state, project)
-            outputs[t] = state[0]
-        end = tuple(torch.cat(parts) for parts in zip(state, *reversed(finished), strict=True))
-        return torch.cat(outputs), end
+        reverse = suffix.endswith("_reverse")
+        inputs = self._neurons("ih", suffix)(data)
+        recurrent = self._neurons("hh", suffix, start[0])
+        fields = None if self.proj_size else recurrent.fields(self.mode, inputs, start)
+        if fields is not None and recurrence.runs_fused(fields[0]):
+            states = recurrence.fused(*fields, sizes, reverse)
+        else:
+            project = self._neurons("hr", suffix, start[0]) if self.proj_size else None
+            states = recurrence.unroll(
+                inputs, start, sizes, reverse, self.mode, lambda rows, _: recurrent(rows), project
+            )
+        return states[0], tuple(recurrence.ends(rows, sizes, reverse).to(inputs.dtype) for rows in states)
 
-    def _step(self, from_input: Tensor, from_state: Tensor, state: State, project: Map | None) -> State:
-        if self.mode == "LSTM":
-            i, f, g, o = (from_input + from_state).chunk(4, -1)
-            cell = torch.sigmoid(f) * state[1].to(f.dtype) + torch.sigmoid(i) * torch.tanh(g)
-            hidden = torch.sigmoid(o) * torch.tanh(cell)
-            return hidden if project is None else project(hidden), cell
-        if self.mode == "GRU":
-            (r_x, z_x, n_x), (r_h, z_h, n_h) = from_input.chunk(3, -1), from_state.chunk(3, -1)
-            update = torch.sigmoid(z_x + z_h)
-            candidate = torch.tanh(n_x + torch.sigmoid(r_x + r_h) * n_h)
-            return (candidate + update * (state[0].to(candidate.dtype) - candidate),)
-        total = from_input + from_state
-        return (torch.tanh(total) if self.mode == "RNN_TANH" else torch.relu(total),)
-
-    def _map(self, like: Tensor, kind: str, suffix: str) -> Map:
-        """f(w, ·) of one weight matrix, for rows of the dtype of ``like``: the kernel is made once for all steps."""
-        weight = getattr(self, f"weight_{kind}{suffix}")
+    def _neurons(self, kind: str, suffix: str, like: Tensor | None = None) -> Neurons:
         bias = getattr(self, f"bias_{kind}{suffix}") if self.bias and kind != "hr" else None
-        rules: Any = self.rules[f"weight_{kind}{suffix}"]
-        operator = (weight, Geometry(()), rules.magnitude, rules.angular, self.weighted)
-        kernel = make_kernel(like, *operator)
+        name = f"weight_{kind}{suffix}"
+        return Neurons(getattr(self, name), bias, self.rules[name], self.weighted, like)
 
-        def apply(rows: Tensor) -> Tensor:
-            out = decouple(rows, *operator, kernel)
-            out = out if rules.scale is None else out * rules.scale.to(out.dtype)
-            return out if bias is None else out + bias.to(out.dtype)
 
-        return apply
+class Neurons:
+    """f(w, ·) of one weight matrix; for many steps (``like`` has the dtype of their rows) its kernel is made once."""
+
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None, rules: Any, weighted: str | None, like: Tensor | None = None
+    ) -> None:
+        self._operator = (weight, Geometry(()), rules.magnitude, rules.angular, weighted)
+        self._kernel = None if like is None else make_kernel(like, *self._operator)
+        self._rules, self._bias = rules, bias
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        out = decouple(rows, *self._operator, self._kernel)
+        out = out if self._rules.scale is None else out * self._rules.scale.to(out.dtype)
+        return out if self._bias is None else out + self._bias.to(out.dtype)
+
+    def fields(self, mode: str, inputs: Tensor, start: State) -> tuple[recurrence.Tensors, recurrence.Settings] | None:
+        """What the fused recurrence needs to know of these neurons; None where h or g is not the library's own."""
+        kernel, scale = self._kernel, self._rules.scale
+        g = getattr(self._rules.angular, "closed_form", lambda: None)()
+        h = getattr(self._rules.magnitude, "closed_form", lambda: None)()
+        if kernel is None or g is None or h is None:
+            return None
+        (angular, k), rho = g, h.rho
+        mult = None if kernel.factor is None else kernel.factor.flatten()
+        if scale is not None:
+            mult = upcast(scale) if mult is None else mult * scale
+        tensors = recurrence.Tensors(
+            inputs,
+            start[0].to(inputs.dtype),
+            start[1].to(inputs.dtype) if mode == "LSTM" else None,
+            kernel.weight,
+            mult,
+            self._bias,
+            upcast(k).expand(len(kernel.weight)) if isinstance(k, Tensor) else None,
+            None if kernel.length is None else kernel.length.flatten(),
+            rho if isinstance(rho, Tensor) else None,
+            h.running,
+            h.tracked,
+        )
+        settings = recurrence.Settings(
+            mode,
+            angular,
+            1.0 if isinstance(k, Tensor) else float(k),
+            h.kind,
+            float(h.alpha),
+            float(h.beta),
+            1.0 if isinstance(rho, Tensor) else float(rho),
+            h.running is not None,
+            h.training,
+            h.momentum,
+            kernel.shift,
+        )
+        return tensors, settings
 
 
 def _as_packed(input: Any, batch_first: bool) -> tuple[Tensor, list[int], bool]:

@@ -70,7 +70,7 @@ def _sigmoid(c: Tensor, k: K) -> Tensor:
     c.mul_(1 / k).sigmoid_()
     if isinstance(top, Tensor):
         return c.sub_(0.5).mul_(2 / top)
-    return torch.sub(torch.tensor(-1 / top, dtype=c.dtype, device=c.device), c, alpha=-2 / top, out=c)
+    return torch.sub(c.new_full((), -1 / top), c, alpha=-2 / top, out=c)  # filled there: a copy stops a device
 
 
 def _sigmoid_back(value: Tensor, grad: Tensor, k: K, need_k: bool) -> Back:
