@@ -47,17 +47,17 @@ FINDINGS = {
         baseline's start, two seeds of CP gave 72.7 and 71.8 (in the JSON, as changed); the 1 that is used was chosen on
         these test nodes.""",
     "thesis.tableE.6": """Three seeds. Half-space MHE is half a point above the baseline, which is less than a seed
-        changes the accuracy of 1,000 test nodes (up to 0.9): three seeds do not show a gain. Earlier runs of CoMHE are in the
-        JSON, as changed: their random projections were never drawn anew, and those that were to preserve angles hardly
-        moved.""",
+        changes the accuracy of 1,000 test nodes (up to 0.9): three seeds do not show a gain. Earlier runs of CoMHE are
+        in the JSON, as changed: their random projections were never drawn anew, and those that were to preserve angles
+        hardly moved.""",
     "thesis.table4.7": """Not yet run as the recipe says now. In the JSON, as changed: images that were not cropped, no
-        orthogonality, attacks by the log-odds alone, 20,000 of the 64,000 steps, one seed. What showed there: naturally
-        trained SphereConv, BallConv and TanhConv withstand FGSM four times as often as the plain CNN (19 against 5 %). What
-        did not show: the published level of that (44 to 53 %), the gain in clean accuracy, any accuracy left under
-        BIM (published: about 9 %, near chance), and the ranking after FGSM training. Two suspects, neither tested:
-        the fewer steps, and the attack itself. Published accuracies of 79 to 86 % under FGSM after FGSM training,
-        beside 8 to 35 % under BIM, are what label leaking looks like; ours maximises the log-odds, whose gradient does
-        not vanish where the network is sure.""",
+        orthogonality, attacks by the log-odds alone, 20,000 of the 64,000 steps, one seed. What showed there:
+        naturally trained SphereConv, BallConv and TanhConv withstand FGSM four times as often as the plain CNN (19
+        against 5 %). What did not show: the published level of that (44 to 53 %), the gain in clean accuracy, any
+        accuracy left under BIM (published: about 9 %, near chance), and the ranking after FGSM training. Two suspects,
+        neither tested: the fewer steps, and the attack itself. Published accuracies of 79 to 86 % under FGSM after
+        FGSM training, beside 8 to 35 % under BIM, are what label leaking looks like; ours maximises the log-odds,
+        whose gradient does not vanish where the network is sure.""",
 }
 
 
