@@ -2,7 +2,7 @@
 
 from ._attach import attach
 from ._blocks import is_orthogonal
-from ._maps import Banded, Cholesky, LowRank, Map, Symmetric, Triangular
+from ._maps import Banded, Canonical, Cholesky, Hessenberg, LowRank, Map, SkewSymmetric, Symmetric, Triangular
 from ._merge import merge
 from ._model import (
     asks_host,
@@ -17,9 +17,12 @@ from ._model import (
 
 __all__ = [
     "Banded",
+    "Canonical",
     "Cholesky",
+    "Hessenberg",
     "LowRank",
     "Map",
+    "SkewSymmetric",
     "Symmetric",
     "Triangular",
     "asks_host",
