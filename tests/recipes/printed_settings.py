@@ -225,7 +225,7 @@ PRINTED: list[Row] = [
     ("F.3", "thesis.table7.10.*", {"schedule.steps": 200 * (64 * 600 // 16), "network.width": 64}, {}),
     ("F.3", "thesis.table7.10.baseline++.*", {"loss.name": "s_softmax", "loss.scale": 2.0}, {}),
     ("7.5.3", "thesis.table7.10.*.opt", {"orthogonal.method": "cayley"}, {}),
-    ("F.3", "thesis.table7.11.*", {"optim.rotation_lr": None}, {}),
+    ("F.3", "thesis.table7.11.*", {"optim.orthogonal_lr": None}, {}),
     ("F.3", "thesis.table7.12.*", {"data.points": 1024, "data.batch_size": 32, "optim.name": "adam"}, {}),
     ("F.3", "thesis.table7.12.*", {"optim.lr": 1e-3, "schedule.gamma": 0.7, "schedule.steps": 250 * (9843 // 32)}, {}),
     ("F.5", "thesis.tableF.4.*.k*", {"orthogonal.share_blocks": True}, {}),

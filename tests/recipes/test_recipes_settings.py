@@ -10,8 +10,7 @@ import torch
 
 from hypersphere import recipes
 from hypersphere.runs import Facts
-from hypersphere.runs.head import make_head
-from hypersphere.runs.model import make_model
+from hypersphere.runs.model import make_head, make_model
 from hypersphere.train import Config, from_dict, to_dict, with_values
 from hypersphere.train.build import make_objective
 from hypersphere.train.optimizer import make_optimizers, make_projection
@@ -162,7 +161,7 @@ def test_orthogonal_descent_is_for_r_only():
         config, seen = recipes.get(name), seen + 1
         assert config.orthogonal.method == "gradient", name
         assert config.optim.name == ("adam" if ".table7.11." in name else "sgd"), name
-        assert config.optim.orthogonal_lr == (0.01 if ".table7.3." in name else 0.02), name
+        assert config.optim.manifold_lr == (0.01 if ".table7.3." in name else 0.02), name
     assert seen == 23
     assert protocol("thesis.table7.11.ogd.cora") == protocol("thesis.table7.11.baseline.cora")
     assert protocol("thesis.table7.4.ogd.cnn9") == protocol("thesis.table7.4.baseline.cnn9")

@@ -20,7 +20,9 @@ class OrthogonalConfig:
     normalize: bool = option(False, "neurons of length 1")
     refine: str | None = option(None, "minimise the energy of the fixed neurons first: full, half")
     init: str = option("random", "R starts random, identity or literal")
-    neurons: str = option("draw", "fixed neurons: draw (from He's Gaussian, or that of mean and std), keep (model.init)")
+    neurons: str = option(
+        "draw", "fixed neurons: draw (He's Gaussian, or that of mean and std), keep (what model.init drew)"
+    )
     learn_v: bool = option(False, "train the neurons as well")
     beta: float = option(1.0, "weight of the relaxed penalty")
     mean: float = option(

@@ -103,8 +103,8 @@ def tableE_6(kind: str, graph: str) -> Config:
     config = KINDS[kind](gcn(graph))
     if kind == "baseline":
         return config
-    refresh = {"rp-comhe": {"refresh": 1}, "ap-comhe": {"refresh": None}}
-    return edit(config, regularizer={"output": 0.0, **refresh.get(kind, {})})
+    config = edit(config, regularizer={"output": 0.0})
+    return edit(config, regularizer={"refresh": 1 if kind == "rp-comhe" else None}) if "comhe" in kind else config
 
 
 def strategy(dataset: str, name: str, norm: str | None, kind: str) -> Config:

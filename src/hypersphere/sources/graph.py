@@ -27,7 +27,8 @@ class Graph:
         self.test_classes = graph.classes
         self.facts = Facts(graph.num_classes, in_features=graph.features.shape[1], classes=graph.classes)
         self._inputs = (graph.normalized_features(), graph.adjacency())
-        self._train, self._test = (_labels_of(graph, nodes) for nodes in (graph.train, graph.val if validate else graph.test))
+        self._train = _labels_of(graph, graph.train)
+        self._test = _labels_of(graph, graph.val if validate else graph.test)
 
     def seek(self, step: int) -> int:
         return step
