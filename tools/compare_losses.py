@@ -63,7 +63,10 @@ RECIPES = {
     ),
     "open set, SphereFace+": ("open.omniglot.sphereface+", PAIRS),
     "open set, triplets": ("open.omniglot.triplet", PAIRS),
-    "adversarial": ("thesis.table4.7.tanh.fgsm.none", f"{SMALL} --evaluation.also none"),
+    "adversarial": (
+        "thesis.table4.7.tanh.fgsm.none",
+        f"{SMALL} --evaluation.also none --regularizer.name none --adversarial.losses log_odds",
+    ),
 }
 
 

@@ -61,11 +61,11 @@ def test_samples_do_not_know_each_other(seed, size):
         torch.testing.assert_close(attack(x, labels), alone, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["symmetric", "unit", "standard"])
+@pytest.mark.parametrize("kind", ["symmetric", "unit", "standard", "mean"])
 def test_budgets_and_bounds_of_every_normalisation(kind):
     images = torch.randint(0, 248, (4, 3, 6, 6), dtype=torch.uint8)
     images[0, :, 0, :2] = torch.tensor([0, 247], dtype=torch.uint8)
-    options = {"mean": (0.4, 0.5, 0.6), "std": (0.2, 0.3, 0.4)} if kind == "standard" else {}
+    options = {"mean": (0.4, 0.5, 0.6), "std": (0.2, 0.3, 0.4)} if kind in hs.data.MEASURED else {}
     x, brighter = (hs.data.normalize(bytes_, kind, **options) for bytes_ in (images, images + 8))
     pixels = A.pixels(kind, **options)
     for eps in (pixels.eps(8), pixels.eps(8 / 255, peak=1)):

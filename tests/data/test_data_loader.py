@@ -226,8 +226,11 @@ def test_normalizations() -> None:
     assert torch.equal(first(normalize=None), split.images)
     assert first(dtype=torch.bfloat16).dtype == torch.bfloat16
     assert first(channels_last=True).is_contiguous(memory_format=torch.channels_last)
-    for kind in ("symmetric", "unit", "standard"):
-        statistics = {"mean": tuple(mean.tolist()), "std": tuple(std.tolist())} if kind == "standard" else {}
+    torch.testing.assert_close(
+        first(normalize="mean").double(), pixels / 255 - mean.view(3, 1, 1), atol=1e-6, rtol=1e-6
+    )
+    for kind in ("symmetric", "unit", "standard", "mean"):
+        statistics = {"mean": tuple(mean.tolist()), "std": tuple(std.tolist())} if kind in data.MEASURED else {}
         torch.testing.assert_close(
             data.normalize(split.images, kind, **statistics), first(normalize=kind, **statistics)
         )
@@ -291,6 +294,7 @@ def test_bad_arguments_are_named() -> None:
         ({"batch_size": 5, "world": 2}, "batch_size=5 is shared by world=2"),
         ({"batch_size": 4, "world": 2, "rank": 2}, "rank=2"),
         ({"batch_size": 4, "normalize": "imagenet"}, "normalize='imagenet' is unknown"),
+        ({"batch_size": 4, "normalize": "mean", "std": (0.5,)}, "normalize='mean' needs mean="),
         ({"batch_size": 4, "normalize": "standard", "mean": (0.5,)}, "needs mean= and std="),
         ({"batch_size": 4, "normalize": "standard", "mean": (0.5,), "std": (0.0,)}, "must be positive"),
     ]

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 ORTHOGONAL = ("gram_schmidt", "householder", "lowdin", "cayley", "exponential", "gradient")
-OTHERS = ("free", "relaxed", "cholesky", "triangular", "banded", "symmetric", "low_rank")
+OTHERS = ("free", "relaxed", "cholesky", "triangular", "banded", "symmetric", "hessenberg", "low_rank")
 
 
 def convnet() -> nn.Sequential:

@@ -99,7 +99,7 @@ def test_recurrent_layers(kind: type[nn.RNNBase], options: dict[str, object]) ->
 
 
 def test_identity_start_is_orthogonal_fine_tuning() -> None:
-    for method in (*ORTHOGONAL, "free", "relaxed", "cholesky", "triangular", "banded", "symmetric", "low_rank"):
+    for method in (*ORTHOGONAL, *OTHERS, "canonical"):
         model = convnet()
         before = model(IMAGES)
         hs.orthogonal.attach(model, method, init="identity", blocks=2)
@@ -198,9 +198,32 @@ def test_structures_of_generalised_training() -> None:
     assert bool((r.diagonal(2) != 0).all())
     r = matrix("symmetric")
     assert torch.equal(r, r.mT)
+    r = matrix("skew_symmetric")
+    assert torch.equal(r, -r.mT)
+    assert float(r.square().sum(1).mean()) == pytest.approx(1.0, abs=0.4)  # lengths are kept on average
+    with pytest.raises(ValueError, match="init='identity' with a skew-symmetric R"):
+        hs.orthogonal.attach(nn.Sequential(nn.Linear(9, 5), nn.Linear(5, 2)), "skew_symmetric", init="identity")
+    r = matrix("hessenberg")
+    assert torch.equal(r, r.triu(-1))
+    assert bool((r.diagonal(-1) != 0).all())
+    r = matrix(hs.orthogonal.Hessenberg(upper=False))
+    assert torch.equal(r, r.tril(1))
     assert int(torch.linalg.matrix_rank(matrix(hs.orthogonal.LowRank(rank=3)) - torch.eye(9))) == 3
     assert defect(matrix("free")) < 1e-5  # UPT starts where OPT does
     torch.testing.assert_close(matrix(lambda u: u @ u.mT), torch.eye(9))
+
+
+def test_canonical_orthogonalization_is_thesis_f_11() -> None:
+    u = torch.randn(3, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    r = hs.orthogonal.Canonical()(u)
+    for matrix, found in zip(u, r, strict=True):
+        d, v = torch.linalg.eigh(matrix.mT @ matrix)
+        d, v = d.flip(0), v.flip(1)
+        v = v * v.gather(0, v.abs().argmax(0, keepdim=True)).sign()
+        torch.testing.assert_close(found, matrix @ v @ torch.diag(d**-0.5), rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close(found.mT @ found, torch.eye(6, dtype=torch.float64), rtol=0, atol=1e-12)
+    assert torch.autograd.gradcheck(hs.orthogonal.Canonical(), u[:1].clone().requires_grad_())
+    torch.testing.assert_close(hs.orthogonal.Canonical()(3 * u), r)  # lengths do not matter
 
 
 class Scaled(nn.Module):

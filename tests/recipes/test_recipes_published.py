@@ -24,8 +24,13 @@ WANTED = [
 MISSING: dict[str, str] = {}
 
 
+UNPRINTED = ".log-odds"  # attacks by another loss than the documents': measured beside theirs
+
+
 def ours(table):
-    return {cell.name: cell.published for cell in recipes.tables()[table].cells}
+    cells = {cell.name: cell.published for cell in recipes.tables()[table].cells}
+    assert not any(value for name, value in cells.items() if name.endswith(UNPRINTED))
+    return {name: value for name, value in cells.items() if not name.endswith(UNPRINTED)}
 
 
 def test_every_table_of_the_documents_is_there_or_named_as_missing():

@@ -10,7 +10,7 @@ import torch
 
 from hypersphere import recipes
 from hypersphere.runs import Facts
-from hypersphere.runs.model import make_model
+from hypersphere.runs.model import make_head, make_model
 from hypersphere.train import Config, from_dict, to_dict, with_values
 from hypersphere.train.build import make_objective
 from hypersphere.train.optimizer import make_optimizers, make_projection
@@ -252,3 +252,38 @@ def test_the_network_of_table_a1_keeps_its_last_relu():
     assert isinstance(kept.body[-1], torch.nn.ReLU)
     assert not isinstance(removed.body[-1], torch.nn.ReLU)
     assert (recipes.get("thesis.tableA.1.B.lfw").loss.bias, recipes.get("thesis.tableA.1.C.lfw").loss.bias) == (1, 0)
+
+
+def test_cosineface_does_not_normalise_features():
+    """D.1: the target's logit is ‖x‖(cos θ − m), the others' ‖x‖cos θ."""
+    config = recipes.get("thesis.table5.10.cosineface.lfw")
+    torch.manual_seed(0)
+    head = make_head(config.loss, 6, 5).double()
+    x, labels = torch.randn(4, 6, dtype=torch.float64), torch.tensor([0, 3, 1, 4])
+    logits = x @ torch.nn.functional.normalize(head.weight, dim=1).T
+    logits[torch.arange(4), labels] -= 0.35 * x.norm(dim=1)
+    torch.testing.assert_close(head(x, labels), torch.nn.functional.cross_entropy(logits, labels))
+
+
+def test_the_modified_resnet_starts_like_sphereface():
+    """C.1.1: Xavier, but residual branches normal with deviation 0.01."""
+    config = with_values(recipes.get("thesis.table4.6.baseline.modified"), {"model.widths": "16,32,48,64"})
+    network = make_model(config.model, FACTS["imagenet"], True)
+    convs = {name: m.weight for name, m in network.named_modules() if isinstance(m, torch.nn.Conv2d)}
+    branches = [weight for name, weight in convs.items() if ".branch." in name]
+    assert len(branches) == 12
+    for weight in branches:
+        assert weight.std().item() == pytest.approx(0.01, rel=0.1)
+    for weight in (weight for name, weight in convs.items() if ".branch." not in name):
+        spread = (2 / (weight[0].numel() + weight[:, 0].numel())) ** 0.5
+        assert weight.std().item() == pytest.approx(spread, rel=0.1)
+
+
+def test_columns_of_table_7_3_are_different_neurons():
+    drawn = []
+    for init in ("normal", "xavier"):
+        config = recipes.get(f"thesis.table7.3.gs.{init}")
+        network = make_objective(config, FACTS["mnist"], 0).model
+        layer = next(m for m in network.modules() if hasattr(m, "parametrizations"))
+        drawn.append(layer.parametrizations.weight.original.std().item())
+    assert drawn == [pytest.approx(0.01, rel=0.05), pytest.approx((2 / (784 + 256)) ** 0.5, rel=0.05)]

@@ -31,6 +31,26 @@ def test_orthonormal_and_orthogonal():
     assert Orthogonal(model, 2.0)().item() == pytest.approx(2 * expected)
 
 
+@pytest.mark.parametrize(("of", "power"), [("cosines", 1), ("cosines_squared", 2)])
+def test_orthogonal_of_cosines(of, power):
+    """Thesis 5.3.7: the sum of the cosines between all kernels; Rodriguez et al. square them."""
+    model = network()
+    expected = 0.0
+    for w in hidden(model):
+        for i in range(len(w)):
+            for j in range(len(w)):
+                if i != j:
+                    expected += (w[i] @ w[j] / np.linalg.norm(w[i]) / np.linalg.norm(w[j])) ** power
+    reg = Orthogonal(model, 2.0, of=of)
+    assert reg().item() == pytest.approx(2 * expected)
+    reg().backward()
+    weight = model[2].weight
+    assert (weight.grad * weight).sum(1).abs().max() < 1e-12  # lengths are free
+    assert torch.autograd.gradcheck(lambda w: reg._measure(w, None), torch.randn(2, 4, 3).double().requires_grad_())
+    with pytest.raises(ValueError, match="of='angles'"):
+        Orthogonal(model, of="angles")
+
+
 def test_grouped_layers_are_orthonormal_group_by_group():
     model = nn.Sequential(nn.Conv2d(4, 6, 3, groups=2), nn.Flatten(), nn.Linear(6, 3)).double()
     groups = model[0].weight.detach().numpy().reshape(2, 3, -1)

@@ -176,6 +176,66 @@ def test_training_lowers_the_energy():
     assert all(reg.layers()[name] < before[name] for name in before)
 
 
+def test_weighted_energy_of_thesis_d_10():
+    model = small().double()
+    beta = 1 + torch.rand(8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    filters = model[0].weight.detach().flatten(1)
+    points = beta[:, None].float() * filters / filters.norm(dim=1, keepdim=True)
+    pairs = [(points[i] - points[j]).norm() ** -1.0 for i in range(8) for j in range(8) if i != j]
+    expected = sum(pairs) / len(pairs)
+    reg = MHE(model, s=1.0, hidden=1.0, output=0.0, include="0", weights={"0": beta})
+    torch.testing.assert_close(reg(), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(reg.layers()["0.weight"], expected, rtol=1e-6, atol=0)
+    assert "beta_0__weight" in reg.state_dict()
+    plain = MHE(model, s=1.0, hidden=1.0, output=0.0, include="0")
+    assert reg() < plain()  # longer neurons are farther apart
+    same = MHE(model, s=1.0, hidden=1.0, output=0.0, include="0", weights={"0.weight": torch.ones(8)})
+    torch.testing.assert_close(same(), plain())
+    sampled = MHE(model, s=1.0, hidden=1.0, output=0.0, include="0", weights={"0": beta}, sample=5)
+    values = [sampled().item() for _ in range(200)]
+    assert sum(values) / 200 == pytest.approx(float(expected), rel=0.02)
+    groups = nn.Sequential(nn.Conv2d(4, 6, 3, groups=2), nn.Flatten(), nn.Linear(6, 2)).double()
+    both = MHE(groups, s=1.0, hidden=1.0, output=0.0, weights={"0": torch.arange(1.0, 7.0)})
+    halves = [energy(w.flatten(1), 1.0, weights=b) for w, b in
+              zip(groups[0].weight.split(3), torch.arange(1.0, 7.0).split(3), strict=True)]  # fmt: skip
+    torch.testing.assert_close(both(), sum(halves) / 2)
+
+
+def test_neurons_of_large_weight_move_less():
+    """Thesis D.4, Figure D.1: ten directions, the first of β 1 or 10, moved by the gradient of the energy alone."""
+    turned = []
+    for first in (1.0, 10.0):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 10, bias=False), nn.Linear(10, 2))
+        beta = torch.ones(10)
+        beta[0] = first
+        reg = MHE(model, hidden=1.0, output=0.0, weights={"0": beta})
+        start = model[0].weight.detach()[0].clone()
+        optimizer = torch.optim.SGD([model[0].weight], 0.05)
+        for _ in range(100):
+            optimizer.zero_grad()
+            reg().backward()
+            optimizer.step()
+        turned.append(1 - float(torch.cosine_similarity(start, model[0].weight[0].detach(), dim=0)))
+    assert turned[1] < 0.2 * turned[0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "options", "message"),
+    [
+        ({"9": torch.ones(8)}, {}, "no hidden layer"),
+        ({"4": torch.ones(5)}, {}, "no hidden layer"),  # the output layer
+        ({"0": torch.ones(7)}, {}, "8 positive numbers"),
+        ({"0": torch.zeros(8)}, {}, "8 positive numbers"),
+        ({"0": 2.0}, {}, "8 positive numbers"),
+        ({"0": torch.ones(8)}, {"distance": "angular"}, "angles do not depend"),
+    ],
+)
+def test_bad_weights(weights, options, message):
+    with pytest.raises(ValueError, match=message):
+        MHE(small(), weights=weights, **options)
+
+
 def test_bad_input():
     with pytest.raises(ValueError, match="no layer with neurons"):
         MHE(nn.Sequential(nn.ReLU(), nn.BatchNorm2d(3)))

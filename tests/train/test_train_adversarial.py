@@ -57,6 +57,20 @@ def test_attacks_made_on_another_run_transfer(tmp_path):
         run(with_values(config, {"recipe": "none", "adversarial.source": None}))
 
 
+def test_attacks_increase_the_loss_that_is_named(tmp_path):
+    also = EvaluationConfig(also=("fgsm",))
+    both = replace(HARD, losses=("cross_entropy", "log_odds"))
+    config = with_values(tiny(tmp_path, "both", 30, evaluation=also, adversarial=both), {"optim.lr": 1e-2})
+    metrics = run(config)["seeds"][0]["metrics"]
+    assert {"fgsm_accuracy", "fgsm_cross_entropy_accuracy"} <= set(metrics)
+    # in exact arithmetic the two gradients have the same signs
+    assert metrics["fgsm_cross_entropy_accuracy"] == pytest.approx(metrics["fgsm_accuracy"], abs=1.0)
+    with pytest.raises(ValueError, match=r"adversarial\.losses='hinge' is unknown"):
+        AdversarialConfig(losses=("hinge",))
+    with pytest.raises(ValueError, match=r"adversarial\.losses is empty"):
+        AdversarialConfig(losses=())
+
+
 def test_with_a_head_the_attack_is_on_the_head(tmp_path):
     loss = LossConfig(name="am_softmax")
     config = tiny(tmp_path, "head", 4, loss=loss, adversarial=replace(HARD, train="bim", mixture="replace"))

@@ -150,6 +150,25 @@ def go(step, end):
         step()
 
 
+def test_neurons_that_the_network_starts_with():
+    """``orthogonal.neurons='keep'``: v is what ``model.init`` drew; else one Gaussian for all (thesis Table 7.3)."""
+    columns = {}
+    for init in (nn.init.xavier_normal_, lambda weight: nn.init.normal_(weight, std=0.01)):
+        for neurons in ("keep", "draw"):
+            torch.manual_seed(0)
+            model = nn.Sequential(nn.Linear(400, 50), nn.Linear(50, 3))
+            init(model[0].weight)
+            drawn = model[0].weight.detach().clone()
+            attach(OrthogonalConfig("cayley", neurons=neurons), model, None, 0)
+            v = model[0].parametrizations.weight.original
+            assert torch.equal(v, drawn) == (neurons == "keep")
+            columns.setdefault(neurons, []).append(v)
+    assert torch.equal(*columns["draw"])
+    assert not torch.equal(*columns["keep"])
+    with pytest.raises(ValueError, match=r"orthogonal\.mean and orthogonal\.std draw the neurons"):
+        OrthogonalConfig("cayley", neurons="keep", std=1.0)
+
+
 def test_neurons_of_another_length():
     """``orthogonal.std`` draws v from N(mean, std²); rotations keep it."""
     model = nn.Sequential(nn.Linear(400, 50), nn.Linear(50, 3))

@@ -15,6 +15,7 @@ from torch._dynamo.backends.debugging import aot_eager
 import hypersphere.data
 from hypersphere.recipes import get
 from hypersphere.runs import Team, merged
+from hypersphere.sources import make_source
 from hypersphere.train import (
     DataConfig,
     LossConfig,
@@ -311,6 +312,13 @@ def test_graphs_train_on_all_nodes_and_score_the_test_nodes(tmp_path, monkeypatc
     config = tiny(tmp_path, "graph", 40, data=DataConfig(name="cora"), model=ModelConfig(name="gcn"))
     (result,) = run(with_values(config, {"optim.lr": 0.05, "schedule.milestones": ()}))["seeds"]
     assert result["final_accuracy"] > 90
+    counted = []
+    for validate in (False, True):  # settings are chosen on validation nodes, never on test nodes
+        source = make_source(DataConfig(name="cora", validate=validate), 0, torch.device("cpu"))
+        ((_, judged),) = source.test()
+        counted.append((judged >= 0).nonzero().flatten())
+    assert torch.equal(counted[0], graph.test)
+    assert torch.equal(counted[1], graph.val)
 
 
 @pytest.mark.real_data("cora")

@@ -37,17 +37,20 @@ def pixels(
     """Bounds and budgets for the ``kind`` given to :func:`hypersphere.data.normalize`.
 
     ``"symmetric"``: inputs (x − 127.5)/128, so 8 of 255 is 0.0625; ``"unit"``: x/255; ``"standard"``:
-    (x/255 − mean)/std, numbers for each channel as tensors ``(C, 1, 1)`` on ``device``; None: the bytes themselves.
+    (x/255 − mean)/std, numbers for each channel as tensors ``(C, 1, 1)`` on ``device``; ``"mean"``: x/255 − mean,
+    likewise; None: the bytes themselves.
     """
     if kind is None:
         return Pixels(1.0, (0.0, 255.0))
-    check_choice("kind", kind, ("symmetric", "unit", "standard"))
+    check_choice("kind", kind, ("symmetric", "unit", "standard", "mean"))
     if kind == "symmetric":
         return Pixels(1 / 128, (-127.5 / 128, 127.5 / 128))
     if kind == "unit":
         return Pixels(1 / 255, (0.0, 1.0))
+    if kind == "mean" and mean is not None:
+        std = torch.ones(len(mean))
     if mean is None or std is None:
-        raise ValueError("kind='standard' needs mean= and std= of the training images, e.g. dataset.mean, dataset.std")
+        raise ValueError(f"{kind=} needs mean= and std= of the training images, e.g. dataset.mean, dataset.std")
     centre, spread = (torch.as_tensor(number, dtype=torch.float64).view(-1, 1, 1) for number in (mean, std))
     if not bool((spread > 0).all()):
         raise ValueError(f"std={std} must be positive in every channel")

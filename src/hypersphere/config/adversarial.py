@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from .._core.errors import check_choice, check_count, check_positive
 from .options import option
 
-__all__ = ["ATTACKS", "AdversarialConfig"]
+__all__ = ["ATTACKS", "LOSSES", "AdversarialConfig"]
 
 ATTACKS = ("fgsm", "bim", "pgd")
+LOSSES = ("log_odds", "cross_entropy")
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class AdversarialConfig:
     eps: float = option(8.0, "largest change of a pixel of 0..255")
     step: float = option(2.0, "change of a pixel in one iteration of bim and pgd")
     iterations: int = option(20, "iterations of bim and pgd")
+    losses: tuple[str, ...] = option(
+        ("log_odds",),
+        f"what attacks increase: {', '.join(LOSSES)}; the final network is measured under each "
+        "(fgsm_accuracy, fgsm_cross_entropy_accuracy), training batches are attacked by the first",
+    )
     source: str | None = option(
         None, "transferred attacks: the run that they are made on, a folder or the name of a run beside this one"
     )
@@ -33,5 +39,9 @@ class AdversarialConfig:
         check_positive("adversarial.eps", self.eps)
         check_positive("adversarial.step", self.step)
         check_count("adversarial.iterations", self.iterations)
+        for loss in self.losses:
+            check_choice("adversarial.losses", loss, LOSSES)
+        if not self.losses:
+            raise ValueError(f"adversarial.losses is empty: name one or both of {', '.join(LOSSES)}")
         if not 0 < self.fraction <= 1:
             raise ValueError(f"adversarial.fraction={self.fraction} must be above 0 and at most 1")

@@ -25,7 +25,8 @@ class DataConfig:
         1, "samples of a class that stand together in a batch, for losses that compare samples; 1: shuffled freely"
     )
     normalize: str = option(
-        "symmetric", "pixels: symmetric (x-127.5)/128, unit x/255, standard (by mean and std; folders: ImageNet's)"
+        "symmetric",
+        "pixels: symmetric (x-127.5)/128, unit x/255, standard (by mean and std; folders: ImageNet's), mean (minus it)",
     )
     shrink: int = option(1, "average so many by so many pixels into one; the side must be a multiple of it")
     hflip: bool = option(False, "mirror left-right at random")
@@ -33,6 +34,7 @@ class DataConfig:
     pad: int = option(0, "pad by so many pixels and crop at random")
     points: int = option(1024, "points of a cloud")
     rotate: bool = option(True, "turn point clouds about the upright axis, and jitter them")
+    validate: bool = option(False, "graphs: measure on the validation nodes, to choose by; no: on the test nodes")
     imbalance: str | None = option(None, "class-imbalance variant: single, multiple, digit0 (thesis 5.5.1)")
     image_size: int = option(224, "window cut from the images of a folder")
     resize: int = option(256, "size to which the images of a folder are resized first")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.errors import check_positive
+from .._core.errors import check_choice, check_positive
 from .options import option
 
 __all__ = ["OrthogonalConfig"]
@@ -20,6 +20,9 @@ class OrthogonalConfig:
     normalize: bool = option(False, "neurons of length 1")
     refine: str | None = option(None, "minimise the energy of the fixed neurons first: full, half")
     init: str = option("random", "R starts random, identity or literal")
+    neurons: str = option(
+        "draw", "fixed neurons: draw (He's Gaussian, or that of mean and std), keep (what model.init drew)"
+    )
     learn_v: bool = option(False, "train the neurons as well")
     beta: float = option(1.0, "weight of the relaxed penalty")
     mean: float = option(
@@ -29,5 +32,8 @@ class OrthogonalConfig:
     learn_r: bool = option(True, "train R; no: the neurons stay as drawn, the rest of the network learns")
 
     def __post_init__(self) -> None:
+        check_choice("orthogonal.neurons", self.neurons, ("draw", "keep"))
         if self.std is not None:
             check_positive("orthogonal.std", self.std)
+        if self.neurons == "keep" and (self.mean or self.std is not None):
+            raise ValueError("orthogonal.mean and orthogonal.std draw the neurons: they need orthogonal.neurons='draw'")

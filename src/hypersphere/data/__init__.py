@@ -5,7 +5,7 @@ NumPy, Pillow, scikit-learn and rich are imported only where a set needs them.
 """
 
 from ._store import default_root
-from .augment import Augment, PointAugment, augment, normalize
+from .augment import MEASURED, Augment, PointAugment, augment, normalize
 from .faces import MegaFace, Videos
 from .folder import FolderLoader, ImageFolder, ImageTree
 from .imbalance import imbalance, imbalance_counts
@@ -17,6 +17,7 @@ from .registry import available, describe, list_datasets, load
 from .types import CloudSplit, Dataset, Graph, PointClouds, Split
 
 __all__ = [
+    "MEASURED",
     "Augment",
     "CloudSplit",
     "Dataset",

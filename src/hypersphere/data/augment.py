@@ -15,7 +15,10 @@ from torch import Tensor
 from .._core.errors import check_choice, check_count, check_positive
 from ._random import epoch_key, normals, uniforms, words
 
-__all__ = ["Augment", "PointAugment", "augment", "normalize"]
+__all__ = ["MEASURED", "Augment", "PointAugment", "augment", "normalize"]
+
+MEASURED = ("standard", "mean")
+"""Kinds of :func:`normalize` that want statistics of the training images."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,8 @@ def normalize(
     """Bytes to network inputs.
 
     ``"symmetric"``: ``(x − 127.5)/128`` as the SphereNet experiments do; ``"unit"``: ``x/255``; ``"standard"``:
-    ``(x/255 − mean)/std`` for each channel; None: unchanged bytes.
+    ``(x/255 − mean)/std`` for each channel; ``"mean"``: ``x/255 − mean`` for each channel, the mean subtraction of
+    thesis 2.2.7; None: unchanged bytes.
     """
     if kind is None:
         return images
@@ -169,14 +173,16 @@ def affine(
     kind: str, mean: Tensor | tuple[float, ...] | None, std: Tensor | tuple[float, ...] | None
 ) -> tuple[Tensor, Tensor]:
     """Scale and shift of ``kind`` for each channel (or for all), float32: the input is ``x·scale + shift``."""
-    check_choice("normalize", kind, ("symmetric", "unit", "standard"))
+    check_choice("normalize", kind, ("symmetric", "unit", *MEASURED))
     if kind == "symmetric":
         return torch.tensor([1 / 128]), torch.tensor([-127.5 / 128])
     if kind == "unit":
         return torch.tensor([1 / 255]), torch.tensor([0.0])
+    if kind == "mean" and mean is not None:
+        return torch.tensor([1 / 255]), -torch.as_tensor(mean, dtype=torch.float32)
     if mean is None or std is None:
         raise ValueError(
-            "normalize='standard' needs mean= and std= of the training images, e.g. dataset.mean, dataset.std"
+            f"normalize={kind!r} needs mean= and std= of the training images, e.g. dataset.mean, dataset.std"
         )
     centre, spread = torch.as_tensor(mean, dtype=torch.float64), torch.as_tensor(std, dtype=torch.float64)
     if not bool((spread > 0).all()):

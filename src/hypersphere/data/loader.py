@@ -11,7 +11,7 @@ from torch import Tensor
 from .._core.errors import check_count
 from ._order import check_per_class, shuffled
 from ._random import epoch_key
-from .augment import affine
+from .augment import MEASURED, affine
 from .types import pixel_moments
 
 __all__ = ["IGNORE", "Loader"]
@@ -58,9 +58,10 @@ class Loader:
     Args:
         split: the samples; moved to ``device`` once.
         augment: an :class:`Augment` (or :class:`PointAugment`), or None.
-        normalize: ``"symmetric"`` ``(x − 127.5)/128``, ``"unit"``, ``"standard"`` or None (see :func:`normalize`);
-            only for images.
-        mean, std: of ``"standard"``; default: of this split's images, so pass the training set's for a test loader.
+        normalize: ``"symmetric"`` ``(x − 127.5)/128``, ``"unit"``, ``"standard"``, ``"mean"`` or None (see
+            :func:`normalize`); only for images.
+        mean, std: of ``"standard"`` and ``"mean"``; default: of this split's images, so pass the training
+            set's for a test loader.
         channels_last: memory format of image batches.
         per_class: K; a shuffled epoch then goes through groups of K samples of one class, so that a batch has partners
             for losses that compare samples. Samples that are left over share groups of mixed classes.
@@ -185,7 +186,7 @@ class Loader:
     ) -> tuple[Tensor, Tensor] | None:
         if kind is None or not self._images:
             return None
-        if kind == "standard" and mean is None and std is None:
+        if kind in MEASURED and mean is None and std is None:
             mean, std = (tuple(value.tolist()) for value in pixel_moments(self.inputs))
         scale, shift = affine(kind, mean, std)
         return scale.to(self.inputs.device).view(-1, 1, 1), shift.to(self.inputs.device).view(-1, 1, 1)

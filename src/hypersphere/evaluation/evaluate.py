@@ -91,7 +91,7 @@ def evaluate_pairs(
     own = read_pairs(listing, folder, facts.in_channels, facts.image_size)
     settings = run.config.data
     moments: dict[str, Any] = {}
-    if settings.normalize == "standard":
+    if settings.normalize in data.MEASURED:
         dataset = data.load(settings.name, settings.root)
         moments = {"mean": dataset.mean, "std": dataset.std}
     model = load(run.path, seed=number, device=device)

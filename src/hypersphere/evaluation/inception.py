@@ -71,7 +71,7 @@ def _trained(path: str, root: str | None, facts: Facts, device: str) -> Scorer:
         )
     network = load(path, device=device)
     moments: dict[str, Any] = {}
-    if settings.normalize == "standard":
+    if settings.normalize in data.MEASURED:
         learned = data.load(settings.name, settings.root or root).shrunk(settings.shrink)
         moments = {"mean": learned.mean, "std": learned.std}
 

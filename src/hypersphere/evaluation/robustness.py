@@ -35,16 +35,33 @@ def make_attack(name: str, config: AdversarialConfig, source: Source, **settings
 
 
 def under_attack(name: str, transfer: bool, candidate: Candidate) -> dict[str, float]:
-    """``fgsm_accuracy`` in percent, or ``fgsm_transfer_accuracy``; of DeepFool also ``deepfool_size``, mean ‖r‖/‖x‖."""
+    """``fgsm_accuracy`` in percent, or ``fgsm_transfer_accuracy``; of DeepFool also ``deepfool_size``, mean ‖r‖/‖x‖.
+
+    Attacks that increase the cross-entropy say so: ``fgsm_cross_entropy_accuracy``.
+    """
     source = _other(candidate) if transfer else None
-    attack = make_attack(name, candidate.config.adversarial, candidate.source)
+    key = f"{name}_transfer" if transfer else name
+    if name == "deepfool":
+        accuracy, size = _held(name, candidate, source)
+        return {f"{key}_accuracy": accuracy, f"{key}_size": size}
+    return {
+        f"{key}{_suffix(loss)}_accuracy": _held(name, candidate, source, loss=loss)[0]
+        for loss in candidate.config.adversarial.losses
+    }
+
+
+def _suffix(loss: str) -> str:
+    return "" if loss == "log_odds" else f"_{loss}"
+
+
+def _held(name: str, candidate: Candidate, source: nn.Module | None, **settings: str) -> tuple[float, float]:
+    """Accuracy under the attack, and the mean relative size of its changes, both in percent."""
+    attack = make_attack(name, candidate.config.adversarial, candidate.source, **settings)
     batches = ((inputs[0], labels) for inputs, labels in candidate.source.test())
     found = attacks.robust_accuracy(candidate.network, batches, attack, source=source)
     counts = torch.tensor([float(found.held.sum()), found.samples, found.relative], dtype=torch.float64)
     held, samples, size = candidate.team.sum(counts.to(candidate.team.device)).tolist()
-    key = f"{name}_transfer" if transfer else name
-    extra = {f"{key}_size": 100 * size / candidate.team.world} if name == "deepfool" else {}
-    return {f"{key}_accuracy": 100 * held / samples, **extra}
+    return 100 * held / samples, 100 * size / candidate.team.world
 
 
 def _other(candidate: Candidate) -> nn.Module:
@@ -78,6 +95,11 @@ for _name in (*ATTACKS, "deepfool"):
             about=f"accuracy under {_way}{_NAMES[_name]}",
             quantities=(
                 Quantity(f"{_key}_accuracy", f"Accuracy under {_way}{_NAMES[_name]}", "%", True),
+                *(
+                    Quantity(f"{_key}_{loss}_accuracy", f"Accuracy under {_way}{_NAMES[_name]} by {words}", "%", True)
+                    for loss, words in (("cross_entropy", "cross-entropy"),)
+                    if _name != "deepfool"
+                ),
                 *([Quantity(f"{_key}_size", f"Size of {_way}{_NAMES[_name]}", "%", True)] * (_name == "deepfool")),
             ),
             check=partial(_check, _key, _transfer),

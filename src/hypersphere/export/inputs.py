@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .. import data
 from ..config import Config, DataConfig, with_values
-from ..data.augment import affine
+from ..data.augment import MEASURED, affine
 from ..data.loader import IGNORE
 from ..data.types import pixel_moments
 from ..models import normalize_adjacency
@@ -23,7 +23,7 @@ __all__ = ["Inputs", "Normalization", "find_inputs"]
 
 @dataclass(frozen=True)
 class Normalization:
-    """input = bytes·scale + shift; ``mean`` and ``std`` of the training pixels in [0, 1] for ``"standard"``."""
+    """input = bytes·scale + shift; ``mean`` and ``std`` of the training pixels in [0, 1] where they count."""
 
     kind: str
     mean: tuple[float, ...] | None = None
@@ -31,7 +31,7 @@ class Normalization:
 
     @property
     def known(self) -> bool:
-        return self.kind != "standard" or self.mean is not None
+        return self.kind not in MEASURED or self.mean is not None
 
     @property
     def affine(self) -> tuple[Tensor, Tensor]:
@@ -165,10 +165,10 @@ def _dense(matrix: Tensor, count: int) -> Tensor:
 
 
 def _normalization(config: DataConfig, source: Source) -> Normalization:
-    if config.normalize != "standard" or not isinstance(source, Resident):
+    if config.normalize not in MEASURED or not isinstance(source, Resident):
         return Normalization(config.normalize)
     mean, std = (tuple(part.tolist()) for part in pixel_moments(source.loader.inputs))
-    return Normalization(config.normalize, mean, std)
+    return Normalization("standard", mean, std if config.normalize == "standard" else (1.0,) * len(mean))
 
 
 def _random(config: DataConfig, facts: Facts, count: int) -> Inputs:

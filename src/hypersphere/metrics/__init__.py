@@ -12,6 +12,7 @@ from ._angles import (
 )
 from ._classification import ClassificationResult, classification, cosine_confusion
 from ._few_shot import FewShotResult, few_shot
+from ._holes import hole_radii
 from ._identification import identification
 from ._identification_result import IdentificationResult
 from ._inception import InceptionResult, inception_score
@@ -34,6 +35,7 @@ __all__ = [
     "cosine_confusion",
     "covering_radius",
     "few_shot",
+    "hole_radii",
     "identification",
     "inception_score",
     "pair_scores",

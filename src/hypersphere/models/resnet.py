@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._core.errors import check_choice
+from torch import nn
+
+from .._core.errors import check_choice, check_positive
 from .entry import Entry
-from .grammar import Conv, Layer, Pool, Unit
+from .grammar import Conv, Layer, Pool, Residual, Unit
 from .network import Network, image_network
 from .plain import triple
 from .slots import Slots
@@ -100,6 +102,7 @@ def modified_resnet(
     slots: Slots,
     widths: Sequence[int] = (128, 256, 512, 1024),
     in_channels: int = 3,
+    branch_std: float | None = None,
 ) -> Network:
     """The modified ResNet-18 of thesis Table C.1, built like the SphereFace networks.
 
@@ -112,11 +115,24 @@ def modified_resnet(
         slots: operators, normalisation, activation.
         widths: filters of the four stages, the first also of the stem.
         in_channels: of the images, which may have any size.
+        branch_std: deviation of the normal weights of residual branches; None: as ``init`` says. With 0.01 and
+            ``init="xavier"`` the network starts as the SphereFace networks do, which thesis C.1.1 asks for.
     """
     filters = triple(widths, 4)
     stages: list[tuple[str, Sequence[Layer]]] = [("conv0", (Conv(filters[0], 7, 2), Pool(3, 2, 1)))]
     stages += face_stages(filters, (1, 2, 3, 0))
-    return image_network(stages, slots, num_classes, in_channels, (224, 224), None)
+    network = image_network(stages, slots, num_classes, in_channels, (224, 224), None)
+    draw_branches(network, branch_std)
+    return network
+
+
+def draw_branches(network: Network, std: float | None) -> None:
+    """Normal weights of deviation ``std`` in the residual branches; None leaves them as they are."""
+    if std is None:
+        return
+    for unit in (module for module in network.modules() if isinstance(module, Residual)):
+        for weight in (p for p in unit.branch.parameters() if p.ndim == 4):
+            nn.init.normal_(weight, std=check_positive("branch_std", std))
 
 
 def face_stages(widths: Sequence[int], units: Sequence[int]) -> list[tuple[str, Sequence[Layer]]]:

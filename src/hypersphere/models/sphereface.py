@@ -7,12 +7,11 @@ from typing import Any
 
 from torch import nn
 
-from .._core.errors import check_positive
 from .entry import Entry
-from .grammar import Residual, image_size_of
+from .grammar import image_size_of
 from .network import Network, image_network
 from .plain import triple
-from .resnet import face_stages
+from .resnet import draw_branches, face_stages
 from .slots import Slots
 
 __all__ = ["MODELS", "sphereface"]
@@ -49,10 +48,7 @@ def sphereface(
     """
     stages = face_stages(triple(widths, 4), units)
     network = image_network(stages, slots, num_classes, in_channels, image_size_of(image_size), (feature_dim,))
-    if branch_std is not None:
-        for unit in (module for module in network.modules() if isinstance(module, Residual)):
-            for weight in (p for p in unit.branch.parameters() if p.ndim == 4):
-                nn.init.normal_(weight, std=check_positive("branch_std", branch_std))
+    draw_branches(network, branch_std)
     if last_relu:
         network.body.add_module("relu", nn.ReLU())
     return network

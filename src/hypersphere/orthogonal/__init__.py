@@ -7,7 +7,7 @@ from ._adapter import adapter, adapters, disable, enable, unmerge
 from ._adapter_files import load_adapter, save_adapter
 from ._attach import attach
 from ._blocks import is_orthogonal
-from ._maps import Banded, Cholesky, LowRank, Map, Symmetric, Triangular
+from ._maps import Banded, Canonical, Cholesky, Hessenberg, LowRank, Map, SkewSymmetric, Symmetric, Triangular
 from ._merge import merge
 from ._model import (
     asks_host,
@@ -22,9 +22,12 @@ from ._model import (
 
 __all__ = [
     "Banded",
+    "Canonical",
     "Cholesky",
+    "Hessenberg",
     "LowRank",
     "Map",
+    "SkewSymmetric",
     "Symmetric",
     "Triangular",
     "adapter",

@@ -56,9 +56,9 @@ def attach(
         method: ``"gram_schmidt"``, ``"householder"``, ``"lowdin"``, ``"cayley"``, ``"exponential"``
             (see :func:`hypersphere.functional.orthogonalize`); ``"gradient"`` (R is the parameter,
             train it with :class:`hypersphere.optim.OrthogonalSGD`); ``"relaxed"`` (add
-            :func:`penalty` to the loss); ``"free"`` (no constraint: the ablation UPT);
-            ``"cholesky"``, ``"triangular"``, ``"banded"``, ``"symmetric"``, ``"low_rank"`` (thesis
-            F.6, also as objects: ``Banded(width=2)``); or your own function or module from a
+            :func:`penalty` to the loss); ``"canonical"`` (F.11); ``"free"`` (no constraint: the ablation UPT);
+            ``"cholesky"``, ``"triangular"``, ``"banded"``, ``"symmetric"``, ``"skew_symmetric"``, ``"hessenberg"``,
+            ``"low_rank"`` (thesis F.6, also as objects: ``Banded(width=2)``); or your own function or module from a
             (blocks, d, d) parameter to as many matrices (a module is copied for each layer).
         blocks: R is block-diagonal with so many blocks (thesis F.5); where d does not divide, the
             first blocks are longer by one. For convolutions a block is a run of input channels

@@ -14,7 +14,18 @@ from .._core.registry import is_address
 from ..functional import orthogonalize
 from ..functional.orthogonalize import methods
 
-__all__ = ["Banded", "Cholesky", "LowRank", "Map", "Symmetric", "Triangular", "resolve"]
+__all__ = [
+    "Banded",
+    "Canonical",
+    "Cholesky",
+    "Hessenberg",
+    "LowRank",
+    "Map",
+    "SkewSymmetric",
+    "Symmetric",
+    "Triangular",
+    "resolve",
+]
 
 # A start draws N(0, 1) of a given shape; attach fixes device, dtype and generator.
 Draw = Callable[..., Tensor]
@@ -149,6 +160,52 @@ class Symmetric(Map):
         return 0.5 * (raw + raw.mT)
 
 
+class SkewSymmetric(Map):
+    """R = (U − Uᵀ)/2 (thesis F.6): Rv ⟂ v, and R loses a dimension where d is odd.
+
+    No skew matrix is the identity, so ``init="identity"`` is refused. ``"random"`` gives entries of variance 1/d.
+    """
+
+    def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
+        if init == "identity":
+            raise ValueError("init='identity' with a skew-symmetric R, which is never I: use init='random'")
+        return draw(count, dim, dim) * math.sqrt(2.0 / dim)
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        return 0.5 * (raw - raw.mT)
+
+
+@dataclass(frozen=True)
+class Hessenberg(_Structured):
+    """R upper Hessenberg, zero below the first subdiagonal; lower with ``upper=False`` (thesis F.6)."""
+
+    upper: bool = True
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        return raw.triu(-1) if self.upper else raw.tril(1)
+
+
+class Canonical(Map):
+    """Λ = UVd^(−1/2), where V diagonalizes the Gram matrix: UᵀU = V diag(d) Vᵀ (thesis F.11).
+
+    R is orthogonal: its columns are the left singular vectors of U, by descending singular value. The signs of the
+    columns of V are free; here the entry of each that is largest in absolute value is positive. R jumps where two
+    singular values meet or that entry changes, and its gradient is unbounded near the former: Löwdin's symmetric
+    orthogonalization (F.10) has neither flaw.
+    """
+
+    def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
+        """N(0, 1), or for ``"identity"`` the diagonal matrix of d, d − 1, ..., 1."""
+        if init != "identity":
+            return draw(count, dim, dim)
+        return torch.diag(torch.arange(dim, 0.0, -1.0)).repeat(count, 1, 1)
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        left, _, right = torch.linalg.svd(raw)
+        places = right.detach().abs().argmax(-1, keepdim=True)
+        return left * right.detach().gather(-1, places).sign().mT
+
+
 @dataclass(frozen=True)
 class LowRank(Map):
     """R = I + ABᵀ with A, B of ``rank`` columns (at most d). B starts at 0 for ``"identity"``, else small."""
@@ -177,6 +234,9 @@ _NAMED: dict[str, Callable[[], Map]] = {
     "triangular": Triangular,
     "banded": Banded,
     "symmetric": Symmetric,
+    "skew_symmetric": SkewSymmetric,
+    "hessenberg": Hessenberg,
+    "canonical": Canonical,
     "low_rank": LowRank,
 }
 

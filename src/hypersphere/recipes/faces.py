@@ -57,7 +57,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "contrastive": {"name": "softmax", "bias": True, "contrastive": 0.05},
     "triplet": {"name": "triplet"},
     "center": {"name": "softmax", "bias": True, "center": 0.003},
-    "cosineface": {"name": "am_softmax", "margin": 0.35, "scale": 64.0},
+    "cosineface": {"name": "am_softmax", "margin": 0.35, "extra": {"scale": None}},  # features as they are (D.1)
     **{f"m{m}": {"name": "a_softmax", "margin": m, "annealing": "sphereface"} for m in (1, 2, 3, 4)},
 }
 # losses that compare samples: how many of a class stand together

@@ -87,7 +87,7 @@ def operator(config: Config, name: str) -> Config:
 
 
 def orthonormal(config: Config) -> Config:
-    """With the paper's constraint WᵀW ≈ I (sec. 2.5); its weight, 1e-4, is the released code's."""
+    """With the paper's constraint WᵀW ≈ I (sec. 2.4); its weight, 1e-4, is the released code's."""
     return edit(config, regularizer={"orthonormality": 1e-4})
 
 
@@ -109,9 +109,12 @@ def sgd(dataset: str, network: str = "cnn9", widths: str = "d1", weight_decay: f
 
 
 def lsoftmax(dataset: str, network: str, augment: bool) -> Config:
-    """Thesis 2.2.7: SGD 0.1, momentum 0.9, decay 5e-4, batch 256, divided by 10 at 12k and 15k of 18k steps."""
+    """Thesis 2.2.7: SGD 0.1, momentum 0.9, decay 5e-4, batch 256, divided by 10 at 12k and 15k of 18k steps.
+
+    "We only perform the mean subtraction preprocessing"; pixels are in units of 255, which BatchNorm divides out.
+    """
     return Config(
-        data=DataConfig(name=dataset, batch_size=256, hflip=augment, pad=4 if augment else 0),
+        data=DataConfig(name=dataset, batch_size=256, hflip=augment, pad=4 if augment else 0, normalize="mean"),
         model=ModelConfig(name=network),
         optim=OptimConfig(name="sgd", lr=0.1, momentum=0.9, weight_decay=5e-4),
         schedule=ScheduleConfig(steps=18000, milestones=(12000, 15000)),

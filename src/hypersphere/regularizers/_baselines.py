@@ -7,7 +7,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_count, check_positive
+from .._core.errors import check_choice, check_count, check_positive
 from .._core.modes import without_autocast
 from .._core.neurons import Neurons, Patterns
 from .._core.sphere import upcast
@@ -75,7 +75,31 @@ class Orthonormal(HiddenRegularizer):
 
 
 class Orthogonal(HiddenRegularizer):
-    """weight · Σ ‖WᵀW − diag(WᵀW)‖²_F: angles only towards π/2, lengths free (thesis sec. 4.5; 1e-5 in E.1)."""
+    """weight · Σ_layers Σ_{i≠j} of what w_i and w_j share: directions towards π/2, lengths free.
+
+    ====================  ====================================================================
+    ``of``                a pair counts
+    ====================  ====================================================================
+    ``"products"``        (w_i·w_j)², so the sum is ‖WᵀW − diag(WᵀW)‖²_F (thesis 4.5)
+    ``"cosines"``         cos θ_ij, the sum of cosines that thesis 5.3.7 names, from −N up
+    ``"cosines_squared"`` cos² θ_ij, as Rodriguez et al., whom 5.3.7 cites, have it
+    ====================  ====================================================================
+
+    Args:
+        model: The network; its output layer is left alone.
+        weight: Factor of the sum, 1e-5 in thesis E.1.
+        head, output_layer, include, skip: As in :class:`Regularizer`.
+        of: What is summed.
+
+    Raises:
+        ValueError: If ``of`` is unknown, or the model has no hidden layer.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+        >>> _ = nn.init.eye_(model[0].weight)
+        >>> Orthogonal(model, 1.0, of="cosines")().item()
+        0.0
+    """
 
     def __init__(
         self,
@@ -83,13 +107,18 @@ class Orthogonal(HiddenRegularizer):
         weight: float = 1e-5,
         head: nn.Module | None = None,
         *,
+        of: str = "products",
         output_layer: nn.Module | str | None = None,
         include: Patterns = None,
         skip: Patterns = None,
     ) -> None:
         super().__init__(model, weight, head, output_layer, include, skip)
+        self.of = check_choice("of", of, ("products", "cosines", "cosines_squared"))
 
     def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+        if self.of == "cosines":  # Σ_{i≠j} ŵ_i·ŵ_j = ‖Σ ŵ_i‖² − N
+            return unit(matrix).sum(-2).square().sum() - matrix.shape[0] * matrix.shape[1]
+        matrix = matrix if self.of == "products" else unit(matrix)
         count, dim = matrix.shape[1:]
         if count > dim:  # such neurons are far from orthogonal: the difference is safe, and d × d instead of N × N
             gram = matrix.mT @ matrix

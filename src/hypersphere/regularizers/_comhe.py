@@ -25,7 +25,7 @@ class CoMHE(EnergyRegularizer):
     ``projection`` says where the P_c come from:
 
     - ``"random"``: drawn, and drawn anew every ``refresh`` calls (6.4, 6.5).
-    - ``"angle_preserving"``: descends L_P, the mean squared change of the cosines between neurons (6.6).
+    - ``"angle_preserving"``: descends L_P, the squared changes of the cosines between neurons (6.6).
       ``unroll=0`` alternates: ``inner_steps`` steps on P at every ``inner_every``-th call, and the energy with P as
       a constant.
       ``unroll=n`` takes the energy after n steps and differentiates through them (second order).
@@ -47,7 +47,8 @@ class CoMHE(EnergyRegularizer):
         small: layers whose neurons have no more than ``dim`` dimensions cannot be compressed:
             ``"plain"`` takes their plain energy, ``"skip"`` leaves them out, ``"error"`` refuses.
             A model with no other layer is refused.
-        inner_lr: step size of learned projections.
+        inner_lr: step size η of learned projections; of angle-preserving ones as if their entries were N(0, 1) like
+            in 6.4 (here they are N(0, 1/dim), so a step is η/dim). The thesis prints no η.
         inner_every: alternating ones move at every so many calls in training mode, first at the first one (thesis
             6.6.1: every 10 steps of the network). Unrolled ones move at each call.
         preserve: ``"cosine"`` or ``"angle"`` in L_P.
@@ -241,9 +242,10 @@ class CoMHE(EnergyRegularizer):
     def _descend(self, bases: Tensor, weights: list[Tensor], steps: int, differentiable: bool) -> Tensor:
         with torch.enable_grad(), without_autocast(bases.device):
             moved = bases.detach().requires_grad_()
+            rate = self.inner_lr / self.dim if self.projection == "angle_preserving" else self.inner_lr
             for _ in range(steps):
                 (slope,) = torch.autograd.grad(self._inner(moved, weights), moved, create_graph=differentiable)
-                moved = moved - self.inner_lr * slope
+                moved = moved - rate * slope
                 if not differentiable:
                     moved = moved.detach().requires_grad_()
         return moved if differentiable else moved.detach()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -77,6 +79,8 @@ class MHE(EnergyRegularizer):
             hidden layers only; the output layer is always in full space.
         sample: take so many random neurons of each larger hidden layer at each call (thesis 5.3.6);
             None takes all.
+        weights: β of hidden layers by name, one number for each neuron: the energy of β_i ŵ_i (thesis D.10). Neurons of
+            larger β move less, e.g. those that are known to be good. Euclidean distance only. Kept as buffers.
 
     Convolutions count their flattened filters (grouped ones per group, LSTM and GRU weights per gate,
     packed attention per query, key and value: means over the sets).
@@ -94,6 +98,7 @@ class MHE(EnergyRegularizer):
         output_layer: nn.Module | str | None = None,
         *,
         sample: int | None = None,
+        weights: Mapping[str, Tensor] | None = None,
         include: Patterns = None,
         skip: Patterns = None,
         seed: int = 0,
@@ -101,26 +106,48 @@ class MHE(EnergyRegularizer):
         weight = (1.0 if half_space else 10.0) if hidden is None else hidden
         super().__init__(model, head, weight, output, s, distance, half_space, output_layer, include, skip, seed)
         self.sample = None if sample is None else check_count("sample", sample, minimum=2)
+        self._weigh({} if weights is None else weights)
+
+    def _weigh(self, weights: Mapping[str, Tensor]) -> None:
+        """Check the β and keep them, one set of numbers for each set of neurons."""
+        known = {name: neurons for neurons in self._hidden for name in (neurons.module_name, neurons.name)}
+        for name, beta in weights.items():
+            if name not in known:
+                raise ValueError(f"weights has {name!r}, which is no hidden layer: those are {', '.join(known)}")
+            neurons = known[name]
+            shape = neurons.matrix().shape[:2]
+            if not isinstance(beta, Tensor) or beta.numel() != shape.numel() or not bool((beta > 0).all()):
+                raise ValueError(
+                    f"weights[{name!r}] must be a tensor of {shape.numel()} positive numbers, one a neuron"
+                )
+            energy(neurons.matrix().detach(), self.s, self.distance, self.half_space, beta.float().reshape(shape))
+            self.register_buffer(_beta(neurons), beta.detach().float().reshape(shape))
 
     def _refuse_to_compile(self) -> None:
         if self.sample is not None:
             raise ValueError(f"sample={self.sample} draws while it computes: it cannot be compiled; use sample=None")
 
     def _hidden_energies(self) -> list[Tensor]:
-        return [self._energy(self._sampled(neurons)) for neurons in self._hidden]
+        return [self._energy(*self._sampled(neurons)) for neurons in self._hidden]
 
     def _value(self, neurons: Neurons) -> Tensor:
         if neurons is self._output:
             return self._output_energy(neurons, None)
-        return self._energy(neurons.matrix())
+        return self._energy(neurons.matrix(), self._buffers.get(_beta(neurons)))
 
-    def _energy(self, matrix: Tensor) -> Tensor:
-        return energy(matrix, self.s, self.distance, self.half_space).mean()
+    def _energy(self, matrix: Tensor, beta: Tensor | None) -> Tensor:
+        weights = None if beta is None else beta.to(matrix.device)
+        return energy(matrix, self.s, self.distance, self.half_space, weights).mean()
 
-    def _sampled(self, neurons: Neurons) -> Tensor:
-        matrix = neurons.matrix()
+    def _sampled(self, neurons: Neurons) -> tuple[Tensor, Tensor | None]:
+        """The neurons of this call, and their β if they have some."""
+        matrix, beta = neurons.matrix(), self._buffers.get(_beta(neurons))
         count = matrix.shape[1]
         if self.sample is None or self.sample >= count:
-            return matrix
+            return matrix, beta
         chosen = torch.randperm(count, generator=self._generator(neurons.name, self.steps))[: self.sample]
-        return matrix[:, chosen.to(matrix.device)]
+        return matrix[:, chosen.to(matrix.device)], None if beta is None else beta[:, chosen.to(beta.device)]
+
+
+def _beta(neurons: Neurons) -> str:
+    return f"beta_{neurons.name.replace('.', '__')}"

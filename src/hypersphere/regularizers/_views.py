@@ -21,7 +21,7 @@ def project(neurons: Tensor, bases: Tensor) -> Tensor:
 
 
 def preservation(neurons: Tensor, bases: Tensor, preserve: str) -> Tensor:
-    """L_P (thesis 6.6), a mean over pairs: how far projected angles (or cosines) are from the true ones."""
+    """L_P (thesis 6.6), a sum over pairs: how far projected angles (or cosines) are from the true ones."""
     itself = torch.eye(neurons.shape[-2], dtype=torch.bool, device=neurons.device)
 
     def similarity(x: Tensor) -> Tensor:
@@ -30,8 +30,7 @@ def preservation(neurons: Tensor, bases: Tensor, preserve: str) -> Tensor:
         return cosines if preserve == "cosine" else angle(cosines)
 
     difference = similarity(neurons) - similarity(project(neurons, bases))
-    pairs = max(neurons.shape[-2] * (neurons.shape[-2] - 1), 1)
-    return (difference * difference).sum((-2, -1)).mean(1).sum() / pairs
+    return (difference * difference).sum()
 
 
 def channel_views(neurons: Neurons, group: int, order: Tensor | None) -> list[Tensor]:

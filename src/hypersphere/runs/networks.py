@@ -67,7 +67,7 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
         for neurons in found if drawn else ():
             std = (2.0 / neurons.matrix().shape[-1]) ** 0.5 if config.std is None else config.std
             neurons.weight.copy_(torch.randn(neurons.weight.shape, generator=generator) * std + config.mean)
-    kept = keep or drawn or config.init == "identity"
+    kept = keep or drawn or config.init == "identity" or config.neurons == "keep"
     small = {n.name: n.weight.shape[1] for n in found if n.matrix().shape[-1] < config.blocks}
     plans: list[tuple[int, list[str] | None]] = [(min(config.blocks, small[name]), [name]) for name in small]
     rest = [n.name for n in found if n.name not in small]

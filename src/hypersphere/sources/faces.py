@@ -102,8 +102,10 @@ class FaceImages:
 def on_faces(name: str, trained: Source | Facts, config: Config, team: Team) -> Elsewhere:
     """The set ``name`` as the test split of a network that was trained on another."""
     facts = trained if isinstance(trained, Facts) else trained.facts
-    if config.data.normalize == "standard" and isinstance(trained, Resident):
-        raise ValueError("data.normalize='standard' is by the training images' statistics: evaluate with 'symmetric'")
+    if config.data.normalize in data.MEASURED and isinstance(trained, Resident):
+        raise ValueError(
+            f"data.normalize={config.data.normalize!r} is by the training images' statistics: evaluate with 'symmetric'"
+        )
     rule = config.evaluation
     dataset: Any = data.load(name, rule.root or config.data.root, progress=team.rank == 0)
 

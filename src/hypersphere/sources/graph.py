@@ -16,15 +16,19 @@ __all__ = ["Graph"]
 
 
 class Graph:
-    """One graph: every step sees all nodes, the loss those of the training set."""
+    """One graph: every step sees all nodes, the loss those of the training set.
+
+    ``validate`` puts the validation nodes in the place of the test nodes.
+    """
 
     resident, open_set, pictures, pairs, pixels = True, False, None, None, None
 
-    def __init__(self, graph: data.Graph) -> None:
+    def __init__(self, graph: data.Graph, validate: bool = False) -> None:
         self.test_classes = graph.classes
         self.facts = Facts(graph.num_classes, in_features=graph.features.shape[1], classes=graph.classes)
         self._inputs = (graph.normalized_features(), graph.adjacency())
-        self._train, self._test = (_labels_of(graph, nodes) for nodes in (graph.train, graph.test))
+        self._train = _labels_of(graph, graph.train)
+        self._test = _labels_of(graph, graph.val if validate else graph.test)
 
     def seek(self, step: int) -> int:
         return step

@@ -55,7 +55,7 @@ def make_source(
     if isinstance(dataset, data.Graph):
         if config.per_class > 1:
             raise ValueError(f"data.per_class={config.per_class} orders batches: a graph is one batch, leave it at 1")
-        return Graph(dataset.to(device))
+        return Graph(dataset.to(device), config.validate)
     if isinstance(dataset, data.ImageTree | data.ImageFolder):
         return Tree(dataset, config, seed, device, rank, world)
     if isinstance(dataset, data.Faces):

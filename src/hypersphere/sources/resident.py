@@ -44,7 +44,7 @@ class Resident:
             channels, height, width = dataset.shape
             self.facts = Facts(dataset.num_classes, channels, (height, width), classes=dataset.classes)
             shared |= {"normalize": config.normalize, "channels_last": channels_last}
-            if config.normalize == "standard":
+            if config.normalize in data.MEASURED:
                 shared |= {"mean": dataset.mean, "std": dataset.std}
             self.pixels = attacks.pixels(config.normalize, mean=dataset.mean, std=dataset.std, device=device)
             augment = data.Augment(hflip=config.hflip, vflip=config.vflip, pad=config.pad)

@@ -21,7 +21,7 @@ def make_adversary(config: AdversarialConfig, source: Source, objective: Objecti
     """What turns a batch into the one that is trained on; None for natural training."""
     if config.train is None:
         return None
-    loss: str | nn.Module = "log_odds" if objective.head is None else objective.head
+    loss: str | nn.Module = config.losses[0] if objective.head is None else objective.head
     attack = make_attack(config.train, config, source, loss=loss, check=False)
 
     def adversary(inputs: tuple[Tensor, ...], labels: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:

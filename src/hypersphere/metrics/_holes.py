@@ -1,0 +1,57 @@
+"""The holes of a configuration of directions: the caps that its convex hull leaves empty (thesis F.9)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._core.errors import check_floating
+from .._core.sphere import unit
+
+__all__ = ["hole_radii"]
+
+
+@torch.no_grad()
+def hole_radii(w: Tensor) -> Tensor:
+    """ρ_i = 2 sin(α_i/2), the Euclidean hole radius of every facet of the convex hull of the ŵ (thesis F.38).
+
+    A facet lies in a plane n·x = b; the cap beyond it, of geodesic radius α = arccos b about n, has neurons on its
+    boundary only. So ρ = √(2 − 2b). The largest hole is the covering radius, ρ_max = 2 sin(α/2) (F.39): exact, where
+    :func:`covering_radius` samples. The hull is Qhull's, in float64 on the CPU; the number of facets grows steeply with
+    the dimension, so this is for up to about 8 dimensions.
+
+    Args:
+        w: Neurons, one per row; their lengths do not matter.
+
+    Returns:
+        One radius for each facet, largest first.
+
+    Shape:
+        ``w``: (N, d) with N > d ≥ 2. Output: (facets,).
+
+    Raises:
+        ValueError: If there are too few neurons for a hull, or all of them lie in one hyperplane.
+        ImportError: If scipy is missing.
+
+    Example:
+        >>> octahedron = torch.cat([torch.eye(3), -torch.eye(3)])
+        >>> len(hole_radii(octahedron))
+        8
+    """
+    check_floating("w", w)
+    if w.ndim != 2 or w.shape[1] < 2 or len(w) <= w.shape[1]:
+        raise ValueError(f"w has shape {tuple(w.shape)}: a hull needs (N, d) with d ≥ 2 and N > d")
+    try:
+        from scipy.spatial import ConvexHull, QhullError
+    except ImportError as error:
+        raise ImportError("hole_radii needs scipy: pip install 'hypersphere[metrics]'") from error
+    points = unit(w.detach().double().cpu())
+    try:
+        hull = ConvexHull(points.numpy())
+    except QhullError as error:
+        raise ValueError(
+            f"w has no convex hull of {w.shape[1]} dimensions: its {len(w)} neurons lie in one hyperplane, or repeat"
+        ) from error
+    offsets = -torch.from_numpy(hull.equations[:, -1].copy())  # n·x + offset ≤ 0 inside
+    radii = (2 - 2 * offsets).clamp_min(0).sqrt().sort(descending=True).values
+    return radii.to(device=w.device, dtype=w.dtype if w.dtype == torch.float64 else torch.float32)

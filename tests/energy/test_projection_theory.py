@@ -1,0 +1,168 @@
+"""Theorems 1, 4 and 5, the Johnson-Lindenstrauss lemma and Lemma 14 of the thesis, as tests with fixed seeds."""
+
+import math
+
+import pytest
+import torch
+from scipy import integrate, stats
+
+from hypersphere.functional import energy, refine, unit
+from hypersphere.regularizers._projections import MATRICES
+
+
+def gaussians(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("s", [1.0, 2.0, 4.0])  # below, at and above the dimension of the sphere
+def test_theorem_1_minimal_energies_are_asymptotically_uniform(s):
+    """Weak-star convergence on the 2-sphere: moments and distribution functions tend to those of σ, faster than 1/√N.
+
+    Coordinates of a uniform direction in R³ are uniform on [−1, 1].
+    """
+    gaps, discrepancies = [], []
+    for count in (30, 240):
+        points = refine(gaussians(count, 3), s, starts=1, steps=150)
+        second = points.mT @ points / count - torch.eye(3, dtype=torch.float64) / 3
+        gaps.append(float(points.mean(0).norm() + second.norm()))
+        directions = unit(gaussians(20, 3, seed=5))
+        tests = [stats.kstest((points @ u).numpy(), stats.uniform(-1, 2).cdf).statistic for u in directions]
+        discrepancies.append(sum(tests) / len(tests))
+    assert discrepancies[1] < 0.4 * discrepancies[0]  # chance would give √(1/8) = 0.35 from a far higher start
+    assert discrepancies[1] < 0.5 / math.sqrt(240)  # 0.87/√N on average for independent points
+    assert gaps[1] < 0.01
+    clustered = unit(gaussians(240, 3) + torch.tensor([2.0, 0, 0]))
+    assert stats.kstest(clustered[:, 0].numpy(), stats.uniform(-1, 2).cdf).statistic > 0.3
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("cosine", [0.2, 0.6, 0.95])
+def test_theorem_4_gaussian_projections_preserve_acute_angles(cosine, epsilon):
+    """(6.11) holds with probability 1 − 6·exp(−k/2·(ε²/2 − ε³/3))."""
+    rows, dim, draws = 60, 150, 500
+    first = unit(gaussians(dim))
+    side = gaussians(dim, seed=1)
+    side = unit(side - first * (first @ side))
+    second = cosine * first + math.sqrt(1 - cosine**2) * side
+    low, high = bounds_of_theorem_4(cosine, epsilon)
+    generator, held = torch.Generator().manual_seed(0), 0
+    for _ in range(draws):
+        basis = MATRICES["gaussian"](rows, dim, generator).double()
+        held += low < float(unit(basis @ first) @ unit(basis @ second)) < high
+    promised = max(0.0, 1 - 6 * math.exp(-rows / 2 * (epsilon**2 / 2 - epsilon**3 / 3)))
+    assert held / draws >= promised
+    assert 3 * held >= 2 * draws
+
+
+def bounds_of_theorem_3(c, e):
+    return (c - e) / (1 + e), (c + e) / (1 - e)
+
+
+def bounds_of_theorem_4(c, e):
+    root = math.sqrt(1 - e**2)
+    return (1 + e) / (1 - e) * c - 2 * e / (1 - e), (1 - e) / (1 + e) * c + (1 + 2 * e) / (1 + e) - root / (1 + e)
+
+
+@pytest.mark.parametrize("e", [0.1, 0.3, 0.6])
+def test_which_of_the_two_bounds_is_tighter(e):
+    """6.4.1: Theorem 3 below where θ > arccos((ε+3ε²)/(3ε+ε²)), above where θ > arccos of the other fraction."""
+    lower = (e + 3 * e**2) / (3 * e + e**2)
+    upper = (1 - 3 * e**2 - (1 - e) * math.sqrt(1 - e**2)) / (3 * e - e**2)
+    for c in torch.linspace(0.01, 0.99, 99).tolist():
+        (low3, high3), (low4, high4) = bounds_of_theorem_3(c, e), bounds_of_theorem_4(c, e)
+        assert (low3 > low4) == (c < lower)
+        assert (high3 < high4) == (c < upper)
+
+
+def test_theorem_5_a_random_projection_tells_distributions_apart():
+    """Two different distributions differ on almost every line; a line chosen beforehand may not see it."""
+    count, dim = 4000, 4
+    uniform = unit(gaussians(count, dim, seed=2))
+    again = unit(gaussians(count, dim, seed=3))
+    folded = unit(gaussians(count, dim, seed=4))
+    folded[:, 1] = folded[:, 1].abs()  # the same on the line of e_0, and on every line across e_1
+    lines = unit(gaussians(20, dim, seed=5))
+    for line in lines:
+        assert stats.ks_2samp((uniform @ line).numpy(), (again @ line).numpy()).pvalue > 1e-3
+    told = [stats.ks_2samp((uniform @ line).numpy(), (folded @ line).numpy()).pvalue for line in lines]
+    assert sum(value < 1e-3 for value in told) >= 16
+    fixed = torch.eye(dim, dtype=torch.float64)[0]
+    assert stats.ks_2samp((uniform @ fixed).numpy(), (folded @ fixed).numpy()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("matrix", sorted(MATRICES))
+@pytest.mark.parametrize("epsilon", [0.4, 0.8])
+def test_johnson_lindenstrauss(matrix, epsilon):
+    """(E.5): (1 − ε)‖w₁ − w₂‖² < ‖Pw₁ − Pw₂‖² < (1 + ε)‖w₁ − w₂‖², kσ² = 1, with probability 1 − 2·exp(−kε²/8)."""
+    rows, dim, draws = 60, 200, 500
+    difference = gaussians(dim) - gaussians(dim, seed=1)
+    generator, held = torch.Generator().manual_seed(0), 0
+    for _ in range(draws):
+        image = MATRICES[matrix](rows, dim, generator).double() @ difference
+        held += 1 - epsilon < float(image @ image / (difference @ difference)) < 1 + epsilon
+    assert held / draws >= max(0.0, 1 - 2 * math.exp(-rows * epsilon**2 / 8))
+
+
+def test_random_directions_are_nearly_orthogonal():
+    """(E.3): √n⟨U, V⟩ tends to a standard normal."""
+    for dim in (50, 2000):
+        products = (unit(gaussians(3000, dim)) * unit(gaussians(3000, dim, seed=1))).sum(1) * math.sqrt(dim)
+        assert stats.kstest(products.numpy(), stats.norm.cdf).pvalue > 0.01
+
+
+# Lemma 14: diverse neurons leave no spurious local minima --------------------------------------------------------
+
+
+def discrepancy(w):
+    """L₂(W) = mean k(w_i, w_j)² − E k(u, v)², k = 1/2 − θ/2π (F.32), E over independent uniform directions."""
+    dim = w.shape[1]
+    theta = torch.arccos((unit(w) @ unit(w).mT).clamp(-1, 1))
+    found = float((0.5 - theta / (2 * math.pi)).square().mean())
+
+    def density(angle):
+        return math.sin(angle) ** (dim - 2)
+
+    whole = integrate.quad(density, 0, math.pi)[0]
+    mean = integrate.quad(lambda angle: density(angle) * (0.5 - angle / (2 * math.pi)) ** 2, 0, math.pi)[0] / whole
+    return found - mean
+
+
+def slopes(w, v, x):
+    """D (nd, m) of F.30: v_i·σ'(w_i·x_j)·x_j."""
+    active = (w @ x.mT > 0).double() * v[:, None]
+    return (active[:, None, :] * x.mT[None]).flatten(0, 1)
+
+
+def test_f_31_the_gradient_bounds_the_training_error():
+    w, x, y = gaussians(30, 6), unit(gaussians(40, 6, seed=1)), gaussians(40, seed=2)
+    v = gaussians(30, seed=3).sign()
+    leaf = w.clone().requires_grad_()
+    output = (v[:, None] * (leaf @ x.mT).relu()).sum(0)
+    loss = (y - output).square().sum() / (2 * 40)
+    (gradient,) = torch.autograd.grad(loss, leaf)
+    residual = (output.detach() - y) / 40
+    matrix = slopes(w, v, x)
+    torch.testing.assert_close((matrix @ residual).view_as(w), gradient)  # (F.30)
+    smallest = float(torch.linalg.svdvals(matrix).min())
+    assert smallest > 0
+    assert float(residual.norm()) <= float(gradient.norm()) / smallest  # (F.31)
+
+
+def test_lemma_14_diverse_neurons_have_a_larger_smallest_singular_value():
+    """s_m(D)² ≥ nmγ/2 − c·n·ρ(W), and ρ grows with L₂(W): clustered neurons have both worse than uniform ones."""
+    dim, count, samples = 6, 60, 40
+    x, v = unit(gaussians(samples, dim, seed=1)), gaussians(count, seed=3).sign()
+    uniform = gaussians(count, dim)
+    configurations = {
+        "clustered": uniform * 0.2 + torch.tensor([1.0] + [0.0] * (dim - 1)),
+        "uniform": uniform,
+        "refined": refine(uniform, 1.0, starts=1, steps=100),
+    }
+    smallest = {name: float(torch.linalg.svdvals(slopes(w, v, x)).min()) for name, w in configurations.items()}
+    gaps = {name: discrepancy(w) for name, w in configurations.items()}
+    energies = {name: float(energy(w, 1.0)) for name, w in configurations.items()}
+    assert energies["clustered"] > energies["uniform"] > energies["refined"]
+    assert gaps["clustered"] > 5 * abs(gaps["uniform"])
+    assert gaps["refined"] < gaps["uniform"]
+    assert smallest["uniform"] > 1.5 * smallest["clustered"]
+    assert smallest["refined"] > 1.5 * smallest["clustered"]

@@ -1,0 +1,94 @@
+"""Recipes to the letter: a setting that the documents print is the recipe's, or a deviation that its note states."""
+
+from fnmatch import fnmatchcase
+from functools import cache
+
+import pytest
+from printed_settings import CORE, DEVIATIONS, PRINTED, UNPRINTED
+from torch import nn
+
+from hypersphere import models, recipes
+from hypersphere.train.penalty import make_penalty
+
+DOCUMENTS = [name for name in recipes.list_recipes() if name.startswith(("paper.", "thesis."))]
+
+
+@cache
+def config_of(name):
+    return recipes.get(name)
+
+
+@cache
+def matched(patterns):
+    return [name for name in DOCUMENTS if any(fnmatchcase(name, pattern) for pattern in patterns.split())]
+
+
+def value_of(config, setting):
+    """A field of the configuration, of the network with its defaults, or of the regularizer as it is built."""
+    group, field = setting.split(".")
+    if group == "network":
+        value = getattr(config.model, field, None) if hasattr(config.model, field) else None
+        value = config.model.extra.get(field, value)
+        value = models.options(config.model.name)[field] if value is None else value
+        return "none" if value == "off" else value
+    if group == "penalty":
+        tiny = nn.Sequential(nn.Conv2d(16, 8, 3), nn.Flatten(), nn.Linear(8, 6))
+        (part,) = make_penalty(config.regularizer, config.orthogonal, tiny, None, 0).parts
+        return getattr(part, field)
+    return getattr(getattr(config, group), field)
+
+
+def deviation(name, setting):
+    found = [row for row in DEVIATIONS if setting == row[2] and name in matched(row[1])]
+    assert len(found) < 2
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("row", range(len(PRINTED)), ids=lambda row: f"{PRINTED[row][0]}-{row}".replace(" ", "-"))
+def test_recipes_have_the_settings_that_the_documents_print(row):
+    section, patterns, settings, where = PRINTED[row]
+    seen = 0
+    for pattern in patterns.split():
+        assert matched(pattern), pattern
+    for name in matched(patterns):
+        config = config_of(name)
+        if any(value_of(config, setting) != value for setting, value in where.items()):
+            continue
+        seen += 1
+        for setting, printed in settings.items():
+            other = deviation(name, setting)
+            assert value_of(config, setting) == (printed if other is None else other[3]), (name, setting, section)
+    assert seen, "no recipe is under this row"
+
+
+@pytest.mark.parametrize(("section", "patterns", "setting", "ours"), DEVIATIONS)
+def test_deviations_are_real_and_stated(section, patterns, setting, ours):
+    printed = {
+        settings[setting]
+        for _, rows, settings, _ in PRINTED
+        if setting in settings and set(matched(rows)) & set(matched(patterns))
+    }
+    assert printed - {ours}, "that is what the text prints"
+    for name in matched(patterns):
+        assert section in recipes.find(name)[0].note, name
+
+
+def test_what_every_recipe_needs_is_printed_or_its_source_is_named():
+    for setting in CORE:
+        printed = set()
+        for _, patterns, settings, where in PRINTED:
+            for name in matched(patterns) if setting in settings else ():
+                if all(value_of(config_of(name), one) == value for one, value in where.items()):
+                    printed.add(name)
+        named = {name for patterns, one, _ in UNPRINTED for name in matched(patterns) if one == setting}
+        missing = [name for name in DOCUMENTS if name not in printed | named]
+        assert not missing, (setting, missing[:5])
+
+
+def test_a_row_that_is_wrong_is_found():
+    """The check itself can fail: a value that no recipe has."""
+    config = config_of("thesis.table2.2.m4")
+    assert value_of(config, "data.normalize") == "mean"
+    assert value_of(config, "network.activation") == "prelu"
+    assert value_of(config_of("thesis.table4.7.baseline.natural.none"), "network.norm") == "none"
+    assert value_of(config_of("thesis.table5.2.mhe.16-32-64"), "penalty.hidden") == 10.0
