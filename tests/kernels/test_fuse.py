@@ -101,7 +101,9 @@ def test_attributes_of_a_residual_unit():
     compare(copied, plain, torch.randn(2, 4, 5, 5))
     assert kernels.LAUNCHES["stats_kernel"] == 2
     launch._interpreting = False
-    torch.testing.assert_close(unit.eval()(torch.ones(1, 4, 5, 5)), Unit.forward(copied.eval(), torch.ones(1, 4, 5, 5)), rtol=1, atol=1)
+    torch.testing.assert_close(
+        unit.eval()(torch.ones(1, 4, 5, 5)), Unit.forward(copied.eval(), torch.ones(1, 4, 5, 5)), rtol=1, atol=1
+    )
     launch._interpreting = True
 
 
