@@ -26,7 +26,7 @@ def faces() -> Config:
     """People by their faces: ArcFace on images of 112×112, verified on people that training never saw."""
     return Config(
         data=DataConfig(name="folder", split="class", image_size=112, resize=128, hflip=True, pad=4, batch_size=128),
-        model=ModelConfig(name="resnet18", feature_dim=256),
+        model=ModelConfig(name="resnet18"),
         loss=LossConfig(name="arcface", fitting=True, warmup=1000),
         optim=OptimConfig(name="sgd", lr=0.1, momentum=0.9, weight_decay=5e-4, clip=5.0),
         schedule=ScheduleConfig(steps=8000, milestones=(4000, 6400), warmup=400),
@@ -55,7 +55,7 @@ def classify() -> Config:
     return edit(
         faces(),
         data={"split": "image"},
-        model={"conv": "sphere", "angular": "sigmoid", "feature_dim": None},
+        model={"conv": "sphere", "angular": "sigmoid"},
         loss={"name": "cross_entropy", "fitting": False, "warmup": 0, "label_smoothing": 0.01},
         optim={"name": "adam", "lr": 1e-3, "weight_decay": 5e-4, "projection_every": 100},
         evaluation={"protocol": "classification", "flip": False},
