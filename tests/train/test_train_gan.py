@@ -186,6 +186,7 @@ def test_gradient_penalty_of_a_linear_discriminator(tmp_path):
     assert weight.grad.isfinite().all()
 
 
+@pytest.mark.slow
 def test_compiled_is_the_same(tmp_path):
     config = tiny_gan(tmp_path)
     parts, twin = (make_parts(config, 0, CPU) for _ in range(2))
