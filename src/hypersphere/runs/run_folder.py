@@ -83,7 +83,21 @@ def read_config(folder: Path) -> Config:
     path = Path(folder) / "config.json"
     if not path.exists():
         raise ValueError(f"{folder} is no run folder: it has no config.json")
-    return from_dict(Config, read_json(path))
+    return from_dict(Config, _of_this_version(read_json(path)))
+
+
+def _of_this_version(values: Any) -> Any:
+    """Settings of before as they are written now.
+
+    ``optim.orthogonal_lr`` was a number that only orthogonal descent read; None now stands for that number there, and
+    for the common rate elsewhere.
+    """
+    if not isinstance(values, dict) or not isinstance(values.get("orthogonal"), dict):
+        return values
+    optim = values.get("optim")
+    if "neurons" not in values["orthogonal"] and isinstance(optim, dict) and optim.get("orthogonal_lr") == 0.02:
+        return {**values, "optim": {**optim, "orthogonal_lr": None}}
+    return values
 
 
 def write_result(folder: Path, config: Config) -> dict[str, Any]:
