@@ -294,8 +294,8 @@ class MarginSoftmax(ClassHead):
             return None
         places = {name: place for place, name in enumerate(names, 5)}
         bias = None if self.bias is None else 1
-        limits = {"threshold": places.get("threshold"), "t": places.get("t")}
-        return Known(found[0], (found[1], 0.0, 0.0), amplitude=1, bias=bias, sigma=share, **limits)
+        threshold, t = places.get("threshold"), places.get("t")
+        return Known(found[0], (found[1], 0.0, 0.0), True, 1, threshold, t, bias, share)
 
     def _polar(self, x: Tensor) -> list[Tensor]:
         """Direction (N, d), amplitude (N, 1) and length (N, 1) of each sample."""

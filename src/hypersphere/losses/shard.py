@@ -71,9 +71,11 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
         raise ValueError("head is sharded already")
     if check_positive("rate", rate) > 1:
         raise ValueError(f"rate={rate!r} is a share of the classes: it must lie in (0, 1]")
-    if rate < 1 and getattr(head, "label_smoothing", 0):
-        raise ValueError(f"rate={rate!r} and label_smoothing={head.label_smoothing!r}: smoothing needs all classes")
-    if any(p.requires_grad for p in getattr(getattr(head, "angular", None), "parameters", list)()):
+    smoothing: float = getattr(head, "label_smoothing", 0.0)
+    if rate < 1 and smoothing:
+        raise ValueError(f"rate={rate!r} and label_smoothing={smoothing!r}: smoothing needs all classes")
+    g = getattr(head, "angular", None)
+    if isinstance(g, nn.Module) and any(p.requires_grad for p in g.parameters()):
         raise ValueError("angular learns something that all classes share: sharded heads take a fixed g")
     if head.sub_centers > 1 and head.num_classes % mesh.size():
         raise ValueError(f"{head.num_classes} classes with sub-centers must be a multiple of {mesh.size()} processes")
