@@ -2,9 +2,9 @@
 
     python benchmarks/gpu_heads.py [--out FILE] [--quick]
 
-N = 512, d = 512, forward and backward with gradients for features and class vectors. Times are medians of device events;
-"captured" is a CUDA graph of the same step. Memory is the peak beyond weights, features and the gradient of the weights.
-Errors are relative, in norm, against float64. Prints a table and writes JSON.
+N = 512, d = 512, forward and backward with gradients for features and class vectors. Times are medians of device
+events; "captured" is a CUDA graph of the same step. Memory is the peak beyond weights, features and the gradient of the
+weights. Errors are relative, in norm, against float64. Prints rows and writes JSON.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def backward(
     """Gradients of x, w, the amplitude, the bias and σ."""
     samples, d = inputs.x.shape
     per_class = job.rule.sub_centers
-    classes, tile = inputs.w.shape[0] // per_class, _tile(job, samples)
+    classes, tile = inputs.w.shape[0] // per_class, _tile(job, samples, gradient=True)
     width, x = job.block(inputs), inputs.x.to(job.dtype).contiguous()
     tiles = sum(triton.cdiv(min(width, classes - first), tile.classes) for first in range(0, classes, width))
     d_x, d_w = x.new_zeros((samples, d), dtype=torch.float32), torch.empty_like(inputs.w)
@@ -204,21 +204,20 @@ class Tile(NamedTuple):
     options: dict[str, int]
 
 
-def _tile(job: Pass, samples: int) -> Tile:
+def _tile(job: Pass, samples: int, gradient: bool = False) -> Tile:
     several = job.rule.sub_centers > 1
-    return _tiles(job.half, job.rule.kind == "cosine" and not several, several or samples <= 64, interpreting())
+    plain = job.rule.kind == "cosine" and not several
+    return _tiles(job.half, plain, gradient, several or samples <= 64, interpreting())
 
 
 @cache
-def _tiles(half: bool, plain: bool, few: bool, small: bool) -> Tile:
-    """Sizes at which nothing spills: what a rule computes beside the sums takes registers, too."""
+def _tiles(half: bool, plain: bool, gradient: bool, few: bool, small: bool) -> Tile:
+    """Sizes at which little or nothing spills: what a rule computes beside the sums takes registers, too."""
     if small:
         return Tile(16, 32, 16, {})
-    if half and plain:
-        return Tile(64 if few else 128, 256, 64, {"num_warps": 8, "num_stages": 3})
-    if half:
-        return Tile(64 if few else 128, 128, 64, {"num_warps": 8, "num_stages": 3})
-    return Tile(64 if few or not plain else 128, 128, 32, {"num_warps": 8, "num_stages": 3})
+    wide = half and plain and not gradient
+    rows = 64 if few or not (half or plain) else 128
+    return Tile(rows, 256 if wide else 128, 64 if half else 32, {"num_warps": 8, "num_stages": 3})
 
 
 def _operands(inputs: Inputs, x: Tensor, units: Units, first: int, count: int) -> tuple[Any, ...]:
