@@ -25,29 +25,25 @@ def found() -> Any:
 
 
 def test_two_steps_follow_what_moved_a_little(found: Any) -> None:
-    for name in ("moved", "moved again"):
-        assert found["cayley"][name]["steps"] == [2, 2, 2, 2]
+    assert found["cayley"]["moved"]["steps"] == [2, 2, 2, 2]
 
 
-@pytest.mark.parametrize(
-    "name", ["first", "moved", "moved again", "jump", "literal", "identity", "after it", "forgotten"]
-)
+@pytest.mark.parametrize("name", ["first", "moved", "jump", "literal", "after it"])
 def test_every_start_ends_at_the_map(found: Any, name: str) -> None:
     """A first step, jumps and other parameters need more steps and are as right."""
     assert found["cayley"][name]["error"] < 5e-6
     assert found["cayley"][name]["defect"] < 5e-6
-    if name in ("first", "jump", "literal", "forgotten"):
+    if name in ("first", "jump", "literal"):
         assert max(found["cayley"][name]["steps"]) > 4
 
 
 def test_what_cannot_be_computed_is_nan_and_said(found: Any) -> None:
     assert found["cayley"]["too large"] == {"nan": True, "failed": 4}
     assert found["cayley"]["literal"]["failed"] == 0
-    assert found["cayley"]["forgotten"]["failed"] == 0
 
 
 def test_a_restart_forgets_everything(found: Any) -> None:
-    assert found["cayley"]["restarted"]["same"]
+    assert found["cayley"]["restarted"] == {"same": True, "failed": 0}
 
 
 def test_products(found: Any) -> None:

@@ -7,11 +7,13 @@ import json
 import torch
 from torch import Tensor
 
-from hypersphere.functional.orthogonalize import WarmCayley, polar
+from hypersphere.functional.orthogonalize import WarmCayley, polar, warm
 from hypersphere.functional.orthogonalize import algorithms as exact
-from hypersphere.functional.orthogonalize.grouped import layout_of, product
+from hypersphere.functional.orthogonalize.grouped import TILE, layout_of, product
 
-SHAPES = [torch.Size((1, 27, 27)), torch.Size((2, 64, 64)), torch.Size((1, 140, 140))]
+SHAPES = [torch.Size((1, 27, 27)), torch.Size((2, 40, 40)), torch.Size((1, 66, 66))]
+TILE.update(BM=64, BN=64)  # several tiles of a matrix that the interpreter does in little time
+warm._STEPS = 13
 
 
 def main() -> None:
@@ -23,49 +25,40 @@ def main() -> None:
 def cayley() -> dict[str, dict[str, object]]:
     """Errors against float64 and numbers of steps, over a history with jumps."""
     out: dict[str, dict[str, object]] = {}
-    warm = WarmCayley(SHAPES, torch.device("cpu"))
+    state = WarmCayley(SHAPES, torch.device("cpu"))
     u = [(2 / shape[-1]) ** 0.5 * torch.randn(shape) for shape in SHAPES]
 
-    def step(name: str) -> None:
-        matrices = warm(u)
+    def step(name: str) -> list[Tensor]:
+        matrices = state(u)
         wanted = [exact.cayley(x.double())[0] for x in u]
         out[name] = {
             "error": max(float((r - w).abs().max()) for r, w in zip(matrices, wanted, strict=True)),
             "defect": max(float((r.mT @ r - torch.eye(r.shape[-1])).abs().max()) for r in matrices),
-            "steps": warm.steps(),
-            "failed": int(warm.failed.sum()),
+            "steps": state.steps(),
+            "failed": int(state.failed.sum()),
         }
+        return matrices
 
-    step("first")
-    for name in ("moved", "moved again"):
-        u = [x + 1e-3 * torch.randn_like(x).sign() for x in u]
-        step(name)
+    start = u
+    started = [r.clone() for r in step("first")]
+    u = [x + 1e-3 * torch.randn_like(x).sign() for x in u]
+    step("moved")
     u = [x + 0.3 * torch.randn_like(x) for x in u]
     step("jump")
     u = [torch.randn_like(x) for x in u]
     step("literal")
-    u = [torch.zeros_like(x) for x in u]
-    step("identity")
     u = [1e6 * torch.randn_like(x) for x in u]
-    warm(u)
-    out["too large"] = {"nan": all(bool(r.isnan().all()) for r in warm(u)), "failed": int(warm.failed.sum())}
+    out["too large"] = {"nan": all(bool(r.isnan().all()) for r in state(u)), "failed": int(state.failed.sum())}
     u = [x * 1e-6 for x in u]
     step("after it")
-    warm.forget()
-    step("forgotten")
-    again = WarmCayley(SHAPES, torch.device("cpu"))
-    same = all(torch.equal(a, b) for a, b in zip(_forgotten(warm, u), again(u), strict=True))
-    out["restarted"] = {"same": same}
+    state.forget()
+    same = all(torch.equal(a, b) for a, b in zip(state(start), started, strict=True))
+    out["restarted"] = {"same": same, "failed": int(state.failed.sum())}
     return out
 
 
-def _forgotten(warm: WarmCayley, u: list[Tensor]) -> list[Tensor]:
-    warm.forget()
-    return warm(u)
-
-
 def products() -> dict[str, float]:
-    shapes = [torch.Size((1, 40, 40)), torch.Size((1, 130, 130))]
+    shapes = [torch.Size((1, 40, 40)), torch.Size((1, 70, 70))]
     layout = layout_of(shapes, torch.device("cpu"))
     a, b, c = (layout.empty(torch.zeros(1)) for _ in range(3))
     for flat in (a, b, c):
@@ -92,7 +85,7 @@ def products() -> dict[str, float]:
 
 def polar_factors() -> dict[str, float]:
     errors = {"factor": 0.0, "gradient": 0.0, "float32 svd": 0.0}
-    for shape in ((40, 40), (2, 2, 33, 33), (130, 130)):
+    for shape in ((2, 1, 33, 33),):
         u, grad = torch.randn(shape), torch.randn(shape)
         r, h = polar.by_kernels(u)
         found = polar.backward_by_kernels(grad, r, h)

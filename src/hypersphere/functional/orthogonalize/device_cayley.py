@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def, import-untyped"
 """Triton kernels of the warm-started Cayley map: X → (I − A)⁻¹ by Newton's iteration, decided on the device.
 
 A step is two launches: the residual E = I − X(I − A), then X ← X + EX. The program that finishes the last tile
