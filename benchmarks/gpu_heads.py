@@ -198,7 +198,7 @@ def stages(classes: int, half: bool, widths: tuple[int, ...]) -> dict[str, Any]:
         count = min(width, classes)
         units = H._units(job, w, 0, count, None)
         xb = x.to(job.dtype)
-        g = torch.randn(N, count, device="cuda").to(job.dtype)
+        g = torch.randn(N, len(units.vectors), device="cuda").to(job.dtype)
         blocks = classes / count
         out = torch.empty(count, D, device="cuda")
         row["units"] = blocks * timed(lambda: H._units(job, w, 0, count, units))["ms"]  # noqa: B023

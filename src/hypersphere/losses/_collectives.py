@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-__all__ = ["combined", "gathered", "replicated", "scaled_gradient"]
+__all__ = ["combined", "gathered", "replicated", "scaled_gradient", "total"]
 
 
 def gathered(x: Tensor, group: Any) -> Tensor:
@@ -37,7 +37,8 @@ def scaled_gradient(x: Tensor, factor: float) -> Tensor:
     return out
 
 
-def _sum(x: Tensor, group: Any) -> Tensor:
+def total(x: Tensor, group: Any) -> Tensor:
+    """The sum over the processes, without a gradient."""
     x = x.contiguous().clone()
     dist.all_reduce(x, group=group)
     return x
@@ -53,8 +54,12 @@ class _Gathered(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        if dist.get_backend(ctx.group) == "nccl":
+            own = grad.new_empty((ctx.count, *grad.shape[1:]))
+            dist.reduce_scatter_tensor(own, grad.contiguous(), group=ctx.group)
+            return own, None
         begin = dist.get_rank(ctx.group) * ctx.count
-        return _sum(grad, ctx.group)[begin : begin + ctx.count], None
+        return total(grad, ctx.group)[begin : begin + ctx.count], None
 
 
 class _Combined(torch.autograd.Function):
@@ -86,7 +91,7 @@ class _Replicated(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _sum(grad, ctx.group) / dist.get_world_size(ctx.group), None
+        return total(grad, ctx.group) / dist.get_world_size(ctx.group), None
 
 
 class _Scaled(torch.autograd.Function):

@@ -145,7 +145,7 @@ class Shards:
 
     def own_vectors(self, vectors: Tensor, labels: Tensor) -> Tensor:
         """The vectors of these classes, wherever they are."""
-        from ._collectives import _sum
+        from ._collectives import total
 
         local = labels - self.first
         owned = (local >= 0) & (local < self.count)
@@ -153,7 +153,7 @@ class Shards:
         if self.count:
             found = vectors.index_select(0, local.clamp(0, self.count - 1))
             own = torch.where(owned.view(-1, *[1] * (own.dim() - 1)), found, own)
-        return _sum(own, self.group)
+        return total(own, self.group)
 
     def replicated(self, x: Tensor) -> Tensor:
         """A parameter that every process holds whole."""
@@ -163,9 +163,9 @@ class Shards:
 
     def sum(self, x: Tensor) -> Tensor:
         """Of a number of each process, without a gradient."""
-        from ._collectives import _sum
+        from ._collectives import total
 
-        return _sum(x.detach(), self.group)
+        return total(x.detach(), self.group)
 
     @torch.no_grad()
     def logits(self, head: ClassHead, x: Tensor) -> Tensor:
