@@ -13,6 +13,7 @@ from torch import Tensor
 from ..config import Config
 from ..data import write_table
 from ..evaluation import Candidate, LayerEnergies, evaluate_also, evaluate_protocol, layer_energies
+from ..orthogonal import restart
 from ..runs import SeedFolder, Team, environment, merged
 from ..runs.files import check_room, write_bytes, write_json
 from ..runs.manifest import check_shapes
@@ -139,6 +140,7 @@ class Training:
 
     def save(self) -> None:
         """Write a checkpoint, unless the weights are not finite: the last one on disk is always good."""
+        restart(self.parts.objective)  # whoever resumes here starts from the parameters alone: so does this run
         weights = self.parts.objective.state_dict()
         floats = [value.isfinite().all() for value in weights.values() if value.is_floating_point()]
         if not bool(torch.stack(floats).all()):
