@@ -61,7 +61,12 @@ def run(parts: Parts, x: Tensor, q: Tensor | None = None, give_q: bool = False) 
 
 def pool(module: nn.MaxPool2d, x: Tensor, give_q: bool) -> tuple[Tensor, Tensor | None]:
     """A max pooling between blocks: z, and Σ_c z² where it was wanted and comes for free."""
-    if not kernels.usable(x) or _pair(module.dilation) != (1, 1) or module.ceil_mode or module.return_indices:
+    if (
+        not kernels.usable(x, "pooling")
+        or _pair(module.dilation) != (1, 1)
+        or module.ceil_mode
+        or module.return_indices
+    ):
         return module(x), None
     stride = module.kernel_size if module.stride is None else module.stride
     size, step, edge = _pair(module.kernel_size), _pair(stride), _pair(module.padding)

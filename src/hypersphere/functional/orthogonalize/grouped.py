@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...kernels.launch import enabled
+
 __all__ = ["Layout", "kernels", "layout_of", "product", "programs", "usable"]
 
 TILE = {"BM": 128, "BN": 128, "BK": 32}
@@ -31,6 +33,7 @@ def usable(x: Tensor) -> bool:
         and torch.version.hip is None
         and _has_triton()
         and torch.cuda.get_device_capability(x.device) >= (8, 0)
+        and enabled("orthogonal")
     )
 
 
