@@ -40,6 +40,7 @@ FAMILIES = {
     "operators": True,
     "recurrent": True,
     "orthogonal": True,
+    "lowdin": False,
     "pooling": False,
     "heads": False,
     "energy": False,

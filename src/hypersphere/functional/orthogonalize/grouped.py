@@ -25,7 +25,7 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def usable(x: Tensor) -> bool:
+def usable(x: Tensor, family: str = "orthogonal") -> bool:
     """Whether the kernels can do ``x``: float32 on a GPU with TF32 units, and Triton is installed."""
     return (
         x.is_cuda
@@ -33,7 +33,7 @@ def usable(x: Tensor) -> bool:
         and torch.version.hip is None
         and _has_triton()
         and torch.cuda.get_device_capability(x.device) >= (8, 0)
-        and enabled("orthogonal")
+        and enabled(family)
     )
 
 
