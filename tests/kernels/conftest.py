@@ -8,7 +8,7 @@ import torch
 os.environ.setdefault("TRITON_INTERPRET", "1")
 pytest.importorskip("triton")
 
-from hypersphere import kernels  # noqa: E402
+from hypersphere import kernels
 
 
 @pytest.fixture(autouse=True)

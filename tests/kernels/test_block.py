@@ -102,8 +102,10 @@ def test_parallel_patches_and_zero_patches(g, dtype):
     case.expected()
     actual = case.actual()
     assert torch.all(actual["z"][1] == 0)
-    torch.testing.assert_close(actual["z"][0, 0].double(), torch.ones(1, 1).double(), atol=1e-3, rtol=0)
-    torch.testing.assert_close(actual["z"][0, 1].double(), -torch.ones(1, 1).double(), atol=1e-3, rtol=0)
+    # in bfloat16 the unit weight is rounded, and asin turns 0.002 below 1 into 0.04
+    reach = 0.1 if dtype == torch.bfloat16 else 0.02 if dtype == torch.float16 else 1e-3
+    assert abs(float(actual["z"][0, 0]) - 1) < reach
+    assert abs(float(actual["z"][0, 1]) + 1) < reach
     assert all(torch.isfinite(value).all() for value in actual.values())
     assert torch.all(actual["dx"][1] == 0)
 

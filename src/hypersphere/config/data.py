@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.checks import check_count
+from .._core.checks import check_choice, check_count, check_positive
 from .._core.registries import DATASETS
 from .options import option
 
@@ -38,6 +38,14 @@ class DataConfig:
     imbalance: str | None = option(None, "class-imbalance variant: single, multiple, digit0 (thesis 5.5.1)")
     image_size: int = option(224, "window cut from the images of a folder")
     resize: int = option(256, "size to which the images of a folder are resized first")
+    split: str = option(
+        "image", "folder: hold out images of every class (image), or whole classes that training never sees (class)"
+    )
+    held_out: float = option(0.2, "folder: share of the images of a class, or of the classes, that is held out")
+    split_seed: int = option(0, "folder: another number splits it otherwise")
+    table: str | None = option(None, "folder: CSV file with the columns path,label and, if you like, split")
+    unreadable: str = option("skip", "folder: skip files that cannot be read, or refuse to train")
+    resident: float = option(2.0, "folder: GiB of pixels up to which all images live on the device", material=False)
     workers: int = option(8, "processes that decode the images of a folder", material=False)
 
     def __post_init__(self) -> None:
@@ -46,3 +54,8 @@ class DataConfig:
         check_count("data.eval_batch_size", self.eval_batch_size)
         check_count("data.shrink", self.shrink)
         check_count("data.per_class", self.per_class)
+        check_choice("data.split", self.split, ("image", "class"))
+        check_choice("data.unreadable", self.unreadable, ("skip", "refuse"))
+        if not 0 < self.held_out < 1:
+            raise ValueError(f"data.held_out={self.held_out} must lie between 0 and 1: it is the share to test on")
+        check_positive("data.resident", self.resident, zero=True)

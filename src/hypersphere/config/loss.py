@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._core.checks import check_choice, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from .._core.registries import HEADS
 from .._core.registry import is_address
 from .options import about, option
@@ -25,6 +25,10 @@ class LossConfig:
     )
     margin: float | None = option(None, "margin m; none: the head's default")
     scale: float | None = option(None, "scale s of heads on normalised features; none: the head's default")
+    fitting: bool = option(
+        False, "arcface, am_softmax, ...: margin and scale by the number of classes, where they are not given"
+    )
+    warmup: int = option(0, "steps over which the margin grows from nothing to its value; 0: it is there at once")
     angular: str | None = option(None, "g of w_softmax, s_softmax and ga_softmax; none: the head's default")
     k: float | None = option(None, "k of the sigmoid")
     learnable_k: bool = option(False, "learn k, one for each class")
@@ -43,13 +47,16 @@ class LossConfig:
     def __post_init__(self) -> None:
         if not is_address(self.name):
             check_choice("loss.name", self.name, (*OWN_CLASSIFIER, *HEADS))
+        check_count("loss.warmup", self.warmup, minimum=0)
+        if self.warmup and self.annealing is not None:
+            raise ValueError("loss.warmup and loss.annealing both say how the margin begins: give one of them")
         if check_positive("loss.label_smoothing", self.label_smoothing, zero=True) > 1:
             raise ValueError(f"loss.label_smoothing={self.label_smoothing} must lie in [0, 1]")
         beside = bool(self.energy or self.center or self.contrastive)
-        if self.own_classifier and (self.margin is not None or self.angular is not None or beside):
+        if self.own_classifier and (self.margin is not None or self.angular is not None or self.warmup or beside):
             raise ValueError(
-                "margin, angular, energy, center and contrastive belong to a head: choose another loss.name than "
-                f"{self.name}, e.g. softmax"
+                "margin, warmup, angular, energy, center and contrastive belong to a head: choose another loss.name "
+                f"than {self.name}, e.g. softmax"
             )
         if self.name == "triplet" and beside:
             raise ValueError("energy, center and contrastive stand beside class vectors: loss.name=triplet has none")

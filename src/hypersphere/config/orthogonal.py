@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .._core.checks import check_choice, check_positive
+from .._core.registries import MAPS
 from .options import option
 
 __all__ = ["OrthogonalConfig"]
@@ -14,7 +15,7 @@ __all__ = ["OrthogonalConfig"]
 class OrthogonalConfig:
     """Orthogonal over-parameterized training (thesis ch. 7)."""
 
-    method: str | None = option(None, "gram_schmidt householder lowdin cayley exponential gradient relaxed free ...")
+    method: str | None = option(None, lambda: f"{', '.join(MAPS)}, or an address module:function; none: no R")
     blocks: int = option(1, "diagonal blocks of R")
     share_blocks: bool = option(False, "all blocks are one matrix")
     normalize: bool = option(False, "neurons of length 1")
@@ -32,6 +33,8 @@ class OrthogonalConfig:
     learn_r: bool = option(True, "train R; no: the neurons stay as drawn, the rest of the network learns")
 
     def __post_init__(self) -> None:
+        if self.method is not None:
+            MAPS.check("orthogonal.method", self.method)
         check_choice("orthogonal.neurons", self.neurons, ("draw", "keep"))
         if self.std is not None:
             check_positive("orthogonal.std", self.std)

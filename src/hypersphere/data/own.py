@@ -22,7 +22,7 @@ from .folder import ImageFolder, ImageTree
 from .images import SUFFIXES, decode, decode_all, image_size
 from .types import Dataset, Split
 
-__all__ = ["OwnImages", "list_images", "own_images", "write_table"]
+__all__ = ["OwnImages", "Picture", "list_images", "own_images", "write_table"]
 
 SPLITS = ("train", "val", "test")
 _UNSPLIT = ""
@@ -55,6 +55,22 @@ class OwnImages(ImageTree):
         """All images decoded into memory at one size (scaled to cover it, the middle cut out)."""
         shape = (size, size) if isinstance(size, int) else size
         return Dataset(self.name, _resident(self.train, shape), _resident(self.test, shape))
+
+    def summary(self) -> str:
+        """What was found, in one or two sentences."""
+        counts = [torch.bincount(part.labels, minlength=len(part.classes)) for part in (self.train, self.test)]
+        kind = "unseen classes" if self.unseen else "the same classes"
+        text = (
+            f"{self.name}: {len(self.train):,} images of {len(self.train.classes):,} classes to train on, "
+            f"{len(self.test):,} of {kind} ({int((counts[1] > 0).sum()):,}) to test on"
+        )
+        single = int((counts[0] == 1).sum())
+        if single:
+            text += f"; {single:,} classes have a single training image"
+        if self.unreadable:
+            first = next(iter(self.unreadable))
+            text += f"; {len(self.unreadable):,} files cannot be read and are left out, the first is {first}"
+        return text
 
     def bytes_at(self, size: int) -> int:
         """The memory that :meth:`resident` would take."""

@@ -37,7 +37,7 @@ def _place(image, first, row, col, L, C, CL: tl.constexpr):
 
 
 @triton.jit
-def _map(m, image, first, row, col, L, C, GROUPS, mask, CL: tl.constexpr):
+def _map(m, image, first, row, col, L, C, GROUPS: tl.constexpr, mask, CL: tl.constexpr):
     """A map of GROUPS groups at a tile: (BL, 1), or (BL, BC)."""
     if GROUPS == 1:
         return tl.load(m + image * L + first + row, mask=first + row < L, other=0.0)[:, None]
@@ -194,9 +194,9 @@ def _leak(leaks, leak, col, C):
 @triton.jit
 def stats_kernel(
     y, r, s, k, a, b, sums, table, gamma, beta, mean, var, tracked,
-    TILES, L, C, GROUPS, half, top, count, eps, momentum,
+    TILES, L, C, half, top, count, eps, momentum,
     G: tl.constexpr, UPDATE: tl.constexpr, FINISH: tl.constexpr, SLOTS: tl.constexpr, CL: tl.constexpr,
-    FAST: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
+    FAST: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """ΣF and ΣF² of every channel; the last program makes BatchNorm's table of them."""
     col = tl.program_id(1) * BC + tl.arange(0, BC)
@@ -234,9 +234,9 @@ def stats_kernel(
 @triton.jit
 def apply_kernel(
     y, r, s, k, a, b, gamma, beta, mean, var, table, leaks, z, q,
-    TILES, L, C, GROUPS, half, top, eps, leak,
+    TILES, L, C, half, top, eps, leak,
     G: tl.constexpr, BN: tl.constexpr, ACT: tl.constexpr, CL: tl.constexpr,
-    FAST: tl.constexpr, SINGLE: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
+    FAST: tl.constexpr, SINGLE: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """z and q."""
     row = tl.arange(0, BL)
@@ -285,9 +285,9 @@ def apply_kernel(
 @triton.jit
 def reduce_kernel(
     y, r, s, k, a, b, sums, table, rest, leaks, dz, dq, dgamma, dbeta,
-    TILES, L, C, GROUPS, half, top, count, leak,
+    TILES, L, C, half, top, count, leak,
     G: tl.constexpr, ACT: tl.constexpr, FINISH: tl.constexpr, SLOTS: tl.constexpr, CL: tl.constexpr,
-    FAST: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
+    FAST: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """Σdu, Σdu·F and the gradient of a slope per channel, for BatchNorm in training; then the rest of its table."""
     col = tl.program_id(1) * BC + tl.arange(0, BC)
@@ -339,9 +339,10 @@ def reduce_kernel(
 @triton.jit
 def grad_kernel(
     y, r, s, k, a, b, gamma, beta, mean, var, sums, table, rest, leaks, dz, dq, dy, gr, gs,
-    TILES, L, C, GROUPS, half, top, eps, leak,
+    TILES, L, C, half, top, eps, leak,
     G: tl.constexpr, BN: tl.constexpr, ACT: tl.constexpr, SUMS: tl.constexpr, SLOTS: tl.constexpr,
-    CL: tl.constexpr, FAST: tl.constexpr, SINGLE: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
+    CL: tl.constexpr, FAST: tl.constexpr, SINGLE: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr,
+    BC: tl.constexpr,
 ):  # fmt: skip
     """dy, and the gradients of the maps; those of what belongs to channels are added to ``sums`` (SUMS)."""
     row = tl.arange(0, BL)

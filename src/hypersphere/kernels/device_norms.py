@@ -127,8 +127,8 @@ def box_kernel(
 @triton.jit
 def add_input_kernel(
     grad, x, dq,
-    L, C, G, factor,
-    CL: tl.constexpr, HAS_GRAD: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
+    L, C, factor,
+    G: tl.constexpr, CL: tl.constexpr, HAS_GRAD: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """grad ← grad + factor·x·dq in place: the gradient of Σ x² joins that of the convolution."""
     tiles = tl.cdiv(L, BL)

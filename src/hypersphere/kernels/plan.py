@@ -64,8 +64,8 @@ class EpiloguePlan:
             bl, bc, tile_count = tiles(layout, tuning.elements, tuning.channels)
             chunks = -(-layout.channels // bc) if over_channels else 1
             grid = (programs(device, tile_count, max(1, tuning.programs // chunks)), chunks)
-            numbers = (tile_count, layout.positions, layout.channels, maps, half, top)
-            return grid, numbers, (bl, bc), tuning.warps
+            numbers = (tile_count, layout.positions, layout.channels, half, top)
+            return grid, numbers, (maps, bl, bc), tuning.warps
 
         grid, numbers, tile, warps = cut("stats", True)
         self.slots = slots = SLOTS
@@ -91,12 +91,12 @@ class EpiloguePlan:
             for backward, update in ((False, False), (False, True), (True, False))
         )
         grid, numbers, tile, warps = cut("apply")
-        single = tile[1] >= layout.channels
+        single = tile[2] >= layout.channels
         self.apply = Launch(
             epilogue.apply_kernel, grid, (*numbers, f.eps, f.leak, g, bn, act, cl, fast, single, *tile), warps
         )
         grid, numbers, tile, warps = cut("grad")
-        single = tile[1] >= layout.channels
+        single = tile[2] >= layout.channels
         self.grad, self.grad_summing = (
             Launch(
                 epilogue.grad_kernel,
@@ -157,9 +157,10 @@ class Plan:
                 norms.squares_kernel, (count, groups), (layout.positions, layout.channels, groups, last, bl, bc)
             )
         bl, bc, count = tiles(layout, 4096, 1024)
-        numbers = (layout.positions, layout.channels, groups)
+        numbers = (layout.positions, layout.channels)
         self.add, self.write = (
-            Launch(norms.add_input_kernel, (count,), (*numbers, 2.0, last, adding, bl, bc)) for adding in (True, False)
+            Launch(norms.add_input_kernel, (count,), (*numbers, 2.0, groups, last, adding, bl, bc))
+            for adding in (True, False)
         )
         post = 2 if f.is_sphere else 3
         self.box = self._box(f, False, 1 if self.depthwise else 0, post, self.shift)
@@ -216,7 +217,7 @@ class Plan:
 
 def plan_for(spec: Spec, x: Tensor, w: Tensor, last: bool) -> Plan:
     """The plan of x and w, made at the first call."""
-    key = (x.shape, w.shape, x.dtype, w.dtype, last, channels_last(w) if last else False, x.device, interpreting())
+    key = (x.shape, w.shape, x.dtype, w.dtype, last, channels_last(w), x.device, interpreting())
     plan: Plan | None = spec.plans.get(key)
     if plan is None:
         plan = spec.plans[key] = Plan(spec.fields, x, w, x.dtype, last)

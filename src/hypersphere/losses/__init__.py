@@ -4,6 +4,7 @@ from .adaptive import AdaFace, CurricularFace, ElasticFace, MagFace
 from .annealing import Annealing, MarginSchedule, MarginWarmup
 from .center import CenterLoss
 from .face import AMSoftmax, ArcFace, CosFace, SphereFaceR
+from .fitting import fitting_margin, fitting_scale
 from .margin_softmax import MarginSoftmax
 from .pairs import ContrastiveLoss, TripletLoss
 from .registry import HEADS
@@ -41,4 +42,6 @@ __all__ = [
     "SubcenterArcFace",
     "TripletLoss",
     "WSoftmax",
+    "fitting_margin",
+    "fitting_scale",
 ]

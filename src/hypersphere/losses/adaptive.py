@@ -259,6 +259,9 @@ class CurricularFace(ArcFace):
     def others(self, cos: Tensor, sample: Sample) -> Tensor:
         return torch.where(cos > sample.state["threshold"], cos * (sample.state["t"] + cos), cos)
 
+    def known_others(self, names: tuple[str, ...]) -> tuple[str, float] | None:
+        return ("curricular", 0.0) if type(self).others is CurricularFace.others else None
+
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, momentum={self.momentum:g}"
 

@@ -112,6 +112,9 @@ class SphereFaceR(MarginSoftmax):
     def others(self, cos: Tensor, sample: Sample) -> Tensor:
         return torch.cos(angle(cos) / self.margin)
 
+    def known_others(self, names: tuple[str, ...]) -> tuple[str, float] | None:
+        return ("fraction", 1 / self.margin) if type(self).others is SphereFaceR.others else None
+
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, form={self.form!r}"
 

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from .._core.errors import check_count
-from .._core.modes import without_autocast
+from .._core.modes import autocast_dtype, without_autocast
 from .._core.sphere import compute_dtype
 from ._classes import Classes, Score, block_width, reduce_classes
+from ._fused import Known, fits, reduce_fused
 from ._inputs import check_features, check_head, check_labels, miner_weights, reduce_losses
 
 __all__ = ["ClassHead"]
@@ -24,7 +25,9 @@ class ClassHead(nn.Module):
     With K > 1 ``sub_centers`` a class has K rows of the weight, j·K to j·K + K − 1, and the one closest to a feature
     counts. A subclass says what a sample loses (:meth:`losses`) and how a block of classes is scored
     (:meth:`rows`, :meth:`classes`, :meth:`score`). Everything is computed in float32 (float64 stays)
-    whatever the dtype of features and weight, also under autocast; neither is ever rewritten.
+    whatever the dtype of features and weight; neither is ever rewritten. Under autocast the same holds, except on a
+    GPU, where the products of features and class vectors have bfloat16 operands and float32 sums; what concerns a
+    sample's own class stays in float32.
     """
 
     normalize = True
@@ -68,9 +71,10 @@ class ClassHead(nn.Module):
         """
         check_features(features, self.in_features)
         flat, counts = check_labels(labels, features, self.num_classes, self.ignore_index)
+        half = autocast_dtype(features.device) is not None
         with without_autocast(features.device):
             x = features.reshape(-1, self.in_features).to(self._dtype(features))
-            losses, divisors = self.losses(x, flat, counts)
+            losses, divisors = self.losses(x, flat, counts, half)
             weights = miner_weights(indices_tuple, x.shape[0], losses)
             losses = torch.where(counts, losses if weights is None else losses * weights, 0.0)
             return reduce_losses(losses, torch.where(counts, divisors, 0.0), self.reduction, labels.shape)
@@ -86,12 +90,13 @@ class ClassHead(nn.Module):
         """:meth:`logits`, by the name that pytorch-metric-learning uses."""
         return self.logits(embeddings)
 
-    def losses(self, x: Tensor, labels: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
         """(loss of each sample, what each counts for in the mean), for x (N, in_features) in the computing dtype.
 
-        ``counts`` says which samples are not ignored; what is computed for the others is dropped.
+        ``counts`` says which samples are not ignored; what is computed for the others is dropped. ``half`` allows
+        products over all classes in half precision (kernels on a GPU do so, nothing else).
         """
-        raise TypeError(f"{type(self).__name__} must define losses(x, labels, counts)")
+        raise TypeError(f"{type(self).__name__} must define losses(x, labels, counts, half)")
 
     def rows(self, x: Tensor) -> list[Tensor]:
         """What :meth:`score` needs of the samples: tensors (N, ...)."""
@@ -109,10 +114,25 @@ class ClassHead(nn.Module):
         """Logits (N, B) of a block of B classes, from these tensors alone."""
         return rows[0] @ classes[0].to(rows[0].dtype).T
 
-    def reduce(self, score: Score, rows: list[Tensor], labels: Tensor, shared: list[Tensor], **options: Any) -> Classes:
-        """One pass over all classes: see :func:`reduce_classes`."""
+    def reduce(
+        self,
+        score: Score,
+        rows: list[Tensor],
+        labels: Tensor,
+        shared: list[Tensor],
+        *,
+        known: Known | None = None,
+        half: bool = False,
+        **options: Any,
+    ) -> Classes:
+        """One pass over all classes: see :func:`reduce_classes`; through kernels where they know the score."""
+        classes = self.classes()
+        if known is not None and self.chunk is not None and fits(rows, classes):
+            width = self.chunk if isinstance(self.chunk, int) else None
+            options = {"width": width, "whole": True, "half": half, **options}
+            return reduce_fused(known, score, rows, classes, shared, labels, **options)
         width = block_width(self.chunk, rows[0].shape[0], self.num_classes, rows[0].device)
-        return reduce_classes(score, rows, self.classes(), shared, labels, width=width, whole=True, **options)
+        return reduce_classes(score, rows, classes, shared, labels, **{"width": width, "whole": True, **options})
 
     def extra_repr(self) -> str:
         reduction = "" if self.reduction == "mean" else f", reduction={self.reduction!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from .._core.errors import check_positive
 from .._core.sphere import norm, unit
 from ..angular import AngularLike
 from ._angular import SigmoidOf, checked_angular
+from ._fused import Known
 from ._inputs import check_class_weight
 from ._kept import kept
 from ._polar import polar_form
@@ -155,7 +157,7 @@ class MarginSoftmax(ClassHead):
 
     # The loss -------------------------------------------------------------------------------------------
 
-    def losses(self, x: Tensor, labels: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
         share = None if self.annealing is None else self.annealing().to(x.dtype)
         smoothing = self._smoothing(x)
         polar = self._polar(x) if self._needs_polar else []
@@ -164,10 +166,11 @@ class MarginSoftmax(ClassHead):
             sample = sample._replace(state=self._observed(polar[0], sample))
         if self.changes_others:
             rows = [*polar, labels[:, None], counts[:, None], *(v[:, None] for v in sample.state.values())]
-            score = self._score_others(tuple(sample.state))
-            seen = self.reduce(score, rows, labels, [] if share is None else [share], weights=smoothing)
+            score, shared = self._score_others(tuple(sample.state)), [] if share is None else [share]
+            known = self._known_others(tuple(sample.state), x.new_ones(1) if share is None else share)
         else:
-            seen = self.reduce(self.score, self._linear_rows(x, polar), labels, [], weights=smoothing)
+            rows, score, shared, known = self._linear_rows(x, polar), self.score, [], self._known()
+        seen = self.reduce(score, rows, labels, shared, weights=smoothing, known=known, half=half)
         own = self._named([t.to(x.dtype) for t in seen.own])
         logit = self._own_logit(x, polar, own, sample, share)
         plain = -logsigmoid(logit - seen.logsumexp)  # log Σ e^u − u_y; logaddexp has NaN second derivatives far out
@@ -268,6 +271,30 @@ class MarginSoftmax(ClassHead):
         logits = amplitude * rule(products(direction, unit(w)))
         logits = logits if self.normalize else logits * norm(w)
         return logits + parts["bias"].to(logits.dtype) if "bias" in parts else logits
+
+    def _known(self) -> Known | None:
+        """The score of blocks as the kernels know it."""
+        bias = None if self.bias is None else 1
+        if self._linear:
+            return Known("cosine", normalize=self.normalize, bias=bias)
+        form = self.angular.closed_form() if isinstance(self.angular, _angular.Angular) else None
+        if form is None or isinstance(form[1], Tensor) or not self.normalize:
+            return None
+        half_k, top = 0.5 / form[1], 1 / math.tanh(math.pi / (4 * form[1]))
+        return Known(form[0], (half_k, top, 0.0), amplitude=1, bias=bias)
+
+    def known_others(self, names: tuple[str, ...]) -> tuple[str, float] | None:
+        """(kind, first number) of :meth:`others` for the kernels, None where they do not know it."""
+        return None
+
+    def _known_others(self, names: tuple[str, ...], share: Tensor) -> Known | None:
+        found = self.known_others(names)
+        if found is None or self.detach_margin or not (self._linear and self.normalize):
+            return None
+        places = {name: place for place, name in enumerate(names, 5)}
+        bias = None if self.bias is None else 1
+        limits = {"threshold": places.get("threshold"), "t": places.get("t")}
+        return Known(found[0], (found[1], 0.0, 0.0), amplitude=1, bias=bias, sigma=share, **limits)
 
     def _polar(self, x: Tensor) -> list[Tensor]:
         """Direction (N, d), amplitude (N, 1) and length (N, 1) of each sample."""

@@ -11,6 +11,7 @@ from torch.nn.functional import logsigmoid
 
 from .._core.errors import check_positive
 from .._core.sphere import unit
+from ._fused import Known
 from .head import ClassHead
 
 __all__ = ["SphereFace2"]
@@ -72,9 +73,10 @@ class SphereFace2(ClassHead):
         if hasattr(self, "bias"):
             nn.init.constant_(self.bias, self._balanced_bias())
 
-    def losses(self, x: Tensor, labels: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
         direction, b = unit(x), self._b(x)
-        reduced = self.reduce(self._negative_losses, [direction], labels, [b], logsumexp=False)
+        known = Known("binary", (self.scale, self.margin, self.exponent), sigma=b)
+        reduced = self.reduce(self._negative_losses, [direction], labels, [b], logsumexp=False, known=known, half=half)
         cos = (direction * unit(reduced.own[0].to(x.dtype))).sum(-1)
         positive = _softplus(-self.scale * (self._g(cos) - self.margin) - b)
         losses = (self.lam * positive + (1 - self.lam) * reduced.total) / self.scale

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_choice, check_count
-from .._core.registry import is_address
+from .._core.errors import check_count
+from .._core.registries import MAPS
 from ..functional import orthogonalize
-from ..functional.orthogonalize import methods
+from ..functional.orthogonalize import Orthogonalizer
 
 __all__ = [
     "Banded",
@@ -225,8 +225,8 @@ class LowRank(Map):
         return torch.eye(a.shape[-2], dtype=raw.dtype, device=raw.device) + a @ b.mT
 
 
-# What R may be besides the orthogonal maps.
-_NAMED: dict[str, Callable[[], Map]] = {
+# What R may be besides the orthogonal maps of functional.orthogonalize, which stand in the same table.
+for _name, _kind in {
     "free": Map,
     "relaxed": Relaxed,
     "gradient": Manifold,
@@ -238,7 +238,8 @@ _NAMED: dict[str, Callable[[], Map]] = {
     "hessenberg": Hessenberg,
     "canonical": Canonical,
     "low_rank": LowRank,
-}
+}.items():
+    MAPS.add(_name, _kind)
 
 
 def resolve(method: object) -> Map:
@@ -248,11 +249,8 @@ def resolve(method: object) -> Map:
     if isinstance(method, type) and issubclass(method, Map):
         return method()
     if isinstance(method, str):
-        if method in _NAMED:
-            return _NAMED[method]()
-        if not is_address(method):
-            check_choice("method", method, (*methods(), *_NAMED))
-        return Orthogonal(method)
+        found = MAPS.find(method, "method")
+        return Orthogonal(method) if isinstance(found, Orthogonalizer) else resolve(found)
     if callable(method) and not isinstance(method, type):
         return Own(method)
     raise TypeError(f"method={method!r} must be a name, a Map or a function of a (blocks, d, d) tensor")

@@ -55,9 +55,13 @@ def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module 
     settings: dict[str, Any] = dict(config.extra)
     if config.angular is not None:
         settings["angular"] = _angular(config.angular, config.k, config.learnable_k)
+    if config.fitting:
+        settings |= {"margin": losses.fitting_margin(num_classes), "scale": losses.fitting_scale(num_classes)}
     for name in ("margin", "scale", "annealing"):
         if getattr(config, name) is not None:
             settings[name] = getattr(config, name)
+    if config.warmup:
+        settings["annealing"] = losses.MarginWarmup(1, config.warmup)
     if config.label_smoothing:
         settings["label_smoothing"] = config.label_smoothing
     if config.bias:

@@ -22,6 +22,7 @@ class Graph:
     """
 
     resident, open_set, pictures, pairs, pixels = True, False, None, None, None
+    own: data.OwnImages | None = None
 
     def __init__(self, graph: data.Graph, validate: bool = False) -> None:
         self.test_classes = graph.classes

@@ -49,6 +49,9 @@ def make_source(
 ) -> Source:
     """Read the data and put it where the training is."""
     options: dict[str, Any] = {"points": config.points} if config.name == "modelnet40" else {}
+    if config.name == "folder":
+        names = ("split", "held_out", "split_seed", "table", "unreadable")
+        options |= {name: getattr(config, name) for name in names}
     if config.imbalance is not None:
         options |= {"imbalance": config.imbalance, "seed": seed}
     dataset = data.load(config.name, config.root, progress=rank == 0, **options)
@@ -56,6 +59,9 @@ def make_source(
         if config.per_class > 1:
             raise ValueError(f"data.per_class={config.per_class} orders batches: a graph is one batch, leave it at 1")
         return Graph(dataset.to(device), config.validate)
+    if isinstance(dataset, data.OwnImages) and dataset.bytes_at(config.image_size) <= config.resident * 2**30:
+        small = dataset.resident(config.image_size)
+        return Resident(small, config, seed, device, rank, world, channels_last, own=dataset)
     if isinstance(dataset, data.ImageTree | data.ImageFolder):
         return Tree(dataset, config, seed, device, rank, world)
     if isinstance(dataset, data.Faces):

@@ -31,7 +31,9 @@ class Resident:
         world: int,
         channels_last: bool,
         pairs: data.Pairs | None = None,
+        own: data.OwnImages | None = None,
     ) -> None:
+        self.own = own
         self.test_classes = dataset.test.classes
         self.open_set = self.test_classes != dataset.train.classes
         self.pairs = pairs

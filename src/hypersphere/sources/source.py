@@ -24,6 +24,8 @@ class Source(Protocol):
     open_set: bool
     """Whether the test classes are others than those of training."""
     test_classes: tuple[str, ...]
+    own: data.OwnImages | None
+    """The user's own images, whose split a run writes down; None for every other set."""
 
     @property
     def pictures(self) -> Tensor | None:

@@ -34,6 +34,7 @@ class Tree:
         world: int,
     ) -> None:
         self.device, self.kind, self.name = device, config.normalize, config.name
+        self.own = tree if isinstance(tree, data.OwnImages) else None
         self.pixels = attacks.pixels(config.normalize, mean=IMAGENET_MEAN, std=IMAGENET_STD, device=device)
         shared: dict[str, Any] = {"workers": config.workers, "seed": seed, "rank": rank, "world": world}
         if isinstance(tree, data.ImageFolder):

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from ..config import Config
+from ..data import write_table
 from ..evaluation import Candidate, LayerEnergies, evaluate_also, evaluate_protocol, layer_energies
 from ..runs import SeedFolder, Team, environment, merged
-from ..runs.files import check_room, write_json
+from ..runs.files import check_room, write_bytes, write_json
 from ..runs.manifest import check_shapes
 from .build import make_parts, make_step
 from .diagnose import blame
@@ -51,6 +52,7 @@ class Training:
             check_room(self.folder.path, self._bytes() * (self.config.run.keep + 2))
             write_json(self.folder.path / "environment.json", environment(self.team.device))
             write_json(self.folder.path / "facts.json", dataclasses.asdict(self.parts.source.facts))
+            self._describe_data()
         self.team.wait()
         self._resume()
         try:
@@ -58,6 +60,17 @@ class Training:
         except NotFinite as error:
             raise Stopped(self._explain(error)) from error
         return self._finish()
+
+    def _describe_data(self) -> None:
+        """Write down how the user's own images were split, and which of them could not be read."""
+        own = self.parts.source.own
+        if own is None:
+            return
+        self.progress.say(own.summary())
+        write_table(self.folder.path / "split.csv", own.pictures)
+        if own.unreadable:
+            lines = (f"{path}: {why}\n" for path, why in own.unreadable.items())
+            write_bytes(self.folder.path / "unreadable.txt", "".join(lines).encode())
 
     # The loop ---------------------------------------------------------------------------------------
 

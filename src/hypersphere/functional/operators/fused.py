@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..._core.sphere import safe_reciprocal, upcast
+from ..._core.sphere import compute_dtype, safe_reciprocal, upcast
 from .closed_forms import CLOSED_FORMS
 from .geometry import Geometry, convolve, convolve_backward
 
@@ -48,7 +48,7 @@ def fused(x: Tensor, w: Tensor, maps: Maps, k: Tensor | float, form: str, g: Geo
     """:func:`composed`, in eager mode: fewer passes over memory, less kept for backward."""
     inputs = (x, w, *maps, k)
     if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in inputs):
-        return _Fused.apply(*inputs, form, g)
+        return (_Fused if x.dtype == compute_dtype(x.dtype) else _Half).apply(*inputs, form, g)
     return _evaluate(x, w, _factor(maps), maps.s, k, form, g)
 
 
@@ -58,14 +58,19 @@ def _factor(maps: Maps) -> Tensor:
 
 def _evaluate(x: Tensor, w: Tensor, r: Tensor, s: Tensor | None, k: Tensor | float, form: str, g: Geometry) -> Tensor:
     y = convolve(x, w, g)
+    return _epilogue(y, y, r, s, k, form)
+
+
+def _epilogue(y: Tensor, out: Tensor, r: Tensor, s: Tensor | None, k: Tensor | float, form: str) -> Tensor:
+    """s·g(r·y) in ``out``, which may be y itself."""
     for part in _parts(y):
         cos = upcast(y[part]).mul_(r[part])
         value = CLOSED_FORMS[form].apply_(cos, k)
         if s is not None:
             value.mul_(s[part])
         if value.dtype != y.dtype:
-            y[part] = value
-    return y
+            out[part] = value
+    return out
 
 
 def _parts(y: Tensor) -> list[slice]:
@@ -110,6 +115,58 @@ class _Fused(torch.autograd.Function):
         return (*_closed_gradients(inputs, out, grad, ctx.needs_input_grad, ctx.form, ctx.geometry), None, None)
 
 
+class _Half(torch.autograd.Function):
+    """The same for half precision, where a rounded output does not tell the cosine: the inner products are kept."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        w: Tensor,
+        r: Tensor | None,
+        n: Tensor | None,
+        s: Tensor | None,
+        k: Tensor | float,
+        form: str,
+        g: Geometry,
+    ) -> Tensor:
+        y = convolve(x, w, g)
+        ctx.form, ctx.geometry = form, g
+        ctx.k = None if isinstance(k, Tensor) else k
+        ctx.save_for_backward(x, w, r, n, s, k if isinstance(k, Tensor) else None, y)
+        return _epilogue(y, torch.empty_like(y), _factor(Maps(r, n, s)), s, k, form)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, w, r, n, s, k, y = ctx.saved_tensors
+        inputs = (x, w, r, n, s, ctx.k if k is None else k)
+        if torch.is_grad_enabled():
+            return (*_differentiate(inputs, ctx.needs_input_grad, ctx.form, ctx.geometry, grad), None, None)
+        return (*_product_gradients(inputs, y, grad, ctx.needs_input_grad, ctx.form, ctx.geometry), None, None)
+
+
+def _product_gradients(
+    inputs: tuple[Any, ...], y: Tensor, grad: Tensor, need: Sequence[bool], form: str, g: Geometry
+) -> tuple[Tensor | None, ...]:
+    """Through the epilogue by plain operations on y, then through the convolution."""
+    x, w, *rest = inputs
+    with torch.enable_grad():
+        product = upcast(y).requires_grad_()
+        leaves = [
+            t.detach().requires_grad_(needed) if isinstance(t, Tensor) else t
+            for t, needed in zip(rest, need[2:6], strict=True)
+        ]
+        out = CLOSED_FORMS[form].plain(scaled(product, Maps(*leaves[:3])), leaves[3])
+        out = out if leaves[2] is None else out * leaves[2]
+        wanted = [product, *(t for t, needed in zip(leaves, need[2:6], strict=True) if needed)]
+        found = iter(torch.autograd.grad(out, wanted, upcast(grad), allow_unused=True))
+    limit = torch.finfo(y.dtype).max
+    grad_y = next(found).clamp_(-limit, limit).to(y.dtype)
+    small = [next(found) if needed else None for needed in need[2:6]]
+    grad_x, grad_w = convolve_backward(grad_y, x, w, g, (need[0], need[1]))
+    return grad_x, grad_w, *small
+
+
 def _closed_gradients(
     inputs: tuple[Any, ...], out: Tensor, grad: Tensor, need: Sequence[bool], form: str, g: Geometry
 ) -> tuple[Tensor | None, ...]:
@@ -125,7 +182,7 @@ def _closed_gradients(
     for part in _parts(out):
         value, upstream = upcast(out[part]), upcast(grad[part])
         if s is not None:
-            value = value * safe_reciprocal(s[part])
+            value = (value * safe_reciprocal(s[part])).clamp_(-1, 1)  # rounding of h·g over h must not leave g's range
             if grad_s is not None:
                 grad_s[part] = _reduced(upstream * value, s)
             upstream = upstream * s[part]

@@ -142,8 +142,8 @@ class _TiedPatchNorm(torch.autograd.Function):
         x, norms = ctx.saved_tensors
         spread = _box_transposed(grad_norms * safe_reciprocal(norms), x, ctx.geometry)
         if grad_x is None or grad_x.dtype != norms.dtype or torch.is_grad_enabled():
-            share = (upcast(x) * spread).to(x.dtype)
-            return share if grad_x is None else grad_x + share, None, None, None
+            share = upcast(x) * spread  # rounded after the sum: two infinities of half precision would make NaN
+            return (share if grad_x is None else share + upcast(grad_x)).to(x.dtype), None, None, None
         # in place: grad_x is ours, only the operator read this x
         return grad_x.addcmul_(x, spread), None, None, None
 

@@ -139,8 +139,8 @@ _FOR_DEVICE: dict[tuple[str, str], Orthogonalizer] = {
 
 
 def methods() -> tuple[str, ...]:
-    """The names of all maps, those that were declared from outside included."""
-    return tuple(MAPS)
+    """The names of all maps with an :class:`Orthogonalizer`, those that were declared from outside included."""
+    return tuple(entry.name for entry in MAPS.entries() if isinstance(entry.value, Orthogonalizer))
 
 
 def algorithm_of(method: str, device_type: str) -> Orthogonalizer:

@@ -1,0 +1,277 @@
+"""Heads over many classes on a GPU: time, memory and error, beside a plain bfloat16 linear layer with cross-entropy.
+
+    python benchmarks/gpu_heads.py [--out FILE] [--quick]
+
+N = 512, d = 512, forward and backward with gradients for features and class vectors. Times are medians of device events;
+"captured" is a CUDA graph of the same step. Memory is the peak beyond weights, features and the gradient of the weights.
+Errors are relative, in norm, against float64. Prints a table and writes JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import hypersphere as hs
+
+N, D = 512, 512
+L = hs.losses
+
+
+class PlainLinear(nn.Module):
+    """What a framework gives: a linear layer in bfloat16 with cross-entropy."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(classes, D, device="cuda") * D**-0.5)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(F.linear(x, self.weight), y)
+
+
+def peer(name: str, classes: int) -> nn.Module | None:
+    try:
+        from pytorch_metric_learning import losses
+    except Exception:  # it is no requirement, and may lack one of its own
+        return None
+    head: nn.Module = getattr(losses, name)(classes, D).to("cuda")
+    return head
+
+
+HEADS: dict[str, Callable[[int], nn.Module | None]] = {
+    "ArcFace": lambda c: L.ArcFace(D, c, device="cuda"),
+    "GA-Softmax sigmoid": lambda c: L.GASoftmax(D, c, margin=2, angular="sigmoid", device="cuda"),
+    "CurricularFace": lambda c: L.CurricularFace(D, c, device="cuda"),
+    "SphereFace annealed, smoothed": lambda c: L.SphereFace(
+        D, c, annealing="sphereface", label_smoothing=0.1, device="cuda"
+    ),
+    "SphereFace-R v2": lambda c: L.SphereFaceR(D, c, device="cuda"),
+    "SphereFace2": lambda c: L.SphereFace2(D, c, device="cuda"),
+    "Softmax": lambda c: L.Softmax(D, c, device="cuda"),
+    "Sub-center ArcFace, K=3": lambda c: L.SubcenterArcFace(D, c, device="cuda"),
+    "peer: bf16 linear + cross-entropy": PlainLinear,
+    "peer: pytorch-metric-learning ArcFace": lambda c: peer("ArcFaceLoss", c),
+}
+
+
+def step(head: nn.Module, classes: int, half: bool) -> Callable[[], Tensor]:
+    generator = torch.Generator("cuda").manual_seed(0)
+    x = torch.randn(N, D, generator=generator, device="cuda", requires_grad=True)
+    y = torch.randint(0, classes, (N,), generator=generator, device="cuda")
+
+    def run() -> Tensor:
+        for p in (x, *head.parameters()):
+            p.grad = None
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            loss: Tensor = head(x, y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    return run
+
+
+def timed(run: Callable[[], object], seconds: float = 0.4, most: int = 60) -> dict[str, float]:
+    for _ in range(3):
+        run()
+    torch.cuda.synchronize()
+    times, begin = [], time.perf_counter()
+    while len(times) < most and (len(times) < 7 or time.perf_counter() - begin < seconds):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        run()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end))
+    times.sort()
+    return {"ms": round(statistics.median(times), 4), "low": round(times[0], 4), "rounds": len(times)}
+
+
+def captured(run: Callable[[], object]) -> dict[str, float]:
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            run()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    found = timed(graph.replay)
+    del graph
+    return found
+
+
+def memory(run: Callable[[], object], head: nn.Module) -> float:
+    """MiB beyond the weights' gradient."""
+    run()
+    torch.cuda.synchronize()
+    for p in head.parameters():
+        p.grad = None
+    base = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    torch.cuda.synchronize()
+    gradient = sum(p.numel() * p.element_size() for p in head.parameters())
+    return round((torch.cuda.max_memory_allocated() - base - gradient) / 2**20, 1)
+
+
+def errors(classes: int, half: bool, trained: bool) -> dict[str, float]:
+    """Relative error of value and gradients of ArcFace against float64; ``trained``: features near their class."""
+    torch.manual_seed(0)
+    head = L.ArcFace(D, classes, device="cuda")
+    y = torch.randint(0, classes, (N,), device="cuda")
+    x = torch.randn(N, D, device="cuda")
+    if trained:
+        x = 0.15 * x + head.weight.detach()[y] * 3
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        one = L.ArcFace(D, classes, device="cuda", dtype=dtype, chunk="auto" if dtype == torch.float32 else 4096)
+        one.load_state_dict(head.state_dict())
+        features = x.to(dtype).requires_grad_()
+        with torch.autocast("cuda", torch.bfloat16, enabled=half and dtype == torch.float32):
+            loss = one(features, y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        results.append((loss.detach(), features.grad, one.weight.grad))
+    names = ("loss", "dx", "dW")
+    return {n: float((a.double() - b).norm() / b.norm()) for n, a, b in zip(names, *results, strict=True)}
+
+
+def follows(classes: int, steps: int) -> dict[str, Any]:
+    """A training of synthetic classes, in bfloat16 products and in float32: the losses of the last steps."""
+    ends = {}
+    for half in (False, True):
+        torch.manual_seed(0)
+        head = L.ArcFace(D, classes, scale=32.0, margin=0.2, device="cuda")
+        mix = torch.randn(64, D, device="cuda", requires_grad=True)
+        centers = torch.Generator("cuda").manual_seed(1)
+        codes = torch.randn(4096, 64, generator=centers, device="cuda")
+        where = torch.randint(0, classes, (4096,), generator=centers, device="cuda")
+        optimizer = torch.optim.SGD([mix, *head.parameters()], lr=0.5, momentum=0.9)
+        losses = []
+        for index in range(steps):
+            draw = torch.Generator("cuda").manual_seed(100 + index)
+            which = torch.randint(0, 4096, (N,), generator=draw, device="cuda")
+            noise = 0.3 * torch.randn(N, 64, generator=draw, device="cuda")
+            optimizer.zero_grad()
+            with torch.autocast("cuda", torch.bfloat16, enabled=half):
+                loss = head((codes[which] + noise).float() @ mix.float(), where[which])
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            losses.append(loss.item())
+        ends["bfloat16" if half else "float32"] = losses
+        del head, optimizer, loss
+        torch.cuda.empty_cache()
+    gap = max(abs(a - b) / max(abs(b), 1e-3) for a, b in zip(ends["bfloat16"], ends["float32"], strict=True))
+    return {
+        "classes": classes,
+        "steps": steps,
+        "largest_relative_gap": gap,
+        **{name: [round(v, 5) for v in losses[:: max(1, steps // 10)]] for name, losses in ends.items()},
+    }
+
+
+def stages(classes: int, half: bool, widths: tuple[int, ...]) -> dict[str, Any]:
+    """Where the time of a pass goes, by block width."""
+    from hypersphere.kernels import heads as H
+
+    x = F.normalize(torch.randn(N, D, device="cuda")) * 64
+    w = torch.randn(classes, D, device="cuda")
+    y = torch.randint(0, classes, (N,), device="cuda")
+    inputs, ones = H.Inputs(x, w, y), torch.ones(N, device="cuda") / N
+    found: dict[str, Any] = {}
+    for width in widths:
+        job = H.Pass(H.Rule("cosine"), True, 0, half, width)
+        lse, _, units = H.forward(job, inputs)
+        row = {
+            "forward": timed(lambda: H.forward(job, inputs))["ms"],  # noqa: B023
+            "backward": timed(lambda: H.backward(job, inputs, lse, ones, ones, units))["ms"],  # noqa: B023
+        }
+        count = min(width, classes)
+        units = H._units(job, w, 0, count, None)
+        xb = x.to(job.dtype)
+        g = torch.randn(N, count, device="cuda").to(job.dtype)
+        blocks = classes / count
+        out = torch.empty(count, D, device="cuda")
+        row["units"] = blocks * timed(lambda: H._units(job, w, 0, count, units))["ms"]  # noqa: B023
+        row["dx"] = blocks * timed(lambda: H._product(g, units.vectors))["ms"]  # noqa: B023
+        row["dw"] = blocks * timed(lambda: H._product(g.T, xb))["ms"]  # noqa: B023
+        row["dw and tangent"] = blocks * timed(lambda: H._class_gradients(job, g, xb, units, out))["ms"]  # noqa: B023
+        found[str(width)] = {name: round(value, 3) for name, value in row.items()}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gpu_heads.json")
+    parser.add_argument("--quick", action="store_true", help="ArcFace and the peers only")
+    options = parser.parse_args()
+    payload: dict[str, Any] = {
+        "environment": {"torch": torch.__version__, "device": torch.cuda.get_device_name()},
+        "sizes": {"N": N, "d": D},
+        "steps": {},
+    }
+
+    def save() -> None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(payload, indent=2) + "\n")
+
+    payload["errors"] = {
+        f"C={c}, {'bf16' if half else 'float32'}, {'trained' if trained else 'random'}": errors(c, half, trained)
+        for c, half, trained in (
+            (10_575, True, False),
+            (10_575, True, True),
+            (10_575, False, False),
+            (100_000, True, False),
+        )
+    }
+    print(json.dumps(payload["errors"], indent=1), flush=True)
+    payload["stages"] = {
+        "bf16, C=1M": stages(1_000_000, True, (16_384, 32_768, 65_536, 131_072)),
+        "float32, C=1M": stages(1_000_000, False, (65_536,)),
+        "bf16, C=10,575": stages(10_575, True, (65_536,)),
+    }
+    print(json.dumps(payload["stages"], indent=1), flush=True)
+    save()
+    for classes in (10_575, 100_000, 1_000_000):
+        for name, build in HEADS.items():
+            if options.quick and not name.startswith(("ArcFace", "peer", "GA")):
+                continue
+            if classes == 1_000_000 and name.startswith("Sub-center"):
+                continue
+            head = build(classes)
+            if head is None:
+                continue
+            row: dict[str, Any] = {}
+            for half in (True, False):
+                if not half and (name.startswith("peer: bf16") or (classes > 20_000 and name != "ArcFace")):
+                    continue
+                run = step(head, classes, half)
+                kind = "bf16 autocast" if half else "float32"
+                try:
+                    row[kind] = {"eager": timed(run), "memory_MiB": memory(run, head)}
+                    if classes <= 100_000 or name == "ArcFace":
+                        row[kind]["captured"] = captured(run)
+                except Exception as error:
+                    row[kind] = {"failed": f"{type(error).__name__}: {error}"[:300]}
+                    torch.cuda.synchronize()
+            payload["steps"][f"{name}, C={classes:,}"] = row
+            print(name, f"C={classes:,}", json.dumps(row), flush=True)
+            save()
+            del head, run
+            torch.cuda.empty_cache()
+    payload["follows"] = follows(1_000_000, 40)
+    print(json.dumps(payload["follows"]), flush=True)
+    save()
+
+
+if __name__ == "__main__":
+    main()

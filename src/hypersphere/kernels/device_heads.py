@@ -1,0 +1,297 @@
+"""The passes of a head over a block of classes: unit rows, Σ e^u, the softmax's gradient, the tangent of dŴ.
+
+With z_ij = x_i·ŵ_j (the largest over the sub-centers of a class) and u_ij = a_i·f(z_ij) + b_j, f one of
+
+    0 cosine   z                          3 square      z·|z|
+    1 linear   (2/π)·asin z               4 fraction    z + σ·(cos(acos(z)/m) − z)
+    2 sigmoid  tanh(asin(z)/2k)/tanh(π/4k)  5 curricular  z + σ·(z·(t_i + z) − z) where z > T_i, else z
+    6 binary   log(1 + e^v), v = r·(2·((z+1)/2)^t − 1 + m) + σ
+
+σ is a number on the device: the share of the margin, or a learned bias. Products have a float32 accumulator.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .device_math import _asin, angular
+
+__all__ = ["finish_kernel", "gradient_kernel", "polar_backward_kernel", "polar_kernel", "sums_kernel", "tangent_kernel",
+           "unit_kernel"]  # fmt: skip
+
+FRACTION = tl.constexpr(4)
+CURRICULAR = tl.constexpr(5)
+BINARY = tl.constexpr(6)
+FLOOR = tl.constexpr(-1.7014117e38)  # half of the least float32: a finite −∞
+_HALF_PI = tl.constexpr(1.5707963267948966)
+
+
+@triton.jit
+def _length(w):
+    """‖w‖ of each row and its reciprocal, 0 of a zero row; exact at every scale."""
+    largest = tl.max(tl.abs(w), 1)
+    scale = tl.where(largest == 0.0, 1.0, largest)
+    v = w / scale[:, None]
+    length = tl.sqrt(tl.sum(v * v, 1))
+    inverse = tl.where(largest == 0.0, 0.0, 1.0 / tl.where(largest == 0.0, 1.0, length))
+    return v * inverse[:, None], length * tl.where(largest == 0.0, 0.0, largest), inverse / scale
+
+
+@triton.jit
+def unit_kernel(w, out, inverse, rows, d, R: tl.constexpr, D: tl.constexpr, UNIT: tl.constexpr):
+    """Rows of w as unit vectors (or as they are) in the dtype of ``out``, and 1/‖w‖."""
+    r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    k = tl.arange(0, D)
+    there = (r < rows)[:, None] & (k < d)[None, :]
+    v = tl.load(w + r[:, None] * d + k[None, :], mask=there, other=0.0).to(tl.float32)
+    if UNIT:
+        v, _, inv = _length(v)
+        tl.store(inverse + r, inv, mask=r < rows)
+    tl.store(out + r[:, None] * d + k[None, :], v.to(out.dtype.element_ty), mask=there)
+
+
+@triton.jit
+def polar_kernel(x, direction, length, rows, d, R: tl.constexpr, D: tl.constexpr):
+    """x/‖x‖ and ‖x‖."""
+    r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    k = tl.arange(0, D)
+    there = (r < rows)[:, None] & (k < d)[None, :]
+    v = tl.load(x + r[:, None] * d + k[None, :], mask=there, other=0.0).to(tl.float32)
+    u, n, _ = _length(v)
+    tl.store(direction + r[:, None] * d + k[None, :], u, mask=there)
+    tl.store(length + r, n, mask=r < rows)
+
+
+@triton.jit
+def polar_backward_kernel(direction, length, d_direction, d_length, out, rows, d, R: tl.constexpr, D: tl.constexpr):
+    """(g − u⟨u, g⟩)/‖x‖ + u·g_n, with g and g_n the gradients of direction and length."""
+    r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    k = tl.arange(0, D)
+    there = (r < rows)[:, None] & (k < d)[None, :]
+    place = r[:, None] * d + k[None, :]
+    u = tl.load(direction + place, mask=there, other=0.0)
+    g = tl.load(d_direction + place, mask=there, other=0.0)
+    n = tl.load(length + r, mask=r < rows, other=0.0)
+    g_n = tl.load(d_length + r, mask=r < rows, other=0.0)
+    inverse = tl.where(n == 0.0, 0.0, 1.0 / tl.where(n == 0.0, 1.0, n))
+    along = tl.sum(u * g, 1)
+    tl.store(out + place, (g - u * along[:, None]) * inverse[:, None] + u * g_n[:, None], mask=there)
+
+
+@triton.jit
+def tangent_kernel(g, unit, inverse, out, rows, d, R: tl.constexpr, D: tl.constexpr):
+    """dw = (dŵ − ŵ⟨ŵ, dŵ⟩)/‖w‖."""
+    r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    k = tl.arange(0, D)
+    there = (r < rows)[:, None] & (k < d)[None, :]
+    place = r[:, None] * d + k[None, :]
+    v = tl.load(g + place, mask=there, other=0.0).to(tl.float32)
+    u = tl.load(unit + place, mask=there, other=0.0).to(tl.float32)
+    inv = tl.load(inverse + r, mask=r < rows, other=0.0)
+    along = tl.sum(u * v, 1)
+    tl.store(out + place, ((v - u * along[:, None]) * inv[:, None]).to(out.dtype.element_ty), mask=there)
+
+
+@triton.jit
+def _rule(z, t, threshold, p0, p1, p2, sigma, F: tl.constexpr, FAST: tl.constexpr):
+    """f(z), f′(z) and, of the binary rule, ∂f/∂σ."""
+    if F == FRACTION:
+        deviation, slope = _asin(z, FAST)
+        turned = (_HALF_PI - deviation) * p0
+        value, slope = z + sigma * (tl.cos(turned) - z), 1.0 + sigma * (tl.sin(turned) * slope * p0 - 1.0)
+        return value, slope, slope
+    elif F == CURRICULAR:
+        hard = z > threshold[:, None]
+        value = tl.where(hard, z * (t[:, None] + z), z)
+        slope = tl.where(hard, t[:, None] + 2.0 * z, 1.0)
+        slope = 1.0 + sigma * (slope - 1.0)
+        return z + sigma * (value - z), slope, slope
+    elif F == BINARY:
+        h = tl.maximum(0.5 * z + 0.5, 0.0)
+        log = tl.log2(tl.where(h > 0.0, h, 1.0))
+        power = tl.where(h > 0.0, tl.exp2((p2 - 1.0) * log), 0.0)
+        v = p0 * (2.0 * power * h - 1.0 + p1) + sigma
+        e = tl.exp(-tl.abs(v))
+        logistic = tl.where(v >= 0.0, 1.0, e) / (1.0 + e)
+        return tl.maximum(v, 0.0) + _log1p(e), logistic * p0 * p2 * power, logistic
+    else:
+        value, slope = angular(z, p0, p1, F, FAST)
+        return value, slope, slope
+
+
+@triton.jit
+def _log1p(e):
+    """log(1 + e) for 0 ≤ e ≤ 1, by its odd series in e/(2 + e) where e is small."""
+    v = e / (2.0 + e)
+    s = v * v
+    series = 2.0 * v * (1.0 + s * (0.3333333333 + s * (0.2 + s * 0.1428571429)))
+    return tl.where(e < 0.25, series, tl.log(1.0 + e))
+
+
+@triton.jit
+def _products(x, w, n, c, samples, classes, d, k, K: tl.constexpr, BK: tl.constexpr, PRECISION: tl.constexpr):
+    """x_n·w_(c, k) of a tile."""
+    i = tl.arange(0, BK)
+    x_at = x + n.to(tl.int64)[:, None] * d + i[None, :]
+    w_at = w + (c.to(tl.int64) * K + k)[None, :] * d + i[:, None]
+    sums = tl.zeros((n.shape[0], c.shape[0]), tl.float32)
+    for start in range(0, d, BK):
+        left = d - start
+        a = tl.load(x_at, mask=(n < samples)[:, None] & (i < left)[None, :], other=0.0)
+        b = tl.load(w_at, mask=(c < classes)[None, :] & (i < left)[:, None], other=0.0)
+        if PRECISION == "ieee":  # the interpreter does not multiply bfloat16
+            a, b = a.to(tl.float32), b.to(tl.float32)
+        sums = tl.dot(a, b, sums, input_precision=PRECISION)
+        x_at += BK
+        w_at += BK
+    return sums
+
+
+@triton.jit
+def _closest(x, w, n, c, samples, classes, d, K: tl.constexpr, BK: tl.constexpr, PRECISION: tl.constexpr):
+    """The largest product over the sub-centers, and which one it is."""
+    z = _products(x, w, n, c, samples, classes, d, 0, K, BK, PRECISION)
+    which = tl.zeros(z.shape, tl.int32)
+    for k in tl.static_range(1, K):
+        other = _products(x, w, n, c, samples, classes, d, k, K, BK, PRECISION)
+        which = tl.where(other > z, k, which)
+        z = tl.where((other > z) | (other != other), other, z)
+    return z, which
+
+
+@triton.jit
+def sums_kernel(
+    x, w, labels, amplitude, threshold, t, bias, q, sigma, part_max, part_sum, part_total,
+    samples, classes, d, first, tile, tiles, p0, p1, p2,
+    F: tl.constexpr, K: tl.constexpr, AMPLITUDE: tl.constexpr, BIAS: tl.constexpr, LSE: tl.constexpr,
+    TOTAL: tl.constexpr, FAST: tl.constexpr, PRECISION: tl.constexpr,
+    BN: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Of each sample and tile of classes: max u, Σ e^(u − max) and Σ q·u, without the class of the sample."""
+    rows = tl.cdiv(samples, BN)
+    pid = tl.program_id(0)
+    column = pid // rows
+    n = (pid % rows) * BN + tl.arange(0, BN)
+    c = column * BC + tl.arange(0, BC)
+    z, _ = _closest(x, w, n, c, samples, classes, d, K, BK, PRECISION)
+    own = tl.load(labels + n, mask=n < samples, other=-1) - first
+    u = _logits(z, n, c, samples, classes, amplitude, threshold, t, bias, sigma, p0, p1, p2, F, AMPLITUDE, BIAS, FAST)
+    counts = (c < classes)[None, :] & (c[None, :] != own[:, None])
+    at = n.to(tl.int64) * tiles + tile + column
+    if LSE:
+        kept = tl.where(counts, u, FLOOR)
+        top = tl.max(kept, 1)
+        tl.store(part_max + at, top, mask=n < samples)
+        tl.store(part_sum + at, tl.sum(tl.where(counts, tl.exp(u - top[:, None]), 0.0), 1), mask=n < samples)
+    if TOTAL == 1:
+        tl.store(part_total + at, tl.sum(tl.where(counts, u, 0.0), 1), mask=n < samples)
+    if TOTAL == 2:
+        share = tl.load(q + c, mask=c < classes, other=0.0)
+        tl.store(part_total + at, tl.sum(tl.where(counts, u * share[None, :], 0.0), 1), mask=n < samples)
+
+
+@triton.jit
+def _logits(
+    z, n, c, samples, classes, amplitude, threshold, t, bias, sigma, p0, p1, p2,
+    F: tl.constexpr, AMPLITUDE: tl.constexpr, BIAS: tl.constexpr, FAST: tl.constexpr,
+):  # fmt: skip
+    limit, mean, number = _row_numbers(n, samples, threshold, t, sigma, F)
+    u, _, _ = _rule(z, mean, limit, p0, p1, p2, number, F, FAST)
+    if AMPLITUDE:
+        u = u * tl.load(amplitude + n, mask=n < samples, other=0.0)[:, None]
+    if BIAS:
+        u = u + tl.load(bias + c, mask=c < classes, other=0.0).to(tl.float32)[None, :]
+    return u
+
+
+@triton.jit
+def _row_numbers(n, samples, threshold, t, sigma, F: tl.constexpr):
+    """T_i, t_i and σ, where the rule knows them."""
+    limit = tl.zeros(n.shape, tl.float32)
+    mean = limit
+    number = 0.0
+    if F == CURRICULAR:
+        limit = tl.load(threshold + n, mask=n < samples, other=0.0)
+        mean = tl.load(t + n, mask=n < samples, other=0.0)
+    if F >= FRACTION:
+        number = tl.load(sigma).to(tl.float32)
+    return limit, mean, number
+
+
+@triton.jit
+def gradient_kernel(
+    x, w, labels, amplitude, threshold, t, bias, q, sigma, lse, d_lse, d_total, out, d_amplitude, d_bias, d_sigma,
+    samples, classes, d, first, tile, tiles, p0, p1, p2,
+    F: tl.constexpr, K: tl.constexpr, AMPLITUDE: tl.constexpr, BIAS: tl.constexpr, LSE: tl.constexpr,
+    TOTAL: tl.constexpr, FAST: tl.constexpr, PRECISION: tl.constexpr,
+    BN: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """The gradient of z, 0 for all but the closest sub-center; Σ_j of that of a_i, of b_j and of σ."""
+    rows = tl.cdiv(samples, BN)
+    pid = tl.program_id(0)
+    column = pid // rows
+    n = (pid % rows) * BN + tl.arange(0, BN)
+    c = column * BC + tl.arange(0, BC)
+    z, which = _closest(x, w, n, c, samples, classes, d, K, BK, PRECISION)
+    own = tl.load(labels + n, mask=n < samples, other=-1) - first
+    counts = (n < samples)[:, None] & (c < classes)[None, :] & (c[None, :] != own[:, None])
+    limit, mean, number = _row_numbers(n, samples, threshold, t, sigma, F)
+    value, slope, turn = _rule(z, mean, limit, p0, p1, p2, number, F, FAST)
+    u = value
+    size = tl.full((BN,), 1.0, tl.float32)
+    if AMPLITUDE:
+        size = tl.load(amplitude + n, mask=n < samples, other=0.0)
+        u = u * size[:, None]
+    if BIAS:
+        u = u + tl.load(bias + c, mask=c < classes, other=0.0).to(tl.float32)[None, :]
+    g = tl.zeros(z.shape, tl.float32)
+    if LSE:
+        top = tl.load(lse + n, mask=n < samples, other=0.0)
+        g = tl.exp(u - top[:, None]) * tl.load(d_lse + n, mask=n < samples, other=0.0)[:, None]
+    if TOTAL:
+        more = tl.load(d_total + n, mask=n < samples, other=0.0)[:, None] + tl.zeros(z.shape, tl.float32)
+        if TOTAL == 2:
+            more = more * tl.load(q + c, mask=c < classes, other=0.0)[None, :]
+        g += more
+    g = tl.where(counts, g, 0.0)
+    if AMPLITUDE:
+        at = n.to(tl.int64) * tiles + tile + column
+        tl.store(d_amplitude + at, tl.sum(g * value, 1), mask=n < samples)
+    if BIAS:
+        tl.atomic_add(d_bias + c, tl.sum(g, 0), mask=c < classes)
+    if F == BINARY:
+        tl.atomic_add(d_sigma, tl.sum(tl.sum(g * turn, 1), 0))
+    g = g * slope * size[:, None]
+    for k in tl.static_range(K):
+        part = g if K == 1 else tl.where(which == k, g, 0.0)
+        place = out + n.to(tl.int64)[:, None] * (classes * K) + (c * K + k)[None, :]
+        tl.store(place, part.to(out.dtype.element_ty), mask=(n < samples)[:, None] & (c < classes)[None, :])
+
+
+@triton.jit
+def finish_kernel(
+    part_max, part_sum, part_total, lse, total, tiles, T: tl.constexpr, LSE: tl.constexpr, TOTAL: tl.constexpr
+):
+    """log Σ e^u and Σ q·u of a sample from those of the tiles."""
+    n = tl.program_id(0).to(tl.int64)
+    i = tl.arange(0, T)
+    if LSE:
+        top = tl.full((T,), FLOOR, tl.float32)
+        for start in range(0, tiles, T):
+            here = tl.load(part_max + n * tiles + start + i, mask=start + i < tiles, other=FLOOR)
+            top = tl.where(here > top, here, top)
+        largest = tl.max(top, 0)
+        sums = tl.zeros((T,), tl.float32)
+        for start in range(0, tiles, T):
+            there = start + i < tiles
+            here = tl.load(part_max + n * tiles + start + i, mask=there, other=FLOOR)
+            part = tl.load(part_sum + n * tiles + start + i, mask=there, other=0.0)
+            sums += part * tl.exp(here - largest)
+        whole = tl.sum(sums, 0)
+        tl.store(lse + n, tl.where(whole == 0.0, FLOOR, largest + tl.log(tl.where(whole == 0.0, 1.0, whole))))
+    if TOTAL:
+        sums = tl.zeros((T,), tl.float32)
+        for start in range(0, tiles, T):
+            sums += tl.load(part_total + n * tiles + start + i, mask=start + i < tiles, other=0.0)
+        tl.store(total + n, tl.sum(sums, 0))

@@ -1,0 +1,47 @@
+"""Scale and margin by the number of classes, where nobody has tuned them."""
+
+from __future__ import annotations
+
+import math
+
+from .._core.errors import check_count
+
+__all__ = ["fitting_margin", "fitting_scale"]
+
+CONFIDENCE = 0.9999
+
+
+def fitting_scale(num_classes: int) -> float:
+    """A scale s that lets the softmax of s·cos θ become certain, and no larger than that takes.
+
+    It is the larger of two published bounds: AdaCos's √2·log(C − 1), and the s with which a perfect sample (cos 1 to
+    its own class, −1/(C − 1) to the others) has the probability 0.9999, which is CosFace's bound.
+
+    Args:
+        num_classes: C, at least 2.
+
+    Returns:
+        For example 10.3 for 10 classes, 16.1 for 1,000, 20.7 for 100,000.
+
+    Example:
+        >>> round(fitting_scale(1000), 1)
+        16.1
+    """
+    others = check_count("num_classes", num_classes, minimum=2) - 1
+    certain = others / num_classes * math.log(others * CONFIDENCE / (1 - CONFIDENCE))
+    return max(math.sqrt(2) * math.log(max(others, 2)), certain)
+
+
+def fitting_margin(num_classes: int) -> float:
+    """An angular margin in radians: 0.2 + 0.1·log₁₀ C, at most ArcFace's 0.5.
+
+    Few classes lie far apart anyway, and a large margin on few of them is a common cause of a training that collapses.
+
+    Args:
+        num_classes: C, at least 2.
+
+    Example:
+        >>> round(fitting_margin(10), 2), fitting_margin(100_000)
+        (0.3, 0.5)
+    """
+    return min(0.2 + 0.1 * math.log10(check_count("num_classes", num_classes, minimum=2)), 0.5)

@@ -1,0 +1,135 @@
+"""The pass over the classes by kernels (in Triton's interpreter, without a GPU): the numbers of plain operations."""
+
+import contextlib
+import copy
+import subprocess
+import sys
+
+import pytest
+import torch
+from loss_cases import ALL, build
+
+import hypersphere as hs
+from hypersphere import kernels
+
+pytest.importorskip("triton")
+L = hs.losses
+N, D, C = 9, 20, 70
+OWN = {"w_learnable_k", "ga_shared_k", "w_subcenters_k"}  # a k of each class: plain operations
+
+
+@pytest.fixture(autouse=True)
+def interpreter():
+    kernels.LAUNCHES.clear()
+    with contextlib.nullcontext() if torch.cuda.is_available() else kernels.interpreted():
+        yield
+
+
+def outcome(head, x, y, half=False):
+    x = x.clone().requires_grad_()
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=half):
+        loss = head(x, y)
+    return loss.detach(), *torch.autograd.grad(loss.sum(), [x, *head.parameters()])
+
+
+def near(found, wanted, tolerance):
+    for got, want in zip(found, wanted, strict=True):
+        assert (got.double() - want).norm() <= tolerance * max(want.norm().item(), 1e-3)
+
+
+def batch(device="cpu"):
+    y = torch.randint(0, C, (N,))
+    y[3] = -100
+    return 3 * torch.randn(N, D, device=device), y.to(device)
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_values_and_gradients(case):
+    """Against float64: float32 to 1e-5 (s = 64 multiplies its rounding), bfloat16 products to a few of its digits."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    head = build(case, D, C, chunk=32).eval().to(device)
+    x, y = batch(device)
+    exact = copy.deepcopy(head).double()
+    wanted = outcome(exact, x.double(), y)
+    kernels.LAUNCHES.clear()
+    near(outcome(head, x, y), wanted, 2e-5)
+    assert (kernels.LAUNCHES["sums_kernel"] == 3) == (case not in OWN), dict(kernels.LAUNCHES)
+    near(outcome(head, x, y, half=True), wanted, 0.05)
+
+
+@pytest.mark.parametrize("case", ["softmax_bias", "ga_sigmoid", "r_v2_annealed", "subcenter", "curricularface"])
+@pytest.mark.parametrize("chunk", ["auto", 40])
+def test_every_option(case, chunk):
+    options = {"label_smoothing": 0.1, "class_weight": torch.rand(C), "reduction": "sum"}
+    head = build(case, D, C, chunk=chunk, **options).eval()
+    x, y = batch()
+    near(outcome(head, x, y), outcome(copy.deepcopy(head).double(), x.double(), y), 1e-4)
+
+
+def test_the_target_is_exact_in_half_precision():
+    """bfloat16 products do not touch its logit and its gradient."""
+    head = L.ArcFace(D, 2, chunk="auto")
+    with torch.no_grad():
+        head.weight[1] = -head.weight[0]
+    x = head.weight[:1].detach() + 0.3 * torch.randn(1, D)
+    exact = outcome(copy.deepcopy(head).double(), x.double(), torch.tensor([1]))
+    found = outcome(head, x, torch.tensor([1]), half=True)
+    own = [g[1] if g.dim() == 2 and len(g) == 2 else None for g in found]
+    assert found[0].item() == pytest.approx(exact[0].item(), rel=2e-3)
+    assert (own[2].double() - exact[2][1]).norm() <= 1e-5 * exact[2][1].norm()
+
+
+def test_second_derivatives_and_transforms_are_plain():
+    head = L.ArcFace(D, C)
+    x, y = batch()
+    y = y.clamp_min(0)
+    x.requires_grad_()
+    (first,) = torch.autograd.grad(head(x, y), x, create_graph=True)
+    second = torch.autograd.grad(first.square().sum(), [x, head.weight])
+    exact = copy.deepcopy(head).double()
+    wide = x.detach().double().requires_grad_()
+    (first,) = torch.autograd.grad(exact(wide, y), wide, create_graph=True)
+    near(second, torch.autograd.grad(first.square().sum(), [wide, exact.weight]), 1e-3)
+    torch.func.grad(lambda a: head(a, y))(x.detach())
+
+
+def test_zeros_one_class_nan_and_half_parameters():
+    for classes, dtype in ((5, torch.float32), (1, torch.float32), (5, torch.bfloat16)):
+        head = L.ArcFace(D, classes, reduction="none", dtype=dtype)
+        with torch.no_grad():
+            head.weight[0].zero_()
+        x = torch.randn(4, D)
+        x[0] = 0
+        x[1, 2] = torch.nan
+        x.requires_grad_()
+        loss = head(x, torch.tensor([0, 0, classes - 1, 0]))
+        loss[[0, 2, 3]].sum().backward()
+        assert loss.isnan().tolist() == [False, classes > 1, False, False] or loss[1].isnan()
+        assert torch.isfinite(x.grad[[0, 2, 3]]).all()
+        assert head.weight.grad.dtype == dtype
+        if classes == 1:
+            assert (loss[[0, 2, 3]] == 0).all()
+
+
+def test_huge_and_tiny_vectors():
+    for factor in (1e30, 1e-30):
+        head = L.SSoftmax(D, C)
+        plain = copy.deepcopy(head)
+        plain.chunk = None
+        with torch.no_grad():
+            head.weight.mul_(factor)
+        x, y = batch()
+        torch.testing.assert_close(head(x / factor, y), plain(x, y), rtol=1e-5, atol=1e-6)
+
+
+def test_the_first_call_imports_no_compiler():
+    code = """
+import sys, torch, hypersphere as hs
+for make in (hs.losses.ArcFace, hs.losses.CurricularFace, hs.losses.SphereFace2, hs.losses.SphereFaceR):
+    head = make(8, 60_000)
+    head(torch.randn(128, 8), torch.randint(0, 60_000, (128,))).backward()
+    hs.losses.CenterLoss(make(8, 5))(torch.randn(4, 8), torch.tensor([0, 1, 2, 3])).backward()
+print([name for name in sys.modules if name.startswith(("torch._dynamo", "torch._inductor", "triton"))])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

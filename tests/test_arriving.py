@@ -1,0 +1,116 @@
+"""Arriving is cheap: what `import hypersphere` loads, and that the first eager call of anything imports no compiler."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+MODULES = 80  # at most, beyond torch and what torch itself loads
+
+COUNT = """
+import json, sys
+import torch
+before = set(sys.modules)
+import hypersphere
+print(json.dumps(sorted(n for n in set(sys.modules) - before if not n.startswith(("torch.", "torchgen.")))))
+"""
+
+# Each call in a child of its own, so that none hides what another imports.
+CALLS = """
+import json, os, sys
+import torch
+import hypersphere as hs
+
+F, L = hs.functional, hs.losses
+COMPILERS = ("torch._dynamo", "torch._inductor")
+x, rows, labels = torch.randn(2, 4, 6, 6), torch.randn(3, 8), torch.tensor([0, 1, 1])
+net = lambda: torch.nn.Sequential(torch.nn.Conv2d(4, 6, 3), torch.nn.Flatten(), torch.nn.Linear(96, 5))
+MANY = 20_000  # classes
+
+CALLS = {}
+for g in ("cosine", "linear", "sigmoid", "square_cosine"):
+    CALLS[f"SphereConv2d {g}"] = lambda g=g: hs.nn.SphereConv2d(4, 6, 3, angular=g)(x)
+for h in ("sphere", "ball", "tanh", "linear", "segment", "log", "mix"):
+    CALLS[f"DecoupledConv2d {h}"] = lambda h=h: hs.nn.DecoupledConv2d(4, 6, 3, magnitude=h, angular="linear")(x)
+CALLS["SphereConvTranspose2d"] = lambda: hs.nn.SphereConvTranspose2d(4, 6, 3)(x)
+CALLS["learnable k"] = lambda: hs.nn.SphereConv2d(4, 6, 3, angular=hs.angular.Sigmoid(learnable=True))(x)
+CALLS["DecoupledLinear"] = lambda: hs.nn.DecoupledLinear(8, 5, magnitude="tanh", angular="sigmoid")(rows)
+CALLS["SphereLSTM"] = lambda: hs.nn.SphereLSTM(6, 5)(x[0])[0]
+CALLS["convert"] = lambda: hs.convert(net())(x)
+heads = "Softmax WSoftmax SSoftmax LSoftmax ASoftmax GASoftmax AMSoftmax ArcFace SphereFaceR SphereFace2 "
+heads += "AdaFace MagFace ElasticFace CurricularFace SubcenterArcFace"
+for name in heads.split():
+    CALLS[name] = lambda name=name: getattr(L, name)(8, 5)(rows, labels)
+    CALLS[f"{name} in blocks"] = lambda name=name: getattr(L, name)(8, MANY, chunk=6_000)(rows, labels)
+CALLS["so many classes that it takes blocks"] = lambda: L.ArcFace(8, MANY)(free(256, 8), torch.arange(256))
+CALLS["annealed"] = lambda: L.ASoftmax(8, 5, annealing="sphereface")(rows, labels)
+CALLS["annealed in blocks"] = lambda: L.ASoftmax(8, MANY, annealing="sphereface", chunk=6_000)(rows, labels)
+CALLS["SphereFacePlus"] = lambda: L.SphereFacePlus(L.ASoftmax(8, 5))(rows, labels)
+CALLS["CenterLoss"] = lambda: L.CenterLoss(L.Softmax(8, 5))(rows, labels)
+CALLS["TripletLoss"] = lambda: L.TripletLoss(8, 5)(rows, labels)
+for s in (0.0, 1.0, 2.0):
+    for distance in ("euclidean", "angular"):
+        CALLS[f"energy s={s} {distance}"] = lambda s=s, d=distance: F.energy(free(40, 8), s, distance=d)
+CALLS["energy in blocks"] = lambda: F.energy(free(4000, 3), half_space=True)
+CALLS["refine"] = lambda: F.refine(free(6, 8), steps=2)
+CALLS["MHE"] = lambda: hs.regularizers.MHE(net())()
+CALLS["CoMHE"] = lambda: hs.regularizers.CoMHE(net(), dim=4)()
+CALLS["SRIP"] = lambda: hs.regularizers.SRIP(net())()
+for method in ("gram_schmidt", "householder", "lowdin", "cayley", "exponential"):
+    CALLS[f"map {method}"] = lambda m=method: F.orthogonalize(free(6, 6), m)
+    CALLS[f"OPT {method}"] = lambda m=method: hs.orthogonal.attach(net(), m)(x)
+
+
+def free(*shape):
+    return torch.randn(*shape).requires_grad_()
+
+
+def try_one(call):
+    out = call()
+    if out.requires_grad:
+        out.sum().backward()
+    return any(name in sys.modules for name in COMPILERS)
+
+
+if any(name in sys.modules for name in COMPILERS):
+    sys.exit("torch or the package imports a compiler by itself")
+x.requires_grad_(), rows.requires_grad_()
+guilty = []
+torch.set_num_threads(1)
+for name, call in CALLS.items():
+    child = os.fork()
+    if child == 0:
+        status = 2
+        try:
+            status = int(try_one(call))
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status not in (0, 1):
+        sys.exit(f"{name} failed: {status}")
+    guilty += [name] if status else []
+print(json.dumps({"guilty": guilty, "calls": len(CALLS)}))
+"""
+
+
+def answer(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_importing_loads_few_modules():
+    found = answer(COUNT)
+    assert any(name.startswith("hypersphere.") for name in found)
+    assert len(found) <= MODULES, f"{len(found)} modules:\n{' '.join(found)}"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each call wants a child of its own")
+def test_the_first_eager_call_imports_no_compiler():
+    found = answer(CALLS)
+    assert found["calls"] > 40
+    assert not found["guilty"], f"these import torch._dynamo or torch._inductor: {', '.join(found['guilty'])}"

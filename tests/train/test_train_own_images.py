@@ -1,0 +1,104 @@
+"""hypersphere train faces --data.root DIR: one's own images from the command line to the report."""
+
+import csv
+import json
+
+import pytest
+import torch
+from PIL import Image
+
+import hypersphere as hs
+from hypersphere.cli import main
+from hypersphere.losses import fitting_margin, fitting_scale
+
+FAST = """--data.image-size 16 --data.resize 20 --data.batch-size 16 --data.pad 1 --data.workers 0 --model.name cnn3
+--model.widths 4,4,4 --model.feature-dim 8 --schedule.steps 6 --schedule.milestones none --schedule.warmup 0
+--run.eval-every 3 --run.checkpoint-every 3 --run.log-every 1 --run.device cpu --run.progress plain
+--run.tensorboard no"""
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    root = tmp_path_factory.mktemp("pictures")
+    generator = torch.Generator().manual_seed(0)
+    for number in range(10):
+        folder = root / f"class {number}"
+        folder.mkdir()
+        for image in range(8):
+            noise = torch.randint(0, 60, (14 + image, 12, 3), generator=generator, dtype=torch.uint8)
+            noise[..., number % 3] += number * 15
+            Image.fromarray(noise.numpy()).save(folder / f"{image}.{'png' if image % 2 else 'jpg'}")
+    (root / "class 0" / "broken.png").write_bytes(b"no image")
+    return root
+
+
+def train(recipe, root, folder, *words):
+    place = ["--data.root", str(root), "--run.folder", str(folder)]
+    return main(["train", recipe, *FAST.split(), *place, *words])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ("faces", "--data.held-out 0.5 --evaluation.folds 2 --evaluation.pairs 4 --loss.warmup 2"),
+        ("products", "--data.held-out 0.5 --evaluation.folds 2 --evaluation.pairs 4"),
+        ("few_shot", "--data.held-out 0.6 --evaluation.ways 3 --evaluation.shots 1 --evaluation.episodes 4"),
+        ("classify", "--model.feature-dim 8"),
+    ],
+)
+def test_the_recipes_train_on_a_folder(recipe, words, pictures, tmp_path, capsys):
+    assert train(recipe, pictures, tmp_path, *words.split()) == 0
+    said = capsys.readouterr()
+    run = tmp_path / f"{recipe}.own"
+    assert "1 files cannot be read and are left out, the first is class 0/broken.png" in said.out + said.err
+    assert "broken.png" in (run / "seed-0" / "unreadable.txt").read_text()
+    rows = list(csv.DictReader((run / "seed-0" / "split.csv").open()))
+    assert len(rows) == 80
+    trained = {row["label"] for row in rows if row["split"] == "train"}
+    tested = {row["label"] for row in rows if row["split"] == "test"}
+    assert bool(trained & tested) == (recipe == "classify")
+    assert main(["evaluate", str(run)]) == 0
+    assert main(["report", str(run), "--out", str(tmp_path / "report.html")]) == 0
+
+
+def test_large_sets_are_streamed_to_the_same_split(pictures, tmp_path):
+    options = "--model.feature-dim 8 --data.resident 0"
+    assert train("classify", pictures, tmp_path / "stream", *options.split()) == 0
+    assert train("classify", pictures, tmp_path / "device", "--model.feature-dim", "8") == 0
+    one, two = (
+        (tmp_path / name / "classify.own" / "seed-0" / "split.csv").read_text() for name in ("stream", "device")
+    )
+    assert one == two
+
+
+def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, tmp_path, capsys):
+    words = "--data.name folder --model.feature-dim 8 --optim.clip 1"
+    assert train("digits.cnn", pictures, tmp_path, *words.split()) == 0
+    capsys.readouterr()
+    assert train("faces", pictures, tmp_path, "--data.held-out", "0.3", "--evaluation.folds", "10") == 2
+    assert "folds" in capsys.readouterr().err
+    assert not list((tmp_path / "faces.own").glob("seed-0/log.jsonl"))
+    assert train("faces", tmp_path / "nowhere", tmp_path) == 2
+    assert "nowhere is not a folder" in capsys.readouterr().err
+
+
+def test_margin_and_scale_follow_the_number_of_classes():
+    for classes in (2, 10, 1000, 100_000):
+        scale = fitting_scale(classes)
+        assert scale >= 2**0.5 * torch.tensor(classes - 1.0).log()  # AdaCos
+        logits = torch.full((classes,), -scale / max(classes - 1, 1))
+        logits[0] = scale
+        assert logits.softmax(0)[0] > 0.999
+        assert 0.2 <= fitting_margin(classes) <= 0.5
+    head = hs.losses.ArcFace(4, 10, fitting_margin(10), scale=fitting_scale(10))
+    head(torch.randn(3, 4), torch.tensor([0, 1, 2])).backward()
+
+
+def test_what_fits_is_in_the_run(pictures, tmp_path):
+    words = "--data.held-out 0.5 --evaluation.folds 2 --evaluation.pairs 4"
+    assert train("faces", pictures, tmp_path, *words.split()) == 0
+    config = json.loads((tmp_path / "faces.own" / "config.json").read_text())
+    assert config["loss"]["fitting"]
+    head = hs.load(tmp_path / "faces.own").head
+    assert head.scale == pytest.approx(fitting_scale(5))
+    assert head.margin == pytest.approx(fitting_margin(5))
