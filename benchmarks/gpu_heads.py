@@ -2,9 +2,9 @@
 
     python benchmarks/gpu_heads.py [--out FILE] [--quick]
 
-N = 512, d = 512, forward and backward with gradients for features and class vectors. Times are medians of device events;
-"captured" is a CUDA graph of the same step. Memory is the peak beyond weights, features and the gradient of the weights.
-Errors are relative, in norm, against float64. Prints a table and writes JSON.
+N = 512, d = 512, forward and backward with gradients for features and class vectors. Times are medians of device
+events; "captured" is a CUDA graph of the same step. Memory is the peak beyond weights, features and the gradient of the
+weights. Errors are relative, in norm, against float64. Prints rows and writes JSON.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def stages(classes: int, half: bool, widths: tuple[int, ...]) -> dict[str, Any]:
         count = min(width, classes)
         units = H._units(job, w, 0, count, None)
         xb = x.to(job.dtype)
-        g = torch.randn(N, count, device="cuda").to(job.dtype)
+        g = torch.randn(N, len(units.vectors), device="cuda").to(job.dtype)
         blocks = classes / count
         out = torch.empty(count, D, device="cuda")
         row["units"] = blocks * timed(lambda: H._units(job, w, 0, count, units))["ms"]  # noqa: B023

@@ -21,11 +21,11 @@ from multiprocessing.pool import ThreadPool
 from typing import Any
 
 import gpu_networks
-import harness
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import harness
 import hypersphere as hs
 
 GS = ("cosine", "linear", "sigmoid")

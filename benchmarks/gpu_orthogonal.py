@@ -35,14 +35,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=harness.RESULTS / "gpu_orthogonal.json")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and methods")
+    parser.add_argument("--parts", default="steps,maps,precision", help="which to measure (default %(default)s)")
     options = parser.parse_args()
     device = torch.device("cuda")
     sizes = SIZES[1:3] if options.quick else SIZES
     payload: dict[str, Any] = {"environment": harness.environment("cuda")}
-    payload["steps"] = steps(device, ("cayley",) if options.quick else METHODS[:4])
-    payload["maps"] = {d: maps(d, device) for d in sizes}
-    payload["growth"] = growth(payload["maps"])
-    payload["precision"] = precision(sizes, device)
+    parts = options.parts.split(",")
+    if "steps" in parts:
+        payload["steps"] = steps(device, ("cayley",) if options.quick else METHODS[:4])
+    if "maps" in parts:
+        payload["maps"] = {d: maps(d, device) for d in sizes}
+        payload["growth"] = growth(payload["maps"])
+    if "precision" in parts:
+        payload["precision"] = precision(sizes, device)
     options.out.write_text(json.dumps(payload, indent=2) + "\n")
     print(json.dumps(payload, indent=1))
 

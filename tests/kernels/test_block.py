@@ -68,7 +68,7 @@ def test_geometries(options):
 
 @pytest.mark.parametrize(("g", "h"), [("linear", "tanh"), ("cosine", "segment"), ("sigmoid", "ball")])
 def test_a_radius_that_follows_the_mean_norm(g, h):
-    check(Case(g, h, running=True, last=g == "linear"))
+    check(Case(g, h, running=True, last=g == "linear"), 1e-3)  # the gradient of ρ is a sum of both signs
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

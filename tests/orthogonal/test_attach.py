@@ -265,3 +265,44 @@ def test_penalty_of_relaxed_matrices() -> None:
     value.backward()
     with pytest.raises(ValueError, match="no relaxed matrix"):
         hs.orthogonal.penalty(hs.orthogonal.attach(nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 4)), "free"))
+
+
+def test_a_shared_block_counts_as_often_as_it_occurs() -> None:
+    """The penalty is that of the whole R, whether its blocks are one parameter or many."""
+    torch.manual_seed(0)
+    shared = nn.Sequential(nn.Linear(11, 5), nn.Linear(5, 2))
+    hs.orthogonal.attach(shared, "relaxed", blocks=4, share_blocks=True, init="literal", neurons="gaussian")
+    r = hs.orthogonal.matrices(shared)["0.weight"].detach()
+    expected = float((r.mT @ r - torch.eye(11)).square().sum())
+    assert float(hs.orthogonal.penalty(shared).detach()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_new_neurons_are_announced(caplog: pytest.LogCaptureFixture) -> None:
+    def network() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+
+    with caplog.at_level("WARNING", "hypersphere"):
+        hs.orthogonal.attach(network(), output_layer="1")
+    assert "drew new neurons" in caplog.text
+    for quiet in ({"neurons": "gaussian"}, {"neurons": "keep"}, {"init": "identity"}):
+        caplog.clear()
+        with caplog.at_level("WARNING", "hypersphere"):
+            hs.orthogonal.attach(network(), output_layer="1", **quiet)
+        assert "neurons" not in caplog.text
+
+
+def test_models_say_what_their_output_layers_are() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3), nn.Linear(3, 2))
+    model.get_classifier = lambda: model[1]  # type: ignore[assignment]
+    hs.orthogonal.attach(model, neurons="keep")
+    assert set(hs.orthogonal.matrices(model)) == {"0.weight", "2.weight"}
+    headless = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
+    hs.orthogonal.attach(headless, neurons="keep", output_layer=False)
+    assert set(hs.orthogonal.matrices(headless)) == {"0.weight", "1.weight"}
+
+
+def test_the_parameters_of_r_are_found_for_a_rate_of_their_own() -> None:
+    model = hs.orthogonal.attach(convnet(), "lowdin", neurons="keep", tasks=2)
+    found = {id(p) for p in hs.orthogonal.rotation_parameters(model)}
+    assert found == {id(p) for name, p in model.named_parameters() if ".raw." in name}
+    assert len(found) == 8

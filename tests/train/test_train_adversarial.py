@@ -17,6 +17,7 @@ from hypersphere.train.step import Step
 HARD = AdversarialConfig(eps=40.0, step=10.0, iterations=4)
 
 
+@pytest.mark.slow
 def test_training_on_attacked_batches_makes_the_network_hold(tmp_path):
     also = EvaluationConfig(also=("fgsm", "bim", "deepfool", "top5"))
     found = {}
@@ -78,6 +79,7 @@ def test_with_a_head_the_attack_is_on_the_head(tmp_path):
     assert Run(tmp_path / "head").config.adversarial.train == "bim"
 
 
+@pytest.mark.slow
 def test_the_attacked_step_compiles(tmp_path):
     losses = []
     for switch in ("off", "on"):

@@ -84,6 +84,7 @@ def fold_accuracy(scores: list[float], same: list[bool], fold: list[int]) -> flo
     return low
 
 
+@pytest.mark.slow
 def test_trained_on_casia_judged_on_all_three(faces: Path, tmp_path: Path) -> None:
     config = settings(tmp_path, faces, also=("ytf", "megaface", "fisher"), steps=30)
     result = run(config)["seeds"][0]

@@ -28,6 +28,7 @@ def settings(folder, method="baseline++", **parts):
     return replace(config, run=replace(config.run, eval_every=60), **parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["baseline", "baseline++"])
 def test_the_measure_is_that_of_the_metric_and_beats_chance(characters, tmp_path, method):
     result = run(settings(tmp_path, method))["seeds"][0]

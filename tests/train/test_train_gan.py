@@ -187,6 +187,7 @@ def test_gradient_penalty_of_a_linear_discriminator(tmp_path):
     assert weight.grad.isfinite().all()
 
 
+@pytest.mark.slow
 def test_compiled_is_the_same(tmp_path):
     config = tiny_gan(tmp_path)
     parts, twin = (make_parts(config, 0, CPU) for _ in range(2))
@@ -246,7 +247,9 @@ def test_inception_score_by_an_onnx_file(tmp_path):
     with torch.no_grad():
         noise = torch.randn(40, 8, generator=torch.Generator().manual_seed(1))
         pixels = to_pixels(hs.load(tmp_path / "gan")(noise)).float()
-    wanted = pytest.approx(inception_score(4 * F.avg_pool2d(pixels / 127.5 - 1, 4).flatten(1), splits=4).score, rel=1e-5)
+    wanted = pytest.approx(
+        inception_score(4 * F.avg_pool2d(pixels / 127.5 - 1, 4).flatten(1), splits=4).score, rel=1e-5
+    )
     assert found["inception_score"] == wanted
     made = Run(tmp_path / "gan")
     assert evaluate(made, root=str(tmp_path), parts=["generation"])["generation"]["inception_score"] == wanted

@@ -97,6 +97,37 @@ def test_orthogonal_sgd_trains_everything_at_one_rate():
     assert {(group["lr"], group["solver"], group["bounded"]) for group in part.param_groups} == {(0.3, "solve", False)}
 
 
+@pytest.mark.parametrize("method", ["cayley", "lowdin", "relaxed"])
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "muon", "orthogonal_sgd"])
+def test_r_has_its_own_rate_under_every_method(method, name):
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    orthogonal.attach(model, method, neurons="keep")
+    config = OptimConfig(name=name, lr=0.3, orthogonal_lr=0.05, weight_decay=1e-3)
+    optimizers = make_optimizers(config, model, [1.0, 0.1], CPU)
+    turning = {id(p) for p in orthogonal.rotation_parameters(model)}
+    rates = {}
+    for part in optimizers.parts:
+        for group in part.param_groups:
+            for parameter in group["params"]:
+                assert id(parameter) not in rates
+                rates[id(parameter)] = group["lr"]
+    assert len(rates) == len(list(model.parameters()))
+    assert {rate for key, rate in rates.items() if key in turning} == {0.05}
+    assert {rate for key, rate in rates.items() if key not in turning} == {1e-3 if name == "muon" else 0.3}
+    optimizers.schedule(torch.tensor(1), 1)
+    groups = [group for part in optimizers.parts for group in part.param_groups]
+    assert {round(group["lr"], 6) for group in groups} == {0.005, 1e-4 if name == "muon" else 0.03}
+
+
+def test_r_has_the_common_rate_unless_it_is_given_one():
+    model = nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 3))
+    orthogonal.attach(model, "cayley", neurons="keep")
+    optimizers = make_optimizers(OptimConfig(lr=0.3), model, [1.0], CPU)
+    assert {group["lr"] for part in optimizers.parts for group in part.param_groups} == {0.3}
+    (own,) = make_optimizers(OptimConfig(lr=0.3), rotated(), [1.0], CPU).parts[-1].param_groups
+    assert own["lr"] == 0.02
+
+
 def test_a_fixed_r_needs_no_optimizer():
     model = rotated()
     for r in rotations(model):

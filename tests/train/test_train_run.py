@@ -173,6 +173,7 @@ def test_folders_of_images(tmp_path):
     run(with_values(config, {"data.normalize": "standard", "recipe": "standard", "schedule.steps": 2}))  # ImageNet's
 
 
+@pytest.mark.slow
 def test_the_forward_pass_is_one_graph_compiled_once(tmp_path):
     config = tiny(
         tmp_path,

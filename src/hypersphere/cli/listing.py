@@ -15,9 +15,7 @@ from .arguments import KINDS
 
 __all__ = ["run"]
 
-_KINDS = dict(
-    zip(KINDS, (ANGULAR, MAGNITUDES, HEADS, REGULARIZERS, MAPS, MEASUREMENTS, PLOTS, PANELS), strict=True)
-)
+_KINDS = dict(zip(KINDS, (ANGULAR, MAGNITUDES, HEADS, REGULARIZERS, MAPS, MEASUREMENTS, PLOTS, PANELS), strict=True))
 
 
 def run(options: argparse.Namespace) -> int:

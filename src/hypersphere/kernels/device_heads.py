@@ -9,6 +9,7 @@ With z_ij = x_i·ŵ_j (the largest over the sub-centers of a class) and u_ij = a
 
 σ is a number on the device: the share of the margin, or a learned bias. Products have a float32 accumulator.
 """
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ def _length(w):
 
 
 @triton.jit
-def unit_kernel(w, out, inverse, rows, d, R: tl.constexpr, D: tl.constexpr, UNIT: tl.constexpr):
-    """Rows of w as unit vectors (or as they are) in the dtype of ``out``, and 1/‖w‖."""
+def unit_kernel(w, out, inverse, rows, padded, d, R: tl.constexpr, D: tl.constexpr, UNIT: tl.constexpr):
+    """Rows of w as unit vectors (or as they are) in the dtype of ``out``, and 1/‖w‖; zeros up to ``padded`` rows."""
     r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     k = tl.arange(0, D)
     there = (r < rows)[:, None] & (k < d)[None, :]
@@ -48,7 +49,9 @@ def unit_kernel(w, out, inverse, rows, d, R: tl.constexpr, D: tl.constexpr, UNIT
     if UNIT:
         v, _, inv = _length(v)
         tl.store(inverse + r, inv, mask=r < rows)
-    tl.store(out + r[:, None] * d + k[None, :], v.to(out.dtype.element_ty), mask=there)
+    tl.store(
+        out + r[:, None] * d + k[None, :], v.to(out.dtype.element_ty), mask=(r < padded)[:, None] & (k < d)[None, :]
+    )
 
 
 @triton.jit
@@ -160,7 +163,7 @@ def _closest(x, w, n, c, samples, classes, d, K: tl.constexpr, BK: tl.constexpr,
     return z, which
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first", "tile", "tiles"])
 def sums_kernel(
     x, w, labels, amplitude, threshold, t, bias, q, sigma, part_max, part_sum, part_total,
     samples, classes, d, first, tile, tiles, p0, p1, p2,
@@ -219,15 +222,18 @@ def _row_numbers(n, samples, threshold, t, sigma, F: tl.constexpr):
     return limit, mean, number
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first", "tile", "tiles"])
 def gradient_kernel(
     x, w, labels, amplitude, threshold, t, bias, q, sigma, lse, d_lse, d_total, out, d_amplitude, d_bias, d_sigma,
-    samples, classes, d, first, tile, tiles, p0, p1, p2,
+    samples, classes, width, d, first, tile, tiles, p0, p1, p2,
     F: tl.constexpr, K: tl.constexpr, AMPLITUDE: tl.constexpr, BIAS: tl.constexpr, LSE: tl.constexpr,
     TOTAL: tl.constexpr, FAST: tl.constexpr, PRECISION: tl.constexpr,
     BN: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of z, 0 for all but the closest sub-center; Σ_j of that of a_i, of b_j and of σ."""
+    """The gradient of z, 0 for all but the closest sub-center and beyond the classes, in rows of ``width``.
+
+    With it Σ_j of that of a_i, the gradients of b_j and of σ.
+    """
     rows = tl.cdiv(samples, BN)
     pid = tl.program_id(0)
     column = pid // rows
@@ -265,11 +271,12 @@ def gradient_kernel(
     g = g * slope * size[:, None]
     for k in tl.static_range(K):
         part = g if K == 1 else tl.where(which == k, g, 0.0)
-        place = out + n.to(tl.int64)[:, None] * (classes * K) + (c * K + k)[None, :]
-        tl.store(place, part.to(out.dtype.element_ty), mask=(n < samples)[:, None] & (c < classes)[None, :])
+        there = c * K + k
+        place = out + n.to(tl.int64)[:, None] * width + there[None, :]
+        tl.store(place, part.to(out.dtype.element_ty), mask=(n < samples)[:, None] & (there < width)[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tiles"])
 def finish_kernel(
     part_max, part_sum, part_total, lse, total, tiles, T: tl.constexpr, LSE: tl.constexpr, TOTAL: tl.constexpr
 ):

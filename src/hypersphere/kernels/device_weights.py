@@ -61,6 +61,13 @@ def unit_kernel(
 
 
 @triton.jit
+def _finite(g):
+    """Float16 in float32 without its infinities, whose differences would be NaN."""
+    g = tl.where(g > 65504.0, 65504.0, g)
+    return tl.where(g < -65504.0, -65504.0, g)
+
+
+@triton.jit
 def unit_backward_kernel(
     w, grad, inverse, out,
     K, CHANNELS, WINDOW, scale,
@@ -75,10 +82,14 @@ def unit_backward_kernel(
         j = j0 + tl.arange(0, BLOCK)
         v = tl.load(w + start + j, mask=j < K, other=0.0).to(tl.float32) * factor
         g = tl.load(grad + start + _moved(j, CHANNELS, WINDOW, MOVE), mask=j < K, other=0.0).to(tl.float32)
+        if grad.dtype.element_ty == tl.float16:
+            g = _finite(g)
         along += v * g
     total = tl.sum(along, 0)
     for j0 in range(0, K, BLOCK):
         j = j0 + tl.arange(0, BLOCK)
         v = tl.load(w + start + j, mask=j < K, other=0.0).to(tl.float32) * factor
         g = tl.load(grad + start + _moved(j, CHANNELS, WINDOW, MOVE), mask=j < K, other=0.0).to(tl.float32)
+        if grad.dtype.element_ty == tl.float16:
+            g = _finite(g)
         tl.store(out + start + j, ((g - v * total) * (factor * scale)).to(out.dtype.element_ty), mask=j < K)

@@ -118,7 +118,7 @@ def backward(
     """Gradients of x, w, the amplitude, the bias and σ."""
     samples, d = inputs.x.shape
     per_class = job.rule.sub_centers
-    classes, tile = inputs.w.shape[0] // per_class, _tile(job, samples)
+    classes, tile = inputs.w.shape[0] // per_class, _tile(job, samples, gradient=True)
     width, x = job.block(inputs), inputs.x.to(job.dtype).contiguous()
     tiles = sum(triton.cdiv(min(width, classes - first), tile.classes) for first in range(0, classes, width))
     d_x, d_w = x.new_zeros((samples, d), dtype=torch.float32), torch.empty_like(inputs.w)
@@ -127,23 +127,23 @@ def backward(
     d_bias = x.new_zeros(classes, dtype=torch.float32) if has_bias else None
     d_sigma = x.new_zeros(1, dtype=torch.float32) if job.rule.kind == "binary" else None
     d_lse, d_total = d_lse.float().contiguous(), d_total.float().contiguous()
-    gradient = x.new_empty(samples * width * per_class)
+    gradient = x.new_empty(samples * _padded(width * per_class))
     done, kept = 0, units
     for first in range(0, classes, width):
         count = min(width, classes - first)
         units = kept if kept is not None else _units(job, inputs.w, first, count, units)
         assert units is not None
         columns = triton.cdiv(count, tile.classes)
-        g = gradient[: samples * count * per_class].view(samples, count * per_class)
+        g = gradient[: samples * _padded(count * per_class)].view(samples, -1)
         _launch(
             device.gradient_kernel,
             (triton.cdiv(samples, tile.samples) * columns,),
             *_operands(inputs, x, units, first, count), lse, d_lse, d_total, g, parts,
             lse if d_bias is None else d_bias[first:], lse if d_sigma is None else d_sigma,
-            samples, count, d, first, done, tiles, *job.rule.numbers,
+            samples, count, g.shape[1], d, first, done, tiles, *job.rule.numbers,
             *_constants(job, inputs, tile), **tile.options,
         )  # fmt: skip
-        vectors = units.vectors[: count * per_class]
+        vectors = units.vectors[: g.shape[1]]
         d_x += _product(g, vectors)
         _class_gradients(job, g, x, Units(vectors, units.inverse), d_w[first * per_class : (first + count) * per_class])
         done += columns
@@ -172,15 +172,21 @@ def _units(job: Pass, w: Tensor, first: int, count: int, buffer: Units | None) -
     d, rows = w.shape[1], count * job.rule.sub_centers
     block = w[first * job.rule.sub_centers :][:rows]
     if buffer is None:
-        buffer = Units(block.new_empty((rows, d), dtype=job.dtype), block.new_empty(rows, dtype=torch.float32))
-    tensors = (block, buffer.vectors, buffer.inverse)
-    _launch(device.unit_kernel, *_row_grid(rows, d), *tensors, rows, d, *_row_tile(d), job.rule.normalize)
+        vectors = block.new_empty((_padded(rows), d), dtype=job.dtype)
+        buffer = Units(vectors, block.new_empty(rows, dtype=torch.float32))
+    tensors, padded = (block, buffer.vectors, buffer.inverse), _padded(rows)
+    _launch(device.unit_kernel, *_row_grid(padded, d), *tensors, rows, padded, d, *_row_tile(d), job.rule.normalize)
     return buffer
+
+
+def _padded(columns: int) -> int:
+    """Classes of a block up to what products in half precision like as a length; zeros fill it up."""
+    return -(-columns // 32) * 32
 
 
 def _class_gradients(job: Pass, g: Tensor, x: Tensor, units: Units, out: Tensor) -> None:
     rows, d = out.shape
-    found = _product(g.T, x)
+    found = _product(g.T, x)[:rows]
     if not job.rule.normalize:
         out.copy_(found)
         return
@@ -204,21 +210,20 @@ class Tile(NamedTuple):
     options: dict[str, int]
 
 
-def _tile(job: Pass, samples: int) -> Tile:
+def _tile(job: Pass, samples: int, gradient: bool = False) -> Tile:
     several = job.rule.sub_centers > 1
-    return _tiles(job.half, job.rule.kind == "cosine" and not several, several or samples <= 64, interpreting())
+    plain = job.rule.kind == "cosine" and not several
+    return _tiles(job.half, plain, gradient, several or samples <= 64, interpreting())
 
 
 @cache
-def _tiles(half: bool, plain: bool, few: bool, small: bool) -> Tile:
-    """Sizes at which nothing spills: what a rule computes beside the sums takes registers, too."""
+def _tiles(half: bool, plain: bool, gradient: bool, few: bool, small: bool) -> Tile:
+    """Sizes at which little or nothing spills: what a rule computes beside the sums takes registers, too."""
     if small:
         return Tile(16, 32, 16, {})
-    if half and plain:
-        return Tile(64 if few else 128, 256, 64, {"num_warps": 8, "num_stages": 3})
-    if half:
-        return Tile(64 if few else 128, 128, 64, {"num_warps": 8, "num_stages": 3})
-    return Tile(64 if few or not plain else 128, 128, 32, {"num_warps": 8, "num_stages": 3})
+    wide = half and plain and not gradient
+    rows = 64 if few or not (half or plain) else 128
+    return Tile(rows, 256 if wide else 128, 64 if half else 32, {"num_warps": 8, "num_stages": 3})
 
 
 def _operands(inputs: Inputs, x: Tensor, units: Units, first: int, count: int) -> tuple[Any, ...]:

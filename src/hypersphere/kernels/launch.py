@@ -169,8 +169,8 @@ def _runner(compiled: Any, grid: tuple[int, ...], tail: tuple[Any, ...]) -> Any:
     if (
         launch is None
         or hasattr(launcher, "arg_annotations")
-        or getattr(launcher, "global_scratch_size", 1)
-        or getattr(launcher, "profile_scratch_size", 1)
+        or getattr(launcher, "global_scratch_size", True)
+        or getattr(launcher, "profile_scratch_size", True)
     ):
 
         def run(stream: int, addresses: list[int | None]) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from . import device_epilogue as epilogue
 from . import device_magnitude as magnitude
 from . import device_norms as norms
+from . import device_statistics as statistics
 from . import device_weights as weights
 from .launch import Launch, interpreting
 from .layout import SLOTS, Layout, channels_last, layout_of, next_power, out_shape, programs, sums_size, tiles
@@ -72,7 +73,7 @@ class EpiloguePlan:
         self.sums = sums_size(layout.channels)
         self.stats, self.stats_tracking, self.stats_alone = (
             Launch(
-                epilogue.stats_kernel,
+                statistics.stats_kernel,
                 grid,
                 (*numbers, count, f.eps, f.momentum, g, update, finish, slots, cl, fast, *tile),
                 warps,
@@ -82,12 +83,12 @@ class EpiloguePlan:
         grid, numbers, tile, warps = cut("narrow reduce" if cl and layout.channels <= 64 else "reduce", True)
         self.reduce, self.reduce_alone = (
             Launch(
-                epilogue.reduce_kernel, grid, (*numbers, count, f.leak, g, act, finish, slots, cl, fast, *tile), warps
+                statistics.reduce_kernel, grid, (*numbers, count, f.leak, g, act, finish, slots, cl, fast, *tile), warps
             )
             for finish in (True, False)
         )
         self.finish, self.finish_tracking, self.finish_backward = (
-            Launch(epilogue.finish_kernel, (1,), (layout.channels, f.eps, f.momentum, backward, update, slots, 128))
+            Launch(statistics.finish_kernel, (1,), (layout.channels, f.eps, f.momentum, backward, update, slots, 128))
             for backward, update in ((False, False), (False, True), (True, False))
         )
         grid, numbers, tile, warps = cut("apply")

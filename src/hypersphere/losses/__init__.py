@@ -9,6 +9,7 @@ from .margin_softmax import MarginSoftmax
 from .pairs import ContrastiveLoss, TripletLoss
 from .registry import HEADS
 from .sample import Sample
+from .shard import shard
 from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SphereFace, SSoftmax, WSoftmax
 from .sphereface2 import SphereFace2
 from .sphereface_plus import SphereFacePlus
@@ -44,4 +45,5 @@ __all__ = [
     "WSoftmax",
     "fitting_margin",
     "fitting_scale",
+    "shard",
 ]

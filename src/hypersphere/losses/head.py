@@ -16,7 +16,7 @@ from ._classes import Classes, Score, block_width, reduce_classes
 from ._fused import Known, fits, reduce_fused
 from ._inputs import check_features, check_head, check_labels, miner_weights, reduce_losses
 
-__all__ = ["ClassHead"]
+__all__ = ["ClassHead", "local"]
 
 
 class ClassHead(nn.Module):
@@ -29,6 +29,9 @@ class ClassHead(nn.Module):
     GPU, where the products of features and class vectors have bfloat16 operands and float32 sums; what concerns a
     sample's own class stays in float32.
     """
+
+    shards: Any = None
+    """The share of the classes that this process owns, after :func:`hypersphere.losses.shard`."""
 
     normalize = True
     """Whether only the direction of a class vector counts; else its length multiplies the logit."""
@@ -69,11 +72,14 @@ class ClassHead(nn.Module):
 
         ``indices_tuple`` is what a miner of pytorch-metric-learning returns; it weighs the samples.
         """
+        if self.shards is not None:
+            loss: Tensor = self.shards.loss(self, features, labels, indices_tuple)
+            return loss
         check_features(features, self.in_features)
         flat, counts = check_labels(labels, features, self.num_classes, self.ignore_index)
         half = autocast_dtype(features.device) is not None
         with without_autocast(features.device):
-            x = features.reshape(-1, self.in_features).to(self._dtype(features))
+            x = features.reshape(-1, self.in_features).to(self.computing_dtype(features))
             losses, divisors = self.losses(x, flat, counts, half)
             weights = miner_weights(indices_tuple, x.shape[0], losses)
             losses = torch.where(counts, losses if weights is None else losses * weights, 0.0)
@@ -83,8 +89,11 @@ class ClassHead(nn.Module):
         """(..., num_classes): what is ranked at test time, without margin and annealing."""
         check_features(features, self.in_features)
         with without_autocast(features.device):
-            x = features.reshape(-1, self.in_features).to(self._dtype(features))
-            return self.score(self.rows(x), self.classes(), []).reshape(*features.shape[:-1], self.num_classes)
+            x = features.reshape(-1, self.in_features).to(self.computing_dtype(features))
+            scored = (
+                self.score(self.rows(x), self.classes(), []) if self.shards is None else self.shards.logits(self, x)
+            )
+            return scored.reshape(*features.shape[:-1], self.num_classes)
 
     def get_logits(self, embeddings: Tensor) -> Tensor:
         """:meth:`logits`, by the name that pytorch-metric-learning uses."""
@@ -104,20 +113,29 @@ class ClassHead(nn.Module):
 
     def classes(self) -> list[Tensor]:
         """What :meth:`score` needs of the classes: tensors (num_classes, ...), the class vectors first."""
-        return [self.weight]
+        return [local(self.weight)]
 
     def own_vectors(self, labels: Tensor) -> Tensor:
         """The vectors of these classes, (N, in_features) or (N, K, in_features), without a gradient."""
-        return self.classes()[0].detach().index_select(0, labels)
+        vectors = self.classes()[0].detach()
+        return vectors.index_select(0, labels) if self.shards is None else self.shards.own_vectors(vectors, labels)
 
     def score(self, rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
         """Logits (N, B) of a block of B classes, from these tensors alone."""
         return rows[0] @ classes[0].to(rows[0].dtype).T
 
-    def reduce(
+    def reduce(self, score: Score, rows: list[Tensor], labels: Tensor, shared: list[Tensor], **options: Any) -> Classes:
+        """One pass over all classes: see :func:`reduce_classes`, and :meth:`reduce_here` for further options."""
+        if self.shards is not None:
+            found: Classes = self.shards.reduce(self, score, rows, labels, shared, **options)
+            return found
+        return self.reduce_here(score, rows, self.classes(), labels, shared, whole=True, **options)
+
+    def reduce_here(
         self,
         score: Score,
         rows: list[Tensor],
+        classes: list[Tensor],
         labels: Tensor,
         shared: list[Tensor],
         *,
@@ -125,19 +143,24 @@ class ClassHead(nn.Module):
         half: bool = False,
         **options: Any,
     ) -> Classes:
-        """One pass over all classes: see :func:`reduce_classes`; through kernels where they know the score."""
-        classes = self.classes()
+        """The pass over the classes of this process; through kernels where they know the score, ``known``."""
         if known is not None and self.chunk is not None and fits(rows, classes):
             width = self.chunk if isinstance(self.chunk, int) else None
-            options = {"width": width, "whole": True, "half": half, **options}
-            return reduce_fused(known, score, rows, classes, shared, labels, **options)
-        width = block_width(self.chunk, rows[0].shape[0], self.num_classes, rows[0].device)
-        return reduce_classes(score, rows, classes, shared, labels, **{"width": width, "whole": True, **options})
+            return reduce_fused(known, score, rows, classes, shared, labels, width=width, half=half, **options)
+        width = block_width(self.chunk, rows[0].shape[0], classes[0].shape[0], rows[0].device)
+        return reduce_classes(score, rows, classes, shared, labels, width=width, **options)
 
     def extra_repr(self) -> str:
         reduction = "" if self.reduction == "mean" else f", reduction={self.reduction!r}"
         centers = "" if self.sub_centers == 1 else f", sub_centers={self.sub_centers}"
         return f"in_features={self.in_features}, num_classes={self.num_classes}{centers}{reduction}"
 
-    def _dtype(self, features: Tensor) -> torch.dtype:
+    def computing_dtype(self, features: Tensor) -> torch.dtype:
+        """What the loss of these features is computed in."""
         return torch.promote_types(compute_dtype(features.dtype), compute_dtype(self.weight.dtype))
+
+
+def local(tensor: Tensor) -> Tensor:
+    """Of a sharded tensor, the part of this process."""
+    part: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return part

@@ -21,7 +21,7 @@ from ._kept import kept
 from ._polar import polar_form
 from ._products import own_products, products
 from .annealing import MarginSchedule, resolve
-from .head import ClassHead
+from .head import ClassHead, local
 from .sample import Sample
 
 __all__ = ["MarginSoftmax"]
@@ -223,7 +223,7 @@ class MarginSoftmax(ClassHead):
 
     def _smoothing_sum(self, smoothing: Tensor) -> Tensor:
         """Σ q_j over all classes."""
-        return smoothing.sum()
+        return smoothing.sum() if self.shards is None else self.shards.sum(smoothing.sum())
 
     # The logits of a block of classes -------------------------------------------------------------------
 
@@ -233,8 +233,9 @@ class MarginSoftmax(ClassHead):
 
     def classes(self) -> list[Tensor]:
         """The class vectors; the biases, the k of each class and the class weights, where there are any."""
-        w = self.weight if self.sub_centers == 1 else self.weight.unflatten(0, (-1, self.sub_centers))
-        return [w, *(t for t in (self.bias, self._k(), self.class_weight) if t is not None)]
+        w = local(self.weight)
+        w = w if self.sub_centers == 1 else w.unflatten(0, (-1, self.sub_centers))
+        return [w, *(local(t) for t in (self.bias, self._k(), self.class_weight) if t is not None)]
 
     def _named(self, classes: list[Tensor]) -> dict[str, Tensor]:
         """The class tensors, or a block of them, by name."""
@@ -293,8 +294,8 @@ class MarginSoftmax(ClassHead):
             return None
         places = {name: place for place, name in enumerate(names, 5)}
         bias = None if self.bias is None else 1
-        limits = {"threshold": places.get("threshold"), "t": places.get("t")}
-        return Known(found[0], (found[1], 0.0, 0.0), amplitude=1, bias=bias, sigma=share, **limits)
+        threshold, t = places.get("threshold"), places.get("t")
+        return Known(found[0], (found[1], 0.0, 0.0), True, 1, threshold, t, bias, share)
 
     def _polar(self, x: Tensor) -> list[Tensor]:
         """Direction (N, d), amplitude (N, 1) and length (N, 1) of each sample."""

@@ -74,7 +74,7 @@ class SphereFace2(ClassHead):
             nn.init.constant_(self.bias, self._balanced_bias())
 
     def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
-        direction, b = unit(x), self._b(x)
+        direction, b = unit(x), self._b(x) if self.shards is None else self.shards.replicated(self._b(x))
         known = Known("binary", (self.scale, self.margin, self.exponent), sigma=b)
         reduced = self.reduce(self._negative_losses, [direction], labels, [b], logsumexp=False, known=known, half=half)
         cos = (direction * unit(reduced.own[0].to(x.dtype))).sum(-1)

@@ -66,7 +66,7 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
         if x.dim() != weight.dim() or x.shape[1] != weight.shape[0]:
             return None
         parts = (tuple(weight.shape[2:]), self.stride, self.padding, self.dilation, self.groups)
-        return x, geometry_of(*parts, True, self.output_padding)  # type: ignore[arg-type]
+        return x, geometry_of(*parts, True, self.output_padding)
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         fused = self._one_step(input) if output_size is None else None

@@ -7,7 +7,6 @@ forward pass of its own the operator computes what follows it, which then hands 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -189,8 +188,16 @@ class _HandsOn:
         return input
 
 
-@functools.cache
 def _handing_on(cls: type[nn.Module]) -> type[nn.Module]:
+    if cls not in _MADE:
+        _MADE[cls] = _make(cls)
+    return _MADE[cls]
+
+
+_MADE: dict[type[nn.Module], type[nn.Module]] = {}
+
+
+def _make(cls: type[nn.Module]) -> type[nn.Module]:
     made = type(cls.__name__, (_HandsOn, cls), {"__module__": __name__, "__reduce_ex__": _reduce, "plain": cls})
     return made
 

@@ -162,7 +162,7 @@ def merge_adapters(model: nn.Module) -> bool:
     """Fold the active adapter into the weights; whether there was any adapter. :func:`unmerge` undoes it."""
     found = list(iter_adapters(model))
     for weight, module, tensor_name, _ in found:
-        if len(module.parametrizations[tensor_name]) > 1:  # type: ignore[index, arg-type]
+        if len(module.parametrizations[tensor_name]) > 1:  # type: ignore[index]
             raise ValueError(f"{weight} has further parametrizations on top of the adapter: remove them first")
     for _, module, tensor_name, adapters_of in found:
         with torch.no_grad():
@@ -210,7 +210,7 @@ def iter_adapters(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Adapt
     for name, module in model.named_modules():
         if not parametrize.is_parametrized(module):
             continue
-        for tensor_name, chain in list(module.parametrizations.items()):  # type: ignore[operator, union-attr]
+        for tensor_name, chain in list(module.parametrizations.items()):
             for parametrization in chain:
                 if isinstance(parametrization, Adapters):
                     yield (f"{name}.{tensor_name}" if name else tensor_name), module, tensor_name, parametrization

@@ -114,9 +114,14 @@ def _exported(path: Path) -> nn.Module:
 def _check_hash(file: Path, remedy: str) -> None:
     """Compare the file with what ``export.json`` beside it says, if it is there."""
     manifest = file.with_name("export.json")
-    files = read_json(manifest).get("files", {}) if manifest.exists() else {}
-    wanted = files.get(file.name, {}).get("sha256")
-    found = hashlib.sha256(file.read_bytes()).hexdigest() if wanted is not None else None
+    if not manifest.exists():
+        return
+    content = read_json(manifest)
+    try:
+        wanted = content["files"][file.name]["sha256"]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{manifest} does not say what {file.name} is to be. Remedy: {remedy}") from error
+    found = hashlib.sha256(file.read_bytes()).hexdigest()
     if found != wanted:
         raise ValueError(f"{file} is not what was written: its SHA-256 is {found}, not {wanted}. Remedy: {remedy}")
 

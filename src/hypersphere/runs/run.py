@@ -35,9 +35,7 @@ class Run:
             unless a program or a command line named them in this process before.
     """
 
-    def __init__(
-        self, path: str | Path, seed: int | None = None, *, trust: str | Iterable[str] | None = None
-    ) -> None:
+    def __init__(self, path: str | Path, seed: int | None = None, *, trust: str | Iterable[str] | None = None) -> None:
         trust_modules(trust)
         self.path, inside = _split(Path(path).expanduser())
         if seed is not None and inside is not None and seed != inside:

@@ -97,7 +97,21 @@ def read_config(folder: Path, *, follow: bool = True) -> Config:
         raise ValueError(f"{path} is damaged: it holds {type(values).__name__}, not a JSON object")
     if follow:
         check_trusted(values, path)
-    return from_dict(Config, values)
+    return from_dict(Config, _of_this_version(values))
+
+
+def _of_this_version(values: Any) -> Any:
+    """Settings of before as they are written now.
+
+    ``optim.orthogonal_lr`` was a number that only orthogonal descent read; None now stands for that number there, and
+    for the common rate elsewhere.
+    """
+    if not isinstance(values, dict) or not isinstance(values.get("orthogonal"), dict):
+        return values
+    optim = values.get("optim")
+    if "neurons" not in values["orthogonal"] and isinstance(optim, dict) and optim.get("orthogonal_lr") == 0.02:
+        return {**values, "optim": {**optim, "orthogonal_lr": None}}
+    return values
 
 
 def write_result(folder: Path, config: Config) -> dict[str, Any]:

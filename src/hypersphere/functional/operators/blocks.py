@@ -107,7 +107,7 @@ def fused_block(
         return z, out
     from ...kernels import block
 
-    z, out, _, _ = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group)
+    z, out, _, _ = block.forward(spec, block.Inputs._make((x, q, *tensors)), True, give_q, group)
     return z, out
 
 
@@ -199,7 +199,7 @@ class _Block(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor | None]:
         from ...kernels import block
 
-        z, out, read, kept = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group)  # type: ignore[arg-type]
+        z, out, read, kept = block.forward(spec, block.Inputs._make((x, q, *tensors)), True, give_q, group)
         ctx.spec, ctx.group, ctx.last, ctx.fresh = spec, group, kept.last, True
         statistics = tensors[8:10] if spec.fields.norm == "eval" else (None, None)
         ctx.save_for_backward(read, q, *tensors[:8], *statistics, *kept[:-1])
@@ -216,8 +216,10 @@ class _Block(torch.autograd.Function):
             return (None,) * 18
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
             return (None, None, None, *_differentiate(ctx.spec.fields, saved[:12], need, dz, dq), *(None,) * 5)
-        inputs = block.Inputs(*saved[:12])
-        grads = block.backward(ctx.spec, inputs, block.Kept(*saved[12:], ctx.last), dz, dq, need, ctx.fresh, ctx.group)
+        inputs = block.Inputs._make((*saved[:12], None, None, None))
+        grads = block.backward(
+            ctx.spec, inputs, block.Kept._make((*saved[12:], ctx.last)), dz, dq, need, ctx.fresh, ctx.group
+        )
         ctx.fresh = False
         return (None, None, None, *grads, *(None,) * 5)
 

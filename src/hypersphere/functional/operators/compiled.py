@@ -35,9 +35,9 @@ LIBRARY.define(
 def _forward(*args: Any) -> tuple[Tensor, ...]:
     from ...kernels import block
 
-    *tensors, running, text = args
-    spec = decode(text)
-    z, q, _, kept = block.forward(spec, block.Inputs(*tensors, None, running), False, True)
+    spec, tensors = decode(args[-1]), args[:-2]
+    inputs = block.Inputs._make((*tensors, None, args[-2], None))
+    z, q, _, kept = block.forward(spec, inputs, False, True)
     assert q is not None
     nothing = [z.new_empty(0, dtype=torch.float32) for _ in range(4)]
     filled = [v if v is not None else nothing.pop() for v in kept[:-1]]
@@ -83,10 +83,10 @@ def _backward(*args: Any) -> tuple[Tensor, ...]:
     spec = decode(text)
     x, weight = tensors[0], tensors[2]
     last = _last(x, weight)
-    inputs = block.Inputs(arranged(x, last), *tensors[1:12])
+    inputs = block.Inputs._make((arranged(x, last), *tensors[1:12], None, None, None))
     optional = {4, 5, 6, 8}  # s, norms, radius, table
     kept = [None if i in optional and v.numel() == 0 else v for i, v in enumerate(tensors[12:])]
-    grads = block.backward(spec, inputs, block.Kept(*kept, last), dz, dq, tuple(need), False)
+    grads = block.backward(spec, inputs, block.Kept._make((*kept, last)), dz, dq, tuple(need), False)
     return tuple(x.new_empty(0) if v is None else v for v in grads)
 
 

@@ -163,7 +163,9 @@ def _product_gradients(
     limit = torch.finfo(y.dtype).max
     grad_y = next(found).clamp_(-limit, limit).to(y.dtype)
     small = [next(found) if needed else None for needed in need[2:6]]
-    grad_x, grad_w = convolve_backward(grad_y, x, w, g, (need[0], need[1]))
+    # at cos = ±1 the parts along x and w are large, and what is made of them next cancels: infinities would be NaN
+    through = convolve_backward(grad_y, x, w, g, (need[0], need[1]))
+    grad_x, grad_w = (t if t is None else t.clamp(-limit, limit) for t in through)
     return grad_x, grad_w, *small
 
 

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def, import-untyped"
 """Triton kernels: products A·Bᵀ of many square matrices of different sizes in one launch.
 
 The matrices of a group lie one behind the other in flat float32 buffers, each padded to a multiple of 32
@@ -59,7 +60,8 @@ def product_kernel(
 ):  # fmt: skip
     """α·A·Bᵀ + β·C + γ·I. ADDEND: 0 no C, 1 C, 2 Cᵀ. STORE: 1 the product, 2 its transpose, 3 both.
 
-    MIRROR 1 or −1: the result is symmetric or skew, tiles with j ≥ i are computed and their mirror images stored.
+    MIRROR 1 or −1: the result is symmetric or skew. Tiles with j ≥ i are computed, their mirror images stored: to the
+    last bit, because iterations that count on a symmetry let rounding errors that break it grow.
     """
     _, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     total = alpha * multiply(a + place, b + place, i, j, size, BM, BN, BK, PRECISE)
@@ -71,6 +73,8 @@ def product_kernel(
         total += beta * tl.load(c + place + col * size + row, mask=inside, other=0.0)
     total += tl.where(row == col, gamma, 0.0)
     if MIRROR != 0:
+        if i == j:
+            total = 0.5 * (total + MIRROR * tl.trans(total))
         tl.store(out + place + row * size + col, total, mask=inside)
         if i != j:
             tl.store(out + place + col * size + row, MIRROR * total, mask=inside)

@@ -77,7 +77,7 @@ def backward_by_kernels(grad: Tensor, r: Tensor, h: Tensor) -> Tensor:
         mixed = _symmetric(layout, half, grad.shape)
         polynomial, _ = product(layout, square, square, square, alpha=c, beta=b, gamma=a, mirror=1)
         moved, _ = product(layout, x, torch.add(mixed.mul_(c), crossed, alpha=b))
-        y, _ = product(layout, y, polynomial, moved)
+        y, _ = product(layout, y, polynomial, moved, mirror=-1)
         x, _ = product(layout, x, polynomial, mirror=1)
     away = _matrices(layout, x, grad.shape)
     defect = (away - torch.eye(grad.shape[-1], device=grad.device)).abs().amax((-2, -1), keepdim=True)

@@ -1,0 +1,197 @@
+"""BatchNorm's sums: the two passes that add over positions, and the table that their last program makes.
+
+forward:   ΣF, ΣF²        → mean, 1/√(var+ε), A, B; the running statistics move
+backward:  Σdu, Σdu·F     → what the statistics add to dF, dγ and dβ
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .device_math import activate, activation_slope, angular
+from .device_tiles import add_to_row, channel_numbers, leak_of, map_at, norm_numbers, place_of
+
+__all__ = ["finish_kernel", "reduce_kernel", "stats_kernel"]
+
+# rows of sums, SLOTS times each: ΣF, ΣF², Σdu, Σdu·F, the gradients of the slope, a, b and k; then the count of
+# positions (of several processes), Σn, the gradient of the radius, how many programs of stats and reduce have ended
+TRAIN = tl.constexpr(1)
+NONE = tl.constexpr(0)
+
+
+@triton.jit
+def _row(sums, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
+    """A row of sums, its copies added up."""
+    slot = tl.arange(0, SLOTS)
+    place = sums + (ROW * SLOTS + slot)[:, None] * C + col[None, :]
+    return tl.sum(tl.load(place, mask=(col < C)[None, :], other=0.0, cache_modifier=".cg"), 0)
+
+
+@triton.jit
+def _is_last(counter):
+    """Whether this program is the last to come here, with what all others added in view."""
+    tl.debug_barrier()
+    before = tl.atomic_add(counter, 1.0, sem="acq_rel")
+    return before == (tl.num_programs(0) * tl.num_programs(1) - 1).to(tl.float64)
+
+
+@triton.jit
+def _finish_statistics(
+    sums, table, gamma, beta, mean, var, tracked, C, count, eps, momentum,
+    UPDATE: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """From ΣF and ΣF² to the rows mean, 1/√(var+ε), A, B of the table; the running statistics move."""
+    for c0 in range(0, C, BLOCK):
+        col = c0 + tl.arange(0, BLOCK)
+        ok = col < C
+        m = _row(sums, 0, col, C, SLOTS) / count
+        v = _row(sums, 1, col, C, SLOTS) / count - m * m
+        v = tl.where(v < 0.0, 0.0, v)
+        mean32 = m.to(tl.float32)
+        over = 1.0 / tl.sqrt_rn(v.to(tl.float32) + eps)
+        scale = over
+        shift = -mean32 * over
+        if gamma is not None:
+            scale = over * tl.load(gamma + col, mask=ok, other=0.0).to(tl.float32)
+            shift = tl.load(beta + col, mask=ok, other=0.0).to(tl.float32) - mean32 * scale
+        tl.store(table + col, mean32, mask=ok)
+        tl.store(table + C + col, over, mask=ok)
+        tl.store(table + 2 * C + col, scale, mask=ok)
+        tl.store(table + 3 * C + col, shift, mask=ok)
+        if UPDATE:
+            unbiased = (v * (count / tl.where(count > 1.0, count - 1.0, 1.0))).to(tl.float32)
+            old = tl.load(mean + col, mask=ok, other=0.0).to(tl.float32)
+            tl.store(mean + col, (old + (mean32 - old) * momentum).to(mean.dtype.element_ty), mask=ok)
+            old = tl.load(var + col, mask=ok, other=0.0).to(tl.float32)
+            tl.store(var + col, (old + (unbiased - old) * momentum).to(var.dtype.element_ty), mask=ok)
+    if UPDATE:
+        if tracked is not None:
+            tl.store(tracked, tl.load(tracked) + 1)
+
+
+@triton.jit
+def _finish_gradients(sums, table, rest, dgamma, dbeta, C, count, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
+    """From Σdu and Σdu·F to what BatchNorm's statistics add to dF, level + tilt·F, and to dγ and dβ."""
+    for c0 in range(0, C, BLOCK):
+        col = c0 + tl.arange(0, BLOCK)
+        ok = col < C
+        m = tl.load(table + col, mask=ok, other=0.0)
+        over = tl.load(table + C + col, mask=ok, other=0.0)
+        scale = tl.load(table + 2 * C + col, mask=ok, other=0.0)
+        total = _row(sums, 2, col, C, SLOTS)
+        along = _row(sums, 3, col, C, SLOTS) - m.to(tl.float64) * total
+        tilt = -scale * over * over * (along / count).to(tl.float32)
+        tl.store(rest + col, -scale * (total / count).to(tl.float32) - tilt * m, mask=ok)
+        tl.store(rest + C + col, tilt, mask=ok)
+        if dgamma is not None:
+            tl.store(dgamma + col, (along.to(tl.float32) * over).to(dgamma.dtype.element_ty), mask=ok)
+            tl.store(dbeta + col, total.to(dbeta.dtype.element_ty), mask=ok)
+
+
+@triton.jit
+def finish_kernel(
+    sums, table, rest, gamma, beta, mean, var, tracked, dgamma, dbeta,
+    C, eps, momentum,
+    BACKWARD: tl.constexpr, UPDATE: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The end of :func:`stats_kernel` or :func:`reduce_kernel` by itself, after sums of several processes met."""
+    count = tl.load(sums + 8 * SLOTS * C)
+    if BACKWARD:
+        _finish_gradients(sums, table, rest, dgamma, dbeta, C, count, SLOTS, BLOCK)
+    else:
+        _finish_statistics(sums, table, gamma, beta, mean, var, tracked, C, count, eps, momentum, UPDATE, SLOTS, BLOCK)
+
+
+@triton.jit
+def stats_kernel(
+    y, r, s, k, a, b, sums, table, gamma, beta, mean, var, tracked,
+    TILES, L, C, half, top, count, eps, momentum,
+    G: tl.constexpr, UPDATE: tl.constexpr, FINISH: tl.constexpr, SLOTS: tl.constexpr, CL: tl.constexpr,
+    FAST: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    """ΣF and ΣF² of every channel; the last program makes BatchNorm's table of them."""
+    col = tl.program_id(1) * BC + tl.arange(0, BC)
+    row = tl.arange(0, BL)
+    hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
+    first_sum = tl.zeros([BL, BC], tl.float32)
+    second_sum = tl.zeros([BL, BC], tl.float32)
+    per_image = tl.cdiv(L, BL)
+    for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
+        image = (tile // per_image).to(tl.int64)
+        first = ((tile % per_image) * BL).to(tl.int64)
+        inside = first + row < L
+        mask = inside[:, None] & (col < C)[None, :]
+        v = tl.load(y + place_of(image, first, row, col, L, C, CL), mask=mask, other=0.0).to(tl.float32)
+        if r is not None:
+            v = v * map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
+        f, _slope = angular(v, hv, tv, G, FAST)
+        if s is not None:
+            f = f * map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
+        if a is not None:
+            f = f * scale
+        if b is not None:
+            f = tl.where(mask, f + shift, 0.0)
+        first_sum += f
+        second_sum += f * f
+    add_to_row(sums, tl.sum(first_sum, 0), 0, col, C, SLOTS)
+    add_to_row(sums, tl.sum(second_sum, 0), 1, col, C, SLOTS)
+    if FINISH:
+        if _is_last(sums + 8 * SLOTS * C + 3):
+            _finish_statistics(
+                sums, table, gamma, beta, mean, var, tracked, C, count, eps, momentum, UPDATE, SLOTS, 128
+            )
+
+
+@triton.jit
+def reduce_kernel(
+    y, r, s, k, a, b, sums, table, rest, leaks, dz, dq, dgamma, dbeta,
+    TILES, L, C, half, top, count, leak,
+    G: tl.constexpr, ACT: tl.constexpr, FINISH: tl.constexpr, SLOTS: tl.constexpr, CL: tl.constexpr,
+    FAST: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    """Σdu, Σdu·F and the gradient of a slope per channel, for BatchNorm in training; then the rest of its table."""
+    col = tl.program_id(1) * BC + tl.arange(0, BC)
+    row = tl.arange(0, BL)
+    hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
+    big, lift = norm_numbers(None, None, None, None, table, col, C, 0.0, TRAIN)
+    lv = leak_of(leaks, leak, col, C)
+    sum_u = tl.zeros([BL, BC], tl.float32)
+    sum_uf = tl.zeros([BL, BC], tl.float32)
+    if leaks is not None:
+        sum_leak = tl.zeros([BL, BC], tl.float32)
+    per_image = tl.cdiv(L, BL)
+    for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
+        image = (tile // per_image).to(tl.int64)
+        first = ((tile % per_image) * BL).to(tl.int64)
+        inside = first + row < L
+        mask = inside[:, None] & (col < C)[None, :]
+        place = place_of(image, first, row, col, L, C, CL)
+        v = tl.load(y + place, mask=mask, other=0.0).to(tl.float32)
+        du = tl.load(dz + place, mask=mask, other=0.0).to(tl.float32)
+        if r is not None:
+            v = v * map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
+        f, _slope = angular(v, hv, tv, G, FAST)
+        if s is not None:
+            f = f * map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
+        if a is not None:
+            f = f * scale
+        if b is not None:
+            f = f + shift
+        u = f * big[None, :] + lift[None, :]
+        if dq is not None:
+            along = tl.load(dq + image * L + first + row, mask=inside, other=0.0)[:, None]
+            du = du + 2.0 * along * activate(u, lv, ACT)
+        if leaks is not None:
+            sum_leak += tl.where(u <= 0.0, du * u, 0.0)
+        if ACT != NONE:
+            du = du * activation_slope(u, lv, ACT)
+        sum_u += du
+        sum_uf += du * f
+    add_to_row(sums, tl.sum(sum_u, 0), 2, col, C, SLOTS)
+    add_to_row(sums, tl.sum(sum_uf, 0), 3, col, C, SLOTS)
+    if leaks is not None:
+        add_to_row(sums, tl.sum(sum_leak, 0), 4, col, C, SLOTS)
+    if FINISH:
+        if _is_last(sums + 8 * SLOTS * C + 4):
+            _finish_gradients(sums, table, rest, dgamma, dbeta, C, count, SLOTS, 128)

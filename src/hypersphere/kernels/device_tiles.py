@@ -1,0 +1,92 @@
+"""Parts that every pass over the output of a convolution shares: places in memory, maps, numbers of channels, sums."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .device_math import curvature
+
+__all__ = ["add_to_row", "channel_numbers", "leak_of", "map_at", "norm_numbers", "place_of", "store_map"]
+
+TRAIN = tl.constexpr(1)
+
+
+@triton.jit
+def place_of(image, first, row, col, L, C, CL: tl.constexpr):
+    if CL:
+        return (image * L + first) * C + row[:, None] * C + col[None, :]
+    else:
+        return image * C * L + first + col[None, :] * L + row[:, None]
+
+
+@triton.jit
+def map_at(m, image, first, row, col, L, C, GROUPS: tl.constexpr, mask, CL: tl.constexpr):
+    """A map of GROUPS groups at a tile: (BL, 1), or (BL, BC)."""
+    if GROUPS == 1:
+        return tl.load(m + image * L + first + row, mask=first + row < L, other=0.0)[:, None]
+    else:
+        group = col // (C // GROUPS)
+        if CL:
+            place = (image * L + first + row)[:, None] * GROUPS + group[None, :]
+        else:
+            place = (image * GROUPS + group)[None, :] * L + (first + row)[:, None]
+        return tl.load(m + place, mask=mask, other=0.0)
+
+
+@triton.jit
+def store_map(m, value, image, first, row, col, L, C, GROUPS, mask, CL: tl.constexpr):
+    """The same for a map of one group for each channel."""
+    if CL:
+        place = (image * L + first + row)[:, None] * C + col[None, :]
+    else:
+        place = (image * C + col)[None, :] * L + (first + row)[:, None]
+    tl.store(m + place, value, mask=mask)
+
+
+@triton.jit
+def channel_numbers(k, a, b, col, C, half, top):
+    """k's two numbers, a and b of the channels: per channel where given, else numbers."""
+    ok = col < C
+    if k is not None:
+        half, top = curvature(tl.load(k + col, mask=ok, other=1.0).to(tl.float32)[None, :])
+    scale = 1.0
+    shift = 0.0
+    if a is not None:
+        scale = tl.load(a + col, mask=ok, other=0.0).to(tl.float32)[None, :]
+    if b is not None:
+        shift = tl.load(b + col, mask=ok, other=0.0).to(tl.float32)[None, :]
+    return half, top, scale, shift
+
+
+@triton.jit
+def norm_numbers(gamma, beta, mean, var, table, col, C, eps, BN: tl.constexpr):
+    """A and B of the channels."""
+    ok = col < C
+    if BN == TRAIN:
+        return tl.load(table + 2 * C + col, mask=ok, other=0.0), tl.load(table + 3 * C + col, mask=ok, other=0.0)
+    else:
+        m = tl.load(mean + col, mask=ok, other=0.0).to(tl.float32)
+        v = tl.load(var + col, mask=ok, other=1.0).to(tl.float32)
+        scale = 1.0 / tl.sqrt_rn(v + eps)
+        shift = -m * scale
+        if gamma is not None:
+            scale = scale * tl.load(gamma + col, mask=ok, other=0.0).to(tl.float32)
+            shift = tl.load(beta + col, mask=ok, other=0.0).to(tl.float32) - m * scale
+        return scale, shift
+
+
+@triton.jit
+def leak_of(leaks, leak, col, C):
+    """The slope of the negative half: per channel where given, else a number."""
+    if leaks is not None:
+        return tl.load(leaks + col, mask=col < C, other=0.0).to(tl.float32)[None, :]
+    else:
+        return leak
+
+
+@triton.jit
+def add_to_row(sums, values, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
+    """Add to a row of sums; programs take turns in SLOTS copies of it, since additions to one place queue up."""
+    slot = tl.program_id(0) % SLOTS
+    tl.atomic_add(sums + (ROW * SLOTS + slot) * C + col, values.to(tl.float64), mask=col < C, sem="relaxed")

@@ -1,0 +1,31 @@
+"""Classes over processes: the loss and gradients of one, a sample of the negatives, checkpoints for other numbers."""
+
+import pytest
+import shard_processes as processes
+
+import hypersphere as hs
+
+L = hs.losses
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_loss_gradients_and_running_state_are_those_of_one_process(world):
+    processes.run(processes.compare, world)
+
+
+def test_a_share_of_the_negatives_and_all_positives():
+    processes.run(processes.sample, 2)
+
+
+def test_a_checkpoint_goes_on_with_another_number_of_processes(tmp_path):
+    processes.run(processes.save, 2, tmp_path)
+    for world in (4, 1):
+        processes.run(processes.load, world, tmp_path)
+
+
+def test_what_cannot_be_shared_out_is_refused():
+    with pytest.raises(TypeError, match="head must be a head with class vectors"):
+        L.shard(L.SphereFacePlus(L.Softmax(4, 5)), None)
+    with pytest.raises(TypeError, match="mesh must be a torch DeviceMesh"):
+        L.shard(L.Softmax(4, 5), None)
+    processes.run(processes.refuse, 2)

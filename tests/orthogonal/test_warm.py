@@ -1,0 +1,76 @@
+"""The kernels of warm-started maps, by Triton's interpreter; and compiled for a GPU that need not be there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton")
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    """What the program beside this file prints: the interpreter has to be chosen before Triton is imported."""
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    return run("warm_cases.py", environment)
+
+
+def test_two_steps_follow_what_moved_a_little(found: Any) -> None:
+    assert found["cayley"]["moved"]["steps"] == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("name", ["first", "moved", "jump", "literal", "after it"])
+def test_every_start_ends_at_the_map(found: Any, name: str) -> None:
+    """A first step, jumps and other parameters need more steps and are as right."""
+    assert found["cayley"][name]["error"] < 5e-6
+    assert found["cayley"][name]["defect"] < 5e-6
+    if name in ("first", "jump", "literal"):
+        assert max(found["cayley"][name]["steps"]) > 4
+
+
+def test_what_cannot_be_computed_is_nan_and_said(found: Any) -> None:
+    assert found["cayley"]["too large"] == {"nan": True, "failed": 4}
+    assert found["cayley"]["literal"]["failed"] == 0
+
+
+def test_a_restart_forgets_everything(found: Any) -> None:
+    assert found["cayley"]["restarted"] == {"same": True, "failed": 0}
+
+
+def test_products(found: Any) -> None:
+    assert set(found["products"]) == {"plain", "transposed", "transposed addend", "symmetric"}
+    assert all(error < 1e-4 for error in found["products"].values())
+
+
+def test_polar_factors(found: Any) -> None:
+    errors = found["polar"]
+    assert errors["factor"] < 5e-6
+    assert errors["factor"] < 4 * errors["float32 svd"]
+    assert errors["gradient"] < 1e-5
+    assert errors["defect of a singular one"] < 1e-5
+    assert errors["its gradient"] < 1e6
+
+
+def test_kernels_compile_for_hopper() -> None:
+    """On its tensor cores and within its shared memory; in a process that does not interpret."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("TRITON_INTERPRET", None)
+    found = run("compile_cases.py", environment)
+    assert set(found) == {"product_kernel", "residual_kernel", "update_kernel"}
+    for kernel, facts in found.items():
+        assert facts["tensor cores"], kernel
+        assert facts["shared"] <= 227 * 1024, kernel
+
+
+def run(program: str, environment: dict[str, str]) -> Any:
+    """The JSON object that a program beside this file prints."""
+    command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name(program))]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)

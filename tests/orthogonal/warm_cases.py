@@ -1,0 +1,106 @@
+"""What Triton's interpreter computes: run as a program with TRITON_INTERPRET=1, prints one JSON object."""
+
+from __future__ import annotations
+
+import json
+
+import torch
+from torch import Tensor
+
+from hypersphere.functional.orthogonalize import WarmCayley, polar, warm
+from hypersphere.functional.orthogonalize import algorithms as exact
+from hypersphere.functional.orthogonalize.grouped import TILE, layout_of, product
+
+SHAPES = [torch.Size((1, 27, 27)), torch.Size((2, 40, 40)), torch.Size((1, 66, 66))]
+TILE.update(BM=64, BN=64)  # several tiles of a matrix that the interpreter does in little time
+warm._STEPS = 13
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    print(json.dumps({"cayley": cayley(), "products": products(), "polar": polar_factors()}))
+
+
+def cayley() -> dict[str, dict[str, object]]:
+    """Errors against float64 and numbers of steps, over a history with jumps."""
+    out: dict[str, dict[str, object]] = {}
+    state = WarmCayley(SHAPES, torch.device("cpu"))
+    u = [(2 / shape[-1]) ** 0.5 * torch.randn(shape) for shape in SHAPES]
+
+    def step(name: str) -> list[Tensor]:
+        matrices = state(u)
+        wanted = [exact.cayley(x.double())[0] for x in u]
+        out[name] = {
+            "error": max(float((r - w).abs().max()) for r, w in zip(matrices, wanted, strict=True)),
+            "defect": max(float((r.mT @ r - torch.eye(r.shape[-1])).abs().max()) for r in matrices),
+            "steps": state.steps(),
+            "failed": int(state.failed.sum()),
+        }
+        return matrices
+
+    start = u
+    started = [r.clone() for r in step("first")]
+    u = [x + 1e-3 * torch.randn_like(x).sign() for x in u]
+    step("moved")
+    u = [x + 0.3 * torch.randn_like(x) for x in u]
+    step("jump")
+    u = [torch.randn_like(x) for x in u]
+    step("literal")
+    u = [1e6 * torch.randn_like(x) for x in u]
+    out["too large"] = {"nan": all(bool(r.isnan().all()) for r in state(u)), "failed": int(state.failed.sum())}
+    u = [x * 1e-6 for x in u]
+    step("after it")
+    state.forget()
+    same = all(torch.equal(a, b) for a, b in zip(state(start), started, strict=True))
+    out["restarted"] = {"same": same, "failed": int(state.failed.sum())}
+    return out
+
+
+def products() -> dict[str, float]:
+    shapes = [torch.Size((1, 40, 40)), torch.Size((1, 70, 70))]
+    layout = layout_of(shapes, torch.device("cpu"))
+    a, b, c = (layout.empty(torch.zeros(1)) for _ in range(3))
+    for flat in (a, b, c):
+        for view in layout.views(flat, shapes):
+            view.copy_(torch.randn(view.shape))
+    errors: dict[str, float] = {}
+    va, vb, vc = (layout.views(flat, shapes) for flat in (a, b, c))
+
+    def compare(name: str, flat: Tensor, wanted: list[Tensor]) -> None:
+        found = layout.views(flat, shapes)
+        errors[name] = max(float((x - y).abs().max()) for x, y in zip(found, wanted, strict=True))
+
+    eye = [torch.eye(x.shape[-1]) for x in va]
+    plain, transposed = product(layout, a, b, c, alpha=2.0, beta=3.0, gamma=0.5, store="both")
+    wanted = [2 * x @ y.mT + 3 * z + 0.5 * i for x, y, z, i in zip(va, vb, vc, eye, strict=True)]
+    compare("plain", plain, wanted)
+    compare("transposed", transposed, [w.mT for w in wanted])
+    turned, _ = product(layout, a, b, c, transposed_addend=True)
+    compare("transposed addend", turned, [x @ y.mT + z.mT for x, y, z in zip(va, vb, vc, strict=True)])
+    symmetric, _ = product(layout, a, a, mirror=1)
+    compare("symmetric", symmetric, [x @ x.mT for x in va])
+    return errors
+
+
+def polar_factors() -> dict[str, float]:
+    errors = {"factor": 0.0, "gradient": 0.0, "float32 svd": 0.0}
+    for shape in ((2, 1, 33, 33),):
+        u, grad = torch.randn(shape), torch.randn(shape)
+        r, h = polar.by_kernels(u)
+        found = polar.backward_by_kernels(grad, r, h)
+        wanted, *kept = exact.lowdin(u.double())
+        gradient = exact.lowdin_backward(grad.double(), wanted, *kept)
+        errors["factor"] = max(errors["factor"], float((r - wanted).abs().max()))
+        errors["float32 svd"] = max(errors["float32 svd"], float((exact.lowdin(u)[0] - wanted).abs().max()))
+        errors["gradient"] = max(errors["gradient"], float((found - gradient).norm() / gradient.norm()))
+    u = torch.randn(20, 20)
+    u[:, 3] = u[:, 2]
+    r, h = polar.by_kernels(u)
+    errors["defect of a singular one"] = float((r.mT @ r - torch.eye(20)).abs().max())
+    errors["its gradient"] = float(polar.backward_by_kernels(torch.ones(20, 20), r, h).abs().max())
+    return errors
+
+
+if __name__ == "__main__":
+    main()
