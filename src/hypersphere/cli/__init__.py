@@ -40,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _at_once(name):  # nothing is written yet: torch is only imported
             options = _parse(words)
-            command = None if isinstance(options, int) else importlib.import_module(COMMANDS[options.command][0])
-        code = options if command is None else int(command.run(options))
+            run = None if isinstance(options, int) else importlib.import_module(COMMANDS[options.command][0]).run
+        code = int(options if run is None else run(options))  # type: ignore[arg-type]
         _flush()
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)

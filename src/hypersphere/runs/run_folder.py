@@ -17,9 +17,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from .._core.leftovers import sweep
 from .._core.trust import check_trusted
 from ..config import Config, changed, from_dict, to_dict
-from .files import read_json, write_json
+from .files import PROBE, TEMPORARY, read_json, write_json
 from .lock import locked
 
 __all__ = ["beside", "open_run", "read_config", "run_path", "write_result"]
@@ -44,9 +45,7 @@ def open_run(config: Config) -> Path:
     folder = run_path(config)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, str(folder), wait=WAIT):
-        for pattern in ("*.tmp*", ".room*"):  # a killed process left them: whoever writes here holds the lock
-            for left in folder.glob(pattern):
-                left.unlink(missing_ok=True)
+        sweep(folder, TEMPORARY, PROBE)
         _take_over(folder, config)
     return folder
 
