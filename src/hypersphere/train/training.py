@@ -49,7 +49,7 @@ class Training:
 
     def run(self) -> dict[str, Any]:
         if self.team.writer:
-            self.folder.prepare()
+            self.folder.prepare(self.config.run.keep)
             check_room(self.folder.path, self._bytes() * (self.config.run.keep + 2))
             write_json(self.folder.path / "environment.json", environment(self.team.device))
             write_json(self.folder.path / "facts.json", dataclasses.asdict(self.parts.source.facts))
