@@ -13,8 +13,9 @@ from torch import Tensor
 
 from ..config import Config
 from ..data import write_table
-from ..evaluation import Candidate, LayerEnergies, evaluate_also, evaluate_protocol, layer_energies
+from ..evaluation import Candidate, evaluate_also, evaluate_protocol, layer_energies
 from ..orthogonal import restart
+from ..regularizers import Energies
 from ..runs import SeedFolder, Team, environment, merged
 from ..runs.files import check_room, write_bytes, write_json
 from ..runs.manifest import check_shapes
@@ -288,10 +289,10 @@ class Training:
         tensors = [*self.parts.objective.parameters(), *self.parts.objective.buffers(), *self.parts.penalty.buffers()]
         return 3 * sum(t.numel() * t.element_size() for t in tensors) + 2**20
 
-    def _energies(self, half_space: bool = False) -> LayerEnergies:
+    def _energies(self, half_space: bool = False) -> Energies:
         """Of each layer; empty if they are not wanted or there is none."""
         if not self.config.run.energy:
-            return LayerEnergies({}, {})
+            return Energies({}, {})
         candidate = self._candidate()
         with candidate.evaluating():  # weights that are normalised on the way out do not count it as a step
             return layer_energies(candidate.network, half_space=half_space)
