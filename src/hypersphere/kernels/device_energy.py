@@ -6,6 +6,7 @@ over a short taper, so that it does not matter on which side of it rounding puts
 tiles are looked through again, and close pairs computed from the difference of the two vectors.
 """
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import triton

@@ -6,6 +6,7 @@ Angular: φ = θ^(−s), or −log θ, cos θ = c. In half space φ(v) + φ(w). 
 in ``functional.energy.kernel``. NaN passes through.
 """
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import triton

@@ -5,6 +5,7 @@ table: first number, neurons, dimension, first row, first slope, half space or n
 whose rows are padded to whole steps, first number and length of a row.
 """
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import triton

@@ -255,7 +255,7 @@ class CoMHE(EnergyRegularizer):
             if neurons.name not in self._plain:
                 key = self._key(neurons, matrices[neurons.name].shape[-1], "basis")
                 shared.setdefault(key, []).append(neurons.name)
-        images = {}
+        images: dict[str, Tensor] = {}
         for key, names in shared.items():
             rows = [upcast(matrices[name]).flatten(0, 1) for name in names]
             with without_autocast(rows[0].device):

@@ -68,7 +68,8 @@ class _ClassSweep(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             ctx.save_for_backward(points, classes, columns.index_add_(0, chosen, rows))
             ctx.kernel = kernel
-        return total.to(points.dtype)  # type: ignore[no-any-return]
+        result: Tensor = total.to(points.dtype)
+        return result
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
