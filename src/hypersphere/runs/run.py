@@ -92,17 +92,7 @@ class Run:
 
     def result(self, seed: int | None = None) -> dict[str, Any] | None:
         """``result.json`` of a seed, None while it is not done."""
-        path = self.folder(seed).path / "result.json"
-        if not path.exists():
-            return None
-        found = _mapping(path)
-        for name in ("final_accuracy", "best_accuracy"):
-            if not isinstance(found.get(name), int | float):
-                raise ValueError(
-                    f"{path} holds no result of a training run: it has no number {name!r}. Remove the file and give "
-                    "the training command again: it is written anew from the last checkpoint"
-                )
-        return found
+        return self.folder(seed).result
 
     def environment(self, seed: int | None = None) -> dict[str, Any]:
         """Versions, device, commit and command; empty if the file is not there."""

@@ -22,6 +22,7 @@ from .._core.trust import check_trusted
 from ..config import Config, changed, from_dict, to_dict
 from .files import PROBE, TEMPORARY, read_json, write_json
 from .lock import locked
+from .result import read_result
 
 __all__ = ["beside", "open_run", "read_config", "run_path", "write_result"]
 
@@ -120,8 +121,10 @@ def write_result(folder: Path, config: Config) -> dict[str, Any]:
 
 
 def _gather(folder: Path, config: Config) -> dict[str, Any]:
-    done = [read_json(path) for path in sorted(folder.glob("seed-*/result.json"))]
-    summary: dict[str, Any] = {"recipe": config.recipe, "seeds": sorted(done, key=lambda one: one["seed"])}
+    seeds = sorted(int(path.name[5:]) for path in folder.glob("seed-*") if path.name[5:].isdigit())
+    found = ((seed, read_result(folder / f"seed-{seed}" / "result.json")) for seed in seeds)
+    done = [{"seed": seed, **one} for seed, one in found if one is not None]
+    summary: dict[str, Any] = {"recipe": config.recipe, "seeds": done}
     for name in ("final_accuracy", "best_accuracy"):
         values = [one[name] for one in done]
         summary[f"mean_{name}"] = sum(values) / len(values) if values else None

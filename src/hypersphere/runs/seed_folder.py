@@ -20,6 +20,7 @@ from ..config import Config
 from .files import PROBE, TEMPORARY, read_json, read_tensors, sync_folder, write_bytes, write_json, write_tensors
 from .lock import locked
 from .manifest import Foreign, read_manifest, write_manifest
+from .result import read_result
 from .state import join, split
 
 __all__ = ["SeedFolder"]
@@ -72,8 +73,8 @@ class SeedFolder:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        path = self.path / "result.json"
-        return read_json(path) if path.exists() else None
+        """The result of a seed that is done, else None; a ``ValueError`` where the file holds something else."""
+        return read_result(self.path / "result.json")
 
     def write_result(self, result: dict[str, Any]) -> None:
         write_json(self.path / "result.json", result)
