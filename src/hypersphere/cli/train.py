@@ -6,31 +6,20 @@ import argparse
 import json
 import sys
 
-from ..config import Config, add_arguments, overridden, to_dict, with_values
+from .._core.trust import trust
+from ..config import Config, overridden, to_dict, with_values
 from ..recipes import get
 from ..runs import run_path
 from ..train import Stopped
 from ..train import run as train
 
-__all__ = ["configure", "run"]
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "recipe", nargs="?", help="recipe, see `hypersphere list recipes`; `custom` starts from the defaults below"
-    )
-    parser.add_argument("--show", action="store_true", help="print the settings as JSON and do not train")
-    parser.usage = "hypersphere train RECIPE [--GROUP.FIELD VALUE ...] [--show]"
-    parser.epilog = (
-        "Defaults are those of `custom`; recipes set their own (see --show). The same command goes on with an "
-        "interrupted run. Under torchrun the batch is shared by the processes."
-    )
-    add_arguments(parser, Config())
+__all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
     if options.recipe is None:
         raise ValueError("name a recipe (see `hypersphere list recipes`), or `custom` to start from the defaults")
+    trust(options.trust)
     base = Config() if options.recipe == "custom" else get(options.recipe)
     config = with_values(base, overridden(options))
     if options.show:

@@ -6,6 +6,7 @@ from .center import CenterLoss
 from .face import AMSoftmax, ArcFace, CosFace, SphereFaceR
 from .fitting import fitting_margin, fitting_scale
 from .margin_softmax import MarginSoftmax
+from .metric_learning import metric_learning
 from .pairs import ContrastiveLoss, TripletLoss
 from .registry import HEADS
 from .sample import Sample
@@ -45,5 +46,6 @@ __all__ = [
     "WSoftmax",
     "fitting_margin",
     "fitting_scale",
+    "metric_learning",
     "shard",
 ]

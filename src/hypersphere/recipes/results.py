@@ -18,10 +18,22 @@ from .table import Cell, Table
 __all__ = ["key", "ours", "read", "record", "render"]
 
 
+_NEEDED = {"cell", "steps", "seed"}
+
+
 def read(table: Table, folder: Path) -> list[dict[str, Any]]:
     """Every measurement of a table."""
     path = folder / f"{table.name}.json"
-    return list(read_json(path)["measurements"]) if path.exists() else []
+    if not path.exists():
+        return []
+    content = read_json(path)
+    found = content.get("measurements") if isinstance(content, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, dict) and one.keys() >= _NEEDED for one in found):
+        raise ValueError(
+            f"{path} does not hold measurements, each with {', '.join(sorted(_NEEDED))}: move it away, or name another "
+            "folder with --results"
+        )
+    return found
 
 
 def record(

@@ -21,11 +21,13 @@ from ..config import (
     with_values,
 )
 from ..runs import Classifier, Gan, Run, load
+from .callbacks import Callback, Started
 from .launch import run
 from .training import Stopped
 
 __all__ = [
     "AdversarialConfig",
+    "Callback",
     "Classifier",
     "Config",
     "DataConfig",
@@ -40,6 +42,7 @@ __all__ = [
     "Run",
     "RunConfig",
     "ScheduleConfig",
+    "Started",
     "Stopped",
     "from_dict",
     "load",

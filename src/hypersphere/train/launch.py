@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from ..config import Config
+from .._core.trust import named
+from ..config import Config, to_dict
 from ..runs import SeedFolder, Team, open_run, run_path, write_result
 from ..runs.files import check_room
+from .callbacks import Callback
 from .distributed import team
 from .progress import Progress
 from .training import Training
@@ -18,16 +20,20 @@ from .training import Training
 __all__ = ["run"]
 
 
-def run(config: Config) -> dict[str, Any]:
+def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
     """Train every seed of ``config`` and return what ``RUN/result.json`` holds.
 
     Calling it again goes on where it was: seeds that are done are not trained again, one that was interrupted
     continues from its newest checkpoint, with the same weights in the end as if it had not been. Ctrl-C (and a
     termination signal) saves first.
 
+    ``callbacks`` are told of start, steps, evaluations and end of every seed: see
+    :class:`hypersphere.train.Callback`.
+
     Raises :class:`hypersphere.train.Stopped` when training ends early, and ``OSError`` before training if the folder
     cannot be written.
     """
+    named(to_dict(config))
     crew = team(config.run.device)
     folder = run_path(config)
     if crew.writer:
@@ -37,13 +43,15 @@ def run(config: Config) -> dict[str, Any]:
     for seed in config.run.seeds:
         seed_folder = SeedFolder(folder, seed, config)
         with seed_folder.lock() if crew.writer else nullcontext():
-            _train(config, seed, crew, seed_folder)
+            _train(config, seed, crew, seed_folder, callbacks)
     summary = write_result(folder, config) if crew.writer else {}
     crew.wait()
     return summary
 
 
-def _train(config: Config, seed: int, crew: Team, folder: SeedFolder) -> None:
+def _train(
+    config: Config, seed: int, crew: Team, folder: SeedFolder, callbacks: Sequence[Callback] = ()
+) -> None:
     kind = config.run.progress if crew.writer else "off"
     events = folder.path / "events" if config.run.tensorboard and crew.writer else None
     progress = Progress(kind, events)
@@ -52,7 +60,7 @@ def _train(config: Config, seed: int, crew: Team, folder: SeedFolder) -> None:
     if done is not None:
         progress.say(f"{config.recipe} seed {seed} is done: {done['final_accuracy']:.2f}% ({folder.path})")
         return
-    training = Training(config, seed, crew, folder, progress)
+    training = Training(config, seed, crew, folder, progress, callbacks)
     with _signals(lambda: setattr(training, "interrupted", True)):
         try:
             training.run()

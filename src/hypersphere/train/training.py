@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,12 +13,14 @@ from torch import Tensor
 
 from ..config import Config
 from ..data import write_table
-from ..evaluation import Candidate, LayerEnergies, evaluate_also, evaluate_protocol, layer_energies
+from ..evaluation import Candidate, evaluate_also, evaluate_protocol, layer_energies
 from ..orthogonal import restart
+from ..regularizers import Energies
 from ..runs import SeedFolder, Team, environment, merged
 from ..runs.files import check_room, write_bytes, write_json
 from ..runs.manifest import check_shapes
 from .build import make_parts, make_step
+from .callbacks import Callback, Callbacks, Started
 from .diagnose import blame
 from .progress import Progress
 from .step import NotFinite
@@ -36,8 +39,17 @@ class Stopped(RuntimeError):
 class Training:
     """``run()`` trains to the end and returns the result; the same call after a crash goes on."""
 
-    def __init__(self, config: Config, seed: int, team: Team, folder: SeedFolder, progress: Progress) -> None:
+    def __init__(
+        self,
+        config: Config,
+        seed: int,
+        team: Team,
+        folder: SeedFolder,
+        progress: Progress,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
         self.config, self.seed, self.team, self.folder, self.progress = config, seed, team, folder, progress
+        self.callbacks = Callbacks(callbacks if team.writer else (), team.device)
         self.interrupted = False
         self.best, self.best_step, self.seconds = -math.inf, 0, 0.0
         self.last: dict[str, float] = {}
@@ -49,18 +61,25 @@ class Training:
 
     def run(self) -> dict[str, Any]:
         if self.team.writer:
-            self.folder.prepare()
+            self.folder.prepare(self.config.run.keep)
             check_room(self.folder.path, self._bytes() * (self.config.run.keep + 2))
             write_json(self.folder.path / "environment.json", environment(self.team.device))
             write_json(self.folder.path / "facts.json", dataclasses.asdict(self.parts.source.facts))
             self._describe_data()
         self.team.wait()
         self._resume()
+        self.callbacks.start(
+            Started(self.config, self.seed, self.folder.path, self.step.step, self.parts.objective)
+        )
+        result = None
         try:
             self._steps()
+            result = self._finish()
         except NotFinite as error:
             raise Stopped(self._explain(error)) from error
-        return self._finish()
+        finally:
+            self.callbacks.end(result)
+        return result
 
     def _describe_data(self) -> None:
         """Write down how the user's own images were split, and which of them could not be read."""
@@ -87,7 +106,9 @@ class Training:
                 line = self.step.read()
                 elapsed = time.perf_counter() - since - idle
                 self.seconds += elapsed
-                self._log(now, line | {"rate": (now - done) / max(elapsed, 1e-9)} | self._margin(now))
+                line |= {"rate": (now - done) / max(elapsed, 1e-9)} | self._margin(now)
+                self._log(now, line)
+                self.callbacks.step(now, line)
                 since, done, idle = time.perf_counter(), now, 0.0
             pause = time.perf_counter()
             if now % run.eval_every == 0 or end:
@@ -115,6 +136,7 @@ class Training:
             line["energy"] = energies.mean
             line |= {f"energy/{name}": value for name, value in energies.hidden.items()}
         self._log(now, line)
+        self.callbacks.evaluation(now, line)
         with candidate.evaluating():
             picture = self.parts.objective.picture()
         if picture is not None and self.team.writer:
@@ -267,10 +289,10 @@ class Training:
         tensors = [*self.parts.objective.parameters(), *self.parts.objective.buffers(), *self.parts.penalty.buffers()]
         return 3 * sum(t.numel() * t.element_size() for t in tensors) + 2**20
 
-    def _energies(self, half_space: bool = False) -> LayerEnergies:
+    def _energies(self, half_space: bool = False) -> Energies:
         """Of each layer; empty if they are not wanted or there is none."""
         if not self.config.run.energy:
-            return LayerEnergies({}, {})
+            return Energies({}, {})
         candidate = self._candidate()
         with candidate.evaluating():  # weights that are normalised on the way out do not count it as a step
             return layer_energies(candidate.network, half_space=half_space)

@@ -1,0 +1,59 @@
+"""A callback that shows every training in MLflow: ``python examples/callback_mlflow.py [FOLDER]``.
+
+Without a server MLflow writes to a folder of this machine. A training that goes on after an interruption goes on in the
+same MLflow run: its identity lies beside the log.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mlflow
+
+from hypersphere import recipes
+from hypersphere.train import Callback, Started, run, to_dict, with_values
+
+
+class MLflow(Callback):
+    """Settings as parameters, numbers of the log as metrics."""
+
+    def __init__(self, uri: str, experiment: str = "hypersphere") -> None:
+        self.client = mlflow.MlflowClient(tracking_uri=uri)
+        known = self.client.get_experiment_by_name(experiment)
+        self.experiment = known.experiment_id if known else self.client.create_experiment(experiment)
+        self.run_id = ""
+
+    def on_start(self, training: Started) -> None:
+        file = training.folder / "mlflow_run"
+        if file.exists():
+            self.run_id = file.read_text()
+            self.client.update_run(self.run_id, status="RUNNING")
+            return
+        name = f"{training.config.recipe} seed {training.seed}"
+        self.run_id = self.client.create_run(self.experiment, run_name=name).info.run_id
+        file.write_text(self.run_id)
+        for group, values in to_dict(training.config).items():
+            for field, value in values.items() if isinstance(values, dict) else ():
+                self.client.log_param(self.run_id, f"{group}.{field}", value)
+
+    def on_step(self, training: Started, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            if math.isfinite(value):
+                self.client.log_metric(self.run_id, name.replace("/", "."), value, step=step)
+
+    on_evaluation = on_step
+
+    def on_end(self, training: Started, result: Mapping[str, Any] | None) -> None:
+        self.client.set_terminated(self.run_id, "KILLED" if result is None else "FINISHED")
+
+
+if __name__ == "__main__":
+    folder = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()
+    config = with_values(recipes.get("digits.spherenet"), {"schedule.steps": 200, "run.folder": f"{folder}/runs"})
+    run(config, callbacks=[MLflow(Path(folder, "mlruns").absolute().as_uri())])
+    print(f"in {folder}/mlruns")

@@ -1,0 +1,73 @@
+"""Heads inside the wrappers of pytorch-metric-learning, which take losses of their own base class only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+__all__ = ["metric_learning"]
+
+
+def metric_learning(head: nn.Module) -> Any:
+    """``head`` as a loss of pytorch-metric-learning, for its ``DistributedLossWrapper`` and ``CrossBatchMemory``.
+
+    A head compares samples with class vectors. What a memory remembers are therefore further samples with a label:
+    they pull and push the class vectors, and have no gradient themselves. The loss is
+
+        L(batch) + L(memory),
+
+    where the first is weighed by the pairs that a miner chose. ``DistributedLossWrapper`` gathers the samples of all
+    processes and multiplies the loss by their number, as it does for every loss.
+
+    Args:
+        head: Any head of :mod:`hypersphere.losses`. Its parameters are parameters of the result.
+
+    Returns:
+        A ``BaseMetricLossFunction`` with ``head`` as its attribute.
+
+    Raises:
+        TypeError: If ``head`` is not a module.
+        ImportError: If pytorch-metric-learning is not installed.
+
+    Example:
+        >>> loss = metric_learning(hs.losses.ArcFace(8, 10))  # doctest: +SKIP
+        >>> memory = CrossBatchMemory(loss, embedding_size=8, memory_size=512)  # doctest: +SKIP
+    """
+    if not isinstance(head, nn.Module):
+        raise TypeError(f"head must be a torch.nn.Module, not {type(head).__name__}")
+    try:
+        from pytorch_metric_learning.losses import BaseMetricLossFunction
+    except ImportError as error:
+        raise ImportError("this needs pytorch-metric-learning: pip install pytorch-metric-learning") from error
+
+    def __init__(self: Any, inner: nn.Module) -> None:
+        BaseMetricLossFunction.__init__(self)
+        self.head = inner
+
+    def forward(
+        self: Any,
+        embeddings: Tensor,
+        labels: Tensor,
+        indices_tuple: Sequence[Tensor] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+    ) -> Tensor:
+        if ref_emb is None:
+            return self.head(embeddings, labels, indices_tuple)
+        if ref_labels is None:
+            raise ValueError("ref_emb needs ref_labels: pass the labels of the reference embeddings")
+        return self.head(embeddings, labels, _anchors(indices_tuple)) + self.head(ref_emb.detach(), ref_labels)
+
+    # CrossBatchMemory asks for the name of the class, which must be one of a list of its own.
+    kind = type("SupConLoss", (BaseMetricLossFunction,), {"__init__": __init__, "forward": forward})
+    kind.__qualname__, kind.__module__ = "metric_learning.<head>", __name__
+    return kind(head)
+
+
+def _anchors(mined: Sequence[Tensor] | None) -> Sequence[Tensor] | None:
+    """The mined pairs with the anchor in place of its partner, which is a row of the memory and not of the batch."""
+    if mined is None or len(mined) not in (3, 4):
+        return mined  # the head says what is wrong
+    return tuple(mined[0 if position < 2 or len(mined) == 3 else 2] for position in range(len(mined)))

@@ -1,0 +1,107 @@
+"""Callbacks: what a training tells others while it runs, for W&B, MLflow or anything else."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..config import Config
+
+__all__ = ["Callback", "Callbacks", "Started"]
+
+
+@dataclass(frozen=True, eq=False)
+class Started:
+    """The training that a callback is told of.
+
+    Args:
+        config: Its settings; ``hypersphere.train.to_dict(config)`` gives plain values.
+        seed: Its seed.
+        folder: The folder of this seed. It stays the same when an interrupted training goes on, so an identity for
+            another program can be made from it.
+        step: The step from which training goes on; 0 at the beginning. Steps after it may have been told before.
+        model: What is trained, network and head. It is for reading.
+    """
+
+    config: Config
+    seed: int
+    folder: Path
+    step: int
+    model: nn.Module
+
+
+class Callback:
+    """Base class: override what you need. Only the process that writes the run folder calls.
+
+    An exception in a callback does not end the training: it becomes a warning, and the callback is not called again
+    for this seed. Random numbers that a callback draws with torch do not change the training.
+    """
+
+    def on_start(self, training: Started) -> None:
+        """Before the first step, or before the next one of a training that goes on. Finished seeds are not told."""
+
+    def on_step(self, training: Started, step: int, values: Mapping[str, float]) -> None:
+        """After each ``run.log_every`` steps: loss, accuracy on the batches, rate, learning rate, as in the log."""
+
+    def on_evaluation(self, training: Started, step: int, values: Mapping[str, float]) -> None:
+        """After each evaluation: accuracy, test loss, energies, and what the protocol measures."""
+
+    def on_end(self, training: Started, result: Mapping[str, Any] | None) -> None:
+        """At the end: the content of ``result.json``, or None for a training that was stopped or has failed."""
+
+
+class Callbacks:
+    """All callbacks of one training."""
+
+    def __init__(self, callbacks: Sequence[Callback], device: torch.device) -> None:
+        for one in callbacks:
+            if not isinstance(one, Callback):
+                raise TypeError(f"callbacks holds a {type(one).__name__}: derive from hypersphere.train.Callback")
+        self._callbacks = list(callbacks)
+        self._devices = [device] if device.type == "cuda" else []
+        self._training: Started | None = None
+
+    def start(self, training: Started) -> None:
+        self._training = training
+        self._tell("on_start", lambda one: one.on_start(training))
+
+    def step(self, step: int, values: Mapping[str, float]) -> None:
+        self._tell("on_step", lambda one: one.on_step(self._started, step, dict(values)))
+
+    def evaluation(self, step: int, values: Mapping[str, float]) -> None:
+        self._tell("on_evaluation", lambda one: one.on_evaluation(self._started, step, dict(values)))
+
+    def end(self, result: Mapping[str, Any] | None) -> None:
+        """Told once, and only if the start was."""
+        if self._training is not None:
+            self._tell("on_end", lambda one: one.on_end(self._started, result))
+            self._training = None
+
+    @property
+    def _started(self) -> Started:
+        assert self._training is not None  # start comes first
+        return self._training
+
+    def _tell(self, event: str, call: Callable[[Callback], None]) -> None:
+        for one in list(self._callbacks):
+            modes = {module: module.training for module in self._started.model.modules()}
+            try:
+                with torch.random.fork_rng(devices=self._devices):
+                    call(one)
+            except Exception as error:
+                self._callbacks.remove(one)
+                name = type(one).__name__
+                warnings.warn(
+                    f"{name}.{event} failed ({type(error).__name__}: {error}): training goes on without {name}",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+            finally:
+                for module, mode in modes.items():
+                    module.training = mode
