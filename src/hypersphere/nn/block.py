@@ -123,7 +123,7 @@ def _shift(op: Any) -> Tensor | None:
 
 
 def affine_of(op: Any, norm: Any) -> tuple[Tensor | None, Tensor | None]:
-    """a and b, in float32 at least, of a·F + b: the operator's rescaling and bias, then BatchNorm in evaluation mode."""
+    """a and b, in float32 at least, of a·F + b: rescaling and bias of the operator, then BatchNorm in evaluation."""
     scale, shift = (None if v is None else upcast(v) for v in (op.scale, _shift(op)))
     if norm is None:
         return scale, shift

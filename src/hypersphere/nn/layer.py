@@ -94,13 +94,14 @@ class Decoupled(nn.Module):
         norm = (self.follows or (None, None))[0]
         if norm is not None and (norm.training or norm.running_mean is None):
             return None
-        read = self.read(x, self.weight)
+        weight: Any = self.weight
+        read = self.read(x, weight)
         if read is None:
             return None
         rows, geometry = read
         act = (self.follows or (None, None))[1]
         scale, shift = affine_of(self, norm)
-        unit = deployed_unit(self.weight, geometry)
+        unit = deployed_unit(weight, geometry)
         out = deployed(rows, unit, geometry, self.magnitude, self.angular, scale, shift)
         out = out if geometry.kernel else out.reshape(*x.shape[:-1], -1)
         return out if act is None else act.plain.forward(act, out)
