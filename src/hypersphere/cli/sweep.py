@@ -1,0 +1,2 @@
+"""x"""
+def configure(p): pass
