@@ -21,7 +21,6 @@ from mlflow.entities import Metric, Param
 from hypersphere import recipes
 from hypersphere.train import Callback, Started, run, to_dict, with_values
 
-
 os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # new versions want to be asked for a plain folder
 
 

@@ -99,9 +99,13 @@ def test_no_network_at_all(tmp_path):
 
 
 def test_a_loop_that_fails_is_not_finished_and_begins_anew(tmp_path):
-    with pytest.raises(RuntimeError), Logger(tmp_path / "mine") as log:
-        log(1, loss=2.0)
-        raise RuntimeError
+    def fails():
+        with Logger(tmp_path / "mine") as log:
+            log(1, loss=2.0)
+            raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        fails()
     assert Run(tmp_path / "mine").finished == ()
     with Logger(tmp_path / "mine") as log:
         log(3, loss=1.0)

@@ -69,13 +69,28 @@ def test_commas_and_bars():
     assert {(one.config.run.seeds, one.config.model.widths) for one in found} == {((0, 1), "4,8")}
     assert found[0].name == "loss.margin=0.2,schedule.milestones=10+20"
     assert len({one.name for one in found}) == 4
-    for bad, says in ({"optim.lr": "1,x"}, "no value"), ({"optim.lr": "1,1"}, "different"), ({"run.name": "a"}, "--name"):
+    for bad, says in (
+        ({"optim.lr": "1,x"}, "no value"),
+        ({"optim.lr": "1,1"}, "different"),
+        ({"run.name": "a"}, "--name"),
+    ):
         with pytest.raises(ValueError, match=says):
             list(combinations("digits.cnn", None, bad))
 
 
 def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys):
-    words = ["sweep", "digits.cnn", "--name", "all", "--run.folder", str(tmp_path), *QUICK, *QUIET, "--run.seeds", "0,1"]
+    words = [
+        "sweep",
+        "digits.cnn",
+        "--name",
+        "all",
+        "--run.folder",
+        str(tmp_path),
+        *QUICK,
+        *QUIET,
+        "--run.seeds",
+        "0,1",
+    ]
     words += ["--optim.lr", "0.01,1e30"]  # the second diverges
     assert main([*words, "--show"]) == 0
     assert capsys.readouterr().out.split() == ["optim.lr=0.01", "optim.lr=1e+30"]

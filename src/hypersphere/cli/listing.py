@@ -33,7 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("pattern", nargs="?", default="*", help="shell pattern on names, e.g. 'paper.*'")
     parser.add_argument(
-        "--results", type=Path, default=None, help="folder of measured numbers (default: ./results, else the packaged ones)"
+        "--results",
+        type=Path,
+        default=None,
+        help="folder of measured numbers (default: ./results, else the packaged ones)",
     )
 
 

@@ -10,7 +10,9 @@ __all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder, the folder of one seed in it, or a folder of runs")
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN", help="run folder, the folder of one seed in it, or a folder of runs"
+    )
     parser.add_argument("--out", metavar="FILE", help="default: RUN/report.html, or report.html beside several runs")
     parser.add_argument("--root", metavar="DATA", help="folder of the data, if it lies elsewhere than at training")
     parser.add_argument("--device", default="cpu", help="where the networks look at their test splits (default cpu)")

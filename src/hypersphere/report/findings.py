@@ -50,7 +50,9 @@ def evaluate_subject(
         return Findings(seed, missing=("The training has written no network yet, so this is from the log alone.",))
     own = run.own_loop(seed)
     if own is not None and not own.get("rebuilds"):
-        why = f"The network is of a training loop of one's own, and {own.get('why_not')}, so this is from the log alone."
+        why = (
+            f"The network is of a training loop of one's own, and {own.get('why_not')}, so this is from the log alone."
+        )
         return Findings(seed, missing=(why,))
     model = load(run.path, seed=seed, device="cpu")
     energies = layer_energies(model)

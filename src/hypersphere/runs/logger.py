@@ -262,4 +262,3 @@ def _number(name: str, value: Any) -> float:
     if not is_number(value):
         raise ValueError(f"{name}={value!r} must be a number or a tensor with one element")
     return float(value)
-

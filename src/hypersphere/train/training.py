@@ -66,9 +66,7 @@ class Training:
             self._describe_data()
         self.team.wait()
         self._resume()
-        self.callbacks.start(
-            Started(self.config, self.seed, self.folder.path, self.step.step, self.parts.objective)
-        )
+        self.callbacks.start(Started(self.config, self.seed, self.folder.path, self.step.step, self.parts.objective))
         result = None
         try:
             self._steps()
