@@ -91,9 +91,9 @@ def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys)
         "--run.seeds",
         "0,1",
     ]
-    words += ["--optim.lr", "0.01,1e30"]  # the second diverges
+    words += ["--optim.lr", "0.01,1e30,-1"]  # the second diverges, the third is no rate
     assert main([*words, "--show"]) == 0
-    assert capsys.readouterr().out.split() == ["optim.lr=0.01", "optim.lr=1e+30"]
+    assert capsys.readouterr().out.split() == ["optim.lr=0.01", "optim.lr=1e+30", "optim.lr=-1.0"]
     assert main(words) == 1
     out, err = capsys.readouterr()
     assert "optim.lr=1e+30" in err
@@ -101,7 +101,7 @@ def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys)
     assert any(row[0] == "0.01" and "2" in row for row in rows if row)
     assert any(row[0] == "1e+30" and row[-1] == "failed" for row in rows if row)
     content = json.loads((tmp_path / "all" / "sweep.json").read_text())
-    assert [len(one["seeds"]) for one in content] == [2, 0]
+    assert [len(one["seeds"]) for one in content] == [2, 0, 0]
     assert content[1]["error"]
     assert (tmp_path / "all" / "sweep.png").stat().st_size > 1000
     weights = tmp_path / "all" / "optim.lr=0.01" / "seed-1" / "model.safetensors"

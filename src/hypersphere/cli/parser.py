@@ -1,4 +1,4 @@
-"""A parser whose help is short where there are many settings, and that knows what a misspelt option should have been."""
+"""A parser whose help is short where there are many settings, and that suggests an option for a misspelt one."""
 
 from __future__ import annotations
 

@@ -76,6 +76,8 @@ def run(options: argparse.Namespace) -> int:
     check_count("--jobs", options.jobs)
     texts = {name: value for name, value in vars(options).items() if "." in name}
     found = list(combinations(options.recipe, options.config, texts, options.name))
+    if all(one.error for one in found):
+        raise ValueError(str(found[0].error))
     folder = run_path(found[0].config).parent
     if options.show:
         for one in found:
@@ -95,7 +97,8 @@ def combinations(
     """Every combination of the values that the texts of some options hold, the last option varying fastest.
 
     Raises:
-        ValueError: If a text is no value of its option, or the settings do not belong together.
+        ValueError: If a text is no value of its option. Settings that do not belong together are an ``error`` of
+            their combination.
     """
     hints = settings()
     values = {option: _values(option, text, hints[option]) for option, text in texts.items()}
@@ -107,7 +110,10 @@ def combinations(
     for chosen in itertools.product(*(values[option] for option in varied)):
         changes = dict(zip(varied, chosen, strict=True))
         place = {"run.folder": folder, "run.name": _run_name(changes)}
-        yield Combination(changes, with_values(base, {**changes, **place}))
+        try:
+            yield Combination(changes, with_values(base, {**changes, **place}))
+        except (ValueError, TypeError) as error:  # a margin without a head, say: other combinations may do
+            yield Combination(changes, with_values(base, place), error=str(error))
 
 
 def _values(option: str, text: str, hint: Any) -> list[Any]:
@@ -141,7 +147,8 @@ def _one_by_one(found: list[Combination]) -> int:
     for number, one in enumerate(found, start=1):
         print(f"[{number}/{len(found)}] {one.name}", flush=True)
         try:
-            train(one.config)
+            if one.error is None:
+                train(one.config)
         except Stopped as stopped:
             if stopped.code == 130:
                 print(f"hypersphere sweep: {stopped}", file=sys.stderr)
@@ -170,7 +177,10 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
         print(f"{one.name}: {one.error or 'done'}", flush=True)
 
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(work, found))
+        list(pool.map(work, [one for one in found if one.error is None]))
+    for one in found:
+        if one.error:
+            print(f"hypersphere sweep: {one.name}: {one.error}", file=sys.stderr)
     return 0
 
 
