@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test test-fast coverage lint format bench clean
+.PHONY: run test test-fast coverage lint format bench docs docs-serve clean
 
 run: $(VENV)/.run ## train a SphereNet beside its CNN and write the report; ARGS="--data cifar10" for CIFAR-10
 	$(BIN)/python examples/first_run.py $(ARGS)
@@ -27,6 +27,13 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.docs ## the site in site/, tutorials included (minutes); warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python tools/check_site.py site
+
+docs-serve: $(VENV)/.docs ## the site on http://127.0.0.1:8000, built again when a page changes
+	HYPERSPHERE_DOCS_EXECUTE=$${HYPERSPHERE_DOCS_EXECUTE:-0} $(BIN)/python -m mkdocs serve
+
 bench: $(VENV)/.dev ## the numbers in docs and README (minutes)
 	for name in operators losses energy orthogonal training identification; do $(BIN)/python benchmarks/$$name.py; done
 
@@ -41,9 +48,13 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml
 	$(PIP) --editable '.[train,plots]'
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.run
+	$(PIP) --editable '.[docs]'
+	touch $@
+
 $(VENV)/.dev: $(VENV)/.run
 	$(PIP) --editable '.[dev]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

@@ -18,9 +18,11 @@ from typing import Any
 import pytest
 import torch
 
-from hypersphere import data
+from hypersphere import data, kernels
 
-if not torch.cuda.is_available():
+if torch.cuda.is_available():
+    kernels.enable(*kernels.FAMILIES)  # also those that do not serve unasked yet
+else:
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is first imported: kernels run on CPU tensors
 
 

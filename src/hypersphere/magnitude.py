@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from ._core import positive
 from ._core.errors import check_choice, check_positive
+from ._core.modes import whole
 from ._core.registries import MAGNITUDES
 from ._core.sphere import compute_dtype, upcast
 from .functional.magnitude import DEFAULT_BETA, MagnitudeForm, magnitude, magnitude_ratio
@@ -112,7 +113,9 @@ class WithRadius(Magnitude):
     @property
     def rho(self) -> float | Tensor:
         """ρ itself, before the mean norm multiplies it."""
-        return self._fixed if self.raw_rho is None else upcast(positive.from_raw(self.raw_rho, self.form))
+        if self.raw_rho is None:
+            return self._fixed
+        return upcast(positive.from_raw(whole(self.raw_rho).reshape(()), self.form))
 
     def radius(self, n: Tensor) -> float | Tensor:
         return self.rho * self._mean_norm(n) if self.running else self.rho
@@ -137,7 +140,14 @@ class WithRadius(Magnitude):
             self.num_batches_tracked.zero_()
 
     def _start(self) -> Tensor:
-        return positive.to_raw(self._fixed, self.form, "rho")
+        return positive.to_raw(self._fixed, self.form, "rho").reshape(1)  # FSDP2 takes no parameter without dimensions
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Takes a ρ of shape () as well, which older versions saved."""
+        saved = state_dict.get(f"{prefix}raw_rho")
+        if self.raw_rho is not None and saved is not None and saved.shape != self.raw_rho.shape and saved.numel() == 1:
+            state_dict[f"{prefix}raw_rho"] = saved.reshape(self.raw_rho.shape)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """``half()`` leaves the running mean in float32: norms do not fit float16, nor small steps bfloat16."""

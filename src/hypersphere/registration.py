@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ._core.errors import check_choice
+from ._core.checks import check_choice
 from ._core.registries import KINDS
 
 __all__ = ["register"]

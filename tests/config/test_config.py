@@ -19,7 +19,7 @@ from hypersphere.train.schedule import factors
 
 def parsed(*words: str) -> dict:
     parser = argparse.ArgumentParser()
-    add_arguments(parser, Config())
+    add_arguments(parser, Config)
     return overridden(parser.parse_args(words))
 
 

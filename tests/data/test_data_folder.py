@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import torch
 from PIL import Image
 
 from hypersphere import data
+from hypersphere.data import folder
 from hypersphere.data._random import epoch_key, words
 
 
@@ -110,3 +113,15 @@ def test_processes_get_as_many_filled_batches_of_one_size(tree: data.ImageTree) 
     together = torch.cat([labels for pair in zip(*parts, strict=True) for _, labels in pair])
     assert torch.equal(together[together >= 0], plain)
     assert len(together) % 4 == 0
+
+
+def test_what_goes_wrong_in_a_worker_is_one_line(tree: data.ImageTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(tree.train.files[3]).write_bytes(b"damaged")
+    loader = data.FolderLoader(tree.train, 1, workers=1, size=8, resize=8)
+    with pytest.raises(ValueError) as one:
+        list(loader)
+    assert str(one.value).startswith(f"{tree.train.files[3]} cannot be decoded as an image")
+    assert "Traceback" not in str(one.value)
+    monkeypatch.setattr(folder, "decode", lambda path: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(OSError, match=r"a process that decodes the images of .* was killed.*--data.workers"):
+        list(data.FolderLoader(tree.train, 1, workers=1, size=8, resize=8))

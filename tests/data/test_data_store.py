@@ -6,6 +6,8 @@ import gzip
 import hashlib
 import http.server
 import io
+import os
+import random
 import sys
 import tarfile
 import threading
@@ -18,9 +20,12 @@ import pytest
 import synthetic_data as synthetic
 
 from hypersphere import data
+from hypersphere._core import leftovers
+from hypersphere.data import _unpack
 from hypersphere.data import mnist as mnist_module
 from hypersphere.data._download import Remote, fetch
 from hypersphere.data._store import Store, default_root
+from hypersphere.data._unpack import unpack
 
 
 @pytest.fixture
@@ -229,3 +234,103 @@ def test_listing_and_availability(tmp_path: Path) -> None:
     synthetic.write_mnist(tmp_path / "MNIST/raw")
     assert data.available("mnist", tmp_path)
     assert Store("mnist", tmp_path, verify=False).read(tmp_path / "MNIST/raw/t10k-labels-idx1-ubyte", "x")
+
+
+# Archives that are not what they seem ---------------------------------------------------------------
+
+
+def zip_bomb(path):
+    """Two kilobytes that declare, and hold, two megabytes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as content:
+        content.writestr("zeros", bytes(2 << 20))
+
+
+def lying_zip(path):
+    """As many, declared as ten bytes in both headers."""
+    zip_bomb(path)
+    size = (2 << 20).to_bytes(4, "little")
+    path.write_bytes(path.read_bytes().replace(size, (10).to_bytes(4, "little")))
+
+
+def tar_bomb(path):
+    with tarfile.open(path, "w:gz") as content:
+        member = tarfile.TarInfo("zeros")
+        member.size = 2 << 20
+        content.addfile(member, io.BytesIO(bytes(member.size)))
+
+
+def encrypted_zip(path):
+    with zipfile.ZipFile(path, "w") as content:
+        content.writestr("secret", b"12 bytes too")
+    raw = bytearray(path.read_bytes())
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        raw[raw.index(signature) + offset] |= 1  # the bit that says so
+    path.write_bytes(bytes(raw))
+
+
+def climbing_zip(path):
+    with zipfile.ZipFile(path, "w") as content:
+        content.writestr("../outside", b"x")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (zip_bomb, "bomb is not unpacked: it declares 2,097,152 bytes"),
+        (lying_zip, "bomb is not a readable archive|bomb cannot be unpacked"),
+        (tar_bomb, "bomb is not unpacked: it declares 2,097,152 bytes"),
+        (encrypted_zip, "bomb cannot be unpacked: .*encrypted"),
+        (climbing_zip, "outside of the folder"),
+    ],
+)
+def test_archives_are_limited_by_what_they_declare_and_by_what_comes_out(make, message, tmp_path, monkeypatch):
+    monkeypatch.setattr(_unpack, "FREE", 1 << 20)
+    make(tmp_path / "bomb")
+    with pytest.raises(ValueError, match=message):
+        unpack(tmp_path / "bomb", tmp_path / "content")
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file() and file.name != "bomb") <= 10
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_gzip_file_that_holds_too_much_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(_unpack, "FREE", 1 << 20)
+    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(2 << 20)))
+    with pytest.raises(ValueError, match=r"ubyte\.gz is not read: more than 1,048,576 bytes come out of it"):
+        Store("mnist", tmp_path).read(tmp_path / "train-labels-idx1-ubyte")
+
+
+def test_what_a_killed_download_left_is_swept_and_what_is_in_use_is_not(tmp_path):
+    gone = tmp_path / f".partial-{2**22 + 1}@{leftovers._HOST}-x"
+    used = tmp_path / f".partial-{os.getpid()}@{leftovers._HOST}-x"
+    elsewhere = tmp_path / f".partial-{2**22 + 1}@another-x"
+    for folder in (gone, used, elsewhere):
+        folder.mkdir()
+    leftovers.sweep(tmp_path, ".partial-")
+    assert sorted(tmp_path.iterdir()) == sorted([used, elsewhere])
+    os.utime(elsewhere, (0, 0))
+    leftovers.sweep(tmp_path, ".partial-")
+    assert list(tmp_path.iterdir()) == [used]
+
+
+@pytest.mark.parametrize("name", ["cifar10", "mnist", "modelnet40", "omniglot", "cora"])
+def test_wrong_bytes_that_are_not_verified_end_in_a_message_that_names_the_file(name, tmp_path):
+    if name == "omniglot":
+        synthetic.write_omniglot(tmp_path / "folders", tmp_path)
+    else:
+        write = {"cifar10": "cifar10", "mnist": "mnist", "modelnet40": "modelnet", "cora": "planetoid"}[name]
+        getattr(synthetic, f"write_{write}")(tmp_path / "MNIST/raw" if name == "mnist" else tmp_path)
+    options = {"verify": False, "download": False, **({"points": 8} if name == "modelnet40" else {})}
+    data.load(name, tmp_path, **options)
+    files = [file for file in sorted(tmp_path.rglob("*")) if file.is_file() and "folders" not in file.parts]
+    chance = random.Random(name)
+    for _ in range(25):
+        file = chance.choice(files)
+        whole = file.read_bytes()
+        place, length = chance.randrange(len(whole)), chance.choice((1, 3, 30))
+        change = chance.choice((b"", bytes(chance.randrange(256) for _ in range(length)), whole[:length]))
+        file.write_bytes(whole[:place] + change + whole[place + length :])
+        try:
+            data.load(name, tmp_path, **options)
+        except ValueError as error:
+            assert str(tmp_path) in str(error), error  # noqa: PT017
+        file.write_bytes(whole)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from folders import make_run
 from tiny import tiny
 
 import hypersphere as hs
+from hypersphere._core import leftovers
 from hypersphere.cli import main
-from hypersphere.export import citations, export_run, formats
+from hypersphere.export import citations, export_run, formats, target
 from hypersphere.runs import Facts
 from hypersphere.train import DataConfig, LossConfig, ModelConfig, run
 
@@ -234,6 +236,7 @@ def test_networks_that_overflow_are_not_exported(tmp_path):
 
     file = path / "seed-0" / "model.safetensors"
     save_file({**load_file(file), "classifier.bias": torch.full((10,), float("nan"))}, file)
+    (path / "seed-0" / "manifest.json").unlink()
     with pytest.raises(ValueError, match=r"values that are not finite.*nothing is exported"):
         export_run(path)
 
@@ -244,8 +247,11 @@ def test_a_damaged_export_is_named(tmp_path, content):
     export_run(path, formats="safetensors", out=tmp_path / "out")
     file = tmp_path / "out" / "model.safetensors"
     file.write_bytes((path / "seed-0" / "model.safetensors").read_bytes() if content is None else content)
-    with pytest.raises(ValueError, match=r"model\.safetensors (is no complete|does not carry)"):
+    with pytest.raises(ValueError, match=r"model\.safetensors is not what was written"):
         hs.load(tmp_path / "out")
+    (tmp_path / "alone.safetensors").write_bytes(file.read_bytes())  # nothing beside it says what it is to be
+    with pytest.raises(ValueError, match=r"alone\.safetensors (is no complete|does not carry)"):
+        hs.load(tmp_path / "alone.safetensors")
     file.unlink()
     with pytest.raises(ValueError, match=r"export without model\.safetensors"):
         hs.load(tmp_path / "out")
@@ -263,3 +269,34 @@ def test_every_data_set_and_the_library_have_someone_to_cite():
         assert title in cff
     for name in re.findall(r"family-names: (\w+)", cff):
         assert any(name in entry for entry in citations.LIBRARY)
+
+
+def test_names_mean_nothing_in_the_card(tmp_path):
+    evil = ("a|b", "[x](https://x.y)", "<script>alert(1)</script>", "`rm`", "two\nlines\n# Title", "\u202eltr", *"6789")
+    path, _ = make_run(tmp_path, model=SMALL, facts=Facts(len(evil), 1, (8, 8), classes=evil))
+    environment = path / "seed-0" / "environment.json"
+    environment.write_text(json.dumps({"command": "train `x` | y", "device": "<b>cpu</b>", "torch": "2"}))
+    export_run(path, out=tmp_path / "out", formats="safetensors", samples=4)
+    card = (tmp_path / "out" / "README.md").read_text()
+    shown = next(line for line in card.splitlines() if line.startswith("- Classes"))
+    assert r"a\|b" in shown
+    assert r"\[x\]\(https\://x.y\)" in shown
+    assert "&lt;script&gt;" in shown
+    assert r"\`rm\`, two lines \# Title" in shown
+    assert "\u202e" not in card
+    assert "<" not in card.replace("&lt;", "")
+    assert "`train 'x' ∣ y`" in card
+
+
+def test_what_a_killed_export_left_is_swept_and_what_it_moved_away_comes_back(tmp_path):
+    path, _ = make_run(tmp_path, model=SMALL)
+    export_run(path, out=tmp_path / "out", formats="safetensors", samples=4)
+    gone = f"{2**22 + 1}@{leftovers._HOST}"
+    os.replace(tmp_path / "out", tmp_path / f".out.{gone}.old")
+    (tmp_path / f".out.{gone}").mkdir()
+    in_use = tmp_path / f".out.{os.getppid()}@{leftovers._HOST}"
+    in_use.mkdir()
+    with target.new_folder(tmp_path / "out") as folder:
+        assert (tmp_path / "out" / "export.json").exists()
+        (folder / "export.json").write_text("{}")
+    assert sorted(entry.name for entry in tmp_path.iterdir() if "out" in entry.name) == [in_use.name, "out"]

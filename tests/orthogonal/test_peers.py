@@ -158,6 +158,23 @@ def test_a_bad_outcome_ends_the_group(together: type[Together], monkeypatch: pyt
     assert together.calls == [3]
 
 
+def test_prepared_weights_are_computed_together_from_the_first_step_on(together: type[Together]) -> None:
+    model = network()
+    with hs.orthogonal.prepared(model):
+        model(X).sum().backward()
+    assert together.calls == [3]
+
+
+def test_parameters_that_are_too_large_from_the_start_are_solved_exactly(together: type[Together]) -> None:
+    model = network()
+    with torch.no_grad():
+        for parameter in hs.orthogonal.rotation_parameters(model):
+            parameter.mul_(1e6)
+    with hs.orthogonal.prepared(model):
+        assert model(X).isfinite().all()
+    assert together.calls == []
+
+
 def test_prepared_weights_are_the_weights(together: type[Together]) -> None:
     model = network()
     wanted = network()

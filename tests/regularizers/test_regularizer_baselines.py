@@ -7,7 +7,16 @@ import torch
 from torch import nn
 
 from hypersphere.functional import energy, largest_cosine, polarization, uniformity
-from hypersphere.regularizers import SRIP, Orthogonal, Orthonormal, Polarization, Regularizer, Separation, Uniformity
+from hypersphere.regularizers import (
+    SRIP,
+    HiddenRegularizer,
+    Orthogonal,
+    Orthonormal,
+    Polarization,
+    Regularizer,
+    Separation,
+    Uniformity,
+)
 
 ALL = [Orthonormal, Orthogonal, SRIP, Uniformity, Separation, Polarization]
 
@@ -46,7 +55,7 @@ def test_orthogonal_of_cosines(of, power):
     reg().backward()
     weight = model[2].weight
     assert (weight.grad * weight).sum(1).abs().max() < 1e-12  # lengths are free
-    assert torch.autograd.gradcheck(lambda w: reg._measure(w, None), torch.randn(2, 4, 3).double().requires_grad_())
+    assert torch.autograd.gradcheck(lambda w: reg.value(w, None), torch.randn(2, 4, 3).double().requires_grad_())
     with pytest.raises(ValueError, match="of='angles'"):
         Orthogonal(model, of="angles")
 
@@ -126,6 +135,27 @@ def test_descent_spreads_neurons(kind):
     assert energy(model[0].weight).item() < before
 
 
-def test_the_base_class_is_abstract():
-    with pytest.raises(TypeError, match="abstract"):
-        Regularizer(network())
+class Decorrelation(HiddenRegularizer):
+    """What CONTRIBUTING promises: one method."""
+
+    def value(self, matrix, neurons):
+        unit = torch.nn.functional.normalize(matrix, dim=-1)
+        return (unit @ unit.mT).square().mean()
+
+
+def test_one_method_makes_a_regularizer():
+    model = network()
+    reg = Decorrelation(model, 0.5)
+    values = reg.layers()
+    assert [neurons.name for neurons in reg.hidden_neurons] == list(values)
+    assert reg.output_neurons is None
+    torch.testing.assert_close(reg().detach(), 0.5 * sum(values.values()))
+    reg().backward()
+    assert model[0].weight.grad.norm() > 0
+
+    class Everywhere(Regularizer):
+        value = Decorrelation.value
+
+    assert len(Everywhere(model).layers()) == len(values) + 1
+    with pytest.raises(NotImplementedError, match="defines no value"):
+        Regularizer(network())()

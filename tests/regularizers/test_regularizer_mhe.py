@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from hypersphere.functional import energy
-from hypersphere.regularizers import MHE
+from hypersphere.regularizers import MHE, energies
 
 
 class Everything(nn.Module):
@@ -277,5 +277,23 @@ def test_compiles_once():
     assert reg.steps == 4
     other, other_model = pickle.loads(pickle.dumps((reg, model)))
     torch.testing.assert_close(other(), MHE(other_model, half_space=True)())
-    with pytest.raises(ValueError, match="cannot be compiled"):
-        MHE(model, sample=2).compile()
+
+
+def test_energies_of_a_network_are_one_number_for_logs_and_reports():
+    model, head = small(), nn.Linear(5, 3)
+    found = energies(model, head, half_space=True)
+    hidden = [energy(w.flatten(1), half_space=True).item() for w in (model[0].weight, model[3].weight, model[4].weight)]
+    assert list(found.hidden.values()) == pytest.approx(hidden)
+    assert found.output == {"head.weight": pytest.approx(energy(head.weight).item())}
+    assert found.mean == pytest.approx(sum(hidden) / 3)
+    assert list(found.layers) == ["0.weight", "3.weight", "4.weight", "head.weight"]
+    assert energies(nn.ReLU()).mean is None
+    assert energies(nn.Linear(4, 3)).mean is None
+    with pytest.raises(ValueError, match="output_layer"):
+        energies(model, output_layer="nope")
+
+
+def test_old_state_is_loaded():
+    reg = MHE(small(), sample=4)
+    reg.load_state_dict({"_extra_state": torch.tensor([7, 12])})
+    assert (reg.seed, reg.steps) == (7, 12)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import onnx
 import pytest
 import torch
 from PIL import Image
@@ -230,24 +231,32 @@ def test_classifier_score_by_a_run(tmp_path, classifier):
     assert 1 <= found["classifier_score"] <= 10
 
 
-def test_inception_score_by_an_exported_file(tmp_path, classifier):
-    class Judge(torch.nn.Module):
-        def forward(self, x):
-            return 4 * F.avg_pool2d(x, 4).flatten(1)
-
-    dynamic = ({0: torch.export.Dim("n")},)
-    torch.export.save(
-        torch.export.export(Judge(), (torch.zeros(2, 1, 8, 8),), dynamic_shapes=dynamic), tmp_path / "i.pt2"
-    )
+def test_inception_score_by_an_onnx_file(tmp_path):
+    make, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [
+        make.make_node("AveragePool", ["x"], ["pooled"], kernel_shape=[4, 4], strides=[4, 4]),
+        make.make_node("Flatten", ["pooled"], ["flat"]),
+        make.make_node("Mul", ["flat", "four"], ["logits"]),
+    ]
+    ends = [make.make_tensor_value_info(n, kind, s) for n, s in (("x", ["n", 1, 8, 8]), ("logits", ["n", 4]))]
+    graph = make.make_graph(nodes, "judge", ends[:1], ends[1:], [make.make_tensor("four", kind, [], [4.0])])
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 18)], ir_version=10), tmp_path / "i.onnx")
     config = tiny_gan(tmp_path, steps=1)
     config = replace(config, data=replace(config.data, root=str(tmp_path)))
-    found = run(replace(config, evaluation=replace(config.evaluation, inception="i.pt2")))["seeds"][0]["metrics"]
+    found = run(replace(config, evaluation=replace(config.evaluation, inception="i.onnx")))["seeds"][0]["metrics"]
     with torch.no_grad():
         noise = torch.randn(40, 8, generator=torch.Generator().manual_seed(1))
         pixels = to_pixels(hs.load(tmp_path / "gan")(noise)).float()
-    assert found["inception_score"] == pytest.approx(
-        inception_score(Judge()(pixels / 127.5 - 1), splits=4).score, rel=1e-5
+    wanted = pytest.approx(
+        inception_score(4 * F.avg_pool2d(pixels / 127.5 - 1, 4).flatten(1), splits=4).score, rel=1e-5
     )
+    assert found["inception_score"] == wanted
+    made = Run(tmp_path / "gan")
+    assert evaluate(made, root=str(tmp_path), parts=["generation"])["generation"]["inception_score"] == wanted
+    for path in ("../i.onnx", str(tmp_path / "i.onnx")):  # whoever wrote the folder chose the path
+        made.config = replace(made.config, evaluation=replace(made.config.evaluation, inception=path))
+        with pytest.raises(ValueError, match=r"outside of .*give --inception .*i\.onnx"):
+            evaluate(made, root=str(tmp_path / "data"))
 
 
 def test_a_finished_run_is_scored_and_reported_afterwards(trained, classifier):
@@ -291,10 +300,11 @@ def test_what_does_not_fit_is_refused_before_training(tmp_path, classifier):
     refused("must be symmetric", data=replace(config.data, normalize="unit"))
     refused("data.batch_size=31", data=replace(config.data, batch_size=31))
     refused("belongs to classifiers", loss=replace(config.loss, name="softmax"))
-    refused("neither here nor in", FileNotFoundError, evaluation=replace(config.evaluation, inception="none.pt2"))
+    refused("neither here nor in", FileNotFoundError, evaluation=replace(config.evaluation, inception="none.onnx"))
     refused("does not exist", evaluation=replace(config.evaluation, inception="nothing"))
-    (tmp_path / "bad.pt2").write_text("no")
-    refused("is no file that", evaluation=replace(config.evaluation, inception=str(tmp_path / "bad.pt2")))
+    (tmp_path / "bad.onnx").write_text("no")
+    refused("is no ONNX file", evaluation=replace(config.evaluation, inception=str(tmp_path / "bad.onnx")))
+    refused("can carry code, which is not run", evaluation=replace(config.evaluation, inception="some.pt2"))
     with pytest.raises(ValueError, match=r"gan\.generator='cnn9' is unknown"):
         GanConfig(generator="cnn9")
     with pytest.raises(ValueError, match=r"gan\.loss='hinge' is unknown"):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["autocast_dtype", "call_without_autocast", "is_plain_eager", "is_transformed", "without_autocast"]
+__all__ = ["autocast_dtype", "call_without_autocast", "is_plain_eager", "is_transformed", "whole", "without_autocast"]
 
 T = TypeVar("T")
 
@@ -34,6 +34,15 @@ def is_transformed(*tensors: Tensor) -> bool:
     if torch._C._are_functorch_transforms_active():
         return True
     return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor that processes hold in parts (a DTensor, e.g. of FSDP2) as one, gathered; any other as it is.
+
+    Gradients go back to the parts.
+    """
+    gather: Callable[[], Tensor] | None = getattr(tensor, "full_tensor", None)
+    return tensor if gather is None else gather()
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:

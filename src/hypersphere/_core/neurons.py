@@ -14,6 +14,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
+from .modes import whole
+
 __all__ = ["Neurons", "Patterns", "holds_columns", "is_named", "iter_neurons", "matches", "names_of", "select"]
 
 Patterns: TypeAlias = str | Sequence[str] | None
@@ -65,7 +67,8 @@ class Neurons:
         return grouped.transpose(1, 2).reshape(shape)
 
     def matrix(self) -> Tensor:
-        return self.flatten(self.weight)
+        """The neurons now, (groups, neurons, dim); a weight that processes share is gathered."""
+        return self.flatten(whole(self.weight))
 
 
 def iter_neurons(model: nn.Module) -> Iterator[Neurons]:

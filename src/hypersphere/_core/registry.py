@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from .errors import check_choice
+from .checks import check_choice
 
-__all__ = ["Entry", "Parameter", "Registry", "is_address"]
+__all__ = ["Entry", "Parameter", "Registry", "followed", "is_address"]
 
 T = TypeVar("T")
+followed: set[str] = set()
+"""The addresses that this process has imported, or was told by a program or a command line that it may."""
 _ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
@@ -126,6 +128,10 @@ class Registry(Mapping[str, T]):
         self._load()
         return tuple(self._entries.values())
 
+    def present(self) -> tuple[Entry[T], ...]:
+        """The entries that are declared so far; the module of the built-in ones is not imported for it."""
+        return tuple(self._entries.values())
+
     def _load(self) -> None:
         if self._home is not None:
             home, self._home = self._home, None
@@ -141,6 +147,7 @@ class Registry(Mapping[str, T]):
             if not hasattr(value, part):
                 raise ValueError(f"{argument}={address!r}: {module!r} has no {path!r}")
             value = getattr(value, part)
+        followed.add(address)
         return Entry(address, value, path, (inspect.getdoc(value) or "").partition("\n")[0])
 
 

@@ -1,18 +1,24 @@
-"""The ``hypersphere`` command: a table of subcommands, each a module with ``configure`` and ``run``."""
+"""The ``hypersphere`` command: a table of subcommands, each a function in ``arguments`` and a module with ``run``."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from .._core.streams import hush
 from .._core.version import __version__
+from . import arguments
 from .parser import Parser, refuse
 
 __all__ = ["main"]
 
-# name → (module, one line for --help). The module has configure(parser) and run(options) → exit code.
+# name → (module, one line for --help). The module has run(options) → exit code, ``arguments`` a function of its name.
 COMMANDS: dict[str, tuple[str, str]] = {
     "energy": ("hypersphere.cli.energy", "hyperspherical energy of each layer of a checkpoint"),
     "evaluate": ("hypersphere.cli.evaluate", "accuracy, verification, retrieval, robustness of a run"),
@@ -34,7 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = f"hypersphere {next((word for word in words if not word.startswith('-')), '')}".strip()
     code = 141
     try:
-        code = _run(words)
+        with _at_once(name):  # nothing is written yet: torch is only imported
+            options = _parse(words)
+            run = None if isinstance(options, int) else importlib.import_module(COMMANDS[options.command][0]).run
+        code = int(options if run is None else run(options))  # type: ignore[arg-type]
         _flush()
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
@@ -47,15 +56,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(words: list[str]) -> int:
+def _parse(words: list[str]) -> argparse.Namespace | int:
+    """The options, or the exit code where there is nothing to run."""
     parser = Parser(prog="hypersphere", description="Deep learning on the hypersphere.")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     chosen = next((word for word in words if not word.startswith("-")), None)
     for name, (module, summary) in COMMANDS.items():
         subparser = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        if name == chosen:  # only the chosen module is imported
-            importlib.import_module(module).configure(subparser)
+        if name == chosen:
+            getattr(arguments, module.rpartition(".")[2])(subparser)
     try:
         options, strange = parser.parse_known_args(words)
         if strange:
@@ -68,7 +78,25 @@ def _run(words: list[str]) -> int:
     if options.command is None:
         parser.print_help()
         return 2
-    return int(importlib.import_module(COMMANDS[options.command][0]).run(options))
+    return options
+
+
+@contextmanager
+def _at_once(name: str) -> Iterator[None]:
+    """Let Ctrl-C end the process within: an exception could be lost, or garbled, in the imports of a large package."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        os.write(2, f"{name}: interrupted\n".encode())
+        os._exit(130)
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _unread() -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -14,25 +13,10 @@ from .._core.neurons import select
 from ..functional import energy, refine
 from ._checkpoints import find_file, neuron_sets, read_tensors
 
-__all__ = ["configure", "run"]
+__all__ = ["run"]
 
 _NOTE = """energy: mean over pairs; random: as many Gaussian vectors; refined: those after refinement
 ({steps} steps), or the known minimum where there is one (simplex, orthogonal frame)."""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", type=Path, help=".safetensors file, torch file (weights_only), or run folder")
-    parser.add_argument("--s", type=float, default=2.0, help="Riesz power (default %(default)s)")
-    parser.add_argument("--distance", default="euclidean", choices=("euclidean", "angular"))
-    parser.add_argument("--half-space", action="store_true", help="count each neuron with its opposite")
-    parser.add_argument("--include", action="append", metavar="PATTERN", help="only weights that match")
-    parser.add_argument("--skip", action="append", metavar="PATTERN", help="no weights that match")
-    parser.add_argument(
-        "--limit", type=int, default=1024, help="subsample larger layers to LIMIT neurons (default %(default)s)"
-    )
-    parser.add_argument("--steps", type=int, default=50, help="refinement steps (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,42 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
-from ..evaluation import evaluate, evaluate_pairs, find, known
+from ..evaluation import evaluate, evaluate_pairs, find
 from ..evaluation.text import number_lines
 from ..runs import Run
 from ..runs.files import write_json
 
-__all__ = ["configure", "run"]
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, help="run folder, or the folder of one seed in it")
-    parser.add_argument("--seed", type=int, default=None, help="one seed only (default: every seed)")
-    parser.add_argument(
-        "--parts",
-        default=None,
-        metavar="PART,...",
-        help="what to measure (default: what suits the data): "
-        f"{', '.join(one.name for one in known())}, or an address module:function",
-    )
-    parser.add_argument("--root", default=None, help="folder of the data, if it lies elsewhere than at training")
-    parser.add_argument("--device", default="cpu", help="where the network runs (default %(default)s)")
-    for name, about in (("flip", "features of image and mirror"), ("center", "subtract the mean feature")):
-        parser.add_argument(
-            f"--{name}", action=argparse.BooleanOptionalAction, default=None, help=f"verification: {about}"
-        )
-    parser.add_argument("--inception", default=None, help="GAN: what scores its images, FILE.pt2 or a classifier's run")
-    parser.add_argument("--pairs", type=Path, default=None, help="verify your own pairs: lines `left right 1|0 [fold]`")
-    parser.add_argument("--images", type=Path, default=None, help="folder that the names of --pairs lie in")
-    parser.add_argument("--out", type=Path, default=None, help="JSON file (default SEED FOLDER/evaluation.json)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+__all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
-    found = Run(options.run, options.seed)
+    found = Run(options.run, options.seed, trust=options.trust)
     if (options.pairs is None) != (options.images is None):
         raise ValueError("--pairs and --images belong together: a list of pairs and the folder of its images")
     if options.out is not None and len(found.seeds) > 1:

@@ -11,33 +11,11 @@ from pathlib import Path
 from .. import data, models
 from .._core.registries import ANGULAR, HEADS, MAGNITUDES, MAPS, MEASUREMENTS, PANELS, PLOTS, REGULARIZERS
 from ..recipes import results, tables
+from .arguments import KINDS
 
-__all__ = ["configure", "run"]
+__all__ = ["run"]
 
-# What has a name beside recipes, networks and data sets: built in, or declared with hs.register.
-_KINDS = {
-    "angular": ANGULAR,
-    "magnitudes": MAGNITUDES,
-    "heads": HEADS,
-    "regularizers": REGULARIZERS,
-    "maps": MAPS,
-    "measurements": MEASUREMENTS,
-    "plots": PLOTS,
-    "panels": PANELS,
-}
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what", nargs="?", default="tables", choices=("tables", "recipes", "models", "datasets", *_KINDS)
-    )
-    parser.add_argument("pattern", nargs="?", default="*", help="shell pattern on names, e.g. 'paper.*'")
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=None,
-        help="folder of measured numbers (default: ./results, else the packaged ones)",
-    )
+_KINDS = dict(zip(KINDS, (ANGULAR, MAGNITUDES, HEADS, REGULARIZERS, MAPS, MEASUREMENTS, PLOTS, PANELS), strict=True))
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from .._core.errors import closest
+from .._core.checks import closest
 
 __all__ = ["Parser", "refuse"]
 

@@ -6,18 +6,7 @@ import argparse
 
 from ..report import write
 
-__all__ = ["configure", "run"]
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "runs", nargs="+", metavar="RUN", help="run folder, the folder of one seed in it, or a folder of runs"
-    )
-    parser.add_argument("--out", metavar="FILE", help="default: RUN/report.html, or report.html beside several runs")
-    parser.add_argument("--root", metavar="DATA", help="folder of the data, if it lies elsewhere than at training")
-    parser.add_argument("--device", default="cpu", help="where the networks look at their test splits (default cpu)")
-    parser.add_argument("--logs-only", action="store_true", help="do not run the networks on their test splits")
-    parser.add_argument("--force", action="store_true", help="write over a file that is no report")
+__all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,6 +17,7 @@ def run(options: argparse.Namespace) -> int:
         device=options.device,
         data=not options.logs_only,
         force=options.force,
+        trust=options.trust,
     )
     print(f"{path} ({path.stat().st_size / 1e6:.2f} MB): open it in a browser")
     return 0

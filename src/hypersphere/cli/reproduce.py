@@ -12,23 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from .._core.errors import check_choice
-from ..config import Config, add_arguments, changed, overridden, with_values
+from ..config import Config, changed, overridden, with_values
 from ..recipes import Cell, Table, results, tables
 from ..train import Stopped
 from ..train import run as train
 
-__all__ = ["configure", "run", "shortened"]
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "hypersphere reproduce TABLE [--cells PATTERN] [--seeds 0,1,2] [--steps N] [--GROUP.FIELD VALUE ...]"
-    parser.add_argument("table", help="table, see `hypersphere list tables`")
-    parser.add_argument("--cells", default="*", metavar="PATTERN", help="only cells that match, e.g. 'sigmoid0.3.*'")
-    parser.add_argument("--seeds", default="0", help="seeds, with commas (default %(default)s)")
-    parser.add_argument("--steps", type=int, default=None, help="so many steps instead of all; milestones shrink along")
-    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of measured numbers")
-    parser.add_argument("--print", dest="only_print", action="store_true", help="print the table and run nothing")
-    add_arguments(parser, Config())
+__all__ = ["run", "shortened"]
 
 
 def run(options: argparse.Namespace) -> int:

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._core.errors import check_count
-from ..config import Config, add_arguments, read_text, settings, to_dict, with_values
+from .._core.checks import check_count
+from .._core.trust import trust
+from ..config import Config, read_text, settings, to_dict, with_values
 from ..plots import sweep as draw
 from ..runs import Run, run_path
 from ..runs.files import write_json
@@ -26,26 +27,7 @@ from ..train import Stopped
 from ..train import run as train
 from .train import chosen_config
 
-__all__ = ["combinations", "configure", "run"]
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "hypersphere sweep RECIPE [--name NAME] [--GROUP.FIELD VALUE,VALUE,... ...] [--help GROUP]"
-    parser.add_argument("recipe", nargs="?", help="recipe, see `hypersphere list recipes`, or `custom`")
-    parser.add_argument("--config", metavar="FILE", help="settings from a file, as in `hypersphere train`")
-    parser.add_argument("--name", help="folder of the sweep in --run.folder (default: RECIPE-sweep)")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each a process (default %(default)s)")
-    parser.add_argument("--show", action="store_true", help="list the runs and train nothing")
-    parser.epilog = (
-        "Commas separate values: every combination is trained. An option that is a list itself (--run.seeds, "
-        "--schedule.milestones, ...) is one value, and `|` separates several: --schedule.milestones '10,20|15,25'. "
-        "With a `|` commas belong to the value for every option: --model.widths '32,64|' is one value. The same "
-        "command goes on: what is done is not trained again."
-    )
-    add_arguments(parser, Config())
-    for action in parser._actions:  # texts of several values, which are read once they are split
-        if "." in action.dest:
-            action.type = None
+__all__ = ["combinations", "run"]
 
 
 @dataclass
@@ -74,6 +56,7 @@ class Combination:
 
 def run(options: argparse.Namespace) -> int:
     check_count("--jobs", options.jobs)
+    trust(options.trust)
     texts = {name: value for name, value in vars(options).items() if "." in name}
     found = list(combinations(options.recipe, options.config, texts, options.name))
     if all(one.error for one in found):

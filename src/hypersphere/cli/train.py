@@ -8,32 +8,18 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from ..config import Config, add_arguments, overridden, read_values, to_dict, with_values
+from .._core.trust import trust
+from ..config import Config, overridden, read_values, to_dict, with_values
 from ..recipes import get
 from ..runs import run_path
 from ..train import Stopped
 from ..train import run as train
 
-__all__ = ["chosen_config", "configure", "run"]
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "recipe", nargs="?", help="recipe, see `hypersphere list recipes`; `custom` starts from the defaults below"
-    )
-    parser.add_argument(
-        "--config", metavar="FILE", help="settings from a .json or .toml file, or those of a run folder; options win"
-    )
-    parser.add_argument("--show", action="store_true", help="print the settings as JSON and do not train")
-    parser.usage = "hypersphere train [RECIPE] [--config FILE] [--GROUP.FIELD VALUE ...] [--show] [--help GROUP]"
-    parser.epilog = (
-        "Defaults are those of `custom`; recipes set their own (see --show). The same command goes on with an "
-        "interrupted run. Under torchrun the batch is shared by the processes."
-    )
-    add_arguments(parser, Config())
+__all__ = ["chosen_config", "run"]
 
 
 def run(options: argparse.Namespace) -> int:
+    trust(options.trust)
     config = chosen_config(options.recipe, options.config, overridden(options))
     if options.show:
         print(json.dumps(to_dict(config), indent=2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.errors import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from .._core.registries import DATASETS
 from .options import option
 

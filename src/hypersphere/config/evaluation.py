@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.errors import check_choice, check_count
+from .._core.checks import check_choice, check_count
 from .._core.registries import MEASUREMENTS
 from .._core.registry import is_address
 from .options import option
@@ -44,7 +44,7 @@ class EvaluationConfig:
     queries: int = option(16, "few_shot: samples of each class to be evaluated on")
     episodes: int = option(600, "few_shot: episodes")
     inception: str | None = option(
-        None, "generation: what scores the images: FILE.pt2 of torch.export (Inception-v3), or the run of a classifier"
+        None, "generation: what scores the images: FILE.onnx (Inception-v3), or the run of a classifier"
     )
     samples: int = option(50_000, "generation: images that are scored")
     splits: int = option(10, "generation: parts in which they are scored")

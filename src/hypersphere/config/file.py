@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .._core.errors import closest
+from .._core.checks import closest
+from .._core.trust import check_trusted
 from .config import Config
 from .options import read_text
 
@@ -28,7 +29,7 @@ def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
         path: ``FILE.json``, ``FILE.toml``, or a run folder, whose ``config.json`` is read.
 
     Raises:
-        ValueError: If the file cannot be read, or holds an unknown setting or a value of another type. The message
+        ValueError: If the file cannot be read, names code that is not trusted, or holds an unknown setting or a value of another type. The message
             names the setting and the closest known one.
     """
     file = Path(path).expanduser()
@@ -44,6 +45,7 @@ def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
         if plain not in known:
             raise ValueError(f"{file} has an unknown setting {name!r}{closest(plain, known)}")
         found[plain] = _value(known[plain], value, f"{file}: {name}")
+    check_trusted(found, file)
     return recipe, found
 
 

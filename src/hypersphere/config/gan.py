@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import models
-from .._core.errors import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from .options import about, option
 
 __all__ = ["GanConfig"]
@@ -29,6 +28,8 @@ class GanConfig:
 
     def __post_init__(self) -> None:
         if self.generator is not None:
+            from .. import models  # not before it is needed: settings are read before torch is imported
+
             known = [name for name in models.list_models() if "latent_dim" in models.options(name)]
             check_choice("gan.generator", self.generator, known)
         check_count("gan.latent", self.latent)

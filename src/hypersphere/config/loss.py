@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._core.errors import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from .._core.registries import HEADS
 from .._core.registry import is_address
 from .options import about, option

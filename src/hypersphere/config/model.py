@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import models
 from .._core.registries import ANGULAR, MAGNITUDES
 from .options import about, option
 
@@ -44,4 +43,6 @@ class ModelConfig:
     @property
     def operator(self) -> str:
         """``conv``, or the network's own."""
+        from .. import models  # not before it is asked for: settings are read before torch is imported
+
         return self.conv or str(models.options(self.name).get("conv", "plain"))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 __all__ = [
+    "LazyHelp",
     "about",
     "add_arguments",
     "changed",
@@ -91,17 +92,21 @@ def material(config: Any) -> dict[str, Any]:
     return plain
 
 
-def add_arguments(parser: argparse.ArgumentParser, config: Any) -> None:
-    """An option ``--group.field`` for every field, a titled group for every part."""
-    for field in dataclasses.fields(config):
-        part = getattr(config, field.name)
+def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
+    """An option ``--group.field`` for every field of a dataclass, a titled group for every part.
+
+    No settings are made for that, and explanations are asked for only when they are shown.
+    """
+    parts = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        part = parts[field.name]
         if not dataclasses.is_dataclass(part):
             continue
-        about = (type(part).__doc__ or "").strip().splitlines()[0]
+        about = (part.__doc__ or "").strip().splitlines()[0]
         group = parser.add_argument_group(field.name, about)
-        hints = typing.get_type_hints(type(part))
+        hints = typing.get_type_hints(part)
         for leaf in dataclasses.fields(part):
-            default = getattr(part, leaf.name)
+            default = leaf.default if leaf.default_factory is dataclasses.MISSING else leaf.default_factory()
             dotted = f"{field.name}.{leaf.name}"
             spellings = list(dict.fromkeys([f"--{dotted.replace('_', '-')}", f"--{dotted}"]))
             group.add_argument(
@@ -110,13 +115,29 @@ def add_arguments(parser: argparse.ArgumentParser, config: Any) -> None:
                 default=argparse.SUPPRESS,
                 metavar=_metavar(hints[leaf.name]),
                 type=_Reader(dotted, hints[leaf.name]),
-                help=f"{told(leaf.metadata['help'])} (default {_shown(default)})".replace("%", "%%"),
+                help=LazyHelp(leaf.metadata["help"], f" (default {_shown(default)})"),
             )
 
 
 def overridden(options: argparse.Namespace) -> dict[str, Any]:
     """What :func:`add_arguments` found on the command line, by dotted name."""
     return {name: value for name, value in vars(options).items() if "." in name}
+
+
+class LazyHelp(str):
+    """A text for ``argparse`` that is made when it is shown."""
+
+    _help: str | Callable[[], str]
+    _end: str
+
+    def __new__(cls, help: str | Callable[[], str], end: str = "") -> LazyHelp:
+        """``help`` and what follows it; both are shown as they are, with every ``%``."""
+        made = super().__new__(cls, "%")  # argparse formats texts that have one
+        made._help, made._end = help, end
+        return made
+
+    def __mod__(self, values: Any) -> str:
+        return told(self._help) + self._end
 
 
 class _Reader:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.errors import check_choice, check_count
+from .._core.checks import check_choice, check_count
 from .options import option
 
 __all__ = ["RunConfig"]

@@ -7,13 +7,14 @@ import hashlib
 import os
 import shutil
 import sys
-import tarfile
 import tempfile
 import urllib.request
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from .._core.leftovers import owner, sweep
+from ._unpack import unpack
 
 __all__ = ["Remote", "fetch"]
 
@@ -48,13 +49,14 @@ def fetch(remote: Remote, root: Path, *, mirror: str | None = None, progress: bo
     url = remote.url if mirror is None else f"{mirror.rstrip('/')}/{file}"
     folder = target if remote.unpack else target.parent
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as scratch:
+    sweep(folder, ".partial-")
+    with tempfile.TemporaryDirectory(prefix=f".partial-{owner()}-", dir=folder) as scratch:
         part = Path(scratch) / file
         found = _copy(url, part, progress)
         if remote.md5 is not None and found != remote.md5:
             raise ValueError(f"{url} has MD5 {found}, the published file {remote.md5}: nothing was kept")
         if remote.unpack:
-            _unpack(part, Path(scratch) / "content")
+            unpack(part, Path(scratch) / "content")
             _merge(Path(scratch) / "content", target)
         else:
             os.replace(part, target)
@@ -113,31 +115,6 @@ def _plain(name: str, total: int) -> Callable[[int], None]:
             print(f"{name}: {done / 2**20:.1f} MiB{share}", file=sys.stderr, flush=True)
 
     return advance
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    folder.mkdir()
-    try:
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as content:
-                content.extractall(folder)
-        else:
-            with tarfile.open(archive) as content:
-                _extract_tar(content, folder)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"{archive.name} is not a readable archive: {error}") from error
-
-
-def _extract_tar(content: tarfile.TarFile, folder: Path) -> None:
-    """Plain files and folders inside ``folder`` alone; Python before 3.11.4 has no filter that sees to it."""
-    if hasattr(tarfile, "data_filter"):
-        content.extractall(folder, filter="data")
-        return
-    root = folder.resolve()
-    for member in content.getmembers():
-        if not (member.isfile() or member.isdir()) or not (root / member.name).resolve().is_relative_to(root):
-            raise tarfile.TarError(f"{member.name!r} would be written outside of the folder")
-    content.extractall(folder)
 
 
 def _merge(source: Path, target: Path) -> None:

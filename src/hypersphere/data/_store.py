@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ._download import Remote, fetch
+from ._unpack import gunzip
 
 __all__ = ["Layout", "Remote", "Store", "default_root"]
 
@@ -52,6 +52,8 @@ class Store:
     verify: bool = True
     progress: bool = True
     mirror: str | None = None
+    files: list[Path] = field(default_factory=list, compare=False)
+    """What was read so far: an error in what follows is about the last of them."""
 
     def find(self, layouts: Sequence[Layout]) -> tuple[int, Path] | None:
         """Which layout is complete, and in which folder; ``root`` itself may be that folder."""
@@ -78,14 +80,12 @@ class Store:
 
     def read(self, path: Path, md5: str | None = None) -> bytes:
         """The bytes of ``path`` or of its ``.gz`` twin, decompressed; their MD5 must be ``md5``."""
+        self.files.append(path)
         if path.is_file():
             data = path.read_bytes()
         else:
             path = path.with_name(path.name + ".gz")
-            try:
-                data = gzip.decompress(path.read_bytes())
-            except (EOFError, gzip.BadGzipFile) as error:
-                raise ValueError(f"{path} is not a complete gzip file ({error}): delete it and load again") from None
+            data = gunzip(path)
         self.check(path, data, md5)
         return data
 

@@ -230,7 +230,7 @@ def _listed(folder: Path, listing: Path | None) -> list[str]:
         return found
     try:
         names = [str(name) for name in json.loads(listing.read_text())["path"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f'{listing} is no list of the challenge, {{"path": [...]}}: {error!r}') from error
     for name in names:
         if not (folder / name).is_file():

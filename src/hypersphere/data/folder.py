@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
 from .._core.errors import check_count
 from ._order import check_per_class, shuffled
@@ -143,9 +144,10 @@ class FolderLoader:
         self.shape = _shape(folder.files[0]) if size is None else (size, size)
         groups = check_per_class(per_class, batch_size, folder.labels) if per_class != 1 else 1
         self._order = _Order(folder.labels, batch_size, self.steps, train, seed, rank, world, groups)
-        self._loader: DataLoader[tuple[Tensor, int]] = DataLoader(
+        self._loader: DataLoader[Any] = DataLoader(
             _Decoded(folder, train, self.shape, None if size is None else resize, train and hflip),
             batch_sampler=self._order,
+            collate_fn=_collate,
             num_workers=workers,
             persistent_workers=workers > 0,
             pin_memory=pin_memory,
@@ -157,7 +159,18 @@ class FolderLoader:
     def epoch(self, epoch: int = 0, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of ``epoch`` from step ``start`` on."""
         self._order.epoch, self._order.start = check_count("epoch", epoch, minimum=0), start
-        yield from self._loader
+        try:
+            for batch in self._loader:
+                if isinstance(batch, _Unreadable):
+                    raise ValueError(batch.why)
+                yield batch
+        except RuntimeError as error:
+            if "DataLoader worker" not in str(error):
+                raise
+            raise OSError(
+                f"a process that decodes the images of {self.folder.root} was killed, mostly for want of memory: give "
+                "the same command again with fewer --data.workers or a smaller --data.batch-size"
+            ) from error
 
     def filled(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All batches of the first epoch; of several processes each gets as many, of as many rows.
@@ -182,7 +195,18 @@ class FolderLoader:
         return self.epoch(self._order.epoch)
 
 
-class _Decoded(Dataset[tuple[Tensor, int]]):
+@dataclass(frozen=True)
+class _Unreadable:
+    """What travels from a worker in the place of a batch with an image that cannot be read."""
+
+    why: str
+
+
+def _collate(samples: list[tuple[Tensor, int] | _Unreadable]) -> Any:
+    return next((one for one in samples if isinstance(one, _Unreadable)), None) or default_collate(samples)
+
+
+class _Decoded(Dataset[tuple[Tensor, int] | _Unreadable]):
     """What runs in a worker: decode, resize and cut (or neither, if ``resize`` is None), mirror."""
 
     def __init__(
@@ -190,9 +214,16 @@ class _Decoded(Dataset[tuple[Tensor, int]]):
     ) -> None:
         self.folder, self.train, self.shape, self.resize, self.hflip = folder, train, shape, resize, hflip
 
-    def __getitem__(self, key: Key) -> tuple[Tensor, int]:
+    def __getitem__(self, key: Key) -> tuple[Tensor, int] | _Unreadable:
+        file = self.folder.files[key[0]]
+        try:
+            return self._sample(file, key)
+        except (ValueError, OSError, MemoryError) as error:  # raised in a worker, it would come with its traceback
+            told = str(error) or type(error).__name__
+            return _Unreadable(told if file in told else f"{file} cannot be read: {told}")
+
+    def _sample(self, file: str, key: Key) -> tuple[Tensor, int]:
         number, epoch, position = key
-        file = self.folder.files[number]
         pixels = self._whole(file) if self.resize is None else self._window(file, epoch, position, self.resize)
         if self.hflip and words(epoch, position, 2) & 1:
             pixels = pixels.flip(2)

@@ -40,10 +40,10 @@ def modelnet40(store: Store, points: int = 1024) -> PointClouds:
     check_count("points", points)
     layout, folder = store.locate(*MODELNET40)
     if layout == 0:
-        classes = tuple((folder / "shape_names.txt").read_text().split())
+        classes = tuple(store.read(folder / "shape_names.txt").decode().split())
         train, test = (_published(folder, name, classes, points) for name in LISTS)
     else:
-        classes = tuple((folder / "modelnet40_shape_names.txt").read_text().split())
+        classes = tuple(store.read(folder / "modelnet40_shape_names.txt").decode().split())
         train, test = (_packed(store, folder / name, md5, classes, points) for name, md5 in PACKED.items())
     return PointClouds(store.name, train, test)
 

@@ -118,7 +118,7 @@ def load(
     place = default_root() if root is None else Path(root).expanduser()
     if isinstance(source, Source):
         store = Store(name, place, download=download, verify=verify, progress=progress, mirror=mirror)
-        dataset = source.read(store, **options)
+        dataset = _read(source, store, options)
     else:
         dataset = source(place, **options)
     if imbalance is None:
@@ -126,6 +126,25 @@ def load(
     if not isinstance(dataset, Dataset):
         raise ValueError(f"imbalance={imbalance!r} is for image sets, and {name!r} is a {type(dataset).__name__}")
     return make_imbalanced(dataset, imbalance, seed=seed)
+
+
+def _read(source: Source, store: Store, options: Mapping[str, Any]) -> Any:
+    """What a reader of ours makes of the files; where it fails without naming one, the last one that it read."""
+    try:
+        return source.read(store, **options)
+    except (FileNotFoundError, ImportError, PermissionError):
+        raise
+    except Exception as error:  # foreign bytes may be wrong in any way, above all those of verify=False
+        told = str(error)
+        if not store.files or (isinstance(error, ValueError) and str(store.files[-1].parent) in told):
+            raise
+        if isinstance(error, TypeError | ValueError) and any(f"{name}=" in told for name in options):
+            raise
+        reason = told.partition("\n")[0] or type(error).__name__
+        raise ValueError(
+            f"{store.files[-1]} does not hold what the data set {store.name!r} is made of ({reason}): delete it and "
+            "load again"
+        ) from error
 
 
 def list_datasets(pattern: str = "*") -> list[str]:

@@ -20,7 +20,7 @@ from . import (  # noqa: F401  (each declares its measurements)
     verification,
 )
 from .candidate import Candidate
-from .energy import LayerEnergies, layer_energies
+from .energy import layer_energies
 from .evaluate import candidate_of, evaluate, evaluate_pairs, outputs_of
 from .measurement import Measurement, describe, find, known, measurement
 from .outputs import Outputs, class_vectors
@@ -31,7 +31,6 @@ from .verification import Verified, verify
 
 __all__ = [
     "Candidate",
-    "LayerEnergies",
     "Measurement",
     "Outputs",
     "Verified",

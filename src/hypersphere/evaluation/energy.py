@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from .._core.output_layer import find_output_layer
-from ..regularizers import MHE
+from ..regularizers import Energies, energies
 from ..runs import Classifier, Gan
 from .candidate import Candidate
 from .measurement import measurement
 
-__all__ = ["LayerEnergies", "energy", "layer_energies"]
-
-
-@dataclass(frozen=True)
-class LayerEnergies:
-    """The energy of each hidden layer, and of the output layer, which holds the class vectors, by weight."""
-
-    hidden: dict[str, float]
-    output: dict[str, float]
-
-    @property
-    def mean(self) -> float | None:
-        """Over the hidden layers; None where there are none."""
-        return sum(self.hidden.values()) / len(self.hidden) if self.hidden else None
+__all__ = ["energy", "layer_energies"]
 
 
 @torch.no_grad()
-def layer_energies(network: nn.Module, *, half_space: bool = False) -> LayerEnergies:
+def layer_energies(network: nn.Module, *, half_space: bool = False) -> Energies:
     """Mean over pairs of ‖ŵ_i − ŵ_j‖⁻² in each layer of what :func:`hypersphere.load` gives (thesis 5.1).
 
     Names are those of the network itself, without its head; of a GAN they are the discriminator's. Weights that are
@@ -47,16 +32,7 @@ def layer_energies(network: nn.Module, *, half_space: bool = False) -> LayerEner
         body, head = network.network, network.head
     elif isinstance(network, Gan):
         body = network.discriminator
-    try:
-        meter = MHE(body, head, half_space=half_space)
-    except ValueError:  # no layer with neurons
-        return LayerEnergies({}, {})
-    last = find_output_layer(body, head)
-    layers = {name: float(value) for name, value in meter.layers().items()}
-    outer = [name for name in layers if last is not None and name == f"{last[0]}.weight"]
-    return LayerEnergies(
-        {name: value for name, value in layers.items() if name not in outer}, {name: layers[name] for name in outer}
-    )
+    return energies(body, head, half_space=half_space)
 
 
 def _details(candidate: Candidate) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ..embedding import embed
 from ..runs import Run, Team, environment, load, usable_device
 from ..sources import evaluation_source
 from .candidate import Candidate
+from .inception import check_inherited
 from .measurement import find, known
 from .outputs import Outputs
 from .own_pairs import read_pairs
@@ -53,6 +54,8 @@ def evaluate(
     """
     for part in parts or ():
         MEASUREMENTS.check("parts", part)
+    if inception is None:
+        check_inherited(run.config, root)
     changes: dict[str, Any] = {"flip": flip, "center": center, "inception": inception}
     rule = replace(run.config.evaluation, **{name: value for name, value in changes.items() if value is not None})
     candidate = candidate_of(run, seed, config=replace(run.config, evaluation=rule), root=root, device=device)

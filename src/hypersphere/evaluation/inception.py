@@ -14,46 +14,86 @@ from .. import data
 from ..config import Config
 from ..runs import Facts, Run, beside, load
 
-__all__ = ["is_file", "make_scorer"]
+__all__ = ["check_inherited", "is_file", "make_scorer"]
 
 Scorer = Callable[[Tensor], Tensor]
 
 
 def make_scorer(config: Config, facts: Facts, device: torch.device) -> Scorer:
-    """What ``evaluation.inception`` names: a file of ``torch.export``, or a run of a classifier on such images.
+    """What ``evaluation.inception`` names: an ONNX file, or a run of a classifier on such images.
 
-    A file ``NAME.pt2`` is looked for as it is and under the data root. It takes float images ``(N, C, H, W)`` with
+    A file ``NAME.onnx`` is looked for as it is and under the data root. It takes float images ``(N, C, H, W)`` with
     pixels x/127.5 − 1 and gives logits: Inception-v3 with its resizing gives the published score. Scores by a run's
     classifier compare with each other only.
     """
     name = str(config.evaluation.inception)
+    if Path(name).suffix in (".pt2", ".pt", ".pth"):
+        raise ValueError(
+            f"evaluation.inception={name!r}: such a file can carry code, which is not run. Save the network as ONNX "
+            "(torch.onnx.export), and name that"
+        )
     if is_file(config):
         root = data.default_root() if config.data.root is None else Path(config.data.root).expanduser()
         found = [path for path in (Path(name).expanduser(), root / name) if path.is_file()]
         if not found:
             raise FileNotFoundError(
-                f"evaluation.inception={name!r} is neither here nor in {root}: it is a file of torch.export that takes "
+                f"evaluation.inception={name!r} is neither here nor in {root}: it is an ONNX file that takes "
                 "images (N, C, H, W) with pixels x/127.5 - 1 and gives the logits of Inception-v3"
             )
-        return _exported(str(found[0].resolve()), str(device))
+        return _onnx(str(found[0].resolve()), str(device))
     return _trained(str(beside(config, name).resolve()), config.data.root, facts, str(device))
 
 
 def is_file(config: Config) -> bool:
-    """Whether a file of ``torch.export`` scores, not a run."""
-    return str(config.evaluation.inception).endswith(".pt2")
+    """Whether an ONNX file scores, not a run."""
+    return str(config.evaluation.inception).endswith(".onnx")
+
+
+def check_inherited(config: Config, root: str | None) -> None:
+    """Refuse a file that the settings of a run folder name, unless it lies where this machine keeps its data.
+
+    Whoever wrote that folder chose the path. The data root is that of the command line or of this machine, never that
+    of the settings.
+
+    Raises:
+        ValueError: It says how to name the file oneself.
+    """
+    if config.evaluation.inception is None or not is_file(config):
+        return
+    name = str(config.evaluation.inception)
+    home = (data.default_root() if root is None else Path(root).expanduser()).resolve()
+    if not (home / name).resolve().is_relative_to(home):
+        raise ValueError(
+            f"the settings of the run name the file evaluation.inception={name!r} outside of {home}: if it is yours, "
+            f"give --inception {name}"
+        )
 
 
 @lru_cache(maxsize=1)
-def _exported(path: str, device: str) -> Scorer:
+def _onnx(path: str, device: str) -> Scorer:
     try:
-        network: Any = torch.export.load(path).module().to(device)
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError(f"{path} is run by onnxruntime: pip install 'hypersphere[export]'") from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        (taken,) = session.get_inputs()
+        given = session.get_outputs()[0].name
     except Exception as error:  # a foreign file may be wrong in any way
-        raise ValueError(f"{path} is no file that torch.export.save wrote for this torch: {error}") from error
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"{path} is no ONNX file of a network with one input: {reason}") from error
 
     def score(pixels: Tensor) -> Tensor:
-        out: Tensor = network(pixels.float() / 127.5 - 1)
-        return out.float()
+        numbers = (pixels.float() / 127.5 - 1).cpu().numpy()
+        try:
+            (out,) = session.run([given], {taken.name: numbers})
+        except Exception as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ValueError(f"{path} cannot score images of shape {tuple(pixels.shape[1:])}: {reason}") from error
+        return torch.from_numpy(out).float().to(device)
 
     return score
 

@@ -12,12 +12,13 @@ from ..runs import Run
 from .citations import DATA, LIBRARY
 from .formats import FORMATS, Job
 from .snippets import snippet
+from .text import code, plain, quoted
 
 __all__ = ["card"]
 
 _TITLES = {
     "safetensors": "`model.safetensors`: weights, for hypersphere",
-    "torch": "`model.pt2`: a program, for PyTorch alone",
+    "torch": "`model.pt2`: a program, for PyTorch alone; loading it runs what is in it",
     "onnx": "`model.onnx`: a program, for ONNX Runtime and others",
 }
 
@@ -26,7 +27,7 @@ def card(run: Run, seed: int, job: Job, notes: dict[str, str], manifest: dict[st
     """README.md of an export."""
     sections = [
         _front(run),
-        f"# {run.recipe}, seed {seed}",
+        f"# {plain(run.recipe)}, seed {seed}",
         _what(run, seed, job),
         "## How good",
         _results(run),
@@ -48,7 +49,7 @@ def card(run: Run, seed: int, job: Job, notes: dict[str, str], manifest: dict[st
 
 def _front(run: Run) -> str:
     """The block that model hubs read."""
-    lines = ["---", "library_name: hypersphere", "license: other", f"datasets: [{run.config.data.name}]", "---"]
+    lines = ["---", "library_name: hypersphere", "license: other", f"datasets: [{quoted(run.config.data.name)}]", "---"]
     return "\n".join(lines)
 
 
@@ -56,14 +57,14 @@ def _what(run: Run, seed: int, job: Job) -> str:
     config, facts = run.config, run.facts(seed)
     operator = "" if config.model.operator == "plain" else f" with {config.model.operator} operators"
     if config.model.angular and operator:
-        operator += f" (g: {config.model.angular})"
+        operator += f" (g: {plain(config.model.angular)})"
     own = OWN_CLASSIFIER.get(config.loss.name)
-    head = own or f"the head {HEADS.label(config.loss.name)} (`{config.loss.name}`)"
+    head = own or f"the head {plain(HEADS.label(config.loss.name))} ({code(config.loss.name)})"
     opt = config.orthogonal.method
     rows = [
-        f"- Network: `{config.model.name}`{operator}, {int(job.metadata['parameters']):,} parameters, float32",
-        f"- Trained with {head}" + (f", orthogonal over-parameterized ({opt}), merged here" if opt else ""),
-        f"- Data: {config.data.name} ({data.describe(config.data.name)})",
+        f"- Network: {code(config.model.name)}{operator}, {int(job.metadata['parameters']):,} parameters, float32",
+        f"- Trained with {head}" + (f", orthogonal over-parameterized ({plain(opt)}), merged here" if opt else ""),
+        f"- Data: {plain(config.data.name)} ({plain(data.describe(config.data.name))})",
         f"- Classes ({facts.num_classes}): {_classes(facts.classes)}",
     ]
     return "\n".join(rows)
@@ -72,7 +73,7 @@ def _what(run: Run, seed: int, job: Job) -> str:
 def _classes(names: tuple[str, ...]) -> str:
     if not names:
         return "unnamed"
-    shown = ", ".join(names[:20])
+    shown = ", ".join(map(plain, names[:20]))
     return shown if len(names) <= 20 else f"{shown}, ...; all of them are in `model.safetensors` (metadata `classes`)"
 
 
@@ -108,7 +109,7 @@ def _published_rows(known: Published | None) -> list[str]:
 def _departures(known: Published | None) -> list[str]:
     """Settings that are not the recipe's: its published number is then not comparable."""
     changes = known.changed if known is not None else {}
-    shown = [f"`{name}` {old!r} → {new!r}" for name, (old, new) in changes.items()]
+    shown = [f"{code(name)} {code(repr(old))} → {code(repr(new))}" for name, (old, new) in changes.items()]
     return ["", f"Settings that differ from the recipe's: {', '.join(shown)}."] if shown else []
 
 
@@ -166,9 +167,9 @@ def _making(run: Run, seed: int, manifest: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {value}" for name, value in manifest["versions"].items())
     made_by = ", ".join(f"{name} {trained[name]}" for name in ("hypersphere", "torch", "python") if trained.get(name))
     lines = [
-        f"- Training: `{trained.get('command') or run.command}`",
-        f"- On {trained.get('device', 'an unknown device')}, with {made_by or 'unknown versions'}"
-        + (f", commit {trained['commit']}" if trained.get("commit") else ""),
+        f"- Training: {code(trained.get('command') or run.command)}",
+        f"- On {plain(trained.get('device', 'an unknown device'))}, with {plain(made_by or 'unknown versions')}"
+        + (f", commit {plain(trained['commit'])}" if trained.get("commit") else ""),
         f"- Exported by `hypersphere export`, with {versions}",
         f"- All settings: metadata `config` of each file; steps {run.config.schedule.steps}, "
         f"batch {run.config.data.batch_size}, {run.config.optim.name} with lr {run.config.optim.lr}",
@@ -179,8 +180,8 @@ def _making(run: Run, seed: int, manifest: dict[str, Any]) -> str:
 def _limits(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
     facts = run.facts(seed)
     lines = [
-        f"- It knows the {facts.num_classes} classes of {run.config.data.name} and always names one of them; logits "
-        "are no calibrated probabilities.",
+        f"- It knows the {facts.num_classes} classes of {plain(run.config.data.name)} and always names one of them; "
+        "logits are no calibrated probabilities.",
         "- Its accuracy was measured on that set's test split, and says nothing of other images, cameras or people.",
         "- The files compute in float32. Differences as above come from the order of sums.",
     ]
@@ -200,6 +201,6 @@ def _citation(run: Run) -> str:
         "its makers.",
         "",
         *(f"- {entry}" for entry in LIBRARY),
-        f"- Data ({name}): {DATA.get(name, 'see its makers.')}",
+        f"- Data ({plain(name)}): {DATA.get(name, 'see its makers.')}",
     ]
     return "\n".join(lines)

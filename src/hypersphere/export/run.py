@@ -59,6 +59,7 @@ def export_run(
     samples: int = 64,
     tolerance: float = 1e-4,
     force: bool = False,
+    trust: str | Sequence[str] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Export:
     """Write the network of a run as files, each checked against it, and a model card.
@@ -78,12 +79,13 @@ def export_run(
         tolerance: what the largest difference may be, relative to the largest output if that is above 1. The weights
             file must agree exactly.
         force: replace an earlier export.
+        trust: modules whose code the settings of the run may name by ``module:Name``.
         say: takes a line of progress.
     """
     check_count("samples", samples, minimum=2)
     check_positive("tolerance", tolerance)
     names = parse_formats(formats if isinstance(formats, str) else ",".join(formats))
-    found = Run(run, seed)
+    found = Run(run, seed, trust=trust)
     number = found.seeds[0]
     target = found.folder(number).path / "export" if out is None else Path(out).expanduser()
     check_target(target, force)

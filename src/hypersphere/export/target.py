@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .._core.leftovers import abandoned, owner, sweep
 from ..runs.files import read_json, sync_folder
 
 __all__ = ["MANIFEST", "check_target", "new_folder"]
@@ -34,10 +35,15 @@ def check_target(target: Path, force: bool) -> None:
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
     """A hidden folder beside ``target`` that takes its place at the end, or vanishes with an exception."""
-    hidden = target.parent / f".{target.name}.{os.getpid()}"
-    old = target.parent / f".{target.name}.{os.getpid()}.old"
+    mark = f".{target.name}."
+    hidden = target.parent / f"{mark}{owner()}"
+    old = target.parent / f"{mark}{owner()}.old"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        for left in abandoned(target.parent, mark):
+            if left.suffix == ".old" and not target.exists():  # killed between the two renames
+                os.replace(left, target)
+        sweep(target.parent, mark)
         shutil.rmtree(hidden, ignore_errors=True)
         hidden.mkdir()
     except OSError as error:

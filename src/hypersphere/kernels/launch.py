@@ -17,10 +17,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._core.errors import check_choice
+
 __all__ = [
+    "FAMILIES",
     "LAUNCHES",
     "Launch",
     "aligned",
+    "enable",
+    "enabled",
     "interpreted",
     "interpreting",
     "multiprocessors",
@@ -31,21 +36,67 @@ __all__ = [
 
 LAUNCHES: Counter[str] = Counter()  # of each kernel, since the start or the last clear()
 
+FAMILIES = {
+    "operators": True,
+    "recurrent": True,
+    "orthogonal": True,
+    "lowdin": False,
+    "pooling": False,
+    "heads": False,
+    "energy": False,
+}
+"""Families of kernels, and whether they serve without being asked for.
+
+One is on once its tests have passed on a GPU. The others pass in Triton's interpreter and compile for a GPU; the
+environment variable ``HYPERSPHERE_KERNELS`` (``all``, ``none``, or names with commas) and :func:`enable` choose.
+"""
+
 _FIRST_CAPABILITY = (8, 0)
 _interpreting = False
 
 
-def usable(x: Tensor) -> bool:
-    """Whether kernels take the place of plain operations for tensors like x.
+def usable(x: Tensor, family: str = "operators") -> bool:
+    """Whether the kernels of a family take the place of plain operations for tensors like x.
 
     On CUDA devices from compute capability 8.0 on with Triton installed, and on a CPU inside :func:`interpreted`;
-    not where the user asked for deterministic algorithms, since sums over positions are added atomically.
+    not where the user asked for deterministic algorithms, since sums over positions are added atomically. See
+    :data:`FAMILIES` for the families that are on by themselves.
     """
     if x.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return False
     if x.is_cuda:
-        return _device_runs(x.device.index) and not torch.are_deterministic_algorithms_enabled()
+        wanted = family in _enabled and not torch.are_deterministic_algorithms_enabled()
+        return wanted and _device_runs(x.device.index)
     return _interpreting and x.device.type == "cpu"
+
+
+def enabled(family: str) -> bool:
+    """Whether the kernels of a family may run."""
+    return family in _enabled
+
+
+def enable(*families: str) -> None:
+    """Let just these families of kernels run on GPUs: ``enable(*FAMILIES)`` for all, ``enable()`` for none.
+
+    Raises:
+        ValueError: If there is no such family.
+    """
+    for family in families:
+        check_choice("family", family, FAMILIES)
+    _enabled.clear()
+    _enabled.update(families)
+
+
+def _at_start() -> set[str]:
+    asked = os.environ.get("HYPERSPHERE_KERNELS", "").strip()
+    if asked in ("all", "none"):
+        return set(FAMILIES) if asked == "all" else set()
+    if asked:
+        return {check_choice("HYPERSPHERE_KERNELS", name.strip(), FAMILIES) for name in asked.split(",")}
+    return {name for name, on in FAMILIES.items() if on}
+
+
+_enabled = _at_start()
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def fits(rows: list[Tensor], classes: list[Tensor]) -> bool:
     """Whether the kernels take these tensors: on a GPU or in the interpreter, eager, float32, d at most 4096."""
     x, w = rows[0], classes[0]
     return (
-        usable(x)
+        usable(x, "heads")
         and x.dtype == torch.float32
         and w.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and w.is_contiguous()
@@ -177,7 +177,13 @@ def _plain_gradients(ctx: Any, cotangents: tuple[Tensor, ...]) -> tuple[Tensor |
 
 def polar_rows(x: Tensor) -> tuple[Tensor, Tensor] | None:
     """(‖x‖ with its last dimension kept, x/‖x‖) by one kernel, where it runs; else None."""
-    fine = x.dtype == torch.float32 and usable(x) and 0 < x.shape[-1] <= 4096 and x.numel() > 0 and is_plain_eager(x)
+    fine = (
+        x.dtype == torch.float32
+        and usable(x, "heads")
+        and 0 < x.shape[-1] <= 4096
+        and x.numel() > 0
+        and is_plain_eager(x)
+    )
     if not fine:
         return None
     direction, length = _Polar.apply(x)

@@ -9,6 +9,7 @@ from .conv_transpose import (
     SphereConvTranspose2d,
     SphereConvTranspose3d,
 )
+from .fold import Folded, fold
 from .fuse import Fusion, fuse
 from .linear import DecoupledLinear, DecoupledTransposedLinear, SphereLinear, SphereTransposedLinear
 from .recurrent import DecoupledGRU, DecoupledLSTM, DecoupledRNN, SphereGRU, SphereLSTM, SphereRNN
@@ -25,6 +26,7 @@ __all__ = [
     "DecoupledLinear",
     "DecoupledRNN",
     "DecoupledTransposedLinear",
+    "Folded",
     "Fusion",
     "SphereConv1d",
     "SphereConv2d",
@@ -37,5 +39,6 @@ __all__ = [
     "SphereLinear",
     "SphereRNN",
     "SphereTransposedLinear",
+    "fold",
     "fuse",
 ]

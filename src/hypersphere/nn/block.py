@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import kernels
+from .._core.sphere import upcast
 from ..functional.operators import Activation, Norm, as_convolution_takes, fused_block, fused_max_pool
 
-__all__ = ["ACTIVATIONS", "Parts", "fused_step", "is_activation", "is_norm", "pool", "run"]
+__all__ = ["ACTIVATIONS", "Parts", "affine_of", "fused_step", "is_activation", "is_norm", "pool", "run"]
 
 ACTIVATIONS: tuple[type[nn.Module], ...] = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.GELU, nn.SiLU, nn.Identity)
 
@@ -61,7 +62,12 @@ def run(parts: Parts, x: Tensor, q: Tensor | None = None, give_q: bool = False) 
 
 def pool(module: nn.MaxPool2d, x: Tensor, give_q: bool) -> tuple[Tensor, Tensor | None]:
     """A max pooling between blocks: z, and Σ_c z² where it was wanted and comes for free."""
-    if not kernels.usable(x) or _pair(module.dilation) != (1, 1) or module.ceil_mode or module.return_indices:
+    if (
+        not kernels.usable(x, "pooling")
+        or _pair(module.dilation) != (1, 1)
+        or module.ceil_mode
+        or module.return_indices
+    ):
         return module(x), None
     stride = module.kernel_size if module.stride is None else module.stride
     size, step, edge = _pair(module.kernel_size), _pair(stride), _pair(module.padding)
@@ -110,9 +116,24 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
 
 
 def _shift(op: Any) -> Tensor | None:
+    """All that is added to the output of an operator: γ of its rescaling and its bias."""
     if op.shift is None:
         return op.bias
     return op.shift if op.bias is None else op.shift + op.bias
+
+
+def affine_of(op: Any, norm: Any) -> tuple[Tensor | None, Tensor | None]:
+    """a and b, in float32 at least, of a·F + b: the operator's rescaling and bias, then BatchNorm in evaluation mode."""
+    scale, shift = (None if v is None else upcast(v) for v in (op.scale, _shift(op)))
+    if norm is None:
+        return scale, shift
+    mean, gain = upcast(norm.running_mean), (upcast(norm.running_var) + norm.eps).rsqrt()
+    if norm.weight is not None:
+        gain = gain * upcast(norm.weight)
+    shift = (-mean if shift is None else shift - mean) * gain
+    if norm.bias is not None:
+        shift = shift + upcast(norm.bias)
+    return gain if scale is None else scale * gain, shift
 
 
 def _kind(module: nn.Module) -> type:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from .block import Parts, is_activation, is_norm, pool, run
 from .layer import Decoupled
 
-__all__ = ["Fusion", "fuse"]
+__all__ = ["Fusion", "blocks_of", "fuse"]
 
 
 @dataclass
@@ -92,6 +92,20 @@ def fuse(model: nn.Module) -> nn.Module:
             _note(report, Parts(module), names)
     object.__setattr__(model, "fusion", report)
     return model
+
+
+def blocks_of(model: nn.Module) -> list[Parts]:
+    """The operators of a fused model, each once, with what follows it."""
+    found: dict[int, Parts] = {}
+    for module in model.modules():
+        if isinstance(module, FusedSequential):
+            for part in _blocks(_flat(module)):
+                if isinstance(part, Parts):
+                    found.setdefault(id(part.op), part)
+    for module in model.modules():
+        if isinstance(module, Decoupled) and _is_layer(module):
+            found.setdefault(id(module), Parts(module, *(module.follows or ())))
+    return list(found.values())
 
 
 def _note(report: Fusion, part: Parts, names: dict[int, str]) -> None:

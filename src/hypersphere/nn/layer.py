@@ -14,8 +14,9 @@ from .. import kernels
 from .. import magnitude as magnitude_module
 from .._core.errors import check_choice
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
+from ..functional.operators.deployed import deployed, deployed_unit
 from ..functional.operators.geometry import Geometry
-from .block import Parts, fused_step
+from .block import Parts, affine_of, fused_step
 
 __all__ = ["Decoupled", "geometry_of", "own", "reset"]
 
@@ -81,10 +82,28 @@ class Decoupled(nn.Module):
     def _one_step(self, x: Tensor) -> Tensor | None:
         """The layer with all that it computes, by kernels; None where plain operations must serve."""
         if not kernels.usable(x):
-            return None
+            return self._exported(x)
         norm, act = self.follows or (None, None)
         found = fused_step(Parts(self, norm, act), x, None, False)
-        return None if found is None else found[0]
+        return self._exported(x) if found is None else found[0]
+
+    def _exported(self, x: Tensor) -> Tensor | None:
+        """The layer as exporters see it in evaluation mode, with few nodes; None where the usual code must serve."""
+        if not torch.compiler.is_exporting() or self.training or self.weighted is not None:
+            return None
+        norm = (self.follows or (None, None))[0]
+        if norm is not None and (norm.training or norm.running_mean is None):
+            return None
+        read = self.read(x, self.weight)
+        if read is None:
+            return None
+        rows, geometry = read
+        act = (self.follows or (None, None))[1]
+        scale, shift = affine_of(self, norm)
+        unit = deployed_unit(self.weight, geometry)
+        out = deployed(rows, unit, geometry, self.magnitude, self.angular, scale, shift)
+        out = out if geometry.kernel else out.reshape(*x.shape[:-1], -1)
+        return out if act is None else act.plain.forward(act, out)
 
     def _followed(self, out: Tensor) -> Tensor:
         """What follows, by plain operations."""

@@ -152,7 +152,7 @@ def _method(matrix: BlockMatrix) -> str:
 def _read_config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
     fields = ("format", "name", "method", "blocks", "weights")
     if not isinstance(config, dict) or any(field not in config for field in fields):

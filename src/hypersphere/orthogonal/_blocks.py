@@ -102,6 +102,11 @@ class BlockMatrix(nn.Module):
         """What tells whether the parameters are still the ones that R was computed from."""
         return [(raw, raw._version, raw.data_ptr()) for raw in self.raw]
 
+    def join_peers(self) -> None:
+        """Be computed with the others in this step, if it can be."""
+        if self._may_keep() and self._name() == "cayley":
+            self.peers.join(self)
+
     def forget(self) -> None:
         """Drop the kept R."""
         self._kept = None

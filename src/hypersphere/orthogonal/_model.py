@@ -69,6 +69,8 @@ def prepared(model: nn.Module) -> Iterator[None]:
         ...     model(torch.ones(1, 4)).sum().backward()
     """
     found = [(module, name, rotation) for _, module, name, rotation in iter_rotations(model)]
+    for _, _, rotation in found:
+        rotation.active.join_peers()
     try:
         for module, name, rotation in found:
             rotation.ready = rotation(module.parametrizations[name].original)  # type: ignore[index, union-attr]

@@ -58,6 +58,11 @@ class Peers:
         found = self._results.get(id(blocks))
         return None if found is None else found[1]
 
+    def join(self, blocks: BlockMatrix) -> None:
+        """Say that ``blocks`` will be asked for in this step: it is then computed with the others from the first on."""
+        if not self._alone and _fits(blocks):
+            self._asked.setdefault(id(blocks), weakref.ref(blocks))
+
     def forget(self) -> None:
         """Drop the matrices of this step, not what the next one starts from."""
         self._results.clear()
@@ -96,6 +101,8 @@ class Peers:
             self._idle = {id(blocks): 0 for blocks in kept}
             self._warm = WarmCayley(shapes, first.raw[0].device)
             self._watch = None
+            self._alone = not _widest(kept) < _WIDEST  # the host waits here, once for each group
+            return not self._alone
         return not self._looks_bad()
 
     def _compute(self) -> None:
@@ -136,6 +143,16 @@ class Peers:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Peers, ()
+
+
+def _widest(members: list[BlockMatrix]) -> float:
+    """The largest row sum of |A|."""
+    sums = []
+    for blocks in members:
+        for raw in blocks.raw:
+            lower = raw.detach().tril(-1).abs()
+            sums.append((lower + lower.mT).sum(-1).amax())
+    return float(torch.stack(sums).amax())
 
 
 def _fits(blocks: BlockMatrix) -> bool:

@@ -46,9 +46,10 @@ def layer_energies(
         raise ValueError(f"the energy of {bad[0]} is not finite: its weights hold NaN or infinite values")
     generator = torch.Generator().manual_seed(seed)
     chance = []
-    for neurons in (*meter._hidden, *((meter._output,) if meter._output is not None else ())):
+    last = meter.output_neurons
+    for neurons in (*meter.hidden_neurons, *((last,) if last is not None else ())):
         random = torch.randn(neurons.matrix().shape, generator=generator)
-        half = half_space and neurons is not meter._output
+        half = half_space and neurons is not last
         chance.append(float(energy(random, s, distance, half).mean()))
     names = [shorten(name.removesuffix(".weight").removesuffix(".op")) for name in found]
     figure, (axes,) = new_figure(size=(6.0, 1.3 + 0.32 * len(names)))

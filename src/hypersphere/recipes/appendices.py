@@ -250,7 +250,7 @@ TABLES = (
             *column(gan, GANS, "inception_score"),
             Cell("real", partial(gan, "sn"), 11.24, measure="real_inception_score", run="sn"),
         ),
-        "The published score is Inception-v3's: --evaluation.inception FILE.pt2 names it as torch.export wrote it ("
+        "The published score is Inception-v3's: --evaluation.inception FILE.onnx names it as ONNX ("
         "pixels x/127.5 - 1 in, logits out), here or under --data.root. Without it, networks are trained and not "
         "scored; open.cifar10_gan scores them with a CIFAR-10 classifier, whose numbers compare with each other only.",
     ),

@@ -27,10 +27,22 @@ def measured(table: Table) -> Path:
     return next((place for place in places if (place / f"{table.name}.json").exists()), here)
 
 
+_NEEDED = {"cell", "steps", "seed"}
+
+
 def read(table: Table, folder: Path) -> list[dict[str, Any]]:
     """Every measurement of a table."""
     path = folder / f"{table.name}.json"
-    return list(read_json(path)["measurements"]) if path.exists() else []
+    if not path.exists():
+        return []
+    content = read_json(path)
+    found = content.get("measurements") if isinstance(content, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, dict) and one.keys() >= _NEEDED for one in found):
+        raise ValueError(
+            f"{path} does not hold measurements, each with {', '.join(sorted(_NEEDED))}: move it away, or name another "
+            "folder with --results"
+        )
+    return found
 
 
 def record(

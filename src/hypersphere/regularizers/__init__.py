@@ -1,9 +1,10 @@
 """Regularizers: built on a model, called each step; they never register the model."""
 
-from ._base import Regularizer
+from ._base import HiddenRegularizer, Regularizer
 from ._baselines import SRIP, Orthogonal, Orthonormal
 from ._comhe import CoMHE
 from ._diversity import Polarization, Separation, Uniformity
+from ._energies import Energies, energies
 from ._low_rank import LowRankBilateral, low_rank
 from ._mhe import MHE
 from .registry import REGULARIZERS
@@ -13,6 +14,8 @@ __all__ = [
     "REGULARIZERS",
     "SRIP",
     "CoMHE",
+    "Energies",
+    "HiddenRegularizer",
     "LowRankBilateral",
     "Orthogonal",
     "Orthonormal",
@@ -20,5 +23,6 @@ __all__ = [
     "Regularizer",
     "Separation",
     "Uniformity",
+    "energies",
     "low_rank",
 ]

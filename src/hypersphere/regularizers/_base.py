@@ -1,9 +1,7 @@
-"""What regularizers share: the layers they act on, a step count, reproducible draws, a place in ``state_dict``."""
+"""What regularizers share: the layers they act on, a call count, reproducible draws, a place in ``state_dict``."""
 
 from __future__ import annotations
 
-import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,33 +9,58 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from .._core.errors import check_count, check_model
+from .._core.errors import check_count, check_model, check_positive
+from .._core.modes import without_autocast
 from .._core.neurons import Neurons, Patterns, iter_neurons, select
 from .._core.output_layer import find_output_layer
+from .._core.sphere import upcast
+from ._draws import DeviceDraws, Draws, HostDraws, host_generator, key_of
 
-__all__ = ["Regularizer", "total_of"]
+__all__ = ["HiddenRegularizer", "Regularizer", "total_of"]
 
 
-class Regularizer(nn.Module, ABC):
-    """A penalty on the neurons of a model: ``reg()`` each step, ``reg.layers()`` for logging.
+class Regularizer(nn.Module):
+    """weight · Σ over layers of a value of their neurons: ``reg()`` each step, ``reg.layers()`` for logging.
+
+    A regularizer of your own defines one method, :meth:`value`. Then it works in the training program as well:
+    ``hypersphere train RECIPE --regularizer.name mypackage.mymodule:MyRegularizer --regularizer.weight 0.1``.
 
     The model is held by plain reference: it is no submodule of the regularizer, and its weights are
     none of the regularizer's parameters. Weights are read at each call, parametrized ones as the
-    layer sees them. Copy or pickle model and regularizer together, so that they stay connected.
+    layer sees them, sharded ones (FSDP2) gathered. Copy or pickle model and regularizer together, so
+    that they stay connected.
 
     The call count (advanced by calls in training mode only) and the seed are in ``state_dict``, and
-    every random draw is a function of both: a resumed run continues as if never stopped.
+    every random draw is a function of both: a resumed run continues as if never stopped. Both are
+    kept in a tensor beside the weights, so that a call compiles once and can be captured in a CUDA graph.
 
     Args:
-        head: a module with a ``weight`` (num_classes, dim) that is the output layer, for models that
+        model: The network.
+        weight: Factor of the sum.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that
             end in features.
-        output_layer: the output layer of the model, by name or module; None is the last linear layer.
-        include, skip: glob patterns on layer names (``"layer1.*"``) or weight names (``"rnn.weight_hh*"``).
+        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        include: Glob patterns on layer names (``"layer1.*"``) or weight names (``"rnn.weight_hh*"``); None takes all.
+        skip: Patterns of what is left out.
+        seed: Of every draw.
+
+    Raises:
+        ValueError: If no layer with neurons is left, or a pattern matches nothing.
+
+    Example:
+        >>> class Decorrelation(Regularizer):
+        ...     def value(self, matrix, neurons):
+        ...         unit = torch.nn.functional.normalize(matrix, dim=-1)
+        ...         return (unit @ unit.mT).square().mean()
+        >>> penalty = Decorrelation(nn.Linear(8, 4), weight=0.1)()
     """
+
+    _counter: Tensor
 
     def __init__(
         self,
         model: nn.Module,
+        weight: float = 1.0,
         head: nn.Module | None = None,
         *,
         output_layer: nn.Module | str | None = None,
@@ -48,74 +71,130 @@ class Regularizer(nn.Module, ABC):
         super().__init__()
         check_model(model, head)
         self._hidden, self._output = _find(model, head, output_layer, include, skip)
-        self.seed = check_count("seed", seed, minimum=0)
-        self.steps = 0
+        self.weight = check_positive("weight", weight, zero=True)
+        start = torch.tensor([check_count("seed", seed, minimum=0), 0])
+        self.register_buffer("_counter", start.to(self._all[0].weight.device), persistent=False)
         self._compiled: Callable[[Tensor | None], Tensor] | None = None
 
+    def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+        """The unweighted value of one layer: what a regularizer is made of.
+
+        Args:
+            matrix: The layer's neurons (groups, neurons, dim), in single or double precision, outside autocast.
+            neurons: Where they come from: ``neurons.name`` is the name of the weight in the model.
+
+        Returns:
+            One number, differentiable in ``matrix``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no value(matrix, neurons): see Regularizer.value")
+
     def forward(self, labels: Tensor | None = None) -> Tensor:
+        """The penalty; ``labels`` are for regularizers that look at the classes of a batch."""
         self._check_shapes()
-        if self.training:
-            self._prepare()
         total = (self._compiled or self._penalty)(labels)
         if self.training:
-            self.steps += 1
+            self._counter[1:].add_(1)
         return total
-
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the penalty with ``torch.compile(..., *args, **kwargs)``; worth it on GPUs, where launches dominate.
-
-        The bookkeeping of a call stays outside, so that nothing is compiled twice. Copies and pickles
-        are not compiled.
-        """
-        self._refuse_to_compile()
-        self._compiled = torch.compile(self._penalty, *args, **kwargs)
-
-    def _refuse_to_compile(self) -> None:
-        """Raise ValueError where a call does more than compute."""
-
-    def _prepare(self) -> None:
-        """What a call in training mode does before it computes."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_compiled": None}
 
     @torch.no_grad()
     def layers(self) -> dict[str, Tensor]:
         """The unweighted value of each layer, by weight name."""
         self._check_shapes()
-        values = {neurons.name: self._value(neurons) for neurons in self._hidden}
-        if self._output is not None:
-            values[self._output.name] = self._value(self._output)
-        return values
+        return {neurons.name: self._value(neurons) for neurons in self._all}
 
-    @abstractmethod
-    def _penalty(self, labels: Tensor | None) -> Tensor:
-        """The weighted sum over layers."""
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the penalty with ``torch.compile(..., *args, **kwargs)``. Copies and pickles are not compiled."""
+        self._compiled = torch.compile(self._penalty, *args, **kwargs)
 
-    @abstractmethod
-    def _value(self, neurons: Neurons) -> Tensor:
-        """The unweighted value of one layer."""
+    @property
+    def hidden_neurons(self) -> tuple[Neurons, ...]:
+        """The hidden layers that it acts on."""
+        return self._hidden
 
-    def _check_shapes(self) -> None:
-        """Lazy layers have a shape after the first batch only."""
-        for neurons in (*self._hidden, *([self._output] if self._output is not None else [])):
-            if isinstance(neurons.module._parameters.get(neurons.tensor_name), nn.parameter.UninitializedParameter):
-                raise ValueError(f"{neurons.name} has no shape yet: run one batch through the model first")
+    @property
+    def output_neurons(self) -> Neurons | None:
+        """The output layer, if it acts on that."""
+        return self._output
 
-    def _generator(self, purpose: str, index: int) -> torch.Generator:
-        """A CPU generator that depends on the seed, on what is drawn, and on which draw it is."""
-        mixed = (self.seed * 1_000_003 + zlib.crc32(purpose.encode())) * 1_000_003 + index
-        return torch.Generator().manual_seed(mixed % 2**63)
+    @property
+    def seed(self) -> int:
+        return int(self._counter[0])
+
+    @property
+    def steps(self) -> int:
+        """Calls in training mode so far; waits for a GPU."""
+        return int(self._counter[1])
+
+    def draws(self, purpose: str) -> Draws:
+        """Random numbers for this call: ``.normal(*shape)``, ``.permutation(count)``, ``.integers(high, *shape)``.
+
+        They depend on the seed, the call count and ``purpose``. On a CPU they are those of a ``torch.Generator``; on a
+        GPU, and where the call is compiled, they are computed from the tensor that counts, without the host.
+        """
+        if self._on_host():
+            return HostDraws(host_generator(self.seed, purpose, self.steps))
+        return DeviceDraws(key_of(self._counter[0], purpose, self._counter[1]))
 
     def get_extra_state(self) -> Tensor:
-        return torch.tensor([self.seed, self.steps])
+        return self._counter.cpu()
 
     def set_extra_state(self, state: Tensor) -> None:
-        self.seed, self.steps = (int(entry) for entry in state)
+        self._counter.copy_(state)
 
     def extra_repr(self) -> str:
         output = self._output.name if self._output is not None else None
         return f"hidden={[neurons.name for neurons in self._hidden]}, output={output!r}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_compiled": None}
+
+    # For the regularizers of this package ------------------------------------------------------------
+
+    @property
+    def _all(self) -> tuple[Neurons, ...]:
+        return (*self._hidden, *([self._output] if self._output is not None else []))
+
+    def _penalty(self, labels: Tensor | None) -> Tensor:
+        """The weighted sum over layers."""
+        return self.weight * total_of([self._value(neurons) for neurons in self._all])
+
+    def _value(self, neurons: Neurons) -> Tensor:
+        """The unweighted value of one layer."""
+        matrix = neurons.matrix()
+        with without_autocast(matrix.device):
+            return self.value(upcast(matrix), neurons)
+
+    def _on_host(self) -> bool:
+        """Whether the call count can be read without waiting for a device."""
+        return not torch.compiler.is_compiling() and self._counter.device.type == "cpu"
+
+    def _check_shapes(self) -> None:
+        """Lazy layers have a shape after the first batch only."""
+        for neurons in self._all:
+            if isinstance(neurons.module._parameters.get(neurons.tensor_name), nn.parameter.UninitializedParameter):
+                raise ValueError(f"{neurons.name} has no shape yet: run one batch through the model first")
+
+
+class HiddenRegularizer(Regularizer):
+    """A :class:`Regularizer` of hidden layers: the output layer is left alone. Arguments as there."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        weight: float = 1.0,
+        head: nn.Module | None = None,
+        *,
+        output_layer: nn.Module | str | None = None,
+        include: Patterns = None,
+        skip: Patterns = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, weight, head, output_layer=output_layer, include=include, skip=skip, seed=seed)
+        self._output = None
+        if not self._hidden:
+            raise ValueError(
+                f"{type(model).__name__} has no hidden layer: {type(self).__name__} leaves the output layer alone"
+            )
 
 
 def total_of(values: Sequence[Tensor]) -> Tensor:

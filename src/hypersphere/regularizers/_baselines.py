@@ -2,53 +2,17 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_choice, check_count, check_positive
-from .._core.modes import without_autocast
+from .._core.errors import check_choice, check_count
 from .._core.neurons import Neurons, Patterns
 from .._core.sphere import upcast
 from ..functional import unit
-from ._base import Regularizer, total_of
+from ._base import HiddenRegularizer
+from ._draws import host_generator
 
-__all__ = ["SRIP", "HiddenRegularizer", "Orthogonal", "Orthonormal"]
-
-
-class HiddenRegularizer(Regularizer):
-    """weight · Σ over hidden layers of a value of their neurons; the output layer is left alone."""
-
-    def __init__(
-        self,
-        model: nn.Module,
-        weight: float,
-        head: nn.Module | None,
-        output_layer: nn.Module | str | None,
-        include: Patterns,
-        skip: Patterns,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, head, output_layer=output_layer, include=include, skip=skip, seed=seed)
-        self._output = None
-        if not self._hidden:
-            raise ValueError(
-                f"{type(model).__name__} has no hidden layer: {type(self).__name__} leaves the output layer alone"
-            )
-        self.weight = check_positive("weight", weight, zero=True)
-
-    def _penalty(self, labels: Tensor | None) -> Tensor:
-        return self.weight * total_of([self._value(neurons) for neurons in self._hidden])
-
-    def _value(self, neurons: Neurons) -> Tensor:
-        matrix = neurons.matrix()
-        with without_autocast(matrix.device):
-            return self._measure(upcast(matrix), neurons)
-
-    @abstractmethod
-    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
-        """The value of (groups, neurons, dim)."""
+__all__ = ["SRIP", "Orthogonal", "Orthonormal"]
 
 
 class Orthonormal(HiddenRegularizer):
@@ -64,9 +28,9 @@ class Orthonormal(HiddenRegularizer):
         include: Patterns = None,
         skip: Patterns = None,
     ) -> None:
-        super().__init__(model, weight, head, output_layer, include, skip)
+        super().__init__(model, weight, head, output_layer=output_layer, include=include, skip=skip)
 
-    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+    def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
         count, dim = matrix.shape[1:]
         # ‖WᵀW − I_N‖² = ‖WWᵀ − I_d‖² + N − d: the smaller matrix will do
         gram = matrix @ matrix.mT if count <= dim else matrix.mT @ matrix
@@ -112,10 +76,10 @@ class Orthogonal(HiddenRegularizer):
         include: Patterns = None,
         skip: Patterns = None,
     ) -> None:
-        super().__init__(model, weight, head, output_layer, include, skip)
+        super().__init__(model, weight, head, output_layer=output_layer, include=include, skip=skip)
         self.of = check_choice("of", of, ("products", "cosines", "cosines_squared"))
 
-    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+    def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
         if self.of == "cosines":  # Σ_{i≠j} ŵ_i·ŵ_j = ‖Σ ŵ_i‖² − N
             return unit(matrix).sum(-2).square().sum() - matrix.shape[0] * matrix.shape[1]
         matrix = matrix if self.of == "products" else unit(matrix)
@@ -147,24 +111,22 @@ class SRIP(HiddenRegularizer):
         skip: Patterns = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(model, weight, head, output_layer, include, skip, seed)
+        super().__init__(model, weight, head, output_layer=output_layer, include=include, skip=skip, seed=seed)
         self.iterations = check_count("iterations", iterations)
         self._check_shapes()
         for neurons in self._hidden:
             matrix = upcast(neurons.matrix().detach())
-            start = torch.randn(matrix.shape[:2], generator=self._generator(neurons.name, 0))
+            start = torch.randn(matrix.shape[:2], generator=host_generator(seed, neurons.name, 0))
             self.register_buffer(_key(neurons), unit(start).to(matrix))
 
-    def _refuse_to_compile(self) -> None:
-        raise ValueError("SRIP iterates its vectors while it computes: it cannot be compiled")
-
-    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+    def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
         with torch.no_grad():
-            vector = self.get_buffer(_key(neurons)).to(matrix)
+            kept = self.get_buffer(_key(neurons))
+            vector = kept.to(matrix)
             for _ in range(self.iterations if self.training else 0):
                 vector = unit(_gap_times(matrix, vector))
             if self.training:
-                self.register_buffer(_key(neurons), vector)
+                kept.copy_(vector)
         return torch.linalg.vector_norm(_gap_times(matrix, vector), dim=-1).sum()
 
 

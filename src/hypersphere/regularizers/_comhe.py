@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -10,6 +12,7 @@ from .._core.modes import without_autocast
 from .._core.neurons import Neurons, Patterns
 from .._core.sphere import compute_dtype, upcast
 from ..functional import energy, unit
+from ._draws import DeviceDraws, Draws, HostDraws, host_generator, key_of
 from ._mhe import EnergyRegularizer
 from ._projections import MATRICES
 from ._views import bilateral_views, channel_count, channel_views, low_rank_factors, preservation, project
@@ -36,22 +39,37 @@ class CoMHE(EnergyRegularizer):
       their two factors (E.23). Mixes at most as many neurons as there are.
 
     Args:
-        dim, count: so many dimensions and projections. ``count=None`` is 5, and 1 for the learned and
-            bilateral ones (thesis E.9, E.6).
+        model: The network.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer; None: see ``output_layer``.
+        projection: See above.
+        dim: Dimensions of a projection.
+        count: Number of projections; None is 5, and 1 for the learned and bilateral ones (thesis E.9, E.6).
         aggregate: ``"mean"`` over the projections (6.4), or ``"max"`` (6.5).
-        refresh: redraw every so many calls in training mode, learned projections too; None never.
+        refresh: Redraw every so many calls in training mode, learned projections too; None never.
             Thesis Table E.4 finds 1 and 1000 alike and never worse.
-        half_space, hidden, output, s, distance: as in :class:`MHE`; λ_h = 1 (thesis E.1).
+        half_space: Energy of {ŵ, −ŵ} in hidden layers; the output layer is always in full space.
+        hidden: λ_h, 1 (thesis E.1).
+        output: λ_o, 1.
+        s: Power of the energy.
+        distance: ``"euclidean"`` or ``"angular"``.
+        output_layer: The output layer of the model, by name or module; None is the last linear layer.
         matrix: ``"gaussian"``, ``"hadamard"`` (subsampled, randomized) or ``"count_sketch"``.
-        share: one basis for all layers of equal dimension (6.3.6), or one for each layer.
-        small: layers whose neurons have no more than ``dim`` dimensions cannot be compressed:
+        share: One basis for all layers of equal dimension (6.3.6), or one for each layer.
+        small: Layers whose neurons have no more than ``dim`` dimensions cannot be compressed:
             ``"plain"`` takes their plain energy, ``"skip"`` leaves them out, ``"error"`` refuses.
             A model with no other layer is refused.
-        inner_lr: step size η of learned projections; of angle-preserving ones as if their entries were N(0, 1) like
+        unroll: Steps on a learned projection that are differentiated through; 0 alternates.
+        inner_steps: Steps on an alternating one at a call.
+        inner_lr: Step size η of learned projections; of angle-preserving ones as if their entries were N(0, 1) like
             in 6.4 (here they are N(0, 1/dim), so a step is η/dim). The thesis prints no η.
-        inner_every: alternating ones move at every so many calls in training mode, first at the first one (thesis
+        inner_every: Alternating ones move at every so many calls in training mode, first at the first one (thesis
             6.6.1: every 10 steps of the network). Unrolled ones move at each call.
         preserve: ``"cosine"`` or ``"angle"`` in L_P.
+        group: Channels in a group.
+        stochastic: Whether groups are drawn.
+        include: Glob patterns on layer or weight names; None takes all.
+        skip: Patterns of what is left out.
+        seed: Of the draws.
 
     The projections, the call count and the seed are in ``state_dict``.
     """
@@ -104,7 +122,8 @@ class CoMHE(EnergyRegularizer):
         self.stochastic, self.share = stochastic, share
         self._check_shapes()
         self._plain = self._settle_small(check_choice("small", small, ("plain", "skip", "error")))
-        self._draw()
+        self._wanted = self._list_projections()
+        self._redraw(0)
 
     def _settle_small(self, small: str) -> frozenset[str]:
         """Drop or mark the hidden layers that ``dim`` does not compress."""
@@ -124,35 +143,70 @@ class CoMHE(EnergyRegularizer):
     def _key(self, neurons: Neurons, size: int, what: str) -> str:
         return f"{what}_{size}" if self.share else f"{what}_{neurons.name.replace('.', '__')}"
 
-    @torch.no_grad()
-    def _draw(self) -> None:
-        """Draw every projection for the present call count."""
-        index = 0 if self.refresh is None else self.steps // self.refresh
+    def _list_projections(self) -> dict[str, tuple[int, int, Neurons]]:
+        """Of each projection by key its size, and a layer that it belongs to; an order of channels has no columns."""
+        wanted: dict[str, tuple[int, int, Neurons]] = {}
         for neurons in self._hidden:
             if neurons.name in self._plain or low_rank_factors(neurons) is not None:
                 continue
-            weight = neurons.matrix()
             if self.projection == "group":
                 if self.stochastic:
                     channels = channel_count(neurons)
-                    key = self._key(neurons, channels, "order")
-                    self._keep(key, torch.randperm(channels, generator=self._generator(key, index)), weight)
+                    wanted[self._key(neurons, channels, "order")] = channels, 0, neurons
                 continue
-            self._keep_matrices(
-                self._key(neurons, weight.shape[-1], "basis"), self.dim, weight.shape[-1], index, weight
-            )
+            _, count, size = neurons.matrix().shape
+            wanted[self._key(neurons, size, "basis")] = self.dim, size, neurons
             if self.projection == "bilateral":
-                rows = min(self.dim, weight.shape[-2])
-                key = self._key(neurons, weight.shape[-2], "mixing")
-                self._keep_matrices(key, rows, weight.shape[-2], index, weight)
+                wanted[self._key(neurons, count, "mixing")] = min(self.dim, count), count, neurons
+        return wanted
 
-    def _keep_matrices(self, key: str, rows: int, columns: int, index: int, like: Tensor) -> None:
-        generator = self._generator(key, index)
-        drawn = torch.stack([MATRICES[self.matrix](rows, columns, generator) for _ in range(self.count)])
-        self._keep(key, drawn.to(compute_dtype(like.dtype)), like)
+    @torch.no_grad()
+    def _redraw(self, index: int) -> None:
+        """Draw every projection anew on the host, as number ``index``."""
+        for key, (rows, columns, neurons) in self._wanted.items():
+            drawn = self._drawn(rows, columns, HostDraws(host_generator(self.seed, key, index)))
+            self._keep(key, drawn if columns == 0 else drawn.to(compute_dtype(neurons.weight.dtype)), neurons.weight)
+
+    def _drawn(self, rows: int, columns: int, draws: Draws) -> Tensor:
+        if columns == 0:
+            return draws.permutation(rows)
+        return torch.stack([MATRICES[self.matrix](rows, columns, draws) for _ in range(self.count)])
+
+    def _current(self) -> dict[str, Tensor]:
+        """The projections of this call, drawn anew where that is due."""
+        if self._on_host():
+            if self.training and self.refresh and self.steps and self.steps % self.refresh == 0:
+                self._redraw(self.steps // self.refresh)
+            return {key: self._basis(key, neurons.weight) for key, (_, _, neurons) in self._wanted.items()}
+        kept = {key: self.get_buffer(key) for key in self._wanted}
+        if not self.training or self.refresh is None:
+            return {key: self._basis(key, neurons.weight) for key, (_, _, neurons) in self._wanted.items()}
+        seed, steps = self._counter
+        due, index = (steps > 0) & (steps % self.refresh == 0), steps // self.refresh
+        with torch.no_grad():
+            fresh = self._drawn_on_device(seed, index)
+            current = {key: torch.where(due, fresh[key].to(kept[key]), kept[key]) for key in kept}
+            for key in kept:
+                kept[key].copy_(current[key])
+        return current
+
+    def _drawn_on_device(self, seed: Tensor, index: Tensor) -> dict[str, Tensor]:
+        if self.matrix != "gaussian" or self.projection == "group":
+            keyed = ((key, DeviceDraws(key_of(seed, key, index))) for key in self._wanted)
+            return {key: self._drawn(*self._wanted[key][:2], draws) for key, draws in keyed}
+        shapes = {key: (self.count, rows, columns) for key, (rows, columns, _) in self._wanted.items()}
+        numbers = DeviceDraws(key_of(seed, "bases", index)).normal(sum(map(math.prod, shapes.values())))
+        parts = numbers.split([math.prod(shape) for shape in shapes.values()])
+        return {
+            key: part.view(shape) / shape[1] ** 0.5 for (key, shape), part in zip(shapes.items(), parts, strict=True)
+        }
 
     def _keep(self, key: str, value: Tensor, like: Tensor) -> None:
-        self.register_buffer(key, value.to(like.device))  # a new tensor: graphs of earlier calls keep theirs
+        """As a new tensor, since graphs of earlier calls keep theirs; but where graphs are replayed, in its place."""
+        if self._on_host() or key not in self._buffers:
+            self.register_buffer(key, value.to(like.device))
+        else:
+            self.get_buffer(key).copy_(value)
 
     def _basis(self, key: str, like: Tensor) -> Tensor:
         basis = self.get_buffer(key)
@@ -163,62 +217,76 @@ class CoMHE(EnergyRegularizer):
 
     # Energies ----------------------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
-        if self.refresh and self.steps and self.steps % self.refresh == 0:
-            self._draw()
-
-    def _refuse_to_compile(self) -> None:
+    def _sets(self) -> list[list[Tensor]]:
+        current = self._current()
         if self.projection in ("angle_preserving", "adversarial"):
-            raise ValueError(f"projection={self.projection!r} learns while it computes: it cannot be compiled")
+            current = self._learn(current)
+        if self.projection in ("group", "bilateral") or self._counter.device.type == "cpu":
+            return [self._views(neurons, current) for neurons in self._hidden]
+        return self._projected_together(current)
 
-    def _hidden_energies(self) -> list[Tensor]:
-        learned = self._learn() if self.projection in ("angle_preserving", "adversarial") else {}
-        return [self._compressed(neurons, learned) for neurons in self._hidden]
+    def _layer_sets(self, neurons: Neurons) -> list[Tensor]:
+        return self._views(neurons, {key: self._basis(key, one.weight) for key, (_, _, one) in self._wanted.items()})
 
-    def _value(self, neurons: Neurons) -> Tensor:
-        return self._output_energy(neurons, None) if neurons is self._output else self._compressed(neurons, {})
-
-    def _compressed(self, neurons: Neurons, learned: dict[str, Tensor]) -> Tensor:
+    def _views(self, neurons: Neurons, current: dict[str, Tensor]) -> list[Tensor]:
+        """The sets of vectors that a layer has energies of."""
         if neurons.name in self._plain:
-            return self._energy(neurons.matrix()).mean()
+            return [neurons.matrix()]
         if self.projection == "group":
-            order = None
-            if self.stochastic:
-                order = self._basis(self._key(neurons, channel_count(neurons), "order"), neurons.weight)
-            return self._combine(torch.cat([self._energy(v) for v in channel_views(neurons, self.group, order)]))
+            order = current[self._key(neurons, channel_count(neurons), "order")] if self.stochastic else None
+            return channel_views(neurons, self.group, order)
+        matrix = neurons.matrix()
         if self.projection == "bilateral":
-            return self._combine(self._bilateral(neurons))
-        weight = upcast(neurons.matrix())
-        key = self._key(neurons, weight.shape[-1], "basis")
-        bases = learned[key] if key in learned else self._basis(key, weight)
-        return self._combine(self._energy(self._project(weight, bases)))
+            bases = mixing = matrix.new_empty(0)
+            if low_rank_factors(neurons) is None:
+                bases = current[self._key(neurons, matrix.shape[-1], "basis")]
+                mixing = current[self._key(neurons, matrix.shape[-2], "mixing")]
+            with without_autocast(matrix.device):
+                return list(bilateral_views(neurons, bases, mixing))
+        bases = current[self._key(neurons, matrix.shape[-1], "basis")]
+        with without_autocast(matrix.device):
+            return [project(upcast(matrix), bases)]
 
-    def _bilateral(self, neurons: Neurons) -> Tensor:
-        weight = neurons.weight
-        bases = mixing = weight.new_empty(0)
-        if low_rank_factors(neurons) is None:
-            matrix = neurons.matrix()
-            bases = self._basis(self._key(neurons, matrix.shape[-1], "basis"), weight)
-            mixing = self._basis(self._key(neurons, matrix.shape[-2], "mixing"), weight)
-        with without_autocast(weight.device):
-            first, second = bilateral_views(neurons, bases, mixing)
-        return self._energy(first) + self._energy(second)
+    def _projected_together(self, current: dict[str, Tensor]) -> list[list[Tensor]]:
+        """As :meth:`_views` of each layer, with one product for all layers that share a basis."""
+        matrices = {neurons.name: neurons.matrix() for neurons in self._hidden}
+        shared: dict[str, list[str]] = {}
+        for neurons in self._hidden:
+            if neurons.name not in self._plain:
+                key = self._key(neurons, matrices[neurons.name].shape[-1], "basis")
+                shared.setdefault(key, []).append(neurons.name)
+        images: dict[str, Tensor] = {}
+        for key, names in shared.items():
+            rows = [upcast(matrices[name]).flatten(0, 1) for name in names]
+            with without_autocast(rows[0].device):
+                parts = project(torch.cat(rows)[None], current[key])[:, 0].split([len(part) for part in rows], 1)
+            images |= {
+                name: part.unflatten(1, matrices[name].shape[:2]) for name, part in zip(names, parts, strict=True)
+            }
+        return [[images.get(neurons.name, matrices[neurons.name])] for neurons in self._hidden]
 
-    def _project(self, weight: Tensor, bases: Tensor) -> Tensor:
-        with without_autocast(weight.device):
-            return project(weight, bases)
-
-    def _energy(self, sets: Tensor) -> Tensor:
-        return energy(sets, self.s, self.distance, self.half_space)
-
-    def _combine(self, energies: Tensor) -> Tensor:
+    def _combine(self, energies: list[Tensor]) -> Tensor:
         """Over projections (first), after the mean over the layer's sets of neurons."""
-        each = energies.mean(tuple(range(1, energies.ndim))) if energies.ndim > 1 else energies
+        if self.projection == "bilateral" and len(energies) == 2:
+            each = energies[0] + energies[1]
+        else:
+            each = torch.cat(energies) if self.projection == "group" else energies[0]
+        if each.ndim == 1:  # a layer that is not compressed
+            return each.mean()
+        each = each.mean(tuple(range(1, each.ndim)))
         return each.amax() if self.aggregate == "max" else each.mean()
+
+    def _shares(self, sets: list[Tensor]) -> list[float] | None:
+        views, groups = sum(one.shape[0] for one in sets), sets[0].shape[1:-2].numel()
+        if self.aggregate == "max" and sets[0].ndim > 3:
+            return None
+        if self.projection == "bilateral":
+            return [1 / one.shape[:-2].numel() for one in sets]
+        return [1 / (views * groups)] * len(sets)
 
     # Learned projections (thesis 6.3.4, 6.3.5) -------------------------------------------------------
 
-    def _learn(self) -> dict[str, Tensor]:
+    def _learn(self, current: dict[str, Tensor]) -> dict[str, Tensor]:
         """The projections after this call's steps, differentiable if unrolled; in training mode they are kept."""
         sets: dict[str, list[Tensor]] = {}
         for neurons in self._hidden:
@@ -227,34 +295,49 @@ class CoMHE(EnergyRegularizer):
                 sets.setdefault(self._key(neurons, weight.shape[-1], "basis"), []).append(weight)
         learned = {}
         for key, weights in sets.items():
-            bases = self._basis(key, weights[0])
             if self.unroll:
-                moved = self._descend(bases, weights, self.unroll, torch.is_grad_enabled())
-                learned[key] = moved
+                learned[key] = self._descend(current[key], weights, self.unroll, torch.is_grad_enabled())
             else:
-                steps = self.inner_steps if self.training and self.steps % self.inner_every == 0 else 0
-                moved = self._descend(bases, [weight.detach() for weight in weights], steps, False)
-                learned[key] = moved
+                learned[key] = self._alternate(current[key], [weight.detach() for weight in weights])
             if self.training:
-                self.register_buffer(key, moved.detach())
+                self._keep(key, learned[key].detach(), learned[key])
         return learned
 
+    def _alternate(self, bases: Tensor, weights: list[Tensor]) -> Tensor:
+        """After this call's own steps, at calls where there are any."""
+        if not self.training:
+            return self._descend(bases, weights, 0, False)
+        if self._on_host():
+            steps = self.inner_steps if self.steps % self.inner_every == 0 else 0
+            return self._descend(bases, weights, steps, False)
+        moved = self._descend(bases, weights, self.inner_steps, False)
+        return torch.where(self._counter[1] % self.inner_every == 0, moved, bases)
+
     def _descend(self, bases: Tensor, weights: list[Tensor], steps: int, differentiable: bool) -> Tensor:
-        with torch.enable_grad(), without_autocast(bases.device):
-            moved = bases.detach().requires_grad_()
-            rate = self.inner_lr / self.dim if self.projection == "angle_preserving" else self.inner_lr
+        rate = self.inner_lr / self.dim if self.projection == "angle_preserving" else self.inner_lr
+        moved = bases.detach()
+        with without_autocast(bases.device):
             for _ in range(steps):
-                (slope,) = torch.autograd.grad(self._inner(moved, weights), moved, create_graph=differentiable)
-                moved = moved - rate * slope
-                if not differentiable:
-                    moved = moved.detach().requires_grad_()
+                moved = moved - rate * self._inner_slope(moved, weights, differentiable)
         return moved if differentiable else moved.detach()
 
+    def _inner_slope(self, bases: Tensor, weights: list[Tensor], differentiable: bool) -> Tensor:
+        if torch.compiler.is_compiling():  # compilers know this form alone
+            slope: Tensor = torch.func.grad(self._inner)(bases, weights)
+            return slope if differentiable else slope.detach()
+        with torch.enable_grad():
+            leaf = bases if bases.requires_grad else bases.detach().requires_grad_()
+            return torch.autograd.grad(self._inner(leaf, weights), leaf, create_graph=differentiable)[0]
+
     def _inner(self, bases: Tensor, weights: list[Tensor]) -> Tensor:
-        terms = []
-        for weight in weights:
-            if self.projection == "angle_preserving":
-                terms.append(preservation(weight, bases, self.preserve))
+        """What steps on a projection descend, summed over the layers that share it."""
+        if self.projection == "angle_preserving":
+            terms = [preservation(weight, bases, self.preserve) for weight in weights]
+        else:
+            images = [project(weight, bases) for weight in weights]
+            if torch.compiler.is_compiling():  # inside torch.func.grad: plain operations
+                found = [energy(one, self.s, self.distance, self.half_space) for one in images]
             else:
-                terms.append(-self._energy(project(weight, bases)).mean(1).sum())
+                found = self._energies(images)
+            terms = [-energies.mean(1).sum() for energies in found]
         return torch.stack(terms).sum()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from .._core.errors import check_count, check_positive
 from .._core.neurons import Neurons, Patterns
 from ..functional import largest_cosine, polarization, uniformity
-from ._baselines import HiddenRegularizer
+from ._base import HiddenRegularizer
 
 __all__ = ["Polarization", "Separation", "Uniformity"]
 
@@ -27,10 +26,10 @@ class Uniformity(HiddenRegularizer):
         include: Patterns = None,
         skip: Patterns = None,
     ) -> None:
-        super().__init__(model, weight, head, output_layer, include, skip)
+        super().__init__(model, weight, head, output_layer=output_layer, include=include, skip=skip)
         self.t = check_positive("t", t)
 
-    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+    def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
         return uniformity(matrix, self.t).mean()
 
 
@@ -47,9 +46,9 @@ class Separation(HiddenRegularizer):
         include: Patterns = None,
         skip: Patterns = None,
     ) -> None:
-        super().__init__(model, weight, head, output_layer, include, skip)
+        super().__init__(model, weight, head, output_layer=output_layer, include=include, skip=skip)
 
-    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+    def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
         return largest_cosine(matrix).mean()
 
 
@@ -69,14 +68,10 @@ class Polarization(HiddenRegularizer):
         skip: Patterns = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(model, weight, head, output_layer, include, skip, seed)
+        super().__init__(model, weight, head, output_layer=output_layer, include=include, skip=skip, seed=seed)
         self.s = check_positive("s", s, zero=True)
         self.samples = check_count("samples", samples)
 
-    def _refuse_to_compile(self) -> None:
-        raise ValueError("Polarization draws while it computes: it cannot be compiled")
-
-    def _measure(self, matrix: Tensor, neurons: Neurons) -> Tensor:
-        generator = self._generator(neurons.name, self.steps)
-        points = torch.randn(self.samples, matrix.shape[-1], generator=generator).to(matrix)
+    def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+        points = self.draws(neurons.name).normal(self.samples, matrix.shape[-1]).to(matrix)
         return -polarization(matrix, points, self.s).mean()

@@ -9,6 +9,7 @@ from torch.nn.utils import parametrize
 from .._core.errors import check_count
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
+from ._draws import HostDraws
 from ._projections import gaussian
 
 __all__ = ["LowRankBilateral", "low_rank"]
@@ -52,7 +53,7 @@ class LowRankBilateral(nn.Module):
             raise ValueError(f"rank={rank} is larger than the layer: {count} neurons of dimension {dim}")
         generator = torch.Generator().manual_seed(seed)
         self.shape = torch.Size(shape)
-        self.register_buffer("projection", gaussian(rank, dim, generator))
+        self.register_buffer("projection", gaussian(rank, dim, HostDraws(generator)))
 
     def forward(self, y1: Tensor, y2: Tensor) -> Tensor:
         with without_autocast(y1.device):

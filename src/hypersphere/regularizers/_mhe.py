@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from .._core.errors import check_choice, check_count, check_positive
 from .._core.neurons import Neurons, Patterns
 from ..functional import class_energy, energy
+from ..functional.energy import set_energies, weighted_energy
 from ._base import Regularizer, total_of
+from ._draws import DeviceDraws, key_of
 
 __all__ = ["MHE", "EnergyRegularizer"]
 
@@ -18,8 +20,9 @@ __all__ = ["MHE", "EnergyRegularizer"]
 class EnergyRegularizer(Regularizer):
     """λ_h · Σ_hidden E_s + λ_o · E_s(output), means over ordered pairs (thesis 5.4).
 
-    Subclasses say what the energy of a hidden layer is; the output layer has the full-space energy
-    of its class vectors, or of those in the batch when labels are passed (thesis 5.3.6).
+    Subclasses say which sets of vectors a hidden layer has energies of, and how they make its value; the output
+    layer has the full-space energy of its class vectors, or of those in the batch when labels are passed
+    (thesis 5.3.6). On a GPU all sets of all layers are computed together.
     """
 
     def __init__(
@@ -36,7 +39,7 @@ class EnergyRegularizer(Regularizer):
         skip: Patterns,
         seed: int,
     ) -> None:
-        super().__init__(model, head, output_layer=output_layer, include=include, skip=skip, seed=seed)
+        super().__init__(model, 1.0, head, output_layer=output_layer, include=include, skip=skip, seed=seed)
         if not isinstance(half_space, bool):
             raise TypeError(
                 f"half_space={half_space!r} must be True or False: it concerns hidden layers; output layers are always "
@@ -48,16 +51,66 @@ class EnergyRegularizer(Regularizer):
         self.distance = check_choice("distance", distance, ("euclidean", "angular"))
         self.half_space = half_space
 
+    def _sets(self) -> list[list[Tensor]]:
+        """Of each hidden layer the sets of this call, (..., N, d) tensors."""
+        raise NotImplementedError
+
+    def _layer_sets(self, neurons: Neurons) -> list[Tensor]:
+        """The sets of one hidden layer, without this call's draws or steps."""
+        raise NotImplementedError
+
+    def _combine(self, energies: list[Tensor]) -> Tensor:
+        """The value of a layer from the energies of its sets: their mean."""
+        return energies[0].mean()
+
+    def _shares(self, sets: list[Tensor]) -> list[float] | None:
+        """What each set counts in :meth:`_combine`, None where that is no sum."""
+        return [1 / sets[0].shape[:-2].numel()]
+
     def _penalty(self, labels: Tensor | None) -> Tensor:
+        hidden = self._sets() if self._hidden and self.hidden else []
+        output = self._output if self.output else None
+        apart = output is not None and labels is not None
+        together = self._penalty_together(hidden, None if apart else output)
+        if together is None:
+            return self._penalty_by_layer(hidden, output, labels)
+        if not apart or output is None:
+            return together
+        return together + self.output * self._output_energy(output, labels).to(together.device)
+
+    def _penalty_by_layer(self, hidden: list[list[Tensor]], output: Neurons | None, labels: Tensor | None) -> Tensor:
         terms = []
-        if self._hidden and self.hidden:
-            terms.append(self.hidden * total_of(self._hidden_energies()))
-        if self._output is not None and self.output:
-            terms.append(self.output * self._output_energy(self._output, labels))
+        if hidden:
+            energies = iter(self._energies([one for sets in hidden for one in sets]))
+            values = [self._combine([next(energies) for _ in sets]) for sets in hidden]
+            terms.append(self.hidden * total_of(values))
+        if output is not None:
+            terms.append(self.output * self._output_energy(output, labels))
         return total_of(terms) if terms else torch.zeros(())
 
-    def _hidden_energies(self) -> list[Tensor]:
-        return [self._value(neurons) for neurons in self._hidden]
+    def _penalty_together(self, hidden: list[list[Tensor]], output: Neurons | None) -> Tensor | None:
+        """The sum over all layers in one call, where there is one for them."""
+        sets, factors, halves = [], [], []
+        for layer in hidden:
+            shares = self._shares(layer)
+            if shares is None:
+                return None
+            sets += layer
+            factors += [self.hidden * share for share in shares]
+            halves += [self.half_space] * len(layer)
+        if output is not None:
+            sets.append(output.matrix())
+            factors.append(self.output / sets[-1].shape[0])
+            halves.append(False)
+        return weighted_energy(sets, factors, self.s, self.distance, halves)
+
+    def _energies(self, sets: list[Tensor]) -> list[Tensor]:
+        return set_energies(sets, self.s, self.distance, [self.half_space] * len(sets))
+
+    def _value(self, neurons: Neurons) -> Tensor:
+        if neurons is self._output:
+            return self._output_energy(neurons, None)
+        return self._combine(self._energies(self._layer_sets(neurons)))
 
     def _output_energy(self, neurons: Neurons, labels: Tensor | None) -> Tensor:
         if labels is None:
@@ -73,14 +126,21 @@ class MHE(EnergyRegularizer):
     layer instead of all pairs (thesis 5.3.6), without labels that the head ignores (without a head: -100).
 
     Args:
+        model: The network.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer; None: see ``output_layer``.
         hidden: λ_h; None is 10 in full space, 1 in half space (thesis D.1).
         output: λ_o, 1 (thesis D.1).
-        s, distance, half_space: as in :func:`hypersphere.functional.energy`. Half space applies to
-            hidden layers only; the output layer is always in full space.
-        sample: take so many random neurons of each larger hidden layer at each call (thesis 5.3.6);
+        s: Power of the energy.
+        distance: ``"euclidean"`` or ``"angular"``.
+        half_space: Energy of {ŵ, −ŵ} in hidden layers; the output layer is always in full space.
+        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        sample: Take so many random neurons of each larger hidden layer at each call (thesis 5.3.6);
             None takes all.
         weights: β of hidden layers by name, one number for each neuron: the energy of β_i ŵ_i (thesis D.10). Neurons of
             larger β move less, e.g. those that are known to be good. Euclidean distance only. Kept as buffers.
+        include: Glob patterns on layer or weight names; None takes all.
+        skip: Patterns of what is left out.
+        seed: Of the draws.
 
     Convolutions count their flattened filters (grouped ones per group, LSTM and GRU weights per gate,
     packed attention per query, key and value: means over the sets).
@@ -103,8 +163,8 @@ class MHE(EnergyRegularizer):
         skip: Patterns = None,
         seed: int = 0,
     ) -> None:
-        weight = (1.0 if half_space else 10.0) if hidden is None else hidden
-        super().__init__(model, head, weight, output, s, distance, half_space, output_layer, include, skip, seed)
+        factor = (1.0 if half_space else 10.0) if hidden is None else hidden
+        super().__init__(model, head, factor, output, s, distance, half_space, output_layer, include, skip, seed)
         self.sample = None if sample is None else check_count("sample", sample, minimum=2)
         self._weigh({} if weights is None else weights)
 
@@ -123,30 +183,48 @@ class MHE(EnergyRegularizer):
             energy(neurons.matrix().detach(), self.s, self.distance, self.half_space, beta.float().reshape(shape))
             self.register_buffer(_beta(neurons), beta.detach().float().reshape(shape))
 
-    def _refuse_to_compile(self) -> None:
-        if self.sample is not None:
-            raise ValueError(f"sample={self.sample} draws while it computes: it cannot be compiled; use sample=None")
-
-    def _hidden_energies(self) -> list[Tensor]:
-        return [self._energy(*self._sampled(neurons)) for neurons in self._hidden]
+    def _penalty(self, labels: Tensor | None) -> Tensor:
+        if all(_beta(neurons) not in self._buffers for neurons in self._hidden):
+            return super()._penalty(labels)
+        orders, terms = self._orders(), []
+        if self.hidden:
+            values = [self._weighted(neurons, orders.get(neurons.name)) for neurons in self._hidden]
+            terms.append(self.hidden * total_of(values))
+        if self._output is not None and self.output:
+            terms.append(self.output * self._output_energy(self._output, labels))
+        return total_of(terms) if terms else torch.zeros(())
 
     def _value(self, neurons: Neurons) -> Tensor:
-        if neurons is self._output:
-            return self._output_energy(neurons, None)
-        return self._energy(neurons.matrix(), self._buffers.get(_beta(neurons)))
+        return super()._value(neurons) if neurons is self._output else self._weighted(neurons, None)
 
-    def _energy(self, matrix: Tensor, beta: Tensor | None) -> Tensor:
-        weights = None if beta is None else beta.to(matrix.device)
-        return energy(matrix, self.s, self.distance, self.half_space, weights).mean()
-
-    def _sampled(self, neurons: Neurons) -> tuple[Tensor, Tensor | None]:
-        """The neurons of this call, and their β if they have some."""
+    def _weighted(self, neurons: Neurons, order: Tensor | None) -> Tensor:
+        """The energy of a hidden layer, or of those of its neurons that ``order`` begins with."""
         matrix, beta = neurons.matrix(), self._buffers.get(_beta(neurons))
-        count = matrix.shape[1]
-        if self.sample is None or self.sample >= count:
-            return matrix, beta
-        chosen = torch.randperm(count, generator=self._generator(neurons.name, self.steps))[: self.sample]
-        return matrix[:, chosen.to(matrix.device)], None if beta is None else beta[:, chosen.to(beta.device)]
+        beta = None if beta is None else beta.to(matrix.device)
+        if order is not None:
+            chosen = order[: self.sample].to(matrix.device)
+            matrix, beta = matrix[:, chosen], None if beta is None else beta[:, chosen]
+        return energy(matrix, self.s, self.distance, self.half_space, beta).mean()
+
+    def _sets(self) -> list[list[Tensor]]:
+        orders, sets = self._orders(), []
+        for neurons in self._hidden:
+            matrix = neurons.matrix()
+            if neurons.name in orders:
+                matrix = matrix[:, orders[neurons.name][: self.sample].to(matrix.device)]
+            sets.append([matrix])
+        return sets
+
+    def _orders(self) -> dict[str, Tensor]:
+        """This call's order of the neurons of each layer that is sampled."""
+        if self.sample is None:
+            return {}
+        counts = {neurons.name: neurons.matrix().shape[1] for neurons in self._hidden}
+        counts = {name: count for name, count in counts.items() if count > self.sample}
+        if not counts or self._on_host():
+            return {name: self.draws(name).permutation(count) for name, count in counts.items()}
+        draws = DeviceDraws(key_of(self._counter[0], "sample", self._counter[1]))
+        return dict(zip(counts, draws.permutations(list(counts.values())), strict=True))
 
 
 def _beta(neurons: Neurons) -> str:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parametrize
 
+from .._core.modes import whole
 from .._core.neurons import Neurons
 from ..functional import angle, unit
 from ._low_rank import LowRankBilateral
@@ -74,5 +75,5 @@ def low_rank_factors(neurons: Neurons) -> tuple[Tensor, Tensor] | None:
         return None
     entry = neurons.module.get_submodule(f"parametrizations.{neurons.tensor_name}")
     if isinstance(entry, parametrize.ParametrizationList) and isinstance(entry[-1], LowRankBilateral):
-        return entry.get_parameter("original0"), entry.get_parameter("original1")
+        return whole(entry.get_parameter("original0")), whole(entry.get_parameter("original1"))
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .._core.registries import REGULARIZERS
 from ._baselines import SRIP, Orthogonal, Orthonormal
 from ._comhe import CoMHE
-from ._diversity import Separation, Uniformity
+from ._diversity import Polarization, Separation, Uniformity
 from ._mhe import MHE
 
 __all__ = ["REGULARIZERS"]
@@ -18,5 +18,6 @@ for _name, _regularizer, _label in (
     ("srip", SRIP, "SRIP"),
     ("uniformity", Uniformity, "uniformity"),
     ("separation", Separation, "separation"),
+    ("polarization", Polarization, "polarization"),
 ):
     REGULARIZERS.add(_name, _regularizer, label=_label)

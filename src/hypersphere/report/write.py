@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from .._core.trust import trust as trust_modules
 from ..runs.files import write_bytes
 from .page import GENERATOR, build
 from .subject import Subject, subjects
@@ -23,6 +24,7 @@ def write(
     device: torch.device | str = "cpu",
     data: bool = True,
     force: bool = False,
+    trust: str | Sequence[str] | None = None,
 ) -> Path:
     """Write the report of one run or the comparison of several, and return its path.
 
@@ -33,7 +35,9 @@ def write(
         device: where the networks look at their test splits.
         data: False: from the logs alone, without the network and its test split.
         force: write over a file that is no report.
+        trust: modules whose code the settings of the runs may name by ``module:Name``.
     """
+    trust_modules(trust)
     named = [runs] if isinstance(runs, str | Path) else list(runs)
     found = subjects([run for one in named for run in runs_in(one)])
     whole = Path(named[0]).expanduser() if len(named) == 1 and runs_in(named[0]) != [named[0]] else None

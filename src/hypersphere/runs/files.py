@@ -14,7 +14,11 @@ from typing import Any
 
 from torch import Tensor
 
+from .._core.leftovers import owner
+
 __all__ = [
+    "PROBE",
+    "TEMPORARY",
     "check_room",
     "digest",
     "read_json",
@@ -25,6 +29,8 @@ __all__ = [
     "write_tensors",
 ]
 
+TEMPORARY, PROBE = ".tmp", ".room"
+"""What temporary files have in their names, before their owner."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -35,7 +41,7 @@ def digest(content: bytes) -> str:
 
 def write_bytes(path: Path, content: bytes) -> str:
     """Write atomically: after a crash at any moment the file has its old or its new content. Return its hash."""
-    temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
+    temporary = path.with_name(f"{path.name}{TEMPORARY}{owner()}")
     with open(temporary, "wb") as file:
         file.write(content)
         file.flush()
@@ -95,7 +101,7 @@ def sync_folder(folder: Path) -> None:
 
 def check_room(folder: Path, needed: int) -> None:
     """Fail now rather than hours later: the folder must be writable and have ``needed`` bytes left."""
-    probe = folder / f".room{os.getpid()}"
+    probe = folder / f"{PROBE}{owner()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._core.trust import check_trusted
+from .._core.trust import trust as trust_modules
 from ..config import Config, from_dict
 from .device import usable_device
 from .facts import Facts, facts_from
-from .files import read_tensors
+from .files import read_json, read_tensors
 from .networks import Networks, attach, make_networks, merged
 from .run import Run
 from .seed_folder import SeedFolder
@@ -22,18 +25,32 @@ from .seed_folder import SeedFolder
 __all__ = ["load"]
 
 
-def load(run: str | Path, *, seed: int | None = None, device: torch.device | str = "cpu") -> nn.Module:
+def load(
+    run: str | Path,
+    *,
+    seed: int | None = None,
+    device: torch.device | str = "cpu",
+    trust: str | Iterable[str] | None = None,
+) -> nn.Module:
     """The network of a run for evaluation: inputs → logits, with ``features`` for the embedding.
 
     Orthogonal matrices are multiplied into the weights, so it is an ordinary network. A run that is not finished
     gives its newest checkpoint. A damaged file is a ``ValueError`` that names it and the remedy: older weights never
-    stand in for it unasked.
+    stand in for it unasked. Nothing that is read can run code, unless it names a module that you trust.
 
     Args:
         run: the run folder, the folder of one seed in it, or an export: its folder or its ``model.safetensors``.
         seed: which seed of a run; None: the first.
         device: where to put it.
+        trust: modules whose code the settings may name by ``module:Name``, e.g. those of your own head.
+
+    Returns:
+        The network in evaluation mode.
+
+    Raises:
+        ValueError: If a file is missing, damaged or of another run, or names code of a module that is not trusted.
     """
+    trust_modules(trust)
     place = usable_device(device, compute=False)
     path = Path(run).expanduser()
     if (path / "export.json").exists() or (path.is_file() and path.suffix == ".safetensors"):
@@ -86,17 +103,39 @@ def _exported(path: Path) -> nn.Module:
     if not file.exists():
         raise ValueError(f"{path} is an export without model.safetensors: export it with --formats safetensors")
     remedy = "export the run again"
+    _check_hash(file, remedy)
     tensors = _tensors(file, remedy)
     about = _metadata(file)
     if "config" not in about or "facts" not in about:
         raise ValueError(f"{file} does not carry the settings of its network: give the run folder instead")
     try:
-        config, values = from_dict(Config, json.loads(about["config"])), json.loads(about["facts"])
-    except (ValueError, TypeError, AttributeError) as error:
+        settings, values = json.loads(about["config"]), json.loads(about["facts"])
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file} carries damaged settings: {error}. Remedy: {remedy}") from error
+    if isinstance(settings, dict):
+        check_trusted(settings, file)
+    try:
+        config = from_dict(Config, settings)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{file} carries settings of another version: {error}. Remedy: {remedy}") from error
     model = _network(config, facts_from(values, file), file, embedding=about.get("outputs") == "embedding")
     _fill(model, tensors, file, remedy)
     return model
+
+
+def _check_hash(file: Path, remedy: str) -> None:
+    """Compare the file with what ``export.json`` beside it says, if it is there."""
+    manifest = file.with_name("export.json")
+    if not manifest.exists():
+        return
+    content = read_json(manifest)
+    try:
+        wanted = content["files"][file.name]["sha256"]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{manifest} does not say what {file.name} is to be. Remedy: {remedy}") from error
+    found = hashlib.sha256(file.read_bytes()).hexdigest()
+    if found != wanted:
+        raise ValueError(f"{file} is not what was written: its SHA-256 is {found}, not {wanted}. Remedy: {remedy}")
 
 
 def _network(config: Config, facts: Facts, where: Path, embedding: bool = False) -> nn.Module:

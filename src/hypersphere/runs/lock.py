@@ -127,7 +127,7 @@ def _renew(path: Path, ended: threading.Event) -> None:
 def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -17,7 +16,9 @@ from torch import Tensor, nn
 
 from .._core.errors import check_count, check_model, is_number
 from .._core.output_layer import find_output_layer
-from ..config import Config, with_values
+from .._core.registry import followed
+from .._core.trust import named
+from ..config import Config, to_dict, with_values
 from .environment import environment
 from .facts import Facts
 from .files import write_json
@@ -31,6 +32,7 @@ __all__ = ["UNNAMED", "Logger"]
 
 UNNAMED = f"{__name__}:unnamed"
 """The address in the place of a network or data set that the settings do not name."""
+followed.add(UNNAMED)  # a file may name it: it does nothing
 
 
 def unnamed(*_: Any, **__: Any) -> Any:
@@ -44,7 +46,8 @@ class Logger:
     ``hypersphere report``, ``evaluate`` and ``export`` then read the folder as any other. The curves and tables of the
     report are always there. What needs the network itself (features, evaluation, export) needs to build it again: name
     in ``settings`` what builds it, ``{"model.name": "mypackage.nets:Net"}`` with its arguments in ``model.extra``, the
-    head in ``loss.name``, and the data in ``data.name``. :meth:`save` tries it, and the folder says why where it fails.
+    head in ``loss.name``, and the data in ``data.name``. Another process follows such an address only if it is given
+    ``--trust mypackage``. :meth:`save` tries it, and the folder says why where it fails.
 
     A folder that holds a finished seed is refused; one that holds an unfinished log is begun anew.
 
@@ -93,9 +96,10 @@ class Logger:
             check_model(model, head)
         self.path = Path(folder).expanduser()
         self.model, self.head, self.seed = model, head, check_count("seed", seed, minimum=0)
-        self.config = _config(self.path, settings, steps, self.seed, model)
+        self.config = _config(self.path, settings, steps, self.seed)
         count = num_classes or len(classes) or getattr(head, "num_classes", None) or _outputs(model)
         self.facts = Facts(count, in_channels, image_size, in_features, tuple(classes))
+        named(to_dict(self.config))  # this program gives the addresses, so the folder may name them
         self.why_not: str | None = "no network was saved"
         self._folder = SeedFolder(self.path, self.seed, self.config)
         self._held = ExitStack()
@@ -224,29 +228,19 @@ class Logger:
 
     def _note(self, why: str | None) -> None:
         self.why_not = why
-        named = self.config.data.name != UNNAMED
-        write_json(self._folder.path / "logger.json", {"rebuilds": why is None, "why_not": why, "data": named})
+        about = {"rebuilds": why is None, "why_not": why, "data": self.config.data.name != UNNAMED}
+        kind = None if self.model is None else f"{type(self.model).__module__}:{type(self.model).__qualname__}"
+        write_json(self._folder.path / "logger.json", about | {"model": kind})
 
 
-def _config(
-    path: Path, settings: Mapping[str, Any] | Config | None, steps: int | None, seed: int, model: nn.Module | None
-) -> Config:
+def _config(path: Path, settings: Mapping[str, Any] | Config | None, steps: int | None, seed: int) -> Config:
     place: dict[str, Any] = {"run.folder": str(path.parent), "run.name": path.name, "run.seeds": (seed,)}
     if steps is not None:
         place["schedule.steps"] = check_count("steps", steps)
     if isinstance(settings, Config):
         return with_values(settings, place)
     own = {"recipe": path.name, "data.name": UNNAMED, "model.name": UNNAMED}
-    if model is not None:
-        own["model.name"] = _address(type(model))
     return with_values(Config(), own | dict(settings or {}) | place)
-
-
-def _address(kind: type) -> str:
-    """Where another process finds the class of a network, if it can."""
-    module = sys.modules.get(kind.__module__)
-    found = kind.__module__ != "__main__" and getattr(module, kind.__qualname__, None) is kind
-    return f"{kind.__module__}:{kind.__qualname__}" if found else UNNAMED
 
 
 def _outputs(model: nn.Module | None) -> int:

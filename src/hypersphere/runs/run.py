@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from .._core.trust import check_trusted
+from .._core.trust import trust as trust_modules
 from ..config import Config
 from .facts import Facts, facts_from
 from .files import read_json
@@ -28,9 +31,12 @@ class Run:
     Args:
         path: ``RUN`` or ``RUN/seed-0``.
         seed: look at this seed only; None: at all of them.
+        trust: modules whose code the settings may name by ``module:Name``. Addresses in a file are refused otherwise,
+            unless a program or a command line named them in this process before.
     """
 
-    def __init__(self, path: str | Path, seed: int | None = None) -> None:
+    def __init__(self, path: str | Path, seed: int | None = None, *, trust: str | Iterable[str] | None = None) -> None:
+        trust_modules(trust)
         self.path, inside = _split(Path(path).expanduser())
         if seed is not None and inside is not None and seed != inside:
             raise ValueError(f"seed={seed} contradicts the folder {path}: give {self.path} to choose a seed of it")
@@ -79,24 +85,14 @@ class Run:
             try:
                 record = json.loads(line)
                 records.append({**record, "step": int(record["step"])})
-            except (ValueError, KeyError, TypeError, OverflowError) as error:
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                 if number < len(lines):
                     raise ValueError(f"{path} is damaged in line {number}: {line[:60]!r} is no record") from error
         return records
 
     def result(self, seed: int | None = None) -> dict[str, Any] | None:
         """``result.json`` of a seed, None while it is not done."""
-        path = self.folder(seed).path / "result.json"
-        if not path.exists():
-            return None
-        found = _mapping(path)
-        for name in ("final_accuracy", "best_accuracy"):
-            if not isinstance(found.get(name), int | float):
-                raise ValueError(
-                    f"{path} holds no result of a training run: it has no number {name!r}. Remove the file and give "
-                    "the training command again: it is written anew from the last checkpoint"
-                )
-        return found
+        return self.folder(seed).result
 
     def environment(self, seed: int | None = None) -> dict[str, Any]:
         """Versions, device, commit and command; empty if the file is not there."""
@@ -136,10 +132,11 @@ def _settings(folder: Path) -> Config:
         raise ValueError(
             f"{folder} is no run folder: it has no config.json. Give the one that `hypersphere train` named at its end"
         )
-    _mapping(path)
+    values = _mapping(path)
+    check_trusted(values, path)
     try:
         return read_config(folder)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} does not hold the settings of a run of this version: {error}") from error
 
 

@@ -17,9 +17,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from .._core.leftovers import sweep
+from .._core.trust import check_trusted
 from ..config import Config, changed, from_dict, to_dict
-from .files import read_json, write_json
+from .files import PROBE, TEMPORARY, read_json, write_json
 from .lock import locked
+from .result import read_result
 
 __all__ = ["beside", "open_run", "read_config", "run_path", "write_result"]
 
@@ -43,9 +46,7 @@ def open_run(config: Config) -> Path:
     folder = run_path(config)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, str(folder), wait=WAIT):
-        for pattern in ("*.tmp*", ".room*"):  # a killed process left them: whoever writes here holds the lock
-            for left in folder.glob(pattern):
-                left.unlink(missing_ok=True)
+        sweep(folder, TEMPORARY, PROBE)
         _take_over(folder, config)
     return folder
 
@@ -65,8 +66,8 @@ def _take_over(folder: Path, config: Config) -> None:
 def _own_config(folder: Path) -> Config:
     """The settings of a run: those of anything else are never overwritten."""
     try:
-        return read_config(folder)
-    except (ValueError, TypeError, AttributeError) as error:
+        return read_config(folder, follow=False)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{folder} is no run folder of this version: its config.json holds other things ({error}). Choose another "
             "--run.name"
@@ -78,12 +79,25 @@ def _began(folder: Path) -> bool:
     return any(any(folder.glob(f"seed-*/{name}")) for name in ("log.jsonl", "result.json", "checkpoints/step-*"))
 
 
-def read_config(folder: Path) -> Config:
-    """The settings of a run."""
+def read_config(folder: Path, *, follow: bool = True) -> Config:
+    """The settings of a run.
+
+    Args:
+        folder: The run folder.
+        follow: Whether addresses ``module:Name`` in them will be followed, which needs trust; False only to compare.
+
+    Raises:
+        ValueError: If there are none, they are damaged, or they name code that is not trusted.
+    """
     path = Path(folder) / "config.json"
     if not path.exists():
         raise ValueError(f"{folder} is no run folder: it has no config.json")
-    return from_dict(Config, _of_this_version(read_json(path)))
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} is damaged: it holds {type(values).__name__}, not a JSON object")
+    if follow:
+        check_trusted(values, path)
+    return from_dict(Config, _of_this_version(values))
 
 
 def _of_this_version(values: Any) -> Any:
@@ -107,8 +121,10 @@ def write_result(folder: Path, config: Config) -> dict[str, Any]:
 
 
 def _gather(folder: Path, config: Config) -> dict[str, Any]:
-    done = [read_json(path) for path in sorted(folder.glob("seed-*/result.json"))]
-    summary: dict[str, Any] = {"recipe": config.recipe, "seeds": sorted(done, key=lambda one: one["seed"])}
+    seeds = sorted(int(path.name[5:]) for path in folder.glob("seed-*") if path.name[5:].isdigit())
+    found = ((seed, read_result(folder / f"seed-{seed}" / "result.json")) for seed in seeds)
+    done = [{"seed": seed, **one} for seed, one in found if one is not None]
+    summary: dict[str, Any] = {"recipe": config.recipe, "seeds": done}
     for name in ("final_accuracy", "best_accuracy"):
         values = [one[name] for one in done]
         summary[f"mean_{name}"] = sum(values) / len(values) if values else None

@@ -14,11 +14,13 @@ from typing import Any
 
 from torch import Tensor
 
+from .._core.leftovers import sweep
 from .._core.png import png
 from ..config import Config
-from .files import read_json, read_tensors, sync_folder, write_bytes, write_json, write_tensors
+from .files import PROBE, TEMPORARY, read_json, read_tensors, sync_folder, write_bytes, write_json, write_tensors
 from .lock import locked
 from .manifest import Foreign, read_manifest, write_manifest
+from .result import read_result
 from .state import join, split
 
 __all__ = ["SeedFolder"]
@@ -45,21 +47,34 @@ class SeedFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         return locked(self.path, str(self.path))
 
-    def prepare(self) -> None:
-        """Make the folders and sweep what a killed process left; call it while holding the lock."""
+    def prepare(self, keep: int | None = None) -> None:
+        """Make the folders and sweep what a killed process left; call it while holding the lock.
+
+        Half-written checkpoints belong to the lock's owner; other temporary files go when the process is gone whose
+        name they carry, for evaluations and exports write here as well. ``latest`` names the newest checkpoint again.
+
+        Args:
+            keep: So many checkpoints stay, as in :meth:`save`; None: all.
+        """
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         for left in self.checkpoints.glob("tmp-*"):
             shutil.rmtree(left, ignore_errors=True)
-        for pattern in ("*.tmp*", ".room*"):
-            for file in self.path.glob(pattern):
-                file.unlink(missing_ok=True)
+        sweep(self.path, TEMPORARY, PROBE)
+        newest = self.latest()
+        if newest is None:
+            return
+        pointer = self.path / "latest"
+        if not pointer.exists() or pointer.read_bytes() != newest.name.encode():
+            write_bytes(pointer, newest.name.encode())
+        if keep is not None:
+            self._drop_old(newest.name, keep)
 
     # Result -----------------------------------------------------------------------------------------
 
     @property
     def result(self) -> dict[str, Any] | None:
-        path = self.path / "result.json"
-        return read_json(path) if path.exists() else None
+        """The result of a seed that is done, else None; a ``ValueError`` where the file holds something else."""
+        return read_result(self.path / "result.json")
 
     def write_result(self, result: dict[str, Any]) -> None:
         write_json(self.path / "result.json", result)
@@ -101,10 +116,17 @@ class SeedFolder:
             os.replace(temporary, final)
         sync_folder(self.checkpoints)
         write_bytes(self.path / "latest", name.encode())
-        for old in self._all()[:-keep]:
-            if old.name < name:
-                shutil.rmtree(old, ignore_errors=True)
+        self._drop_old(name, keep)
         return final
+
+    def _drop_old(self, newest: str, keep: int) -> None:
+        """Remove checkpoints until ``keep`` are left; a half-removed one is never taken for a whole one."""
+        for old in self._all()[:-keep]:
+            if old.name < newest:
+                gone = old.with_name(f"tmp-{old.name}")
+                shutil.rmtree(gone, ignore_errors=True)
+                os.replace(old, gone)
+                shutil.rmtree(gone, ignore_errors=True)
 
     def checkpoint(self, step: int) -> Path:
         """Where the checkpoint of a step lies."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from ..config import Config
+from .._core.trust import named
+from ..config import Config, to_dict
 from ..runs import SeedFolder, Team, open_run, run_path, write_result
 from ..runs.files import check_room
 from .callbacks import Callback
@@ -32,6 +33,7 @@ def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]
     Raises :class:`hypersphere.train.Stopped` when training ends early, and ``OSError`` before training if the folder
     cannot be written.
     """
+    named(to_dict(config))
     crew = team(config.run.device)
     folder = run_path(config)
     if crew.writer:

@@ -70,7 +70,16 @@ class Optimizers:
             part.load_state_dict({"state": state, "param_groups": part.state_dict()["param_groups"]})
             for group, rate in zip(part.param_groups, rates, strict=True):
                 group["lr"] = rate  # the tensor that a captured graph knows
+            for parameter, kept in part.state.items():
+                kept |= {name: _fitted(value, parameter) for name, value in kept.items() if name != "step"}
         self._groups = [group for part in self.parts for group in part.param_groups]
+
+
+def _fitted(value: Any, parameter: Tensor) -> Any:
+    """The state of a single number in the shape that it has now: older versions had radii of shape ()."""
+    if isinstance(value, Tensor) and value.ndim == 0 and parameter.numel() == 1:
+        return value.reshape(parameter.shape)
+    return value
 
 
 def make_optimizers(config: OptimConfig, trained: nn.Module, factors: list[float], device: torch.device) -> Optimizers:

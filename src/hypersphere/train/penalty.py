@@ -15,31 +15,21 @@ __all__ = ["Penalty", "make_penalty"]
 
 
 class Penalty(nn.Module):
-    """The sum of the run's regularizers; false without any.
-
-    ``capturable``: whether every call does the same on the device, without counters or draws on the host.
-    """
+    """The sum of the run's regularizers; false without any."""
 
     def __init__(self, parts: list[nn.Module], relaxed: nn.Module | None, beta: float) -> None:
         super().__init__()
         self.parts = nn.ModuleList(parts)
         self._relaxed, self._beta = [relaxed], beta  # in a list, so that the model is no submodule
-        self.capturable = all(_is_pure(part) for part in parts)
 
     def __bool__(self) -> bool:
         return len(self.parts) > 0 or self._relaxed[0] is not None
 
     def forward(self) -> Tensor:
-        # what has no state is called without its counter, which a compiler would specialise on
-        terms: list[Any] = [part._penalty(None) if self.capturable else part() for part in self.parts]  # type: ignore[operator]
+        terms: list[Any] = [part() for part in self.parts]
         if self._relaxed[0] is not None:
             terms.append(orthogonal.penalty(self._relaxed[0], self._beta))
         return torch.stack(terms).sum()
-
-
-def _is_pure(part: nn.Module) -> bool:
-    pure = (regularizers.Orthonormal, regularizers.Orthogonal, regularizers.Uniformity, regularizers.Separation)
-    return isinstance(part, pure) or (isinstance(part, regularizers.MHE) and part.sample is None)
 
 
 def make_penalty(

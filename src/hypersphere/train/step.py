@@ -202,8 +202,6 @@ class Step:
             why = "this optimizer asks the host"
         elif asks_host(parts.objective):
             why = "the matrix exponential asks the host"
-        elif not parts.penalty.capturable:
-            why = "this regularizer counts or draws on the host"
         if parts.run.graph == "on" and why is not None:
             raise ValueError(f"run.graph='on' is not possible: {why}. Use auto or off")
         return "run.graph is off" if parts.run.graph == "off" else why

@@ -13,7 +13,9 @@ from torch import Tensor
 
 from ..config import Config
 from ..data import write_table
-from ..evaluation import Candidate, LayerEnergies, evaluate_also, evaluate_protocol, layer_energies
+from ..evaluation import Candidate, evaluate_also, evaluate_protocol, layer_energies
+from ..orthogonal import restart
+from ..regularizers import Energies
 from ..runs import SeedFolder, Team, environment, merged
 from ..runs.files import check_room, write_bytes, write_json
 from ..runs.manifest import check_shapes
@@ -59,7 +61,7 @@ class Training:
 
     def run(self) -> dict[str, Any]:
         if self.team.writer:
-            self.folder.prepare()
+            self.folder.prepare(self.config.run.keep)
             check_room(self.folder.path, self._bytes() * (self.config.run.keep + 2))
             write_json(self.folder.path / "environment.json", environment(self.team.device))
             write_json(self.folder.path / "facts.json", dataclasses.asdict(self.parts.source.facts))
@@ -158,6 +160,7 @@ class Training:
 
     def save(self) -> None:
         """Write a checkpoint, unless the weights are not finite: the last one on disk is always good."""
+        restart(self.parts.objective)  # whoever resumes here starts from the parameters alone: so does this run
         weights = self.parts.objective.state_dict()
         floats = [value.isfinite().all() for value in weights.values() if value.is_floating_point()]
         if not bool(torch.stack(floats).all()):
@@ -284,10 +287,10 @@ class Training:
         tensors = [*self.parts.objective.parameters(), *self.parts.objective.buffers(), *self.parts.penalty.buffers()]
         return 3 * sum(t.numel() * t.element_size() for t in tensors) + 2**20
 
-    def _energies(self, half_space: bool = False) -> LayerEnergies:
+    def _energies(self, half_space: bool = False) -> Energies:
         """Of each layer; empty if they are not wanted or there is none."""
         if not self.config.run.energy:
-            return LayerEnergies({}, {})
+            return Energies({}, {})
         candidate = self._candidate()
         with candidate.evaluating():  # weights that are normalised on the way out do not count it as a step
             return layer_energies(candidate.network, half_space=half_space)

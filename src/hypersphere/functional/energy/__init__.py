@@ -4,6 +4,7 @@ from .diversity import largest_cosine, polarization, uniformity
 from .energies import class_energy, energy
 from .kernel import Kernel, pair_energy
 from .refinement import refine
+from .sets import set_energies, weighted_energy
 
 __all__ = [
     "Kernel",
@@ -13,5 +14,7 @@ __all__ = [
     "pair_energy",
     "polarization",
     "refine",
+    "set_energies",
     "uniformity",
+    "weighted_energy",
 ]

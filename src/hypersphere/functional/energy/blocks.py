@@ -9,22 +9,28 @@ gradient, are differentiable; the second derivative recomputes: for a cotangent 
 
     (Hv)_i = 2 Σ_j φ''(c_ij)·(v_i·ŵ_j + ŵ_i·v_j)·ŵ_j + φ'(c_ij)·v_j.
 
-Function transforms and forward mode, which pass registered operators by, have their rules in
-``_energy_transforms``.
+On a GPU the sweep in float32 is that of ``kernels.energy``, whose gradient is right along the sphere; where a second
+derivative is asked for, the tiles here are taken. Function transforms and forward mode, which pass registered
+operators by, have their rules in ``transforms``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..._core.modes import is_transformed
-from .kernel import Kernel, derivatives
+from ..._core.modes import is_plain_eager, is_transformed
+from ...kernels.launch import usable
+from .kernel import Kernel, derivatives, pair_energy
 
-__all__ = ["sweep"]
+__all__ = ["class_sweep", "is_fused", "sweep"]
+
+_FUSED_DIM = 32
+"""In fewer dimensions close pairs abound, which the fused sweep takes one by one: the tiles here are faster."""
 
 
 def sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int) -> Tensor:
@@ -34,25 +40,102 @@ def sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int) -> Tens
 
         return transformed_sweep(unit, beta, kernel, block)
     differentiated = unit.requires_grad and torch.is_grad_enabled()
-    return _sweep(unit, beta, *kernel, block, differentiated)[0]
+    return _sweep(unit, beta, *kernel, block, differentiated, True)[0]
 
 
-@torch.library.custom_op("hypersphere::energy_sweep", mutates_args=())
-def _sweep(
-    unit: Tensor, beta: Tensor | None, s: float, angular: bool, half_space: bool, floor: float, block: int, grad: bool
+def is_fused(points: Tensor) -> bool:
+    """Whether the kernels take these unit vectors, in eager mode."""
+    return is_plain_eager(points) and _fits(points)
+
+
+def class_sweep(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
+    """Σ_i Σ_{j≠y_i} φ(ŵ_{y_i}·ŵ_j) over the classes y of a batch, −1 for none, where :func:`is_fused` says so."""
+    total: Tensor = _ClassSweep.apply(points, classes, kernel)
+    return total
+
+
+def _fits(points: Tensor) -> bool:
+    return points.shape[-1] >= _FUSED_DIM and points.dtype == torch.float32 and usable(points)
+
+
+class _ClassSweep(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
+        chosen = classes.clamp(min=0)
+        total, rows, columns = import_module("hypersphere.kernels.energy").cross_energy(
+            points.index_select(0, chosen), classes, points, kernel, ctx.needs_input_grad[0]
+        )
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(points, classes, columns.index_add_(0, chosen, rows))
+            ctx.kernel = kernel
+        result: Tensor = total.to(points.dtype)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        points, classes, gradient = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
+            with torch.enable_grad():
+                total = _class_definition(points, classes, ctx.kernel)
+                return torch.autograd.grad(total, points, grad, create_graph=True)[0], None, None
+        return grad * gradient, None, None
+
+
+def _class_definition(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
+    own = torch.arange(len(points), device=points.device) == classes[:, None]
+    cosines = (points.index_select(0, classes.clamp(min=0)) @ points.mT).masked_fill(own, 0)
+    return pair_energy(cosines, kernel).masked_fill(own | (classes < 0)[:, None], 0).sum()
+
+
+# Defined by hand: the decorator of torch.library imports a compiler at the first call.
+_LIBRARY = torch.library.Library("hypersphere", "FRAGMENT")
+_SETTINGS = "float s, bool angular, bool half_space, float floor, int block"
+_LIBRARY.define(f"energy_sweep(Tensor unit, Tensor? beta, {_SETTINGS}, bool grad, bool fused) -> (Tensor, Tensor)")
+_LIBRARY.define(f"energy_hessian_product(Tensor unit, Tensor v, Tensor? beta, {_SETTINGS}) -> Tensor")
+_sweep = torch.ops.hypersphere.energy_sweep.default
+_hessian_product = torch.ops.hypersphere.energy_hessian_product.default
+
+
+def _do_sweep(
+    unit: Tensor,
+    beta: Tensor | None,
+    s: float,
+    angular: bool,
+    half_space: bool,
+    floor: float,
+    block: int,
+    grad: bool,
+    fused: bool,
 ) -> tuple[Tensor, Tensor]:
     kernel = Kernel(s, angular, half_space, floor)
     values, gradient = unit.new_zeros(unit.shape[0]), unit.new_zeros(unit.shape if grad else (0,))
     for index, points in enumerate(unit):
         weights = None if beta is None else beta[index]
+        if fused and _fits(points):
+            total, slopes = import_module("hypersphere.kernels.energy").sweep_energy(points, weights, kernel, grad)
+            values[index] = total
+            if slopes is not None:
+                gradient[index] = slopes
+            continue
         into = gradient[index] if grad else None
         values[index] = _sweep_one(points.contiguous(), weights, kernel, block, into)
     return values, gradient
 
 
-@_sweep.register_fake
+_LIBRARY.impl("energy_sweep", _do_sweep, "CompositeExplicitAutograd")
+
+
+@torch.library.register_fake("hypersphere::energy_sweep", lib=_LIBRARY)
 def _(
-    unit: Tensor, beta: Tensor | None, s: float, angular: bool, half_space: bool, floor: float, block: int, grad: bool
+    unit: Tensor,
+    beta: Tensor | None,
+    s: float,
+    angular: bool,
+    half_space: bool,
+    floor: float,
+    block: int,
+    grad: bool,
+    fused: bool,
 ) -> tuple[Tensor, Tensor]:
     return unit.new_empty(unit.shape[0]), unit.new_empty(unit.shape if grad else (0,))
 
@@ -175,7 +258,7 @@ def _riesz(q: Tensor, s: float) -> Tensor:
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     unit, beta, *settings = inputs
-    ctx.settings = settings[:-1]
+    *ctx.settings, _, ctx.fused = settings
     ctx.save_for_backward(unit, beta, output[1])
     ctx.set_materialize_grads(False)
 
@@ -183,18 +266,20 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> 
 def _backward(ctx: Any, grad_values: Tensor | None, grad_gradient: Tensor | None) -> tuple[Tensor | None, ...]:
     unit, beta, gradient = ctx.saved_tensors
     total: Tensor | None = None
+    if ctx.fused and torch.is_grad_enabled():  # a second derivative will be asked for
+        gradient = _sweep(unit, beta, *ctx.settings, True, False)[1]
     if grad_values is not None:
         total = grad_values[:, None, None] * gradient
     if grad_gradient is not None:
         curved = _hessian_product(unit, grad_gradient.contiguous(), beta, *ctx.settings)
         total = curved if total is None else total + curved
-    return total, None, None, None, None, None, None, None
+    return total, None, None, None, None, None, None, None, None
 
 
-_sweep.register_autograd(_backward, setup_context=_setup)
+torch.library.register_autograd("hypersphere::energy_sweep", _backward, setup_context=_setup, lib=_LIBRARY)
 
 
-@_sweep.register_vmap
+@torch.library.register_vmap("hypersphere::energy_sweep", lib=_LIBRARY)
 def _(
     info: Any, in_dims: tuple[int | None, ...], unit: Tensor, beta: Tensor | None, *settings: Any
 ) -> tuple[tuple[Tensor, Tensor], tuple[int, int | None]]:
@@ -210,8 +295,7 @@ def _(
     return (values.unflatten(0, (size, -1)), gradient.unflatten(0, (size, -1))), (0, 0)
 
 
-@torch.library.custom_op("hypersphere::energy_hessian_product", mutates_args=())
-def _hessian_product(
+def _do_hessian_product(
     unit: Tensor, v: Tensor, beta: Tensor | None, s: float, angular: bool, half_space: bool, floor: float, block: int
 ) -> Tensor:
     kernel, result = Kernel(s, angular, half_space, floor), torch.zeros_like(v)
@@ -233,7 +317,10 @@ def _hessian_product(
     return result
 
 
-@_hessian_product.register_fake
+_LIBRARY.impl("energy_hessian_product", _do_hessian_product, "CompositeExplicitAutograd")
+
+
+@torch.library.register_fake("hypersphere::energy_hessian_product", lib=_LIBRARY)
 def _(
     unit: Tensor, v: Tensor, beta: Tensor | None, s: float, angular: bool, half_space: bool, floor: float, block: int
 ) -> Tensor:
@@ -254,11 +341,11 @@ def _blocks(count: int, block: int) -> Iterator[slice]:
 
 
 def _pair_weights(beta: Tensor | None, rows: slice, columns: slice) -> tuple[Tensor | None, Tensor | None]:
-    """a = β_i β_j and b = (β_i − β_j)² of a tile."""
+    """a = β_i β_j and b = (|β_i| − |β_j|)² of a tile."""
     if beta is None:
         return None, None
     left, right = beta[rows, None], beta[None, columns]
-    return left * right, (left - right) ** 2
+    return left * right, (left.abs() - right.abs()) ** 2
 
 
 def _may_look(device: torch.device) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..._core.errors import check_floating, check_positive
-from ..._core.modes import without_autocast
+from ..._core.modes import whole, without_autocast
 from ..._core.sphere import unit, upcast
 from .kernel import Kernel, pair_energy
 
@@ -45,7 +45,7 @@ def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
     check_floating("w", w)
     check_positive("s", s, zero=True)
     with without_autocast(w.device):
-        neurons = unit(upcast(w))
+        neurons = unit(upcast(whole(w)))
         cosines = unit(upcast(points)).to(neurons) @ neurons.mT
         kernel = Kernel.build(float(s), "euclidean", False, None, neurons.dtype)
         return pair_energy(cosines, kernel).mean(-1).amin(-1)
@@ -56,5 +56,5 @@ def _cosines(w: Tensor) -> tuple[Tensor, Tensor]:
     if w.ndim < 2:
         raise ValueError(f"w has shape {tuple(w.shape)}: pass neurons as rows, (..., N, d)")
     with without_autocast(w.device):
-        neurons = unit(upcast(w))
+        neurons = unit(upcast(whole(w)))
         return neurons @ neurons.mT, torch.eye(w.shape[-2], dtype=torch.bool, device=w.device)

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from ..._core.errors import check_choice, check_count, check_floating, check_positive
 from ..._core.labels import class_indices
-from ..._core.modes import is_plain_eager, without_autocast
+from ..._core.modes import is_plain_eager, whole, without_autocast
 from ..._core.sphere import unit, upcast
-from .blocks import sweep
+from .blocks import class_sweep, is_fused, sweep
 from .kernel import Kernel, opposite, pair_energy
 
 __all__ = ["class_energy", "energy"]
@@ -55,6 +55,7 @@ def energy(
     every other one and gets gradient 0. NaN in ``w`` gives NaN.
     """
     _check(w, s, distance, half_space, weights, reduction, floor)
+    w = whole(w)
     count, batch = w.shape[-2], w.shape[:-2]
     if block_size is not None:
         check_count("block_size", block_size)
@@ -91,7 +92,8 @@ def class_energy(
 
     ``w`` (N, d) are all class vectors, ``labels`` (m,) the classes of the batch, in [0, N); those equal
     to ``ignore_index`` are left out, and m is the number of the others. An unbiased estimate of the mean
-    energy for labels drawn evenly; always in full space, the only one for output layers. Memory m × N.
+    energy for labels drawn evenly; always in full space, the only one for output layers. Memory m × N on a
+    CPU, linear in N on a GPU.
     ``distance`` and ``floor`` as in :func:`energy`. 0 for an empty batch or a single class.
     """
     _check(w, s, distance, False, None, "mean", floor)
@@ -99,10 +101,14 @@ def class_energy(
         raise ValueError(f"w has shape {tuple(w.shape)}: pass the class vectors as (num_classes, dim)")
     if isinstance(labels, Tensor) and labels.ndim != 1:
         raise ValueError(f"labels of shape {tuple(labels.shape)}: pass class indices of shape (m,)")
+    w = whole(w)
     classes, counts = class_indices(labels, len(w), ignore_index, w.device)
     with without_autocast(w.device):
         points = unit(upcast(w))
         kernel = Kernel.build(float(s), distance, False, floor, points.dtype)
+        if labels.numel() * len(points) > DENSE_PAIRS and is_fused(points):
+            total = class_sweep(points, torch.where(counts, classes, -1), kernel)
+            return total / (counts.sum() * (len(points) - 1)).clamp_min(1)
         own = torch.arange(len(points), device=w.device) == classes[:, None]
         cosines = (points.index_select(0, classes) @ points.mT).masked_fill(own, 0)
         total = torch.where(counts, pair_energy(cosines, kernel).masked_fill(own, 0).sum(1), 0.0).sum()
@@ -116,7 +122,7 @@ def _dense(points: Tensor, beta: Tensor | None, kernel: Kernel) -> Tensor:
         energies = pair_energy(cosines, kernel)
     else:
         left, right = beta[..., :, None], beta[..., None, :]
-        energies = pair_energy(cosines, kernel, left * right, (left - right) ** 2)
+        energies = pair_energy(cosines, kernel, left * right, (left.abs() - right.abs()) ** 2)
     return energies.masked_fill(itself, 0).sum((-2, -1))
 
 

@@ -1,8 +1,10 @@
 """The energy of one pair of neurons as a function of the cosine between them, and its derivatives.
 
-Euclidean (thesis 5.1, D.10): φ(c) = f(q), q = ‖β_i ŵ_i − β_j ŵ_j‖² = b + 2a(1−c), with a = β_i β_j
-and b = (β_i−β_j)²; f(q) = q^(−s/2), or −½·log q for s = 0. Angular (thesis 5.5): φ(c) = θ^(−s), or
-−log θ, θ = arccos c. In half space −ŵ_j is a neuron too: φ(c) + φ(−c).
+Euclidean (thesis 5.1, D.10): φ(c) = f(q), q = ‖β_i ŵ_i − β_j ŵ_j‖² = b + 2|a|(1 ∓ c), with a = β_i β_j, whose sign
+is the one in ∓, and b = (|β_i|−|β_j|)²; f(q) = q^(−s/2), or −½·log q for s = 0. Lengths are taken in units of
+m = ½(β_i²+β_j²), f(q) = m^(−s/2)·f(q/m), so that nothing overflows which the energy itself does not.
+
+Angular (thesis 5.5): φ(c) = θ^(−s), or −log θ, θ = arccos c. In half space −ŵ_j is a neuron too: φ(c) + φ(−c).
 
 The precision guard: 1−c carries the rounding error of c, so that a squared distance below a few eps
 is noise. Below ``floor`` (on q, relative to ½(β_i²+β_j²), and on θ²) φ continues along its tangent:
@@ -71,30 +73,42 @@ def derivatives(
 
 def _euclidean(c: Tensor, kernel: Kernel, a: Tensor | None, b: Tensor | None) -> Tensor:
     half = kernel.s / 2
+    q = 2 - 2 * c if a is None or b is None else _relative_square(c, a, b)
+    far = q.clamp(min=kernel.floor)
+    energies = _power(far, half) + _power_slope(kernel.floor, half) * _deficit(q, kernel.floor)
     if a is None or b is None:
-        q = 2 - 2 * c
-        far = q.clamp(min=kernel.floor)
-        return _power(far, half) + _power_slope(kernel.floor, half) * _deficit(q, kernel.floor)
-    q = b + 2 * a * (1 - c)
-    floor = kernel.floor * (a + b / 2)
-    far = torch.maximum(q, floor)
-    return _power(far, half) + _power_slope(floor, half) * _deficit(q, floor)
+        return energies
+    unit = a.abs() + b / 2
+    return energies - unit.log() / 2 if half == 0 else energies * _power(unit, half)
 
 
 def _euclidean_derivatives(
     c: Tensor, kernel: Kernel, a: Tensor | None, b: Tensor | None, second: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     half = kernel.s / 2
-    q = 2 - 2 * c if a is None or b is None else b + 2 * a * (1 - c)
-    floor = torch.full_like(q, kernel.floor) if a is None or b is None else kernel.floor * (a + b / 2)
-    dq = -2.0 if a is None else -2 * a
+    q = 2 - 2 * c if a is None or b is None else _relative_square(c, a, b)
+    floor = torch.full_like(q, kernel.floor)
     far = torch.maximum(q, floor)
     value = _power(far, half) + _power_slope(floor, half) * (q - far)
     slope = _power_slope(far, half)
-    if not second:
-        return value, slope * dq, None
-    curvature = torch.where(q > floor, -(half + 1) * slope / far, 0.0)
-    return value, slope * dq, curvature * (dq * dq)
+    curvature = torch.where(q > floor, -(half + 1) * slope / far, 0.0) if second else None
+    dq: float | Tensor = -2.0
+    if a is not None and b is not None:
+        unit = a.abs() + b / 2
+        dq = -2 * a / unit
+        if half == 0:
+            value = value - unit.log() / 2
+        else:
+            scale = _power(unit, half)
+            value, slope = scale * value, scale * slope
+            curvature = None if curvature is None else scale * curvature
+    return value, slope * dq, None if curvature is None else curvature * (dq * dq)
+
+
+def _relative_square(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """q/m of weighted neurons; near 0 only 1 − c or 1 + c carries a rounding error."""
+    size = a.abs()
+    return (b + 2 * size * torch.where(a < 0, 1 + c, 1 - c)) / (size + b / 2)
 
 
 def _angular(c: Tensor, kernel: Kernel, a: Tensor | None, b: Tensor | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""The sweep of ``_energy_blocks`` for ``torch.func`` transforms and forward mode: its rules spelled out.
+"""The sweep of ``blocks`` for ``torch.func`` transforms and forward mode: its rules spelled out.
 
 The energy moves by ⟨∂E/∂ŵ, v⟩ and its gradient by Hv when ŵ moves by v: no N × N tensor here either.
 """
@@ -27,7 +27,7 @@ def transformed_sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: 
 class _Sweep(torch.autograd.Function):
     @staticmethod
     def forward(unit: Tensor, beta: Tensor | None, *settings: Any) -> tuple[Tensor, Tensor]:
-        return _sweep(unit, beta, *settings, True)
+        return _sweep(unit, beta, *settings, True, False)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

@@ -95,7 +95,7 @@ def runs_fused(t: Tensors) -> bool:
     given = [tensor for tensor in t if tensor is not None]
     return (
         t.pre.numel() > 0
-        and usable(t.pre)
+        and usable(t.pre, "recurrent")
         and t.weight.dtype == t.pre.dtype
         and all(tensor.device == t.pre.device for tensor in given)
         and is_plain_eager(*given)

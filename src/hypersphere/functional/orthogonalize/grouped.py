@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...kernels.launch import enabled
+
 __all__ = ["Layout", "kernels", "layout_of", "product", "programs", "usable"]
 
 TILE = {"BM": 128, "BN": 128, "BK": 32}
@@ -23,7 +25,7 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def usable(x: Tensor) -> bool:
+def usable(x: Tensor, family: str = "orthogonal") -> bool:
     """Whether the kernels can do ``x``: float32 on a GPU with TF32 units, and Triton is installed."""
     return (
         x.is_cuda
@@ -31,6 +33,7 @@ def usable(x: Tensor) -> bool:
         and torch.version.hip is None
         and _has_triton()
         and torch.cuda.get_device_capability(x.device) >= (8, 0)
+        and enabled(family)
     )
 
 

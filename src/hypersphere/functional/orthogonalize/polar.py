@@ -27,12 +27,12 @@ _CLOSE = 1e-4  # max|XᵀX − I| of an iteration that has converged; a polish f
 
 def polar(u: Tensor) -> tuple[Tensor, Tensor]:
     """R and H of U = RH; see :func:`polynomial_polar`."""
-    return by_kernels(u) if usable(u) else polynomial_polar(u)
+    return by_kernels(u) if usable(u, "lowdin") else polynomial_polar(u)
 
 
 def polar_backward(grad: Tensor, r: Tensor, h: Tensor) -> Tensor:
     """R·L with HL + LH = RᵀG − GᵀR; see :func:`polynomial_polar_backward`."""
-    return backward_by_kernels(grad, r, h) if usable(grad) else polynomial_polar_backward(grad, r, h)
+    return backward_by_kernels(grad, r, h) if usable(grad, "lowdin") else polynomial_polar_backward(grad, r, h)
 
 
 def by_kernels(u: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,67 @@
+"""Checks on numbers and names that users pass in: each error names the argument, its value and the fix.
+
+Nothing here needs torch, so that settings and command lines are read before it is imported.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+import operator
+from collections.abc import Iterable
+
+__all__ = ["check_choice", "check_count", "check_positive", "closest", "is_number"]
+
+
+def check_choice(argument: str, value: object, choices: Iterable[str]) -> str:
+    """Return ``value`` if it is one of ``choices``, else say which names there are."""
+    names = sorted(choices)
+    if isinstance(value, str) and value in names:
+        return value
+    near = difflib.get_close_matches(str(value), names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{argument}={value!r} is unknown: choose one of {', '.join(map(repr, names))}{hint}")
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """``; did you mean ...?`` for a misspelt name, or nothing. A name without its group finds those that end in it."""
+    names = list(known)
+    last = [one for one in names if one.rpartition(".")[2].replace("-", "_") == name.lstrip("-").replace("-", "_")]
+    near = last or difflib.get_close_matches(name, names, n=2, cutoff=0.8)
+    return f"; did you mean {' or '.join(near[:3])}?" if near else ""
+
+
+def check_positive(argument: str, value: float, *, zero: bool = False) -> float:
+    """Return ``value`` as a float if it is finite and > 0 (or ≥ 0 with ``zero``); numbers of NumPy are welcome."""
+    bound = "≥ 0" if zero else "> 0"
+    if not is_number(value):
+        raise TypeError(f"{argument}={value!r} must be a number {bound}, not {type(value).__name__}")
+    if not 0 <= value < math.inf or (value == 0 and not zero):  # math.isfinite cannot be traced
+        raise ValueError(f"{argument}={value!r} must be finite and {bound}")
+    return float(value)
+
+
+def check_count(argument: str, value: int, *, minimum: int = 1) -> int:
+    """Return ``value`` as an int if it is a whole number of at least ``minimum``; those of NumPy and torch are too."""
+    count = value if isinstance(value, int) and not isinstance(value, bool) else _whole_number(value)
+    if count is None:
+        raise TypeError(f"{argument}={value!r} must be an int, not {type(value).__name__}")
+    if count < minimum:
+        raise ValueError(f"{argument}={value!r} must be at least {minimum}")
+    return count
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a real number, of Python or NumPy, and no bool."""
+    return isinstance(value, int | float | numbers.Real) and not isinstance(value, bool)
+
+
+def _whole_number(value: object) -> int | None:
+    """An integer of another type than int, e.g. ``labels.max() + 1``."""
+    if isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool"):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None

@@ -1,0 +1,144 @@
+"""The operator as exported graphs compute it, for inference: few nodes, and no rescaling of ranges.
+
+    f = a·h(n)·g(⟨ŵ, x⟩/n) + b,   n = √(Σ x² + ε)
+
+ε takes the place of every test for zero: a zero patch gives g(0) = 0. It is the square of the smallest norm that is
+told from zero. In float32 the result is right for patches with norms between 1e-12 and 1e18 (1e-130 and 1e150 in
+float64), and the norms of filters must lie in the same range. Patches below that range count as zero patches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..._core.sphere import upcast
+from ..angular import ANGULAR
+from .geometry import Geometry, convolve
+
+__all__ = ["deployed", "deployed_norm", "deployed_unit"]
+
+
+def deployed(
+    x: Tensor,
+    unit: Tensor,
+    geometry: Geometry,
+    h: Any,
+    g: Any,
+    scale: Tensor | None = None,
+    shift: Tensor | None = None,
+) -> Tensor:
+    """a·h·g + b for unit filters, of the dtype of x.
+
+    Args:
+        x: (N, C, ...).
+        unit: Filters of norm 1 (zero filters stay zero); where g is the cosine, they may hold a factor for each filter.
+        geometry: How patches are read.
+        h, g: Magnitude and angular function.
+        scale, shift: a and b, one for each channel.
+
+    Returns:
+        What the layer gives, without gradients in mind: at a zero patch and at cos = ±1 they are not defined.
+    """
+    n = deployed_norm(x, geometry)
+    y = upcast(convolve(x, unit.to(x.dtype), geometry))
+    if n.shape[1] not in (1, y.shape[1]):
+        n = n.repeat_interleave(y.shape[1] // n.shape[1], dim=1)
+    closed = getattr(g, "closed_form", lambda: None)()
+    constant = getattr(h, "constant", None)
+    if closed is not None and closed[0] == "cosine" and constant is None:
+        value = y * _ratio(h, n)
+    else:
+        value = y / n
+        if closed is None:
+            value = g.from_cos(value)
+        elif closed[0] != "cosine":
+            value, scale = _curved(value, closed[0], closed[1], scale)
+        if constant is None:
+            value = value * h(n)
+        elif constant != 1.0:
+            scale = value.new_tensor(constant) if scale is None else scale * constant
+    return _affine(value, scale, shift).to(x.dtype)
+
+
+def _affine(value: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
+    """a·value + b by one node: that of a BatchNorm with mean 0 and variance 1, where there are both."""
+    shape = (-1, *[1] * (value.dim() - 2))
+    if scale is not None and shift is not None:
+        zeros, ones = torch.zeros_like(shift), torch.ones_like(shift)
+        return F.batch_norm(value, zeros, ones, scale.expand_as(shift), shift, False, 0.0, 0.0)
+    if scale is not None:
+        return value * (scale if scale.dim() == 0 else scale.view(shape))
+    return value if shift is None else value + shift.view(shape)
+
+
+def deployed_norm(x: Tensor, geometry: Geometry) -> Tensor:
+    """√(Σ x² + ε) of every patch: one reduction and one convolution with ones, whose bias is ε."""
+    wide = upcast(x)
+    limits = torch.finfo(wide.dtype)
+    epsilon = limits.tiny / limits.eps
+    if geometry.groups == 1:  # the square of a small map costs less than a map of squares
+        squares = torch.linalg.vector_norm(wide, dim=1, keepdim=True).square()
+    elif geometry.groups == x.shape[1]:
+        squares = wide.square()
+    else:
+        squares = wide.square().unflatten(1, (geometry.groups, -1)).sum(2)
+    if math.prod(geometry.kernel) == 1 and set(geometry.stride) <= {1} and not any(geometry.padding):
+        return (squares + epsilon).sqrt()
+    g = geometry
+    groups = squares.shape[1]
+    return torch.convolution(
+        squares,
+        squares.new_ones((groups, 1, *g.kernel)),
+        squares.new_full((groups,), epsilon),
+        g.stride,
+        g.padding,
+        g.dilation,
+        g.transposed,
+        g.output_padding or (0,) * len(g.kernel),
+        groups,
+    ).sqrt()
+
+
+def deployed_unit(weight: Tensor, geometry: Geometry) -> Tensor:
+    """ŵ of the filters of a weight by three nodes, which runtimes fold; a zero filter stays zero."""
+    wide = upcast(weight)
+    smallest = torch.finfo(wide.dtype).tiny
+    if not geometry.transposed:
+        length = torch.linalg.vector_norm(wide, dim=tuple(range(1, wide.dim())), keepdim=True)
+        return wide / length.clamp_min(smallest)
+    grouped = wide.unflatten(0, (geometry.groups, -1))
+    length = torch.linalg.vector_norm(grouped, dim=(1, *range(3, grouped.dim())), keepdim=True)
+    return (grouped / length.clamp_min(smallest)).flatten(0, 1)
+
+
+def _ratio(h: Any, n: Tensor) -> Tensor:
+    ratio: Callable[[Tensor], Tensor] | None = getattr(h, "ratio", None)
+    return h(n) / n if ratio is None else ratio(n)
+
+
+def _curved(c: Tensor, kind: str, k: Tensor | float, scale: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """g without its constant factor, and that factor times ``scale``."""
+    assert kind in ANGULAR, kind
+    if kind == "square_cosine":
+        return c * c.abs(), scale
+    angle = c.clamp(-1, 1).asin()
+    if kind == "linear":
+        factor: Tensor | float = 2 / math.pi
+    else:
+        if isinstance(k, Tensor):
+            k = upcast(k)
+            factor = 1 / torch.tanh(math.pi / (4 * k))
+            angle = angle * (0.5 / (k if k.dim() == 0 else k.reshape(-1, *[1] * (c.dim() - 2))))
+        else:
+            factor = 1 / math.tanh(math.pi / (4 * k))
+            angle = angle * (0.5 / k)
+        angle = torch.tanh(angle)
+    if scale is None:
+        return angle, factor if isinstance(factor, Tensor) else c.new_tensor(factor)
+    return angle, scale * factor

@@ -1,0 +1,72 @@
+"""The hyperspherical energies of a network: what logs, evaluation and reports call its energy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from ._mhe import MHE
+
+__all__ = ["Energies", "energies"]
+
+
+@dataclass(frozen=True)
+class Energies:
+    """Mean energies over pairs of neurons, by weight name.
+
+    Attributes:
+        hidden: Of every hidden layer.
+        output: Of the output layer, in full space; empty without one.
+    """
+
+    hidden: dict[str, float]
+    output: dict[str, float]
+
+    @property
+    def layers(self) -> dict[str, float]:
+        """All of them, the output layer last."""
+        return self.hidden | self.output
+
+    @property
+    def mean(self) -> float | None:
+        """The energy of the network: the mean over its hidden layers. None without any."""
+        return sum(self.hidden.values()) / len(self.hidden) if self.hidden else None
+
+
+def energies(
+    model: nn.Module,
+    head: nn.Module | None = None,
+    *,
+    s: float = 2.0,
+    distance: str = "euclidean",
+    half_space: bool = False,
+    output_layer: nn.Module | str | None = None,
+) -> Energies:
+    """The energy of each layer of a network, E_s = mean_{i≠j} ‖ŵ_i − ŵ_j‖^(−s) (thesis 5.1, 5.4).
+
+    Args:
+        model: The network.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer; None: see ``output_layer``.
+        s: Power of the energy.
+        distance: ``"euclidean"`` or ``"angular"``.
+        half_space: Energy of {ŵ, −ŵ} in hidden layers.
+        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+
+    Returns:
+        The energies by layer; ``.mean`` is the number that stands for the network. Empty without any neurons.
+
+    Example:
+        >>> energies(nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 2))).mean  # doctest: +SKIP
+        0.53
+    """
+    try:
+        meter = MHE(model, head, s=s, distance=distance, half_space=half_space, output_layer=output_layer, output=0.0)
+    except ValueError as error:
+        if "no layer with neurons" in str(error):
+            return Energies({}, {})
+        raise
+    values = {name: float(value) for name, value in meter.layers().items()}
+    last = meter.output_neurons
+    output = {last.name: values.pop(last.name)} if last is not None else {}
+    return Energies(values, output)

@@ -1,0 +1,168 @@
+"""The fused sweep and the joint energies of several sets, through Triton's interpreter, against float64."""
+
+import os
+
+import pytest
+import torch
+from energy_reference import reference_energy
+
+os.environ.setdefault("TRITON_INTERPRET", "1")
+pytest.importorskip("triton")
+
+from hypersphere.functional import class_energy, energy
+from hypersphere.functional.energy import set_energies, weighted_energy
+from hypersphere.kernels import energy as sweeps
+from hypersphere.kernels import interpreted
+from hypersphere.kernels import sets as joint
+
+pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="needs TRITON_INTERPRET=1")
+
+CASES = [
+    (2.0, "euclidean", False, False),
+    (2.0, "euclidean", True, False),
+    (0.0, "euclidean", True, True),
+    (3.5, "euclidean", False, True),
+    (1.0, "angular", True, False),
+    (0.0, "angular", False, False),
+]
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    """Several strips, blocks of columns, tiles and parts of tiles for few vectors."""
+    monkeypatch.setattr(sweeps, "SHAPE", sweeps._Shape(16, 32, 16, 4, 2, 16, 16))
+    monkeypatch.setattr(sweeps, "_STRIP", 32)
+    monkeypatch.setattr(sweeps, "_WIDTH", 48)
+    monkeypatch.setattr(joint, "_CHUNK", 32)
+    with interpreted():
+        yield
+
+
+def crowded(count=52, dim=34, seed=0):
+    """Random vectors with close pairs, an opposite pair, equal ones and a zero vector."""
+    w = torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
+    w[5] = w[3] + 0.05 * w[8]
+    w[7] = w[3] + 0.2 * w[9]
+    w[40] = -w[3] + 0.03 * w[11]
+    w[20] = 0
+    return w
+
+
+def differentiated(function, w):
+    w = w.clone().requires_grad_()
+    value = function(w)
+    return value.detach(), torch.autograd.grad(value, w)[0]
+
+
+def apart(found, expected):
+    return ((found.double() - expected.double()).norm() / expected.double().norm()).item()
+
+
+@pytest.mark.parametrize(("s", "distance", "half_space", "weighted"), CASES)
+def test_sweep(s, distance, half_space, weighted):
+    w = crowded()
+    generator = torch.Generator().manual_seed(1)
+    beta = torch.rand(len(w), generator=generator) + 0.5
+    beta[::4] *= -1
+    weights = beta if weighted else None
+    value, gradient = differentiated(lambda x: energy(x, s, distance, half_space, weights, block_size=8), w)
+    exact = differentiated(
+        lambda x: energy(x, s, distance, half_space, None if weights is None else weights.double()), w.double()
+    )
+    assert value.item() == pytest.approx(exact[0].item(), rel=2e-6)
+    assert apart(gradient, exact[1]) < 2e-5
+    kept = [i for i in range(len(w)) if i != 20]
+    plain = reference_energy(
+        w[kept], s, distance, half_space, None if weights is None else weights[kept], reduction="sum"
+    )
+    without = energy(w[kept], s, distance, half_space, None if weights is None else weights[kept], "sum", block_size=8)
+    assert without.item() == pytest.approx(plain, rel=1e-5)
+
+
+@pytest.mark.parametrize("half_space", [False, True])
+@pytest.mark.parametrize("distance", ["euclidean", "angular"])
+def test_single_products_about_the_tangent(distance, half_space, monkeypatch):
+    """Few dimensions spread the cosines more than the limit allows: here only the algebra is looked at."""
+    for name, value in (("_LARGE", 2), ("_MANY", 2), ("_SPREAD", 1e9)):
+        monkeypatch.setattr(sweeps, name, value)
+    w = crowded() + 0.3
+    value, gradient = differentiated(lambda x: energy(x, 2.0, distance, half_space, block_size=8), w)
+    exact = differentiated(lambda x: energy(x, 2.0, distance, half_space), w.double())
+    assert value.item() == pytest.approx(exact[0].item(), rel=2e-6)
+    assert apart(gradient, exact[1]) < 2e-5
+
+
+def test_spread_cosines_are_refused_single_products(monkeypatch):
+    pairing = sweeps.Pairing(2.0, False, False, 1e-6)
+    even = torch.nn.functional.normalize(torch.randn(3000, 256, generator=torch.Generator().manual_seed(0)))
+    assert sweeps._tangent(even, pairing) is not None
+    assert sweeps._tangent(torch.nn.functional.normalize(even + even.roll(1, 0)[:, :1] * 3), pairing) is None
+    assert sweeps._tangent(even * float("nan"), pairing) is None
+
+
+def test_a_full_list_of_close_pairs(monkeypatch):
+    """What does not fit is corrected from the cosines."""
+    w = torch.randn(4, 40, generator=torch.Generator().manual_seed(2)).repeat(8, 1)
+    w = w + 0.02 * torch.randn(w.shape, generator=torch.Generator().manual_seed(3))
+    expected = differentiated(lambda x: energy(x, half_space=True), w.double())
+    build = sweeps._Work.__init__
+
+    def crammed(self, *args):
+        build(self, *args)
+        self.capacity = 7
+
+    monkeypatch.setattr(sweeps._Work, "__init__", crammed)
+    value, gradient = differentiated(lambda x: energy(x, half_space=True, block_size=8), w)
+    assert value.item() == pytest.approx(expected[0].item(), rel=5e-4)  # as exact as a cosine in float32
+    assert apart(gradient, expected[1]) < 2e-3
+
+
+def test_second_derivatives_and_nan():
+    w = torch.randn(18, 33, generator=torch.Generator().manual_seed(5)).requires_grad_()
+
+    def curved(block):
+        (first,) = torch.autograd.grad(energy(w, block_size=block), w, create_graph=True)
+        return torch.autograd.grad((first * first.detach()).sum(), w)[0]
+
+    torch.testing.assert_close(curved(8), curved(None), rtol=1e-4, atol=1e-5 * curved(None).abs().max().item())
+    bad = w.detach().clone()
+    bad[2, 1] = float("nan")
+    assert energy(bad, block_size=8).isnan()
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "angular"])
+def test_class_energy(distance, monkeypatch):
+    from hypersphere.functional.energy import energies
+
+    w, labels = crowded(), torch.tensor([3, 5, 3, 0, -100, 51, 40])
+    expected = differentiated(lambda x: class_energy(x, labels, 2.0, distance), w.double())
+    monkeypatch.setattr(energies, "DENSE_PAIRS", 1)
+    value, gradient = differentiated(lambda x: class_energy(x, labels, 2.0, distance), w)
+    assert value.item() == pytest.approx(expected[0].item(), rel=2e-6)
+    assert apart(gradient, expected[1]) < 2e-5
+    x = w.clone().requires_grad_()
+    (first,) = torch.autograd.grad(class_energy(x, labels, 2.0, distance), x, create_graph=True)
+    assert torch.isfinite(torch.autograd.grad(first.sum(), x)[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("s", "distance"), [(2.0, "euclidean"), (0.0, "euclidean"), (1.0, "angular"), (2.5, "angular")]
+)
+def test_several_sets_at_once(s, distance):
+    generator = torch.Generator().manual_seed(4)
+    sets = [torch.randn(*shape, generator=generator) for shape in ((2, 66, 20), (5, 40), (2, 4))]
+    sets[1][2] = 0
+    sets[2] *= 1e12
+    halves = [True, False, True]
+    leaves = [w.clone().requires_grad_() for w in sets]
+    values = set_energies(leaves, s, distance, halves)
+    sum((value * torch.arange(1.0, 1 + value.numel()).view_as(value)).sum() for value in values).backward()
+    for leaf, w, value, half in zip(leaves, sets, values, halves, strict=True):
+        exact = w.double().requires_grad_()
+        expected = energy(exact, s, distance, half)
+        (expected * torch.arange(1.0, 1 + expected.numel()).view_as(expected)).sum().backward()
+        torch.testing.assert_close(value.double(), expected, rtol=2e-6, atol=1e-6)
+        assert apart(leaf.grad, exact.grad) < 1e-5
+    total = weighted_energy(sets, [0.5, 2.0, 1.0], s, distance, halves)
+    expected = 0.5 * values[0].sum() + 2 * values[1].sum() + values[2].sum()
+    torch.testing.assert_close(total, expected.detach())

@@ -1,0 +1,149 @@
+"""The page of the benchmarks: a table and a plot for every measurement in benchmarks/results/*.json."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+SCRIPTS = {
+    "operators": "Layers with BatchNorm and ReLU, forward and backward, against Conv2d.",
+    "losses": "Margin losses at 100,000 classes: blocks of classes against dense logits and other libraries.",
+    "energy": "Hyperspherical energy of many neurons, and its share of a training step.",
+    "orthogonal": "Orthogonal maps with their gradients, against torch's.",
+    "training": "The training program against a bare PyTorch loop.",
+    "identification": "Identification among a million distractors.",
+    "recurrent": "Recurrent layers against torch's.",
+}
+
+
+def pages(root: Path) -> dict[str, str | bytes]:
+    """The page ``benchmarks.md`` and its plots."""
+    made: dict[str, str | bytes] = {}
+    text = [
+        "# Benchmarks",
+        "",
+        "Every number is a ratio to a named peer that was measured in the same process, in interleaved rounds; the"
+        " median over rounds stands in the table, the quartiles beside it. A/A is the peer measured against itself: a"
+        " difference smaller than that spread means nothing. The page is made from `benchmarks/results/*.json`; the"
+        " scripts `benchmarks/*.py` write these files.",
+        "",
+    ]
+    for path in sorted((root / "benchmarks" / "results").glob("*.json")):
+        text += _file(path, made)
+    return made | {"benchmarks.md": "\n".join(text) + "\n"}
+
+
+def _file(path: Path, made: dict[str, str | bytes]) -> list[str]:
+    content = json.loads(path.read_text())
+    environment = content.get("environment", {})
+    about = next((words for name, words in SCRIPTS.items() if name in path.stem), "")
+    where = ", ".join(f"{environment[key]}" for key in ("device",) if key in environment)
+    where += f", torch {environment.get('torch', '?')}, Python {environment.get('python', '?')}"
+    if "cuda" not in path.stem and "threads" in environment:
+        where += f", {environment['threads']} thread" + "s" * (environment["threads"] != 1)
+    text = [f"## {path.stem.replace('_', ' ')}", "", f"{about} Measured on {where}.", ""]
+    text += [f"[The numbers as JSON](../benchmarks/results/{path.name})", ""]
+    for words, block in _timings(content):
+        text += _timing(path.stem, words, block, made)
+    for words, rows in _records(content):
+        text += _record(words, rows)
+    return text
+
+
+def _timings(content: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Every measurement ``{"reference", "rounds", "variants"}`` with the keys that lead to it."""
+    if isinstance(content, dict):
+        if {"reference", "variants"} <= set(content):
+            yield words, content
+        else:
+            for key, value in content.items():
+                yield from _timings(value, (*words, str(key)))
+
+
+def _timing(file: str, words: tuple[str, ...], block: dict[str, Any], made: dict[str, str | bytes]) -> list[str]:
+    title = _title(words)
+    rows = list(block["variants"].items())
+    text = [f"### {file.replace('_', ' ')}: {title}", ""]
+    text += [f"Against {block['reference']}, {block['rounds']} rounds.", ""]
+    if len(rows) > 3:
+        name = f"images/benchmark_{file}_{re.sub('[^a-z0-9]+', '_', title.lower())}.png"
+        made[name] = _bars(rows, block["reference"])
+        text += [f"![Bars: time of each variant as a ratio to {block['reference']}]({name})", ""]
+    text += ["| variant | median in ms | ratio | quartiles |", "| --- | ---: | ---: | --- |"]
+    for variant, numbers in rows:
+        low, high = numbers["ratio_quartiles"]
+        text.append(f"| {variant} | {numbers['median_ms']:,.2f} | {numbers['ratio']:.2f}× | {low:.2f} to {high:.2f} |")
+    return [*text, ""]
+
+
+def _bars(rows: list[tuple[str, dict[str, Any]]], reference: str) -> bytes:
+    figure = Figure(figsize=(7, 0.6 + 0.32 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    names = [name for name, _ in rows]
+    ratios = [numbers["ratio"] for _, numbers in rows]
+    errors = [
+        [max(0.0, n["ratio"] - n["ratio_quartiles"][0]) for _, n in rows],
+        [max(0.0, n["ratio_quartiles"][1] - n["ratio"]) for _, n in rows],
+    ]
+    colours = ["#999999" if name in (reference, "A/A") else "#0072B2" for name in names]
+    axes.barh(range(len(rows)), ratios, xerr=errors, color=colours, ecolor="#333333")
+    axes.axvline(1.0, color="#333333", linewidth=0.8, linestyle="--")
+    axes.set_yticks(range(len(rows)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"time as a ratio to {reference} (lower is faster)")
+    if max(ratios) / min(ratios) > 30:
+        axes.set_xscale("log")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=110)
+    return picture.getvalue()
+
+
+def _records(content: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Everything else that is a table: numbers by name, or rows of numbers."""
+    for key, value in content.items():
+        if key == "environment" or not isinstance(value, dict) or list(_timings(value)):
+            for inner, block in _timings(value):
+                beside = {k: v for k, v in block.items() if isinstance(v, dict) and k != "variants"}
+                for name, numbers in beside.items():
+                    yield _title((key, *inner, name)), numbers
+            continue
+        yield _title((key,)), value
+
+
+def _record(title: str, rows: dict[str, Any]) -> list[str]:
+    if not rows:
+        return []
+    if all(isinstance(row, dict) for row in rows.values()):
+        columns = list(dict.fromkeys(key for row in rows.values() for key in row))
+        lines = [f"| | {' | '.join(column.replace('_', ' ') for column in columns)} |"]
+        lines += ["| --- |" + " ---: |" * len(columns)]
+        lines += [
+            f"| {name} | {' | '.join(_number(row.get(column)) for column in columns)} |" for name, row in rows.items()
+        ]
+    else:
+        lines = ["| | value |", "| --- | ---: |", *(f"| {name} | {_number(value)} |" for name, value in rows.items())]
+    return [f"**{title}**", "", *lines, ""]
+
+
+def _title(words: tuple[str, ...]) -> str:
+    return ", ".join(word.replace("_", " ") for word in words)
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, list):
+        return " to ".join(_number(one) for one in value) if len(value) == 2 else ", ".join(map(_number, value))
+    return str(value).replace("|", "\\|")
