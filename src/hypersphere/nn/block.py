@@ -54,10 +54,11 @@ def run(parts: Parts, x: Tensor, q: Tensor | None = None, give_q: bool = False) 
     found = fused_step(parts, x, q, give_q) if kernels.usable(x) else None
     if found is not None:
         return found
-    for module in parts:
+    out = parts.op.exported(x, parts.norm)
+    for module in parts[2:] if out is not None else parts:
         if module is not None:
-            x = module(x)
-    return x, None
+            out = module(x if out is None else out)
+    return out, None
 
 
 def pool(module: nn.MaxPool2d, x: Tensor, give_q: bool) -> tuple[Tensor, Tensor | None]:
