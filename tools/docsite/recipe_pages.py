@@ -26,8 +26,8 @@ def pages(root: Path) -> dict[str, str]:
         count = sum(one is not None for one in ours.values())
         published = sum(cell.published is not None for cell in table.cells)
         page = f"recipes/{table.name}.md"
-        cells = (f"[{table.name}]({page})", _cell(table.title), len(table.cells), published or "", count or "")
-        index.append(f"| {' | '.join(map(str, cells))} |")
+        numbers = f"{len(table.cells)} | {published or ''} | {count or ''}"
+        index.append(f"| [{table.name}]({page}) | {_cell(table.title)} | {numbers} |")
         made[f"reference/{page}"] = _page(table, ours)
     return made | {"reference/recipes.md": "\n".join(index) + "\n"}
 
