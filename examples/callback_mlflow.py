@@ -7,16 +7,21 @@ same MLflow run: its identity lies beside the log.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import mlflow
+from mlflow.entities import Metric, Param
 
 from hypersphere import recipes
 from hypersphere.train import Callback, Started, run, to_dict, with_values
+
+os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # new versions want to be asked for a plain folder
 
 
 class MLflow(Callback):
@@ -37,14 +42,15 @@ class MLflow(Callback):
         name = f"{training.config.recipe} seed {training.seed}"
         self.run_id = self.client.create_run(self.experiment, run_name=name).info.run_id
         file.write_text(self.run_id)
-        for group, values in to_dict(training.config).items():
-            for field, value in values.items() if isinstance(values, dict) else ():
-                self.client.log_param(self.run_id, f"{group}.{field}", value)
+        groups = {name: part for name, part in to_dict(training.config).items() if isinstance(part, dict)}
+        settings = [Param(f"{name}.{key}", str(value)) for name, part in groups.items() for key, value in part.items()]
+        self.client.log_batch(self.run_id, params=settings[:100])  # MLflow takes at most so many at once
+        self.client.log_batch(self.run_id, params=settings[100:])
 
     def on_step(self, training: Started, step: int, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            if math.isfinite(value):
-                self.client.log_metric(self.run_id, name.replace("/", "."), value, step=step)
+        now = int(time.time() * 1000)
+        known = {name.replace("/", "."): value for name, value in values.items() if math.isfinite(value)}
+        self.client.log_batch(self.run_id, metrics=[Metric(name, value, now, step) for name, value in known.items()])
 
     on_evaluation = on_step
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         orthogonal,
         plots,
         regularizers,
+        runs,
     )
     from .conversion import convert
     from .embedding import embed
@@ -51,6 +52,7 @@ __all__ = [
     "plots",
     "register",
     "regularizers",
+    "runs",
 ]
 
 _FUNCTIONS = {"convert": "conversion", "embed": "embedding", "load": "runs"}

@@ -10,8 +10,8 @@ import torch.multiprocessing as mp
 import hypersphere as hs
 
 pytest.importorskip("pytorch_metric_learning")
-from pytorch_metric_learning.losses import CrossBatchMemory  # noqa: E402
-from pytorch_metric_learning.utils.distributed import DistributedLossWrapper  # noqa: E402
+from pytorch_metric_learning.losses import CrossBatchMemory
+from pytorch_metric_learning.utils.distributed import DistributedLossWrapper
 
 N, D, C = 12, 8, 5
 

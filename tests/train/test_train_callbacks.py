@@ -91,6 +91,7 @@ def test_a_nuisance_changes_no_bit_and_an_interrupted_training_goes_on(tmp_path,
     assert weights(tmp_path / "plain") == weights(tmp_path / "told")
 
 
+@pytest.mark.slow
 def test_mlflow_without_a_server(tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     path = Path(__file__).parents[2] / "examples" / "callback_mlflow.py"

@@ -11,7 +11,7 @@ import numbers
 import operator
 from collections.abc import Iterable
 
-__all__ = ["check_choice", "check_count", "check_positive", "is_number"]
+__all__ = ["check_choice", "check_count", "check_positive", "closest", "is_number"]
 
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> str:
@@ -22,6 +22,14 @@ def check_choice(argument: str, value: object, choices: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(value), names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"{argument}={value!r} is unknown: choose one of {', '.join(map(repr, names))}{hint}")
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """``; did you mean ...?`` for a misspelt name, or nothing. A name without its group finds those that end in it."""
+    names = list(known)
+    last = [one for one in names if one.rpartition(".")[2].replace("-", "_") == name.lstrip("-").replace("-", "_")]
+    near = last or difflib.get_close_matches(name, names, n=2, cutoff=0.8)
+    return f"; did you mean {' or '.join(near[:3])}?" if near else ""
 
 
 def check_positive(argument: str, value: float, *, zero: bool = False) -> float:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from .._core.streams import hush
 from .._core.version import __version__
 from . import arguments
+from .parser import Parser, refuse
 
 __all__ = ["main"]
 
@@ -25,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("hypersphere.cli.listing", "recipes with published numbers and ours, models, data sets"),
     "report": ("hypersphere.cli.report", "one HTML page about a run, or a comparison of several"),
     "reproduce": ("hypersphere.cli.reproduce", "run a table of the documents and compare"),
+    "sweep": ("hypersphere.cli.sweep", "train a recipe under every combination of some settings"),
     "train": ("hypersphere.cli.train", "train a recipe, or go on with an interrupted run"),
 }
 
@@ -41,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _at_once(name):  # nothing is written yet: torch is only imported
             options = _parse(words)
             run = None if isinstance(options, int) else importlib.import_module(COMMANDS[options.command][0]).run
-        code = int(options if run is None else run(options))  # type: ignore[arg-type]
+        code = int(options if run is None else run(options))
         _flush()
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
@@ -56,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse(words: list[str]) -> argparse.Namespace | int:
     """The options, or the exit code where there is nothing to run."""
-    parser = argparse.ArgumentParser(prog="hypersphere", description="Deep learning on the hypersphere.")
+    parser = Parser(prog="hypersphere", description="Deep learning on the hypersphere.")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     chosen = next((word for word in words if not word.startswith("-")), None)
@@ -65,7 +67,9 @@ def _parse(words: list[str]) -> argparse.Namespace | int:
         if name == chosen:
             getattr(arguments, module.rpartition(".")[2])(subparser)
     try:
-        options = parser.parse_args(words)
+        options, strange = parser.parse_known_args(words)
+        if strange:
+            refuse(commands.choices.get(chosen or "", parser), strange)
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
     if options.version:

@@ -9,7 +9,7 @@ from .._core.registries import MEASUREMENTS
 from ..config import Config, add_arguments
 from ..config.options import LazyHelp
 
-__all__ = ["KINDS", "energy", "evaluate", "export", "listing", "report", "reproduce", "train"]
+__all__ = ["KINDS", "energy", "evaluate", "export", "listing", "report", "reproduce", "sweep", "train"]
 
 KINDS = ("angular", "magnitudes", "heads", "regularizers", "maps", "measurements", "plots", "panels")
 """What has a name beside recipes, networks and data sets: built in, or declared with ``hs.register``."""
@@ -84,11 +84,11 @@ def listing(parser: argparse.ArgumentParser) -> None:
         "what", nargs="?", default="tables", choices=("tables", "recipes", "models", "datasets", *KINDS)
     )
     parser.add_argument("pattern", nargs="?", default="*", help="shell pattern on names, e.g. 'paper.*'")
-    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of measured numbers")
+    parser.add_argument("--results", type=Path, help="folder of measured numbers (default: results, else the packaged)")
 
 
 def report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder, or the folder of one seed in it")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder, folder of one seed, or of runs")
     parser.add_argument("--out", metavar="FILE", help="default: RUN/report.html, or report.html beside several runs")
     parser.add_argument("--root", metavar="DATA", help="folder of the data, if it lies elsewhere than at training")
     parser.add_argument("--device", default="cpu", help="where the networks look at their test splits (default cpu)")
@@ -108,13 +108,36 @@ def reproduce(parser: argparse.ArgumentParser) -> None:
     add_arguments(parser, Config)
 
 
+def sweep(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "hypersphere sweep RECIPE [--name NAME] [--GROUP.FIELD VALUE,VALUE,... ...] [--help GROUP]"
+    parser.add_argument("recipe", nargs="?", help="recipe, see `hypersphere list recipes`, or `custom`")
+    parser.add_argument("--config", metavar="FILE", help="settings from a file, as in `hypersphere train`")
+    parser.add_argument("--name", help="folder of the sweep in --run.folder (default: RECIPE-sweep)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each a process (default %(default)s)")
+    parser.add_argument("--show", action="store_true", help="list the runs and train nothing")
+    _trust(parser)
+    parser.epilog = (
+        "Commas separate values: every combination is trained. An option that is a list itself (--run.seeds, "
+        "--schedule.milestones, ...) is one value, and `|` separates several: --schedule.milestones '10,20|15,25'. "
+        "With a `|` commas belong to the value for every option: --model.widths '32,64|' is one value. The same "
+        "command goes on: what is done is not trained again."
+    )
+    add_arguments(parser, Config)
+    for action in parser._actions:  # texts of several values, which are read once they are split
+        if "." in action.dest:
+            action.type = None
+
+
 def train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "recipe", nargs="?", help="recipe, see `hypersphere list recipes`; `custom` starts from the defaults below"
     )
+    parser.add_argument(
+        "--config", metavar="FILE", help="settings from a .json or .toml file, or those of a run folder; options win"
+    )
     parser.add_argument("--show", action="store_true", help="print the settings as JSON and do not train")
     _trust(parser)
-    parser.usage = "hypersphere train RECIPE [--GROUP.FIELD VALUE ...] [--show]"
+    parser.usage = "hypersphere train [RECIPE] [--config FILE] [--GROUP.FIELD VALUE ...] [--show] [--help GROUP]"
     parser.epilog = (
         "Defaults are those of `custom`; recipes set their own (see --show). The same command goes on with an "
         "interrupted run. Under torchrun the batch is shared by the processes."

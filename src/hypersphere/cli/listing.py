@@ -27,11 +27,11 @@ def run(options: argparse.Namespace) -> int:
         print(f"hypersphere list: no {options.what} match {options.pattern!r}", file=sys.stderr)
         return 1
     if options.what == "tables":
-        print("\n`hypersphere list recipes 'TABLE*'` shows the cells, `hypersphere train TABLE.CELL` trains one.")
+        print("\n`hypersphere list recipes TABLE` shows the cells, `hypersphere train TABLE.CELL` trains one.")
     return 0
 
 
-def _lines(what: str, pattern: str, measured: Path) -> Iterator[str]:
+def _lines(what: str, pattern: str, measured: Path | None) -> Iterator[str]:
     if what == "models":
         for name in models.list_models(pattern):
             yield f"{name:22s} {models.describe(name).splitlines()[0].split(': ', 1)[1]}"
@@ -43,9 +43,11 @@ def _lines(what: str, pattern: str, measured: Path) -> Iterator[str]:
             if fnmatch(entry.name, pattern):
                 yield f"{entry.name:22s} {entry.about or entry.label}"
     else:
+        width = max(map(len, tables()))
         for table in tables().values():
-            names = [cell.name for cell in table.cells if fnmatch(f"{table.name}.{cell.name}", pattern)]
+            whole = table.name == pattern
+            names = [cell.name for cell in table.cells if whole or fnmatch(f"{table.name}.{cell.name}", pattern)]
             if what == "recipes" and names:
-                yield results.render(table, measured, names) + "\n"
+                yield results.render(table, measured or results.measured(table), names) + "\n"
             elif what == "tables" and fnmatch(table.name, pattern):
-                yield f"{table.name:18s} {len(table.cells):3d} cells  {table.title}"
+                yield f"{table.name:{width}s} {len(table.cells):3d} cells  {table.title}"

@@ -5,23 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
+from typing import Any
 
 from .._core.trust import trust
-from ..config import Config, overridden, to_dict, with_values
+from ..config import Config, overridden, read_values, to_dict, with_values
 from ..recipes import get
 from ..runs import run_path
 from ..train import Stopped
 from ..train import run as train
 
-__all__ = ["run"]
+__all__ = ["chosen_config", "run"]
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.recipe is None:
-        raise ValueError("name a recipe (see `hypersphere list recipes`), or `custom` to start from the defaults")
     trust(options.trust)
-    base = Config() if options.recipe == "custom" else get(options.recipe)
-    config = with_values(base, overridden(options))
+    config = chosen_config(options.recipe, options.config, overridden(options))
     if options.show:
         print(json.dumps(to_dict(config), indent=2))
         return 0
@@ -39,3 +38,27 @@ def run(options: argparse.Namespace) -> int:
     if summary:
         print(f"in {run_path(config)}")
     return 0
+
+
+def chosen_config(recipe: str | None, file: str | None, values: dict[str, Any]) -> Config:
+    """The settings of a recipe, changed by those of a file, changed by those of the command line.
+
+    A file that names its recipe, as that of a run does, needs no other. The recipe of the command line wins.
+    """
+    named, stored = (None, {}) if file is None else read_values(file)
+    name = recipe or named
+    if name is None and file is None:
+        raise ValueError("name a recipe (see `hypersphere list recipes`), or `custom` to start from the defaults")
+    return with_values(_base(name, strict=recipe is not None or not stored), stored | values)
+
+
+def _base(name: str | None, strict: bool) -> Config:
+    """The recipe's settings; a run's file may name one that no table holds, and then it says everything itself."""
+    if name is None or name == "custom":
+        return Config()
+    try:
+        return get(name)
+    except ValueError:
+        if strict:
+            raise
+        return replace(Config(), recipe=name)

@@ -8,11 +8,23 @@ from .adversarial import AdversarialConfig
 from .config import Config
 from .data import DataConfig
 from .evaluation import EvaluationConfig
+from .file import read_values, settings
 from .gan import GanConfig
 from .loss import LossConfig
 from .model import ModelConfig
 from .optim import OptimConfig
-from .options import about, add_arguments, changed, from_dict, material, option, overridden, to_dict, with_values
+from .options import (
+    about,
+    add_arguments,
+    changed,
+    from_dict,
+    material,
+    option,
+    overridden,
+    read_text,
+    to_dict,
+    with_values,
+)
 from .orthogonal import OrthogonalConfig
 from .regularizer import RegularizerConfig
 from .run import RunConfig
@@ -38,6 +50,9 @@ __all__ = [
     "material",
     "option",
     "overridden",
+    "read_text",
+    "read_values",
+    "settings",
     "to_dict",
     "with_values",
 ]

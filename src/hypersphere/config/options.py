@@ -19,6 +19,7 @@ __all__ = [
     "material",
     "option",
     "overridden",
+    "read_text",
     "to_dict",
     "told",
     "with_values",
@@ -148,21 +149,22 @@ class _Reader:
 
     def __call__(self, text: str) -> Any:
         try:
-            return _read(self.hint, text)
+            return read_text(self.hint, text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is no {_metavar(self.hint)}") from None
 
 
-def _read(hint: Any, text: str) -> Any:
+def read_text(hint: Any, text: str) -> Any:
+    """The value of a field of type ``hint`` from its text on the command line; ``ValueError`` if it is none."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         if type(None) in inner and text.lower() in ("none", ""):
             return None
-        return _read(next(kind for kind in inner if kind is not type(None)), text)
+        return read_text(next(kind for kind in inner if kind is not type(None)), text)
     if origin is tuple:
         if text.lower() == "none":
             return ()
-        return tuple(_read(inner[0], item.strip()) for item in text.strip("()[]").split(",") if item.strip())
+        return tuple(read_text(inner[0], item.strip()) for item in text.strip("()[]").split(",") if item.strip())
     if origin in (dict, Mapping, types.MappingProxyType) or hint is dict:
         pairs = [item.partition("=") for item in text.split(";") if item.strip() and text.lower() != "none"]
         if not all(name.strip() and equals for name, equals, _ in pairs):

@@ -1,6 +1,6 @@
 """A network ready to be deployed: filters of norm 1 as constants, BatchNorm folded into what follows them.
 
-    a·h(‖x‖)·g(θ) + b   with ŵ, a and b computed once
+a·h(‖x‖)·g(θ) + b   with ŵ, a and b computed once
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..functional.operators.deployed import deployed
 from ..functional.operators.decoupled import make_kernel
+from ..functional.operators.deployed import deployed
 from ..functional.operators.geometry import Geometry
 from .block import affine_of
 from .fuse import Fusion, blocks_of, fuse
@@ -131,4 +131,5 @@ def _transposed(op: Any) -> bool:
 def _plain(module: Any) -> nn.Module:
     """A module that handed its input on, as it was before."""
     module.__class__ = getattr(type(module), "plain", type(module))
-    return module  # type: ignore[no-any-return]
+    plain: nn.Module = module
+    return plain

@@ -1,5 +1,8 @@
 """Pictures of what happens on the sphere: each function returns a ``matplotlib.figure.Figure``.
 
+Tensors, NumPy arrays and lists are welcome, labels may be names, and ``ax=`` draws on axes of yours. A notebook shows
+the figure that comes back.
+
 Needs matplotlib (``pip install hypersphere[plots]``) when a function is called, not before. No function touches pyplot,
 the backend or matplotlib's settings: show a figure in a notebook by returning it, or ``figure.savefig("name.png")``.
 """
@@ -14,6 +17,7 @@ from .first_layer import filters
 from .learned import learned_k, learned_rho
 from .learning import energy_curves, learning_curves
 from .ranking import cmc, roc
+from .sweep import sweep
 from .trajectories import neuron_trajectories, weighted_neuron_trajectories
 
 __all__ = [
@@ -35,5 +39,6 @@ __all__ = [
     "neuron_trajectories",
     "psi_curves",
     "roc",
+    "sweep",
     "weighted_neuron_trajectories",
 ]

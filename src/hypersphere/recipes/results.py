@@ -15,7 +15,16 @@ from ..runs.files import read_json, write_json
 from .published import mean
 from .table import Cell, Table
 
-__all__ = ["key", "ours", "read", "record", "render"]
+__all__ = ["key", "measured", "ours", "read", "record", "render"]
+
+
+def measured(table: Table) -> Path:
+    """The folder of this table's numbers: ``results`` here, else those that came with the package or the clone."""
+    here = Path("results")
+    package = Path(__file__).parent / "measured"  # a wheel has them here, a clone in its own folder
+    clone = Path(__file__).parents[3] / "results"
+    places = (here, package, clone)
+    return next((place for place in places if (place / f"{table.name}.json").exists()), here)
 
 
 _NEEDED = {"cell", "steps", "seed"}

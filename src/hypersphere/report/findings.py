@@ -48,6 +48,12 @@ def evaluate_subject(
     folder = run.folder(seed)
     if not (folder.path / "model.safetensors").exists() and folder.latest() is None:
         return Findings(seed, missing=("The training has written no network yet, so this is from the log alone.",))
+    own = run.own_loop(seed)
+    if own is not None and not own.get("rebuilds"):
+        why = (
+            f"The network is of a training loop of one's own, and {own.get('why_not')}, so this is from the log alone."
+        )
+        return Findings(seed, missing=(why,))
     model = load(run.path, seed=seed, device="cpu")
     energies = layer_energies(model)
     layers = {name.removesuffix(".weight"): value for name, value in (energies.hidden | energies.output).items()}
@@ -55,6 +61,8 @@ def evaluate_subject(
     if run.config.gan.generator is not None:
         pictures = folder.path / "samples"
         return _with(known, missing=(f"A GAN has no features and classes to show; what it made is in {pictures}.",))
+    if own is not None and not own.get("data"):
+        return _with(known, missing=("The settings name no data set (data.name) on which to run the network.",))
     if not look:
         return _with(known, missing=("The network was not run on its test split: the report is from the log alone.",))
     config = run.config if root is None else with_values(run.config, {"data.root": root, "evaluation.root": root})

@@ -29,7 +29,7 @@ def write(
     """Write the report of one run or the comparison of several, and return its path.
 
     Args:
-        runs: run folders, or folders of single seeds in them.
+        runs: run folders, folders of single seeds in them, or folders that hold runs, at any depth.
         out: the file; None: ``report.html`` in the run folder, or beside the run folders if there are several.
         root: folder of the data, if it lies elsewhere than at training.
         device: where the networks look at their test splits.
@@ -38,13 +38,24 @@ def write(
         trust: modules whose code the settings of the runs may name by ``module:Name``.
     """
     trust_modules(trust)
-    found = subjects([runs] if isinstance(runs, str | Path) else runs)
-    path = _beside(found) if out is None else Path(out).expanduser()
+    named = [runs] if isinstance(runs, str | Path) else list(runs)
+    found = subjects([run for one in named for run in runs_in(one)])
+    whole = Path(named[0]).expanduser() if len(named) == 1 and runs_in(named[0]) != [named[0]] else None
+    path = (_beside(found) if whole is None else whole / "report.html") if out is None else Path(out).expanduser()
     _check(path, force)
     page = build(found, root=root, device=device, data=data)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, page.encode())
     return path
+
+
+def runs_in(path: str | Path) -> list[str | Path]:
+    """The run folders within a folder that is none itself, in alphabetical order; else the path as it is."""
+    folder = Path(path).expanduser()
+    if not folder.is_dir() or (folder / "config.json").exists() or folder.name.startswith("seed-"):
+        return [path]
+    found = sorted(file.parent for file in folder.rglob("config.json") if any(file.parent.glob("seed-[0-9]*")))
+    return [*found] or [path]
 
 
 def _beside(found: Sequence[Subject]) -> Path:

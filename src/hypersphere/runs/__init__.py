@@ -8,6 +8,7 @@ from .environment import environment
 from .facts import Facts
 from .gan import Gan
 from .loading import load
+from .logger import Logger
 from .model import Classifier
 from .networks import Networks, attach, make_networks, merged
 from .run import Run
@@ -19,6 +20,7 @@ __all__ = [
     "Classifier",
     "Facts",
     "Gan",
+    "Logger",
     "Networks",
     "Run",
     "SeedFolder",

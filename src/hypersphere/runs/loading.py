@@ -58,15 +58,27 @@ def load(
             raise ValueError(f"seed={seed} is for run folders, and {path} is an export of one seed")
         return _exported(path).eval().to(place)
     found = Run(path, seed)
+    try:
+        return _of_run(found).eval().to(place)
+    except ValueError as error:
+        if found.own_loop() is None:
+            raise
+        raise ValueError(
+            f"{found.path} is of a training loop of your own, and its network could not be built again from its "
+            f"settings: {error}. Give Logger settings that build it (model.name, model.extra, loss.name), or load "
+            f"{found.folder().weights_path} into your own network"
+        ) from error
+
+
+def _of_run(found: Run) -> nn.Module:
     folder, facts = found.folder(), found.facts()
     final = folder.weights_path
     if final.exists():
         remedy = "remove the file to get the newest checkpoint instead, or train again under another --run.name"
         model = _network(found.config, facts, found.path)
         _fill(model, _tensors(final, remedy, folder.weights), final, remedy)
-    else:
-        model = _unfinished(found.config, facts, folder)
-    return model.eval().to(place)
+        return model
+    return _unfinished(found.config, facts, folder)
 
 
 def _unfinished(config: Config, facts: Facts, folder: SeedFolder) -> nn.Module:

@@ -106,6 +106,11 @@ class Run:
             raise ValueError(f"{path.parent} has no facts.json: it holds no training that began")
         return facts_from(_mapping(path), path)
 
+    def own_loop(self, seed: int | None = None) -> dict[str, Any] | None:
+        """Of a training by :class:`hypersphere.runs.Logger`: ``rebuilds``, ``why_not``, ``data``; None for others."""
+        path = self.folder(seed).path / "logger.json"
+        return _mapping(path) if path.exists() else None
+
     @cached_property
     def command(self) -> str:
         """What to type to train it again."""

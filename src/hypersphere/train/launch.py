@@ -49,9 +49,7 @@ def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]
     return summary
 
 
-def _train(
-    config: Config, seed: int, crew: Team, folder: SeedFolder, callbacks: Sequence[Callback] = ()
-) -> None:
+def _train(config: Config, seed: int, crew: Team, folder: SeedFolder, callbacks: Sequence[Callback] = ()) -> None:
     kind = config.run.progress if crew.writer else "off"
     events = folder.path / "events" if config.run.tensorboard and crew.writer else None
     progress = Progress(kind, events)

@@ -1,0 +1,206 @@
+"""``hypersphere sweep RECIPE --loss.margin 0.2,0.3,0.4``: every combination of some settings as a run of its own."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import re
+import statistics
+import subprocess
+import sys
+import typing
+import zlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._core.checks import check_count
+from .._core.trust import trust
+from ..config import Config, read_text, settings, to_dict, with_values
+from ..plots import sweep as draw
+from ..runs import Run, run_path
+from ..runs.files import write_json
+from ..train import Stopped
+from ..train import run as train
+from .train import chosen_config
+
+__all__ = ["combinations", "run"]
+
+
+@dataclass
+class Combination:
+    """One run of a sweep: what was varied, its settings, and what became of it."""
+
+    varied: dict[str, Any]
+    config: Config
+    error: str | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.config.run.name)
+
+    def results(self) -> list[dict[str, Any]]:
+        """Of the seeds that are done."""
+        if not (run_path(self.config) / "config.json").exists():
+            return []
+        try:
+            found = Run(run_path(self.config))
+        except ValueError:  # it has not begun
+            return []
+        wanted = [seed for seed in found.seeds if seed in self.config.run.seeds]
+        return [result for seed in wanted if (result := found.result(seed)) is not None]
+
+
+def run(options: argparse.Namespace) -> int:
+    check_count("--jobs", options.jobs)
+    trust(options.trust)
+    texts = {name: value for name, value in vars(options).items() if "." in name}
+    found = list(combinations(options.recipe, options.config, texts, options.name))
+    if all(one.error for one in found):
+        raise ValueError(str(found[0].error))
+    folder = run_path(found[0].config).parent
+    if options.show:
+        for one in found:
+            print(one.name)
+        return 0
+    print(f"{len(found)} runs in {folder}", flush=True)
+    stopped = _in_processes(found, folder, options.jobs) if options.jobs > 1 else _one_by_one(found)
+    if stopped:
+        return stopped
+    _write(found, folder)
+    return 1 if any(one.error for one in found) else 0
+
+
+def combinations(
+    recipe: str | None, file: str | None, texts: Mapping[str, str], name: str | None = None
+) -> Iterator[Combination]:
+    """Every combination of the values that the texts of some options hold, the last option varying fastest.
+
+    Raises:
+        ValueError: If a text is no value of its option. Settings that do not belong together are an ``error`` of
+            their combination.
+    """
+    hints = settings()
+    values = {option: _values(option, text, hints[option]) for option, text in texts.items()}
+    if "run.name" in values:
+        raise ValueError("--run.name names one run: give --name to name the sweep")
+    varied = [option for option, every in values.items() if len(every) > 1]
+    base = chosen_config(recipe, file, {option: every[0] for option, every in values.items() if option not in varied})
+    folder = str(Path(base.run.folder) / (name or f"{base.recipe}-sweep"))
+    for chosen in itertools.product(*(values[option] for option in varied)):
+        changes = dict(zip(varied, chosen, strict=True))
+        place = {"run.folder": folder, "run.name": _run_name(changes)}
+        try:
+            yield Combination(changes, with_values(base, {**changes, **place}))
+        except (ValueError, TypeError) as error:  # a margin without a head, say: other combinations may do
+            yield Combination(changes, with_values(base, place), error=str(error))
+
+
+def _values(option: str, text: str, hint: Any) -> list[Any]:
+    """The values in the text of an option: see the epilog of the command."""
+    kinds = typing.get_args(hint) or (hint,)
+    listed = any((typing.get_origin(kind) or kind) in (tuple, dict) for kind in (hint, *kinds))
+    parts = [part for part in text.split("|") if part.strip()] if "|" in text else [text] if listed else text.split(",")
+    try:
+        found = [read_text(hint, part.strip()) for part in parts]
+    except ValueError:
+        raise ValueError(f"--{option} {text!r} holds something that is no value of it: see --help {option}") from None
+    if not found or len({str(value) for value in found}) != len(found):
+        raise ValueError(f"--{option} {text!r} must hold one or more different values")
+    return found
+
+
+def _run_name(changes: Mapping[str, Any]) -> str:
+    """``loss.margin=0.2,optim.lr=0.1`` as far as a file system allows it."""
+    plain = ",".join(f"{option}={_text(value)}" for option, value in changes.items()) or "run"
+    name = re.sub(r"[^\w.=,+-]", "_", plain)
+    if name == plain and len(name) <= 120:
+        return name
+    return f"{name[:100]}-{zlib.crc32(plain.encode()):08x}"
+
+
+def _text(value: Any) -> str:
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _one_by_one(found: list[Combination]) -> int:
+    for number, one in enumerate(found, start=1):
+        print(f"[{number}/{len(found)}] {one.name}", flush=True)
+        try:
+            if one.error is None:
+                train(one.config)
+        except Stopped as stopped:
+            if stopped.code == 130:
+                print(f"hypersphere sweep: {stopped}", file=sys.stderr)
+                return 130
+            one.error = str(stopped)
+        except Exception as error:  # out of memory, a data set that is missing, ...: the others may do
+            one.error = f"{type(error).__name__}: {error}"
+        if one.error:
+            print(f"hypersphere sweep: {one.name}: {one.error}", file=sys.stderr)
+    return 0
+
+
+def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
+    """Several at a time; what each says is in FOLDER/NAME.txt."""
+    files = folder / "settings"
+    files.mkdir(parents=True, exist_ok=True)
+
+    def work(one: Combination) -> None:
+        file, words = files / f"{one.name}.json", files / f"{one.name}.txt"
+        write_json(file, to_dict(one.config))
+        command = [sys.executable, "-m", "hypersphere", "train", "--config", str(file), "--run.progress", "plain"]
+        with open(words, "w") as out:
+            code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT).returncode
+        lines = words.read_text().strip().splitlines()
+        one.error = f"exit status {code}: {lines[-1] if lines else ''} (see {words})" if code else None
+        print(f"{one.name}: {one.error or 'done'}", flush=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(work, [one for one in found if one.error is None]))
+    for one in found:
+        if one.error:
+            print(f"hypersphere sweep: {one.name}: {one.error}", file=sys.stderr)
+    return 0
+
+
+def _write(found: list[Combination], folder: Path) -> None:
+    """The table on the screen and in sweep.json, and a picture of it where matplotlib is there."""
+    rows = [(one, one.results()) for one in found]
+    content = [
+        {"run": one.name, "varied": one.varied, "error": one.error, "seeds": [_brief(result) for result in results]}
+        for one, results in rows
+    ]
+    write_json(folder / "sweep.json", json.loads(json.dumps(content)))
+    names = list(found[0].varied)
+    table = [[*names, "final, %", "best, %", "seeds", ""]]
+    for one, results in rows:
+        finals, bests = ([result[key] for result in results] for key in ("final_accuracy", "best_accuracy"))
+        state = "failed" if one.error else ""
+        table.append(
+            [*(_text(value) for value in one.varied.values()), _mean(finals), _mean(bests), str(len(results)), state]
+        )
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    for row in table:
+        print("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    print(f"in {folder}; `hypersphere report {folder}` compares them")
+    scores = [(one.varied, [result["final_accuracy"] for result in results]) for one, results in rows]
+    if any(len(values) for _, values in scores):
+        try:
+            draw(scores, label="final accuracy, %").savefig(folder / "sweep.png", dpi=150)
+        except ImportError as error:
+            print(f"no picture: {error}")
+
+
+def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: result.get(name) for name in ("seed", "final_accuracy", "best_accuracy", "best_step")}
+
+
+def _mean(values: list[float]) -> str:
+    if not values:
+        return "-"
+    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.2f}{spread}"

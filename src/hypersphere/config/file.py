@@ -1,0 +1,110 @@
+"""Settings in a file, JSON or TOML: all of them, as a run folder keeps them, or those that differ from a recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .._core.checks import closest
+from .._core.trust import check_trusted
+from .config import Config
+from .options import read_text
+
+__all__ = ["read_values", "settings"]
+
+
+def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
+    """The recipe that a file names, if it does, and its values by dotted name.
+
+    Groups are nested (``[loss]`` and ``margin = 0.3``), or names dotted (``"loss.margin": 0.3``). TOML has no null: the
+    text ``"none"`` stands for it. A value may also be the text that the command line takes.
+
+    Args:
+        path: ``FILE.json``, ``FILE.toml``, or a run folder, whose ``config.json`` is read.
+
+    Raises:
+        ValueError: If the file cannot be read, names code that is not trusted, or holds an unknown setting or a value
+            of another type. The message names the setting and the closest known one.
+    """
+    file = Path(path).expanduser()
+    file = file / "config.json" if file.is_dir() else file
+    content = _content(file)
+    recipe = content.pop("recipe", None)
+    if recipe is not None and not isinstance(recipe, str):
+        raise ValueError(f"{file}: recipe={recipe!r} must be a name")
+    known = settings()
+    found: dict[str, Any] = {}
+    for name, value in _flat(content, known):
+        plain = name.replace("-", "_")
+        if plain not in known:
+            raise ValueError(f"{file} has an unknown setting {name!r}{closest(plain, known)}")
+        found[plain] = _value(known[plain], value, f"{file}: {name}")
+    check_trusted(found, file)
+    return recipe, found
+
+
+def settings() -> dict[str, Any]:
+    """The type of every setting by its dotted name."""
+    default = Config()
+    names: dict[str, Any] = {}
+    for part in dataclasses.fields(Config):
+        if dataclasses.is_dataclass(getattr(default, part.name)):
+            kind = type(getattr(default, part.name))
+            hints = typing.get_type_hints(kind)
+            names |= {f"{part.name}.{field.name}": hints[field.name] for field in dataclasses.fields(kind)}
+    return names
+
+
+def _content(file: Path) -> dict[str, Any]:
+    if file.suffix not in (".json", ".toml"):
+        raise ValueError(f"--config {file} must be a .json or .toml file, or a run folder")
+    try:
+        text = file.read_text(encoding="utf-8")
+        content = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+    except FileNotFoundError:
+        raise ValueError(f"--config {file} does not exist") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"--config {file} is no {file.suffix[1:].upper()} file: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"--config {file} holds {type(content).__name__}, not settings by name")
+    return content
+
+
+def _flat(content: Mapping[str, Any], known: Mapping[str, Any], prefix: str = "") -> typing.Iterator[tuple[str, Any]]:
+    """Names with dots; a mapping that is itself the value of a setting (``model.extra``) stays whole."""
+    for name, value in content.items():
+        dotted = f"{prefix}{name}"
+        if isinstance(value, Mapping) and dotted.replace("-", "_") not in known:
+            yield from _flat(value, known, f"{dotted}.")
+        else:
+            yield dotted, value
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    """The value as its field has it; a text is read as on the command line."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    kinds = inner if origin in (types.UnionType, typing.Union) else (hint,)
+    for kind in kinds:
+        whole = typing.get_origin(kind) or kind
+        if kind is type(None):
+            if value is None:
+                return None
+        elif whole is tuple and isinstance(value, list):
+            return tuple(_value(typing.get_args(kind)[0], one, where) for one in value)
+        elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        elif whole in (int, bool, str, dict) and type(value) is whole and (whole is not str or value != "none"):
+            return value
+    if isinstance(value, str):
+        try:
+            return read_text(hint, value)
+        except ValueError:
+            pass
+    wanted = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds).replace("NoneType", "none")
+    raise ValueError(f"{where}={value!r} must be {wanted}")

@@ -1,0 +1,258 @@
+"""``Logger(folder)``: the run folder of a training loop that is not ours."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .._core.errors import check_count, check_model, is_number
+from .._core.output_layer import find_output_layer
+from .._core.registry import followed
+from .._core.trust import named
+from ..config import Config, to_dict, with_values
+from .environment import environment
+from .facts import Facts
+from .files import write_json
+from .loading import load
+from .model import Classifier
+from .networks import merged
+from .run_folder import open_run, write_result
+from .seed_folder import SeedFolder
+
+__all__ = ["UNNAMED", "Logger"]
+
+UNNAMED = f"{__name__}:unnamed"
+"""The address in the place of a network or data set that the settings do not name."""
+followed.add(UNNAMED)  # a file may name it: it does nothing
+
+
+def unnamed(*_: Any, **__: Any) -> Any:
+    """Of one's own, not named in the settings."""
+    raise ValueError("the settings do not name it: give Logger settings={'model.name': ..., 'data.name': ...}")
+
+
+class Logger:
+    """Write the files of a run from your own loop: settings, environment, log, network, result.
+
+    ``hypersphere report``, ``evaluate`` and ``export`` then read the folder as any other. The curves and tables of the
+    report are always there. What needs the network itself (features, evaluation, export) needs to build it again: name
+    in ``settings`` what builds it, ``{"model.name": "mypackage.nets:Net"}`` with its arguments in ``model.extra``, the
+    head in ``loss.name``, and the data in ``data.name``. Another process follows such an address only if it is given
+    ``--trust mypackage``. :meth:`save` tries it, and the folder says why where it fails.
+
+    A folder that holds a finished seed is refused; one that holds an unfinished log is begun anew.
+
+    Args:
+        folder: The run folder, e.g. ``"runs/mine"``.
+        model: The network; its place says which device is used.
+        head: A head of :mod:`hypersphere.losses` or any module with ``logits``, if the class vectors are not the
+            model's own.
+        settings: Settings by dotted name, as the command line has them, or a whole ``Config``.
+        steps: How many steps there will be, for the report.
+        seed: The number of this training; several of them make one run.
+        num_classes: Number of classes; None: that of the head, or of ``classes``.
+        classes: Their names.
+        image_size: Height and width of images, if there are any.
+        in_channels: Channels of images.
+        in_features: Number of features of other inputs.
+
+    Raises:
+        ValueError: If a setting is unknown, or the folder holds another run.
+
+    Example:
+        >>> with hs.runs.Logger("runs/mine", model=net, head=head, steps=1000) as log:  # doctest: +SKIP
+        ...     for step, (x, y) in enumerate(batches, start=1):
+        ...         ...
+        ...         log(step, loss=loss)
+        ...         if step % 100 == 0:
+        ...             log.evaluate(step, accuracy=accuracy_in_percent, test_loss=test_loss)
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        model: nn.Module | None = None,
+        head: nn.Module | None = None,
+        settings: Mapping[str, Any] | Config | None = None,
+        steps: int | None = None,
+        seed: int = 0,
+        num_classes: int | None = None,
+        classes: Sequence[str] = (),
+        image_size: tuple[int, int] | None = None,
+        in_channels: int | None = None,
+        in_features: int | None = None,
+    ) -> None:
+        if model is not None:
+            check_model(model, head)
+        self.path = Path(folder).expanduser()
+        self.model, self.head, self.seed = model, head, check_count("seed", seed, minimum=0)
+        self.config = _config(self.path, settings, steps, self.seed)
+        count = num_classes or len(classes) or getattr(head, "num_classes", None) or _outputs(model)
+        self.facts = Facts(count, in_channels, image_size, in_features, tuple(classes))
+        named(to_dict(self.config))  # this program gives the addresses, so the folder may name them
+        self.why_not: str | None = "no network was saved"
+        self._folder = SeedFolder(self.path, self.seed, self.config)
+        self._held = ExitStack()
+        self._best, self._best_step, self._last_step = -math.inf, 0, 0
+        self._last: dict[str, float] = {}
+        self._scores: dict[str, float] = {}
+
+    def __enter__(self) -> Logger:
+        if self._folder.result is not None:
+            raise ValueError(f"{self._folder.path} holds a finished training: choose another folder or seed")
+        open_run(self.config)
+        self._held.enter_context(self._folder.lock())
+        try:
+            self._folder.prepare()
+            self._folder.rewind_log(-1)
+            write_json(self._folder.path / "environment.json", environment(self._device))
+            write_json(self._folder.path / "facts.json", dataclasses.asdict(self.facts))
+            self._note(self.why_not)
+        except BaseException:
+            self._held.close()
+            raise
+        self._begin = time.perf_counter()
+        return self
+
+    def __call__(self, step: int, **values: Any) -> None:
+        """Log numbers of a step: ``loss``, ``train_accuracy`` (a share), ``lr``, or any name of yours.
+
+        Args:
+            step: Its number, from 1 on; steps never go back.
+            **values: Numbers, or tensors with one element.
+
+        Raises:
+            ValueError: If a value is no number, or the step is before the last one.
+        """
+        step = check_count("step", step, minimum=0)
+        if step < self._last_step:
+            raise ValueError(f"step={step} comes after step {self._last_step}: steps never go back")
+        line = {name: _number(name, value) for name, value in values.items()}
+        self._last_step = step
+        self._last |= line
+        self._folder.log({"step": step, **line})
+
+    def evaluate(self, step: int, **values: Any) -> None:
+        """Log an evaluation: ``accuracy`` in percent is the headline, ``test_loss`` and others stand beside it."""
+        line = {name: _number(name, value) for name, value in values.items()}
+        accuracy = line.get("accuracy", math.nan)
+        if accuracy > self._best:
+            self._best, self._best_step = accuracy, step
+        if "accuracy" in line and math.isfinite(self._best):
+            line["best_accuracy"] = self._best
+        self(step, **line)
+        self._scores = line
+
+    def save(self, model: nn.Module | None = None, head: nn.Module | None = None) -> None:
+        """Write the trained network, and try to build it again from the settings.
+
+        Args:
+            model: The network; None: the one that the logger was given.
+            head: Its head; None: the one that the logger was given.
+        """
+        model = model if model is not None else self.model
+        head = head if head is not None else self.head
+        if model is None:
+            raise ValueError("there is no network to save: give model=... to Logger or to save")
+        check_model(model, head)
+        self.model, self.head = model, head
+        whole = model if head is None else Classifier(model, head)
+        self._folder.write_weights(merged(whole).state_dict())
+        self._note(self._rebuilt())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """After an error the log stays and nothing is called finished."""
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            self._held.close()
+
+    @property
+    def rebuilds(self) -> bool:
+        """Whether the saved network can be built again from the settings; ``why_not`` says what is in the way."""
+        return self.why_not is None
+
+    # ------------------------------------------------------------------------------------------------
+
+    @property
+    def _device(self) -> torch.device:
+        tensors = () if self.model is None else (*self.model.parameters(), *self.model.buffers())
+        return next((tensor.device for tensor in tensors), torch.device("cpu"))
+
+    def _finish(self) -> None:
+        seconds = time.perf_counter() - self._begin
+        if self.model is not None and not self._folder.weights_path.exists():
+            self.save()
+        known = "accuracy" in self._scores
+        parameters = [p for part in (self.model, self.head) if part is not None for p in part.parameters()]
+        result = {
+            "recipe": self.config.recipe,
+            "seed": self.seed,
+            "steps": self._last_step,
+            "final_accuracy": self._scores["accuracy"] if known else math.nan,
+            "best_accuracy": self._best if math.isfinite(self._best) else math.nan,
+            "best_step": self._best_step,
+            "test_loss": self._scores.get("test_loss"),
+            "train_loss": self._last.get("loss"),
+            "metrics": {name: value for name, value in self._scores.items() if name != "best_accuracy"},
+            "parameters": sum(p.numel() for p in parameters),
+            "seconds": round(seconds, 3),
+            "steps_per_second": round(self._last_step / max(seconds, 1e-9), 2),
+            "processes": 1,
+            "precision": self.config.run.precision,
+            "environment": environment(self._device),
+        }
+        self._folder.write_result(result)
+        write_result(self.path, self.config)
+
+    def _rebuilt(self) -> str | None:
+        """None if ``load`` gives the same network, else what is in the way."""
+        try:
+            load(self.path, seed=self.seed)
+        except Exception as error:  # whatever a builder of the user's raises
+            return f"its settings do not build it again ({' '.join(str(error).split())[:300]})"
+        return None
+
+    def _note(self, why: str | None) -> None:
+        self.why_not = why
+        about = {"rebuilds": why is None, "why_not": why, "data": self.config.data.name != UNNAMED}
+        kind = None if self.model is None else f"{type(self.model).__module__}:{type(self.model).__qualname__}"
+        write_json(self._folder.path / "logger.json", about | {"model": kind})
+
+
+def _config(path: Path, settings: Mapping[str, Any] | Config | None, steps: int | None, seed: int) -> Config:
+    place: dict[str, Any] = {"run.folder": str(path.parent), "run.name": path.name, "run.seeds": (seed,)}
+    if steps is not None:
+        place["schedule.steps"] = check_count("steps", steps)
+    if isinstance(settings, Config):
+        return with_values(settings, place)
+    own = {"recipe": path.name, "data.name": UNNAMED, "model.name": UNNAMED}
+    return with_values(Config(), own | dict(settings or {}) | place)
+
+
+def _outputs(model: nn.Module | None) -> int:
+    """How many outputs the last layer has; 1 where there is none to be found."""
+    last = None if model is None else find_output_layer(model, None)
+    weight = None if last is None else getattr(last[1], "weight", None)
+    return int(weight.shape[0]) if isinstance(weight, Tensor) else 1
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.detach().item()
+    if not is_number(value):
+        raise ValueError(f"{name}={value!r} must be a number or a tensor with one element")
+    return float(value)

@@ -1,0 +1,124 @@
+"""A user's own loop in a run folder: what reads runs reads it, and says what it cannot."""
+
+import json
+import math
+
+import own_nets
+import pytest
+import torch
+from torch import nn
+
+import hypersphere as hs
+from hypersphere import data
+from hypersphere.cli import main
+from hypersphere.evaluation import evaluate
+from hypersphere.export import export_run
+from hypersphere.report import write
+from hypersphere.runs import Logger, Run
+
+NAMED = {"model.name": "own_nets:Net", "data.name": "digits"}
+IMAGES = {"image_size": (8, 8), "in_channels": 1}
+
+
+def train(log, net, head=None, steps=20):
+    """A loop of a user: their batches, their optimizer."""
+    digits = data.load("digits")
+    x = (digits.train.images.float() - 127.5) / 128
+    y = digits.train.labels
+    parameters = [*net.parameters(), *(head.parameters() if head is not None else ())]
+    optimizer = torch.optim.Adam(parameters, lr=0.01)
+    for step in range(1, steps + 1):
+        rows = torch.randint(0, len(x), (64,))
+        out = net(x[rows])
+        loss = nn.functional.cross_entropy(out, y[rows]) if head is None else head(out, y[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        log(step, loss=loss, lr=0.01)
+        if step % 10 == 0:
+            with torch.no_grad():
+                scores = net(x) if head is None else head.logits(net(x))
+            log.evaluate(step, accuracy=100 * (scores.argmax(1) == y).float().mean(), own_number=step / 2)
+
+
+def test_everything_works_on_a_network_that_its_settings_build(tmp_path, capsys):
+    net = own_nets.Net(width=12)
+    settings = {**NAMED, "model.extra": {"width": 12}}
+    with Logger(tmp_path / "mine", model=net, settings=settings, steps=20, num_classes=10, **IMAGES) as log:
+        train(log, net)
+    assert log.rebuilds
+    run = Run(tmp_path / "mine")
+    assert run.finished == (0,)
+    assert [line["step"] for line in run.log() if "loss" in line] == list(range(1, 21))
+    result = run.result()
+    assert result["steps"] == 20
+    assert result["best_accuracy"] >= result["final_accuracy"] > 30
+    assert result["metrics"]["own_number"] == 10
+    names = {path.name for path in (tmp_path / "mine" / "seed-0").iterdir()}
+    assert names >= {"environment.json", "facts.json", "log.jsonl", "model.safetensors", "manifest.json", "result.json"}
+    x = torch.randn(3, 1, 8, 8)
+    torch.testing.assert_close(hs.load(tmp_path / "mine")(x), net(x))
+    assert evaluate(run, parts=["classification"])["classification"]["accuracy"] > 30
+    page = write(tmp_path / "mine").read_text()
+    assert "from the log alone" not in page
+    made = export_run(tmp_path / "mine", formats="safetensors", samples=4)
+    assert "own_nets:Net" in (made.folder / "README.md").read_text()
+    assert main(["evaluate", str(tmp_path / "mine"), "--parts", "classification"]) == 0
+
+
+def test_a_head_belongs_to_it(tmp_path):
+    net, head = own_nets.Net(0), hs.losses.ArcFace(8, 10, scale=16.0)
+    settings = {**NAMED, "loss.name": "arcface", "loss.scale": 16.0}
+    with Logger(tmp_path / "mine", model=net, head=head, settings=settings, steps=10, **IMAGES) as log:
+        train(log, net, head, steps=10)
+    assert log.rebuilds, log.why_not
+    x = torch.randn(3, 1, 8, 8)
+    torch.testing.assert_close(hs.load(tmp_path / "mine")(x), head.logits(net(x)))
+
+
+def test_what_cannot_be_built_again_is_said_and_the_rest_works(tmp_path, capsys):
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    with Logger(tmp_path / "mine", model=net, steps=10) as log:
+        train(log, net, steps=10)
+    assert not log.rebuilds
+    page = write(tmp_path / "mine").read_text()
+    assert "do not build it again" in page
+    with pytest.raises(ValueError, match=r"training loop of your own.*model.safetensors into your own network"):
+        hs.load(tmp_path / "mine")
+    for command in ("evaluate", "export"):
+        assert main([command, str(tmp_path / "mine")]) == 2
+        assert "training loop of your own" in capsys.readouterr().err
+
+
+def test_no_network_at_all(tmp_path):
+    with Logger(tmp_path / "mine") as log:
+        log(1, loss=2.0)
+        log(5, loss=torch.tensor(1.0), other=3)
+    assert math.isnan(Run(tmp_path / "mine").result()["final_accuracy"])
+    assert "written no network" in write(tmp_path / "mine").read_text()
+
+
+def test_a_loop_that_fails_is_not_finished_and_begins_anew(tmp_path):
+    def fails():
+        with Logger(tmp_path / "mine") as log:
+            log(1, loss=2.0)
+            raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        fails()
+    assert Run(tmp_path / "mine").finished == ()
+    with Logger(tmp_path / "mine") as log:
+        log(3, loss=1.0)
+        with pytest.raises(ValueError, match="steps never go back"):
+            log(2, loss=1.0)
+        with pytest.raises(ValueError, match="loss="):
+            log(4, loss=torch.zeros(2))
+    assert [line["step"] for line in Run(tmp_path / "mine").log()] == [3]
+    with pytest.raises(ValueError, match="finished"), Logger(tmp_path / "mine"):
+        pass
+    with Logger(tmp_path / "mine", seed=1) as log:
+        log.evaluate(3, accuracy=50.0)
+    seeds = json.loads((tmp_path / "mine" / "result.json").read_text())["seeds"]
+    assert [one["seed"] for one in seeds] == [0, 1]
+    with pytest.raises(ValueError, match="no setting"):
+        Logger(tmp_path / "other", settings={"modle.name": "x"})

@@ -1,0 +1,141 @@
+"""Settings from a file, sweeps, and how the command line explains itself."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tiny import tiny
+
+from hypersphere.cli import main
+from hypersphere.cli.sweep import combinations
+from hypersphere.cli.train import chosen_config
+from hypersphere.recipes import get
+from hypersphere.train import run, to_dict
+
+QUICK = ["--schedule.steps", "4", "--data.batch-size", "16", "--model.widths", "4,4,4|", "--run.device", "cpu"]
+QUIET = ["--run.progress", "off", "--run.tensorboard", "no", "--run.eval-every", "4", "--run.energy", "no"]
+
+
+def test_the_file_of_a_run_gives_its_settings_and_goes_on_in_it(tmp_path, capsys):
+    config = tiny(tmp_path, steps=2)
+    run(config)
+    for file in (tmp_path / "tiny", tmp_path / "tiny" / "config.json"):
+        assert chosen_config(None, str(file), {}) == config
+        assert main(["train", "--config", str(file)]) == 0
+    assert f"in {tmp_path / 'tiny'}" in capsys.readouterr().out
+
+
+def test_files_change_a_recipe_and_the_command_line_wins(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'recipe = "digits.spherenet"\n"optim.lr" = 1\n[schedule]\nsteps = 7\nmilestones = [3, 5]\n'
+        '[model]\nk = "none"\nextra = {dropout = 0.5}\n[data]\nbatch-size = "1_00"\n'
+    )
+    config = chosen_config(None, str(file), {"schedule.steps": 9})
+    recipe = get("digits.spherenet")
+    assert config.recipe == recipe.recipe
+    assert (config.optim.lr, config.schedule.steps, config.schedule.milestones) == (1.0, 9, (3, 5))
+    assert (config.model.k, config.model.extra, config.data.batch_size) == (None, {"dropout": 0.5}, 100)
+    assert config.loss == recipe.loss
+    whole = tmp_path / "whole.json"
+    whole.write_text(json.dumps(to_dict(config)))
+    assert chosen_config(None, str(whole), {}) == config
+    assert chosen_config("digits.cnn", str(whole), {}).recipe == get("digits.cnn").recipe
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"loss": {"margn": 0.3}}', "unknown setting 'loss.margn'; did you mean loss.margin?"),
+        ('{"lr": 0.3}', "unknown setting 'lr'; did you mean optim.lr?"),
+        ('{"optim.lr": [1]}', "optim.lr=[1] must be float"),
+        ('{"schedule": {"steps": 1.5}}', "schedule.steps=1.5 must be int"),
+        ('{"data": {"hflip": "perhaps"}}', "data.hflip='perhaps' must be bool"),
+        ("[1]", "holds list"),
+        ("{", "is no JSON file"),
+    ],
+)
+def test_files_with_mistakes(tmp_path, capsys, text, says):
+    (tmp_path / "mine.json").write_text(text)
+    assert main(["train", "custom", "--config", str(tmp_path / "mine.json"), "--show"]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_commas_and_bars():
+    texts = {"loss.margin": "0.2,0.3", "schedule.milestones": "10,20|5,15", "run.seeds": "0,1", "model.widths": "4,8|"}
+    found = list(combinations("digits.cnn", None, {"loss.name": "arcface", **texts}))
+    varied = [(one.config.loss.margin, one.config.schedule.milestones) for one in found]
+    assert varied == [(0.2, (10, 20)), (0.2, (5, 15)), (0.3, (10, 20)), (0.3, (5, 15))]
+    assert {(one.config.run.seeds, one.config.model.widths) for one in found} == {((0, 1), "4,8")}
+    assert found[0].name == "loss.margin=0.2,schedule.milestones=10+20"
+    assert len({one.name for one in found}) == 4
+    for bad, says in (
+        ({"optim.lr": "1,x"}, "no value"),
+        ({"optim.lr": "1,1"}, "different"),
+        ({"run.name": "a"}, "--name"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            list(combinations("digits.cnn", None, bad))
+
+
+def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys):
+    words = [
+        "sweep",
+        "digits.cnn",
+        "--name",
+        "all",
+        "--run.folder",
+        str(tmp_path),
+        *QUICK,
+        *QUIET,
+        "--run.seeds",
+        "0,1",
+    ]
+    words += ["--optim.lr", "0.01,1e30,-1"]  # the second diverges, the third is no rate
+    assert main([*words, "--show"]) == 0
+    assert capsys.readouterr().out.split() == ["optim.lr=0.01", "optim.lr=1e+30", "optim.lr=-1.0"]
+    assert main(words) == 1
+    out, err = capsys.readouterr()
+    assert "optim.lr=1e+30" in err
+    rows = [line.split() for line in out.splitlines()]
+    assert any(row[0] == "0.01" and "2" in row for row in rows if row)
+    assert any(row[0] == "1e+30" and row[-1] == "failed" for row in rows if row)
+    content = json.loads((tmp_path / "all" / "sweep.json").read_text())
+    assert [len(one["seeds"]) for one in content] == [2, 0, 0]
+    assert content[1]["error"]
+    assert (tmp_path / "all" / "sweep.png").stat().st_size > 1000
+    weights = tmp_path / "all" / "optim.lr=0.01" / "seed-1" / "model.safetensors"
+    before = weights.stat().st_mtime_ns
+    assert main(words) == 1
+    assert weights.stat().st_mtime_ns == before  # done is done
+    assert main(["report", str(tmp_path / "all"), "--logs-only"]) == 0
+    assert "optim.lr=0.01" in (tmp_path / "all" / "report.html").read_text()
+
+
+def test_misspelt_options_and_help_by_group(capsys):
+    assert main(["train", "digits.cnn", "--loss.margn", "3"]) == 2
+    assert "did you mean --loss.margin" in capsys.readouterr().err
+    assert main(["train", "digits.cnn", "--lr", "3"]) == 2
+    assert "did you mean --optim.lr?" in capsys.readouterr().err
+    assert main(["train", "--help"]) == 0
+    short = capsys.readouterr().out
+    assert "--help GROUP" in short
+    assert "--loss.margin" not in short
+    assert len(short.splitlines()) < 40
+    assert main(["train", "--help", "loss"]) == 0
+    text = capsys.readouterr().out
+    assert "--loss.margin" in text
+    assert "--optim.lr" not in text
+    assert main(["train", "--help", "los"]) == 2
+    assert "did you mean loss?" in capsys.readouterr().err
+
+
+def test_list_takes_the_name_of_a_table_and_knows_our_numbers_anywhere(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["list", "recipes", "paper.table1"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    measured = json.loads((Path(__file__).parents[2] / "results" / "paper.table1.json").read_text())["measurements"]
+    shown = {row[0] for row in rows if len(row) == 6 and row[2] not in ("-", "ours")}
+    assert shown & {one["cell"] for one in measured}
+    assert main(["list"]) == 0
+    assert "open.omniglot_few_shot " in capsys.readouterr().out
