@@ -29,8 +29,8 @@ def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
         path: ``FILE.json``, ``FILE.toml``, or a run folder, whose ``config.json`` is read.
 
     Raises:
-        ValueError: If the file cannot be read, names code that is not trusted, or holds an unknown setting or a value of another type. The message
-            names the setting and the closest known one.
+        ValueError: If the file cannot be read, names code that is not trusted, or holds an unknown setting or a value
+            of another type. The message names the setting and the closest known one.
     """
     file = Path(path).expanduser()
     file = file / "config.json" if file.is_dir() else file
@@ -51,7 +51,8 @@ def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
 
 def settings() -> dict[str, Any]:
     """The type of every setting by its dotted name."""
-    default, names = Config(), {}
+    default = Config()
+    names: dict[str, Any] = {}
     for part in dataclasses.fields(Config):
         if dataclasses.is_dataclass(getattr(default, part.name)):
             kind = type(getattr(default, part.name))

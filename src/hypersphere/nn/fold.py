@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..functional.operators.deployed import deployed
 from ..functional.operators.decoupled import make_kernel
+from ..functional.operators.deployed import deployed
 from ..functional.operators.geometry import Geometry
 from .block import affine_of
 from .fuse import Fusion, blocks_of, fuse
@@ -131,4 +131,5 @@ def _transposed(op: Any) -> bool:
 def _plain(module: Any) -> nn.Module:
     """A module that handed its input on, as it was before."""
     module.__class__ = getattr(type(module), "plain", type(module))
-    return module  # type: ignore[no-any-return]
+    plain: nn.Module = module
+    return plain

@@ -52,8 +52,12 @@ def sweep(runs: Sequence[tuple[Mapping[str, Any], Sequence[float]]], *, label: s
         means = [statistics.fmean(scores) for _, scores in points]
         below = [mean - min(scores) for mean, (_, scores) in zip(means, points, strict=True)]
         above = [max(scores) - mean for mean, (_, scores) in zip(means, points, strict=True)]
-        style = {"marker": MARKERS[index % len(MARKERS)], "linestyle": LINES[index % len(LINES)] if numeric else "none"}
-        axes.errorbar(places, means, [below, above], color=colour, capsize=3, label=shorten(name, 40), **style)
+        style: dict[str, Any] = {
+            "capsize": 3,
+            "marker": MARKERS[index % len(MARKERS)],
+            "linestyle": LINES[index % len(LINES)] if numeric else "none",
+        }
+        axes.errorbar(places, means, [below, above], color=colour, label=shorten(name, 40), **style)
     if not numeric:
         axes.set_xticks(range(len(ticks)), [shorten(tick) for tick in ticks])
     label_axes(axes, across, label)
