@@ -9,10 +9,11 @@ import torch
 from safetensors.torch import load_file
 from tiny import everything, tiny
 
+import hypersphere as hs
 from hypersphere.cli import main
 from hypersphere.runs import SeedFolder, files
 from hypersphere.runs.state import join, split
-from hypersphere.train import Stopped, load, run, with_values
+from hypersphere.train import ModelConfig, Stopped, load, run, training, with_values
 from hypersphere.train.training import Training
 
 
@@ -70,7 +71,8 @@ def test_a_loss_that_is_not_finite_stops_with_step_layer_and_checkpoint(tmp_path
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Training, "_log", log)
         with pytest.raises(
-            Stopped, match=r"not finite at step 6, first in parameter model\.body\.conv2\.0\.op\.weight"
+            Stopped,
+            match=r"^model\.body\.conv2\.0\.op\.weight is not finite, though the loss is, after step 6, first in param",
         ) as stop:
             run(config)
     assert "step-00000004" in str(stop.value)
@@ -145,3 +147,74 @@ def test_asking_for_what_is_not_there(tmp_path):
         load(tmp_path)
     with pytest.raises(ValueError, match=r"run\.graph='on' is not possible: there is no GPU"):
         run(with_values(tiny(tmp_path), {"run.graph": "on"}))
+
+
+class Poison(torch.autograd.Function):
+    """The identity, whose gradient is not finite."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * float("nan")
+
+
+def sphere(folder, **values):
+    config = tiny(folder, steps=8, model=ModelConfig(name="cnn3", widths="4,4,4", feature_dim=8, conv="sphere"))
+    return with_values(config, {"schedule.milestones": (), **values})
+
+
+def test_a_value_born_in_a_layer_with_parts_is_blamed_on_that_layer(tmp_path, monkeypatch):
+    """A SphereConv holds its g: it is no leaf of the tree of modules."""
+    genuine, count = hs.nn.SphereConv2d.forward, 0
+
+    def forward(self, x):
+        nonlocal count
+        out = genuine(self, x)
+        count += self.training
+        return out * float("nan") if self.training and self.in_channels == 4 and count > 12 else out
+
+    monkeypatch.setattr(hs.nn.SphereConv2d, "forward", forward)
+    with pytest.raises(
+        Stopped, match=r"the loss is not finite at step \d, first in layer [\w.]+\.op \(SphereConv2d\);"
+    ):
+        run(with_values(sphere(tmp_path), {"run.compile": "off"}))
+
+
+@pytest.mark.parametrize("layer", ["conv2.0.op", "conv3.0.norm", "fc.0.op"])
+def test_a_gradient_is_blamed_on_the_layer_that_makes_it(layer, tmp_path, monkeypatch):
+    """The weights are damaged by it, and the loss of the next step: neither is where it began."""
+    genuine = training.make_parts
+
+    def make_parts(config, seed, team):
+        parts = genuine(config, seed, team)
+        seek, at = parts.source.seek, [0]
+
+        def hook(module, inputs, output):
+            return Poison.apply(output) if at[0] == 5 and module.training else output
+
+        parts.source.seek = lambda step: seek(at.__setitem__(0, step) or step)
+        parts.objective.model.body.get_submodule(layer).register_forward_hook(hook)
+        return parts
+
+    monkeypatch.setattr(training, "make_parts", make_parts)
+    with pytest.raises(Stopped, match=rf"first in the gradient of layer model\.body\.{layer} \(\w+\) of step 5;"):
+        run(sphere(tmp_path))
+
+
+def test_a_buffer_that_is_not_finite_is_named_as_such(tmp_path, monkeypatch):
+    genuine = Training._log
+
+    def log(self, now, line):
+        genuine(self, now, line)
+        if now == 4:
+            self.parts.objective.model.body.conv2[0].norm.running_var.fill_(float("inf"))
+
+    monkeypatch.setattr(Training, "_log", log)
+    message = (
+        r"running_var is not finite, though the loss is, after step 4, first in running_var of layer .*\(BatchNorm2d\);"
+    )
+    with pytest.raises(Stopped, match=message):
+        run(sphere(tmp_path))

@@ -65,9 +65,8 @@ def _group(name: str, part: Any) -> list[str]:
     for field in dataclasses.fields(part):
         shown = _value(getattr(part, field.name))
         kind = _cell(_type(hints[field.name]))
-        lines.append(
-            f"| `--{name}.{field.name.replace('_', '-')}` | {kind} | `{shown}` | {_cell(told(field.metadata['help']))} |"
-        )
+        option, help = f"--{name}.{field.name.replace('_', '-')}", _cell(told(field.metadata["help"]))
+        lines.append(f"| `{option}` | {kind} | `{shown}` | {help} |")
     return [*lines, ""]
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from docsite import api, benchmarks, command_line, recipe_pages, tutorials
 from mkdocs.structure.files import File, Files
+
+from docsite import api, benchmarks, command_line, recipe_pages, tutorials
 
 log = logging.getLogger("mkdocs.hooks.docsite")
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,4 +1,4 @@
-"""Pages of the recipes: every table of hypersphere.recipes with the published numbers and, where there is a run, ours."""
+"""Pages of the recipes: every table of hypersphere.recipes with the published numbers and, where we ran it, ours."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def pages(root: Path) -> dict[str, str]:
         "# Recipes",
         "",
         "Every table and figure of the documents is a recipe: `hypersphere reproduce TABLE` runs it, `hypersphere train"
-        " TABLE.CELL` trains one cell. *Ours* is the mean of the final number over seeds of runs in `results/`; an empty"
-        " column means that nobody has run the cell yet.",
+        " TABLE.CELL` trains one cell. *Ours* is the mean of the final number over seeds of runs in `results/`; an"
+        " empty column means that nobody has run the cell yet.",
         "",
         "| recipe | what it is | cells | with a published number | run by us |",
         "| --- | --- | ---: | ---: | ---: |",
@@ -26,9 +26,8 @@ def pages(root: Path) -> dict[str, str]:
         count = sum(one is not None for one in ours.values())
         published = sum(cell.published is not None for cell in table.cells)
         page = f"recipes/{table.name}.md"
-        index.append(
-            f"| [{table.name}]({page}) | {_cell(table.title)} | {len(table.cells)} | {published or ''} | {count or ''} |"
-        )
+        numbers = f"{len(table.cells)} | {published or ''} | {count or ''}"
+        index.append(f"| [{table.name}]({page}) | {_cell(table.title)} | {numbers} |")
         made[f"reference/{page}"] = _page(table, ours)
     return made | {"reference/recipes.md": "\n".join(index) + "\n"}
 

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _at_once(name):  # nothing is written yet: torch is only imported
             options = _parse(words)
             run = None if isinstance(options, int) else importlib.import_module(COMMANDS[options.command][0]).run
-        code = int(options if run is None else run(options))  # type: ignore[arg-type]
+        code = int(options if run is None else run(options))
         _flush()
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)

@@ -15,7 +15,7 @@ import tarfile
 import zipfile
 import zlib
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 __all__ = ["FREE", "RATIO", "gunzip", "unpack"]
 
@@ -55,7 +55,7 @@ def gunzip(path: Path) -> bytes:
     limit, out = _limit(path), io.BytesIO()
     try:
         with gzip.open(path) as content:
-            _copy(content, out, limit)
+            _copy(cast(IO[bytes], content), out, limit)
     except _TooMuch as error:
         raise ValueError(f"{path} is not read: {error}, at most {limit:,} are allowed for its size") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..nn import fold
 from ..runs import load
 from .inputs import Inputs
 from .program import Program, embedding_weights
@@ -41,17 +42,24 @@ class Job:
         return ("embedding",) if self.embedding else ("logits", "embedding")
 
     @cached_property
-    def program(self) -> torch.export.ExportedProgram:
-        """Traced once, for both formats that need it."""
+    def module(self) -> Program:
+        """What is traced: unit filters and BatchNorm are constants in it."""
         normalization = self.inputs.normalization if self.inputs.raw else None
-        program = Program(self.model, embedding=self.embedding, normalization=normalization).eval()
-        # zeros, since the file keeps its example: nobody's picture travels in it; 3, since 0 and 1 are special
-        example = tuple(
+        return Program(fold(self.model), embedding=self.embedding, normalization=normalization).eval()
+
+    @cached_property
+    def program(self) -> torch.export.ExportedProgram:
+        """The module traced by ``torch.export``."""
+        with torch.no_grad(), _quiet():
+            return torch.export.export(self.module, self.example, dynamic_shapes=self.inputs.dynamic_shapes)
+
+    @cached_property
+    def example(self) -> tuple[Tensor, ...]:
+        """Zeros, since a file keeps its example: nobody's picture travels in it; 3, since 0 and 1 are special."""
+        return tuple(
             part.new_zeros((3, 3) if name == "adjacency" else (3, *part.shape[1:]))
             for name, part in zip(self.inputs.names, self.inputs.tensors, strict=True)
         )
-        with torch.no_grad(), _quiet():
-            return torch.export.export(program, example, dynamic_shapes=self.inputs.dynamic_shapes)
 
 
 @dataclass(frozen=True)
@@ -79,12 +87,13 @@ def parse_formats(text: str) -> tuple[str, ...]:
 
 def _write_safetensors(job: Job, path: Path) -> None:
     try:
-        from safetensors.torch import save_file
+        from safetensors.torch import save
     except ImportError as error:
         raise Unable("needs the safetensors package: pip install 'hypersphere[train]'") from error
     weights = embedding_weights(job.model) if job.embedding else job.model.state_dict()
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
-    save_file(tensors, path, {"format": "pt", **job.metadata, "outputs": ",".join(job.outputs)})
+    # written as bytes: the package's own writer makes files that only their owner may read
+    path.write_bytes(save(tensors, {"format": "pt", **job.metadata, "outputs": ",".join(job.outputs)}))
 
 
 def _run_safetensors(job: Job, path: Path) -> Callable[..., tuple[Tensor, ...]]:
@@ -129,7 +138,9 @@ def _write_onnx(job: Job, path: Path) -> None:
     try:
         with torch.no_grad(), _quiet():
             made = torch.onnx.export(
-                job.program,
+                job.module,
+                job.example,
+                dynamic_shapes=job.inputs.dynamic_shapes,
                 dynamo=True,
                 verbose=False,
                 input_names=list(job.inputs.names),

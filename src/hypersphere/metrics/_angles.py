@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor
 
+from .._core.arrays import takes_arrays
 from .._core.errors import check_count, check_floating, check_positive
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
@@ -27,6 +28,7 @@ __all__ = [
 _ROWS = 2048
 
 
+@takes_arrays("features", "weight", labels=("labels",))
 @torch.no_grad()
 def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     """AVH = θ(W_y, x) / Σ_i θ(W_i, x), one value per sample, harder is larger (thesis sec. 1.1).
@@ -46,6 +48,7 @@ def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) ->
         return angles.gather(1, own[:, None]).squeeze(1) / angles.sum(1)
 
 
+@takes_arrays("features", labels=("labels",))
 @torch.no_grad()
 def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
     """AFS = Σ_i Σ_{x∈X_i} (1 − cos⟨x, m_i⟩) / Σ_i n_i (1 − cos⟨m_i, m⟩), lower is more discriminative (thesis A.1).
@@ -66,6 +69,7 @@ def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
         return within / between
 
 
+@takes_arrays("w")
 @torch.no_grad()
 def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
     """ψ = min_{i≠j} arccos(ŵ_i·ŵ_j), radians (thesis F.37); of {ŵ, −ŵ} in half space.
@@ -94,6 +98,7 @@ def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
     return 2 * torch.atan2((first - second).norm(), (first + second).norm())
 
 
+@takes_arrays("w")
 @torch.no_grad()
 def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generator | None = None) -> Tensor:
     """α = max_u min_i arccos(u·ŵ_i), radians (thesis F.36), over ``samples`` random directions u.
@@ -118,6 +123,7 @@ def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generato
     return angle(torch.tensor(lowest, dtype=points.dtype, device=points.device))
 
 
+@takes_arrays("w")
 @torch.no_grad()
 def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
     """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²) for any number of vectors: 0 if all agree, lower is more even."""

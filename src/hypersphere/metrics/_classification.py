@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .._core.arrays import takes_arrays
 from .._core.errors import check_count
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
@@ -56,6 +57,7 @@ class ClassificationResult:
         )
 
 
+@takes_arrays("logits", labels=("labels",))
 @torch.no_grad()
 def classification(logits: Tensor, labels: Tensor, classes: Sequence[str] | None = None) -> ClassificationResult:
     """What ``logits`` (n, C), whatever their scale, make of ``labels`` (n,).
@@ -87,6 +89,7 @@ def classification(logits: Tensor, labels: Tensor, classes: Sequence[str] | None
     )
 
 
+@takes_arrays("features", "weight", labels=("labels",))
 @torch.no_grad()
 def cosine_confusion(features: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
     """(C, C): mean cosine of the features of class i with the vector of class j.

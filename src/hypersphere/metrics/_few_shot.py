@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .._core.arrays import takes_arrays
 from .._core.errors import check_choice, check_count, check_positive
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
@@ -37,6 +38,7 @@ class FewShotResult:
         )
 
 
+@takes_arrays("features", labels=("labels",))
 def few_shot(
     features: Tensor,
     labels: Tensor,

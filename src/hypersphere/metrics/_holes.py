@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._core.arrays import takes_arrays
 from .._core.errors import check_floating
 from .._core.sphere import unit
 
 __all__ = ["hole_radii"]
 
 
+@takes_arrays("w")
 @torch.no_grad()
 def hole_radii(w: Tensor) -> Tensor:
     """ρ_i = 2 sin(α_i/2), the Euclidean hole radius of every facet of the convex hull of the ŵ (thesis F.38).

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from .._core.arrays import takes_arrays
 from .._core.errors import check_choice, check_count
 from .._core.modes import without_autocast
 from ._counting import Groups, count_at_least
@@ -21,6 +22,7 @@ Blocks: TypeAlias = Tensor | Iterable[Tensor] | Any
 """Rows: a tensor, a NumPy array or memory map, or an iterable of blocks (b, d)."""
 
 
+@takes_arrays("probes", "gallery", labels=("probe_labels", "gallery_labels"))
 @torch.no_grad()
 def identification(
     probes: Tensor,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .._core.arrays import takes_arrays
 from .._core.errors import check_count
 
 __all__ = ["InceptionResult", "inception_score"]
@@ -25,6 +26,7 @@ class InceptionResult:
         return f"InceptionResult(score={self.score:.4f} ± {self.std:.4f}, {len(self.split_scores)} splits)"
 
 
+@takes_arrays("logits")
 def inception_score(logits: Tensor, *, splits: int = 10) -> InceptionResult:
     """exp E_x KL(p(y|x) ‖ p(y)) of the class probabilities that a classifier gives generated images.
 

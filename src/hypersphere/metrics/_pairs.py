@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from .._core.arrays import takes_arrays
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
 from ._inputs import check_features, directions, rows_within
@@ -28,6 +29,7 @@ class PairList(Protocol):
     def fold(self) -> Tensor: ...
 
 
+@takes_arrays("features", "mean", labels=("left", "right"))
 @torch.no_grad()
 def pair_scores(features: Tensor, left: Tensor, right: Tensor, mean: Tensor | None = None) -> Tensor:
     """cos⟨x_l − μ, x_r − μ⟩ of each pair of rows (l, r), (n,).
@@ -46,6 +48,7 @@ def pair_scores(features: Tensor, left: Tensor, right: Tensor, mean: Tensor | No
     return _cosines(x, pairs[0], pairs[1], mean)
 
 
+@takes_arrays("features")
 @torch.no_grad()
 def verify_pairs(
     features: Tensor, pairs: PairList, *, center: bool | Tensor = False, train_pairs: PairList | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .._core.arrays import takes_arrays
 from .._core.errors import check_count
 from .._core.modes import without_autocast
 from ._counting import Groups, count_at_least
@@ -65,6 +66,7 @@ class RetrievalResult:
         )
 
 
+@takes_arrays("features", "queries", labels=("labels", "query_labels"))
 @torch.no_grad()
 def retrieval(
     features: Tensor,

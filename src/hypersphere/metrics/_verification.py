@@ -9,6 +9,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
+from .._core.arrays import takes_arrays
 from .._core.errors import check_count
 from ._inputs import score_column
 from ._roc import ROC, accept_counts, roc_curve
@@ -56,6 +57,7 @@ class VerificationResult:
         )
 
 
+@takes_arrays("scores", labels=("same", "folds"))
 @torch.no_grad()
 def verification(scores: Tensor, same: Tensor, folds: int | Tensor = 10) -> VerificationResult:
     """Accuracy of ``score ≥ threshold``, the threshold of each fold chosen on the other folds (LFW View 2).
@@ -74,6 +76,7 @@ def verification(scores: Tensor, same: Tensor, folds: int | Tensor = 10) -> Veri
     return cross_validate(lambda _, __: column, kinds, _fold_numbers(folds, len(column)))
 
 
+@takes_arrays("train_scores", "scores", labels=("train_same", "same"))
 @torch.no_grad()
 def verification_split(train_scores: Tensor, train_same: Tensor, scores: Tensor, same: Tensor) -> VerificationResult:
     """Accuracy on ``scores`` with the threshold that is best on ``train_scores`` (LFW View 1).

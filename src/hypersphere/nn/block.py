@@ -54,10 +54,11 @@ def run(parts: Parts, x: Tensor, q: Tensor | None = None, give_q: bool = False) 
     found = fused_step(parts, x, q, give_q) if kernels.usable(x) else None
     if found is not None:
         return found
-    for module in parts:
+    out = parts.op.exported(x, parts.norm)
+    for module in parts[2:] if out is not None else parts:
         if module is not None:
-            x = module(x)
-    return x, None
+            out = module(x if out is None else out)
+    return out, None
 
 
 def pool(module: nn.MaxPool2d, x: Tensor, give_q: bool) -> tuple[Tensor, Tensor | None]:
@@ -123,7 +124,7 @@ def _shift(op: Any) -> Tensor | None:
 
 
 def affine_of(op: Any, norm: Any) -> tuple[Tensor | None, Tensor | None]:
-    """a and b, in float32 at least, of a·F + b: the operator's rescaling and bias, then BatchNorm in evaluation mode."""
+    """a and b, in float32 at least, of a·F + b: rescaling and bias of the operator, then BatchNorm in evaluation."""
     scale, shift = (None if v is None else upcast(v) for v in (op.scale, _shift(op)))
     if norm is None:
         return scale, shift

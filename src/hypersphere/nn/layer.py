@@ -87,23 +87,26 @@ class Decoupled(nn.Module):
         found = fused_step(Parts(self, norm, act), x, None, False)
         return self._exported(x) if found is None else found[0]
 
-    def _exported(self, x: Tensor) -> Tensor | None:
-        """The layer as exporters see it in evaluation mode, with few nodes; None where the usual code must serve."""
+    def exported(self, x: Tensor, norm: Any = None) -> Tensor | None:
+        """The layer and a BatchNorm as exporters see them in evaluation mode; None where the usual code must serve."""
         if not torch.compiler.is_exporting() or self.training or self.weighted is not None:
             return None
-        norm = (self.follows or (None, None))[0]
         if norm is not None and (norm.training or norm.running_mean is None):
             return None
-        read = self.read(x, self.weight)
-        if read is None:
+        weight: Any = self.weight
+        read = self.read(x, weight)
+        if read is None or (norm is not None and read[0].dim() != x.dim()):
             return None
         rows, geometry = read
-        act = (self.follows or (None, None))[1]
-        scale, shift = affine_of(self, norm)
-        unit = deployed_unit(self.weight, geometry)
-        out = deployed(rows, unit, geometry, self.magnitude, self.angular, scale, shift)
-        out = out if geometry.kernel else out.reshape(*x.shape[:-1], -1)
-        return out if act is None else act.plain.forward(act, out)
+        unit = deployed_unit(weight, geometry)
+        out = deployed(rows, unit, geometry, self.magnitude, self.angular, *affine_of(self, norm))
+        return out if geometry.kernel else out.reshape(*x.shape[:-1], -1)
+
+    def _exported(self, x: Tensor) -> Tensor | None:
+        """The same with all that follows."""
+        norm, act = self.follows or (None, None)
+        out = self.exported(x, norm)
+        return out if out is None or act is None else act.plain.forward(act, out)
 
     def _followed(self, out: Tensor) -> Tensor:
         """What follows, by plain operations."""

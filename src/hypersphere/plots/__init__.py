@@ -1,5 +1,8 @@
 """Pictures of what happens on the sphere: each function returns a ``matplotlib.figure.Figure``.
 
+Tensors, NumPy arrays and lists are welcome, labels may be names, and ``ax=`` draws on axes of yours. A notebook shows
+the figure that comes back.
+
 Needs matplotlib (``pip install hypersphere[plots]``) when a function is called, not before. No function touches pyplot,
 the backend or matplotlib's settings: show a figure in a notebook by returning it, or ``figure.savefig("name.png")``.
 """

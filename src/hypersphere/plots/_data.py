@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._core.arrays import as_tensor
+
 __all__ = ["class_names", "float_values", "integer_labels"]
 
 
 def float_values(argument: str, value: Any, ndim: int | None = None, *, empty: bool = False) -> Tensor:
     """Numbers of any device and dtype (tensor, array, nested lists) as finite float64 on the CPU."""
-    tensor = _as_tensor(argument, value)
+    tensor = as_tensor(argument, value)
     if tensor.is_complex():
         raise TypeError(f"{argument} is complex ({tensor.dtype}): pass real numbers")
     tensor = tensor.detach().to(device="cpu", dtype=torch.float64)
@@ -29,7 +31,7 @@ def float_values(argument: str, value: Any, ndim: int | None = None, *, empty: b
 
 def integer_labels(argument: str, value: Any, count: int | None = None) -> Tensor:
     """Class indices (n,) as int64 on the CPU."""
-    tensor = _as_tensor(argument, value).detach().cpu()
+    tensor = as_tensor(argument, value).detach().cpu()
     if not tensor.numel():
         raise ValueError(f"{argument} is empty: there is nothing to draw")
     if tensor.is_floating_point() or tensor.is_complex():
@@ -50,10 +52,3 @@ def class_names(classes: Sequence[str] | None, count: int) -> list[str]:
     if len(classes) < count:
         raise ValueError(f"classes names {len(classes)} classes, but there are {count}: name them all")
     return [str(name) for name in classes]
-
-
-def _as_tensor(argument: str, value: Any) -> Tensor:
-    try:
-        return value if isinstance(value, Tensor) else torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{argument} is no tensor or array of numbers: {type(value).__name__} ({error})") from error

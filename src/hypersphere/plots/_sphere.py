@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ._style import GREY, INK, SIZES
+from ._style import GREY, INK, SIZES, blank_figure, figure_of, given_axes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,14 +23,16 @@ def new_spheres(
     titles: list[str], *, columns: int, panel: float, view: tuple[float, float], zoom: float = 1.5
 ) -> tuple[Figure, list[Any]]:
     """A figure with one sphere a title, all seen from ``view`` = (elevation, azimuth) in degrees."""
-    from matplotlib.figure import Figure
-
     rows = math.ceil(len(titles) / columns)
-    figure = Figure(figsize=(panel * columns, (panel + 0.25) * rows), facecolor="white")
-    figure.subplots_adjust(left=0.0, right=1.0, bottom=0.02, top=0.93, wspace=0.02, hspace=0.08)
+    given = given_axes(len(titles), "3d")
+    if given is None:
+        figure = blank_figure(figsize=(panel * columns, (panel + 0.25) * rows), facecolor="white")
+        figure.subplots_adjust(left=0.0, right=1.0, bottom=0.02, top=0.93, wspace=0.02, hspace=0.08)
+    else:
+        figure = figure_of(given)
     panels = []
     for index, title in enumerate(titles):
-        axes: Any = figure.add_subplot(rows, columns, index + 1, projection="3d")
+        axes: Any = given or figure.add_subplot(rows, columns, index + 1, projection="3d")
         axes.computed_zorder = False
         axes.set_proj_type("ortho")
         axes.view_init(*view)

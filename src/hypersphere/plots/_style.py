@@ -9,11 +9,15 @@ matplotlib is read for them or changed, and the font family stays the user's.
 from __future__ import annotations
 
 import functools
+import inspect
+import io
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import torch
 
+from .._core.arrays import label_numbers
 from .._core.registries import PLOTS
 
 if TYPE_CHECKING:
@@ -27,7 +31,10 @@ __all__ = [
     "MARKERS",
     "PALETTE",
     "SIZES",
+    "blank_figure",
     "colours",
+    "figure_of",
+    "given_axes",
     "label_axes",
     "legend",
     "new_figure",
@@ -44,24 +51,87 @@ SIZES = {"title": 10.0, "label": 9.5, "tick": 8.5, "legend": 8.5}
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_CANVAS: ContextVar[Axes | None] = ContextVar("canvas", default=None)
 
 
-def picture(draw: Callable[P, R]) -> Callable[P, R]:
-    """Declare a public plot: it asks for matplotlib before it computes anything, and records no gradients."""
+def picture(draw: Callable[P, R]) -> Callable[..., R]:
+    """Declare a public plot: it asks for matplotlib before it computes anything, and records no gradients.
+
+    Every plot takes ``ax=``, axes of the caller's to draw on; the figure that comes back is then theirs. Labels may be
+    names, which are numbered in the order of ``classes``, or sorted.
+    """
+    signature = inspect.signature(draw)
+    own = [name for name in ("labels", "predictions") if name in signature.parameters]
 
     @functools.wraps(draw)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(*args: Any, ax: Axes | None = None, **kwargs: Any) -> R:
         try:
             import matplotlib.figure  # noqa: F401
         except ImportError as error:
             raise ImportError(
                 f"hypersphere.plots.{draw.__name__} draws with matplotlib: pip install hypersphere[plots]"
             ) from error
-        with torch.no_grad():
-            return draw(*args, **kwargs)
+        given = signature.bind(*args, **kwargs)
+        values, named = given.arguments, "classes" in signature.parameters
+        found, names = label_numbers(*(values.get(name) for name in own), classes=values.get("classes"))
+        if names:
+            values.update(zip(own, found, strict=True))
+            if named:
+                values["classes"] = names
+        before = _CANVAS.set(ax)
+        try:
+            with torch.no_grad():
+                return draw(*given.args, **given.kwargs)
+        finally:
+            _CANVAS.reset(before)
 
+    parameters = list(signature.parameters.values())
+    place = next((i for i, p in enumerate(parameters) if p.kind is p.VAR_KEYWORD), len(parameters))
+    parameters.insert(place, inspect.Parameter("ax", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"))
+    wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     PLOTS.add(draw.__name__, wrapper)
     return wrapper
+
+
+def given_axes(count: int, projection: str | None = None) -> Axes | None:
+    """The axes that the caller of a plot gave, refused where the plot needs others; None: make a figure."""
+    axes = _CANVAS.get()
+    if axes is None:
+        return None
+    if not hasattr(axes, "get_figure"):
+        raise TypeError(f"ax={axes!r} must be matplotlib axes, e.g. those of plt.subplots()")
+    if count != 1:
+        raise ValueError(f"ax= is one panel, and this picture has {count}: leave ax out, or ask for one panel")
+    if projection == "3d" and getattr(axes, "name", "") != "3d":
+        raise ValueError("ax must have three dimensions: make it with projection='3d'")
+    return axes
+
+
+def figure_of(axes: Axes) -> Figure:
+    """The figure that axes lie on, also inside subfigures."""
+    figure: Any = axes.get_figure(root=True)
+    return figure  # type: ignore[no-any-return]
+
+
+def blank_figure(**options: Any) -> Figure:
+    """A figure that pyplot does not know, and that a notebook shows as a picture."""
+    return _figure_class()(**options)
+
+
+@functools.cache
+def _figure_class() -> type[Figure]:
+    """Figure with a picture of itself: Jupyter has one of its own only after pyplot has been imported."""
+    from matplotlib.figure import Figure
+
+    def png(figure: Figure) -> bytes:
+        content = io.BytesIO()
+        figure.savefig(content, format="png", dpi=figure.dpi, bbox_inches="tight")
+        return content.getvalue()
+
+    def reduce(figure: Any) -> Any:
+        return blank_figure, (), figure.__getstate__()
+
+    return type("Figure", (Figure,), {"__module__": __name__, "_repr_png_": png, "__reduce__": reduce})
 
 
 def new_figure(
@@ -75,9 +145,12 @@ def new_figure(
     layout: Literal["constrained"] | None = "constrained",
 ) -> tuple[Figure, list[Axes]]:
     """A figure of its own (pyplot does not know it) and its styled axes, row by row; layout None: placed by hand."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, facecolor="white", layout=layout)
+    given = given_axes(rows * columns, projection)
+    if given is not None:
+        if projection is None:
+            _dress(given)
+        return figure_of(given), [given]
+    figure = blank_figure(figsize=size, facecolor="white", layout=layout)
     keywords = {"projection": projection} if projection else {}
     grid = figure.subplots(rows, columns, squeeze=False, sharex=share_x, sharey=share_y, subplot_kw=keywords)
     panels = [axes for row in grid for axes in row]

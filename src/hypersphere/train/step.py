@@ -34,11 +34,14 @@ _WARM_UP = 3  # eager steps before a capture: they are part of the training
 
 
 class NotFinite(RuntimeError):
-    """The loss of a step is NaN or infinite; nothing of that step was applied on a CPU."""
+    """The loss of a step is NaN or infinite; nothing of that step was applied on a CPU.
 
-    def __init__(self, step: int, value: float) -> None:
-        super().__init__(f"loss {value} at step {step}")
-        self.step, self.value = step, value
+    ``tensor`` names a weight or a buffer that is, after so many steps, where the loss is finite.
+    """
+
+    def __init__(self, step: int, value: float, tensor: str | None = None) -> None:
+        super().__init__(f"{'loss' if tensor is None else tensor} {value} at step {step}")
+        self.step, self.value, self.tensor = step, value, tensor
 
 
 @dataclass

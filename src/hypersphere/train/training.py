@@ -21,7 +21,7 @@ from ..runs.files import check_room, write_bytes, write_json
 from ..runs.manifest import check_shapes
 from .build import make_parts, make_step
 from .callbacks import Callback, Callbacks, Started
-from .diagnose import blame
+from .diagnose import FINITE, blame, spoiled
 from .progress import Progress
 from .step import NotFinite
 
@@ -162,10 +162,10 @@ class Training:
         """Write a checkpoint, unless the weights are not finite: the last one on disk is always good."""
         restart(self.parts.objective)  # whoever resumes here starts from the parameters alone: so does this run
         weights = self.parts.objective.state_dict()
-        floats = [value.isfinite().all() for value in weights.values() if value.is_floating_point()]
-        if not bool(torch.stack(floats).all()):
+        floats = {name: value.isfinite().all() for name, value in weights.items() if value.is_floating_point()}
+        if not bool(torch.stack(list(floats.values())).all()):
             self.step.check()
-            raise NotFinite(self.step.step, math.nan)
+            raise NotFinite(self.step.step, math.nan, next(name for name, whole in floats.items() if not whole))
         random = self.team.gather(torch.get_rng_state())
         device_random = self.team.gather(torch.cuda.get_rng_state()) if self.team.device.type == "cuda" else []
         if not self.team.writer:
@@ -267,17 +267,55 @@ class Training:
         """Step, layer and last good checkpoint of a loss that is not finite."""
         bad, last = error.step, self.folder.latest()
         self.progress.stop()
-        if self.team.device.type == "cuda" or self.team.world > 1:  # the damage has spread: go back and walk again
-            self.parts = make_parts(self.config, self.seed, self.team)
-            step = make_step(self.parts, self._restore(), eager=True)
-            while step.step < bad:
-                step()
-        where = blame(self.parts, self.parts.source.seek(bad))
+        at = bad
+        if self.team.device.type == "cuda" or self.team.world > 1 or self._spread(error):
+            at = self._go_back(bad)  # the damage has spread
+        where = blame(self.parts, self.parts.source.seek(at))
+        if where == FINITE and error.tensor is not None:
+            where = error.tensor
+        where += f" of step {at}" if at != bad else ""
+        subject = (
+            "the loss is not finite at"
+            if error.tensor is None
+            else f"{error.tensor} is not finite, though the loss is, after"
+        )
         good = f"the last good checkpoint is {last}" if last is not None else "no checkpoint was written yet"
         return (
-            f"the loss is not finite at step {bad}, first in {where}; {good}. Lower --optim.lr, clip gradients "
+            f"{subject} step {bad}, first in {where}; {good}. Lower --optim.lr, clip gradients "
             "with --optim.clip, or use --run.precision float32, under another --run.name"
         )
+
+    def _spread(self, error: NotFinite) -> bool:
+        """Whether more is not finite than what a single forward pass has touched."""
+        return error.tensor is not None or spoiled(self.parts.objective, buffers=False) is not None
+
+    def _go_back(self, bad: int) -> int:
+        """Train again from the last checkpoint, to just before the step that does the damage; return that step.
+
+        What cannot be repeated, and so did not come from training, leaves everything as it is.
+        """
+        found = self.parts
+        self.progress.say("looking for the first value that is not finite, from the last checkpoint on")
+        reached, whole = self._walk(bad + 1)
+        if not whole:
+            self._walk(reached - 1)
+            return reached - 1
+        if reached > bad:
+            self.parts = found
+        return min(reached, bad)
+
+    def _walk(self, until: int) -> tuple[int, bool]:
+        """Step from the last checkpoint on, up to ``until`` or a failure: which step, and if all weights are finite."""
+        self.parts = make_parts(self.config, self.seed, self.team)
+        step = make_step(self.parts, self._restore(), eager=True)
+        try:
+            while step.step < until:
+                step()
+                if self.team.agree(spoiled(self.parts.objective) is not None):
+                    return step.step, False
+        except NotFinite:  # a loss: nothing of that step was applied
+            pass
+        return step.step, True
 
     def _goodbye(self, now: int) -> str:
         return f"stopped at step {now}; everything is saved in {self.folder.path}. Give the same command again to go on"

@@ -55,7 +55,7 @@ def class_sweep(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
 
 
 def _fits(points: Tensor) -> bool:
-    return points.shape[-1] >= _FUSED_DIM and points.dtype == torch.float32 and usable(points)
+    return points.shape[-1] >= _FUSED_DIM and points.dtype == torch.float32 and usable(points, "energy")
 
 
 class _ClassSweep(torch.autograd.Function):

@@ -97,7 +97,7 @@ def _kept_constants(numbers: tuple[float, ...], device: torch.device) -> Tensor:
 def _together(sets: Sequence[Tensor]) -> bool:
     """Whether one call serves: small sets in single precision on one GPU."""
     first = sets[0]
-    if not torch.compiler.is_compiling() and not (is_plain_eager(*sets) and usable(first)):
+    if not torch.compiler.is_compiling() and not (is_plain_eager(*sets) and usable(first, "energy")):
         return False
     if torch.compiler.is_compiling() and first.device.type != "cuda":
         return False
@@ -123,7 +123,7 @@ _gradients = torch.ops.hypersphere.set_gradients.default
 
 def _do_energies(flat: Tensor, sizes: list[int], s: float, angular: bool, floor: float) -> tuple[Tensor, ...]:
     table, scales, shifts = _tables(tuple(sizes), s, angular, flat.device)
-    if usable(flat):
+    if usable(flat, "energy"):
         kernels = import_module("hypersphere.kernels.sets")
         sums, *rest = kernels.set_energies(flat, table, sizes, s, angular, floor)
     else:
@@ -136,7 +136,7 @@ def _do_gradients(
 ) -> Tensor:
     table, scales, _ = _tables(tuple(sizes), None, False, unit.device)
     incoming = incoming.contiguous()
-    if usable(unit):
+    if usable(unit, "energy"):
         kernels = import_module("hypersphere.kernels.sets")
         result: Tensor = kernels.set_gradients(unit, inverse, slopes, along, table, scales, incoming, sizes)
         return result

@@ -82,14 +82,14 @@ def deployed_norm(x: Tensor, geometry: Geometry) -> Tensor:
     wide = upcast(x)
     limits = torch.finfo(wide.dtype)
     epsilon = limits.tiny / limits.eps
-    if geometry.groups == 1:  # the square of a small map costs less than a map of squares
-        squares = torch.linalg.vector_norm(wide, dim=1, keepdim=True).square()
+    if geometry.groups == 1:
+        squares = _channel_squares(wide)
     elif geometry.groups == x.shape[1]:
         squares = wide.square()
     else:
         squares = wide.square().unflatten(1, (geometry.groups, -1)).sum(2)
     if math.prod(geometry.kernel) == 1 and set(geometry.stride) <= {1} and not any(geometry.padding):
-        return (squares + epsilon).sqrt()
+        return squares.clamp_min(epsilon).sqrt()  # ONNX optimizers take a sum with so small a number away
     g = geometry
     groups = squares.shape[1]
     return torch.convolution(
@@ -103,6 +103,15 @@ def deployed_norm(x: Tensor, geometry: Geometry) -> Tensor:
         g.output_padding or (0,) * len(g.kernel),
         groups,
     ).sqrt()
+
+
+def _channel_squares(x: Tensor) -> Tensor:
+    """Σ_c x² of every position; ONNX has one operator for it."""
+    if torch.onnx.is_in_onnx_export() and torch.compiler.is_exporting():
+        axes, shape = torch.tensor([1]), (x.shape[0], 1, *x.shape[2:])
+        return torch.onnx.ops.symbolic("ReduceSumSquare", (x, axes), {"keepdims": 1}, dtype=x.dtype, shape=shape)
+    # the square of a small map costs less than a map of squares
+    return torch.linalg.vector_norm(x, dim=1, keepdim=True).square()
 
 
 def deployed_unit(weight: Tensor, geometry: Geometry) -> Tensor:

@@ -1,0 +1,119 @@
+"""What users pass in, as tensors: tensors stay as they are, NumPy arrays and lists are read, names become numbers."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+__all__ = ["as_tensor", "label_numbers", "takes_arrays"]
+
+R = TypeVar("R")
+
+
+def as_tensor(argument: str, value: Any) -> Tensor:
+    """``value`` as a tensor: it may be a tensor, anything that NumPy reads as an array, or nested lists.
+
+    Args:
+        argument: Its name, for the error.
+        value: What the user passed.
+
+    Raises:
+        TypeError: If it is none of them.
+    """
+    if isinstance(value, Tensor):
+        return value
+    try:
+        if isinstance(value, list | tuple) and any(isinstance(part, Tensor) for part in value):
+            return torch.stack([torch.as_tensor(part) for part in value])
+        if hasattr(value, "__array__"):
+            import numpy
+
+            array = numpy.asarray(value)
+            return torch.as_tensor(array if array.flags.writeable else array.copy())
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{argument} is no tensor or array of numbers: {type(value).__name__} ({error})") from error
+
+
+def label_numbers(*columns: Any, classes: Iterable[str] | None = None) -> tuple[list[Any], list[str]]:
+    """Columns of labels with each name replaced by its number, and the names in the order of their numbers.
+
+    Columns of numbers stay as they are. Names are numbered over all columns together, so that one name has one
+    number everywhere.
+
+    Args:
+        columns: Tensors, arrays or lists; None stays None.
+        classes: The names in order; None: those that occur, sorted.
+
+    Raises:
+        ValueError: If a label is none of ``classes``.
+
+    Example:
+        >>> label_numbers(["cat", "ant", "cat"], ["bee"])
+        ([tensor([2, 0, 2]), tensor([1])], ['ant', 'bee', 'cat'])
+    """
+    lists = [_names(column) for column in columns]
+    found_names = {name for column in lists if column is not None for name in column}
+    names = sorted(found_names) if classes is None else [str(name) for name in classes]
+    numbers = {name: i for i, name in enumerate(names)}
+    unknown = sorted(found_names - set(names))
+    if unknown:
+        raise ValueError(f"the label {unknown[0]!r} is none of classes={names}: name every class")
+    if not found_names:
+        return list(columns), []
+    found = [
+        column if read is None else torch.tensor([numbers[name] for name in read], dtype=torch.long)
+        for column, read in zip(columns, lists, strict=True)
+    ]
+    return found, names
+
+
+def takes_arrays(*arguments: str, labels: Iterable[str] = ()) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Let a function of tensors take arrays and lists as well.
+
+    Args:
+        arguments: Names of its arguments that are tensors of numbers.
+        labels: Names of those that are labels, which may be strings; an argument ``classes`` gives their order.
+    """
+    label_names = tuple(labels)
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> R:
+            given = signature.bind(*args, **kwargs)
+            values = given.arguments
+            found, _ = label_numbers(*(values.get(name) for name in label_names), classes=values.get("classes"))
+            for name, value in zip(label_names, found, strict=True):
+                if value is not None and not isinstance(value, int):
+                    values[name] = as_tensor(name, value)
+            for name in arguments:
+                if values.get(name) is not None:
+                    values[name] = _floating(as_tensor(name, values[name]), values[name])
+            return function(*given.args, **given.kwargs)
+
+        return wrapper
+
+    return decorate
+
+
+def _floating(tensor: Tensor, given: Any) -> Tensor:
+    """Lists and arrays of whole numbers as floats; what a tensor holds is the caller's choice."""
+    whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype != torch.bool
+    return tensor.to(torch.get_default_dtype()) if whole and not isinstance(given, Tensor) else tensor
+
+
+def _names(column: Any) -> list[str] | None:
+    """The labels of a column if they are strings."""
+    if column is None or isinstance(column, Tensor | str):
+        return None
+    values = column.tolist() if hasattr(column, "tolist") else column
+    if not isinstance(values, list | tuple) or not values or not all(isinstance(value, str) for value in values):
+        return None
+    return list(values)

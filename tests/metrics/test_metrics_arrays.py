@@ -1,0 +1,62 @@
+"""Metrics of arrays, lists and names agree with those of tensors."""
+
+import numpy as np
+import pytest
+import torch
+
+import hypersphere as hs
+from hypersphere._core.arrays import as_tensor, label_numbers
+
+X = np.random.default_rng(0).normal(size=(24, 4))
+Y = np.arange(24) % 3
+NAMES = [("ant", "bee", "cat")[i] for i in Y]
+READERS = {"tensor": torch.as_tensor, "array": np.asarray, "list": lambda a: np.asarray(a).tolist()}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+@pytest.mark.parametrize("labels", [Y, NAMES], ids=["numbers", "names"])
+def test_the_same_of_any_array(read, labels):
+    x, y = torch.from_numpy(X), torch.from_numpy(Y)
+    given = labels if isinstance(labels, list) else read(labels)
+    close = {"rtol": 1e-5, "atol": 1e-6, "check_dtype": False}  # lists become float32
+    torch.testing.assert_close(
+        hs.metrics.angular_fisher_score(read(X), given), hs.metrics.angular_fisher_score(x, y), **close
+    )
+    assert hs.metrics.retrieval(read(X), given).recall == hs.metrics.retrieval(x, y).recall
+    mine, theirs = (hs.metrics.classification(a, b) for a, b in ((read(X[:, :3]), given), (x[:, :3], y)))
+    assert mine.accuracy == theirs.accuracy
+    torch.testing.assert_close(hs.metrics.separation_distance(read(X)), hs.metrics.separation_distance(x), **close)
+    scores, same = X[:, 0], X[:, 1] > 0
+    assert hs.metrics.verification(read(scores), read(same), 3).accuracy == pytest.approx(
+        hs.metrics.verification(torch.from_numpy(scores), torch.from_numpy(same), 3).accuracy
+    )
+
+
+def test_names_of_probes_and_gallery_share_their_numbers():
+    probes, gallery = X[:6], X[6:12]
+    result = hs.metrics.identification(probes, NAMES[:6], gallery, NAMES[6:12])
+    wanted = hs.metrics.identification(*(torch.from_numpy(v) for v in (probes, Y[:6], gallery, Y[6:12])))
+    assert result.rank(1) == wanted.rank(1)
+
+
+def test_classes_order_the_names():
+    logits = [[5.0, 0.0], [0.0, 5.0]]
+    assert hs.metrics.classification(logits, ["dog", "cat"], classes=["dog", "cat"]).accuracy == 1
+    assert hs.metrics.classification(logits, ["dog", "cat"]).accuracy == 0  # sorted: cat is column 0
+    with pytest.raises(ValueError, match="'cow' is none of classes"):
+        hs.metrics.classification(logits, ["dog", "cow"], classes=["dog", "cat"])
+
+
+def test_what_is_no_array_is_named():
+    with pytest.raises(TypeError, match="w is no tensor or array"):
+        hs.metrics.uniformity("rows")
+    assert as_tensor("x", [torch.zeros(2), torch.ones(2)]).shape == (2, 2)
+    numbers, names = label_numbers(None, np.array(["b", "a"]))
+    assert numbers[0] is None
+    assert names == ["a", "b"]
+    assert numbers[1].tolist() == [1, 0]
+
+
+def test_functional_stays_with_tensors():
+    with pytest.raises(TypeError):
+        hs.functional.energy(X)

@@ -1,0 +1,59 @@
+"""Plots as a notebook uses them: lists, arrays and names in, a picture out, on axes of one's own."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import hypersphere as hs
+
+RNG = np.random.default_rng(0)
+POINTS = RNG.normal(size=(12, 2)).astype("float32")
+NAMES = ["cat", "ant", "bee"] * 4
+
+
+def test_a_figure_is_its_own_picture():
+    figure = hs.plots.angular_curves()
+    assert isinstance(figure, Figure)
+    assert figure._repr_png_()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert pickle.loads(pickle.dumps(figure))._repr_png_()[:4] == b"\x89PNG"
+
+
+def test_ipython_shows_the_picture():
+    formatters = pytest.importorskip("IPython.core.formatters")
+    data, _ = formatters.DisplayFormatter().format(hs.plots.angular_curves())
+    assert data["image/png"][:8] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.parametrize("read", [torch.as_tensor, np.asarray, np.ndarray.tolist])
+def test_names_are_classes_and_any_array_will_do(read):
+    figure = hs.plots.features_2d(read(POINTS), np.array(NAMES))
+    legend = [text.get_text() for text in figure.findobj(lambda a: hasattr(a, "get_text")) if text.get_text() in NAMES]
+    assert set(legend) == {"ant", "bee", "cat"}
+
+
+def test_names_follow_the_order_of_classes():
+    with pytest.raises(ValueError, match="'cat' is none of classes"):
+        hs.plots.features_2d(POINTS, NAMES, classes=["ant", "bee"])
+
+
+def test_axes_of_the_caller():
+    own = Figure()
+    left, right = own.subplots(1, 2)
+    assert hs.plots.features_2d(POINTS, NAMES, ax=right) is own
+    assert hs.plots.angular_curves(ax=left) is own
+    assert left.lines
+    assert right.collections
+    assert len(own.axes) == 2
+
+
+def test_axes_that_do_not_fit_are_refused():
+    own = Figure()
+    with pytest.raises(ValueError, match="projection='3d'"):
+        hs.plots.features_3d(RNG.normal(size=(6, 3)), [0, 1, 2, 0, 1, 2], ax=own.subplots())
+    with pytest.raises(TypeError, match="matplotlib axes"):
+        hs.plots.angular_curves(ax=3)
+    with pytest.raises(ValueError, match="one panel"):
+        hs.plots.roc(([0.0, 1.0], [0.0, 1.0]), scale="both", ax=own.subplots())
