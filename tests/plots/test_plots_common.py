@@ -53,7 +53,6 @@ CALLS = {
     "neuron_trajectories": lambda: hs.plots.neuron_trajectories(**FEW),
     "psi_curves": lambda: hs.plots.psi_curves(),
     "roc": lambda: hs.plots.roc({"a": ([0.0, 0.5, 1.0], [0.0, 0.9, 1.0])}),
-    "sweep": lambda: hs.plots.sweep([({"loss.margin": m}, [90 + m, 91 + m]) for m in (0.2, 0.3, 0.4)]),
     "weighted_neuron_trajectories": lambda: hs.plots.weighted_neuron_trajectories((1.0, 4.0), **FEW),
 }
 drawn = functools.cache(lambda name: CALLS[name]())  # for tests that only look

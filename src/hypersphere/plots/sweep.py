@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._core.errors import is_number
-from ._style import LINES, MARKERS, colours, label_axes, legend, new_figure, picture, shorten
+from ._style import LINES, MARKERS, colours, label_axes, legend, new_figure, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["sweep"]
 
 
-@picture
 def sweep(runs: Sequence[tuple[Mapping[str, Any], Sequence[float]]], *, label: str = "accuracy, %") -> Figure:
     """Results over the setting with most values; a line for each combination of the other settings.
 
