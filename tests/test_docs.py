@@ -64,7 +64,8 @@ def test_tutorials_are_seven_and_in_the_navigation():
 def test_a_tutorial_shows_what_it_prints_and_draws(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     tutorials = importlib.import_module("docsite.tutorials")
-    page = "# A page\n\n```python\nx = 2\nprint('first')\nx + 1\n```\n\nText.\n\n```python\nimport hypersphere as hs\nhs.plots.psi_curves()\n```\n"
+    first = "# A page\n\n```python\nx = 2\nprint('first')\nx + 1\n```\n\nText.\n"
+    page = f"{first}\n```python\nimport hypersphere as hs\nhs.plots.psi_curves()\n```\n"
     made = tutorials.execute(page, "one")
     assert "tutorial-output }\nfirst\n3\n```" in made.markdown
     assert "![Picture 1 of this tutorial](one_1.png)" in made.markdown
@@ -100,5 +101,3 @@ def exists(path: list[str]) -> None:
     thing = importlib.import_module(path[0])
     for part in path[1:]:
         thing = getattr(thing, part)
-
-

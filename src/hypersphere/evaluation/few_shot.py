@@ -43,7 +43,7 @@ def few_shot(candidate: Candidate) -> dict[str, float]:
     rules = {"ways": config.ways, "queries": config.queries, "episodes": config.episodes, "method": config.method}
     found: dict[str, float] = {}
     for shots in config.shots:
-        result = episodes_of(features.to(candidate.team.device), labels, shots=shots, **rules)  # type: ignore[arg-type]
+        result = episodes_of(features.to(candidate.team.device), labels, shots=shots, **rules)
         found[f"few_shot_{shots}_accuracy"] = 100 * result.accuracy
         found[f"few_shot_{shots}_interval"] = 100 * result.interval
     return {"accuracy": found[f"few_shot_{config.shots[-1]}_accuracy"], **found}
