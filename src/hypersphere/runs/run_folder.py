@@ -46,7 +46,7 @@ def open_run(config: Config) -> Path:
     folder = run_path(config)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, str(folder), wait=WAIT):
-        sweep(folder, TEMPORARY, PROBE)
+        sweep(folder, TEMPORARY, PROBE, ".lost")  # .lost: see hypersphere.train
         _take_over(folder, config)
     return folder
 

@@ -22,7 +22,7 @@ from ..config import (
 )
 from ..runs import Classifier, Gan, Run, load
 from .launch import run
-from .training import Stopped
+from .stopped import Stopped
 
 __all__ = [
     "AdversarialConfig",

@@ -13,6 +13,7 @@ from ..config import Config, to_dict
 from ..runs import SeedFolder, Team, open_run, run_path, write_result
 from ..runs.files import check_room
 from .distributed import team
+from .peers import together
 from .progress import Progress
 from .training import Training
 
@@ -31,6 +32,11 @@ def run(config: Config) -> dict[str, Any]:
     """
     named(to_dict(config))
     crew = team(config.run.device)
+    with together(crew, run_path(config)):
+        return _run(config, crew)
+
+
+def _run(config: Config, crew: Team) -> dict[str, Any]:
     folder = run_path(config)
     if crew.writer:
         check_room(folder, 2**16)
