@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib
 import typing
 from pathlib import Path
 from typing import Any
 
-from hypersphere.cli import COMMANDS
+from hypersphere.cli import COMMANDS, arguments
 from hypersphere.config import Config
 from hypersphere.config.options import told
 
@@ -29,7 +28,7 @@ def pages(root: Path) -> dict[str, str]:
     ]
     for name, (module, summary) in COMMANDS.items():
         parser = argparse.ArgumentParser(prog=f"hypersphere {name}")
-        importlib.import_module(module).configure(parser)
+        getattr(arguments, module.rpartition(".")[2])(parser)
         text += [f"## {name}", "", summary[0].upper() + summary[1:] + ".", ""]
         text += _arguments(parser)
     text += [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from hypersphere.recipes import Table, results, tables
 
 
 def pages(root: Path) -> dict[str, str]:
-    """An index, and a page for each table."""
+    """An index, and a page for each chapter of the documents."""
     index = [
         "# Recipes",
         "",
@@ -19,21 +20,22 @@ def pages(root: Path) -> dict[str, str]:
         "| recipe | what it is | cells | with a published number | run by us |",
         "| --- | --- | ---: | ---: | ---: |",
     ]
-    made = {}
+    made: dict[str, str] = {}
     for table in tables().values():
         measurements = results.read(table, root / "results")
         ours = {cell.name: results.ours(table, cell, measurements) for cell in table.cells} if measurements else {}
         count = sum(one is not None for one in ours.values())
         published = sum(cell.published is not None for cell in table.cells)
-        page = f"recipes/{table.name}.md"
+        page = f"recipes/{_chapter(table.name)}.md"
         numbers = f"{len(table.cells)} | {published or ''} | {count or ''}"
-        index.append(f"| [{table.name}]({page}) | {_cell(table.title)} | {numbers} |")
-        made[f"reference/{page}"] = _page(table, ours)
+        index.append(f"| [{table.name}]({page}#{_anchor(table.name)}) | {_cell(table.title)} | {numbers} |")
+        made.setdefault(f"reference/{page}", f"# Recipes: {_chapter(table.name).replace('_', ' ')}\n\n")
+        made[f"reference/{page}"] += _section(table, ours) + "\n"
     return made | {"reference/recipes.md": "\n".join(index) + "\n"}
 
 
-def _page(table: Table, ours: dict[str, dict[str, object] | None]) -> str:
-    text = [f"# {table.name}", "", f"{_sentence(table.title)}", ""]
+def _section(table: Table, ours: dict[str, dict[str, object] | None]) -> str:
+    text = [f"## {table.name}", "", f"{_sentence(table.title)}", ""]
     if table.note:
         text += [_sentence(" ".join(table.note.split())), ""]
     text += [
@@ -61,9 +63,22 @@ def _page(table: Table, ours: dict[str, dict[str, object] | None]) -> str:
     if run:
         text += [
             "",
-            f"[Every seed of these runs](../../results.md#{table.name.replace('.', '').lower()}), with findings.",
+            f"[Every seed of these runs](../../results.md#{_anchor(table.name)}), with findings.",
         ]
     return "\n".join(text) + "\n"
+
+
+def _chapter(name: str) -> str:
+    """The file of a table: ``paper``, ``thesis_chapter_5``, ``thesis_appendix_D``, ``open``, ..."""
+    found = re.match(r"thesis\.(?:table|figure)(\d+|[A-Z])", name)
+    if found is None:
+        return name.split(".")[0]
+    return f"thesis_{'chapter' if found[1].isdigit() else 'appendix'}_{found[1]}"
+
+
+def _anchor(name: str) -> str:
+    """The id that the heading of a table has."""
+    return re.sub(r"[^\w\s-]", "", name).lower()
 
 
 def _seeds(mine: dict[str, object]) -> str:
