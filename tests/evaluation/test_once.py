@@ -14,7 +14,7 @@ from hypersphere.cli import main
 from hypersphere.evaluation import evaluate, layer_energies
 from hypersphere.export import export_run
 from hypersphere.recipes import results
-from hypersphere.runs import Run
+from hypersphere.runs import Run, SeedFolder
 from hypersphere.train import EvaluationConfig, LossConfig, run
 
 

@@ -37,10 +37,10 @@ def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]
     named(to_dict(config))
     crew = team(config.run.device)
     with together(crew, run_path(config)):
-        return _run(config, crew)
+        return _run(config, crew, callbacks)
 
 
-def _run(config: Config, crew: Team) -> dict[str, Any]:
+def _run(config: Config, crew: Team, callbacks: Sequence[Callback]) -> dict[str, Any]:
     folder = run_path(config)
     if crew.writer:
         check_room(folder, 2**16)
