@@ -14,7 +14,7 @@ FRONT_DOOR = {
     "nn": """SphereConv1d SphereConv2d SphereConv3d SphereConvTranspose1d SphereConvTranspose2d SphereConvTranspose3d
         DecoupledConv1d DecoupledConv2d DecoupledConv3d DecoupledConvTranspose1d DecoupledConvTranspose2d
         DecoupledConvTranspose3d SphereLinear DecoupledLinear SphereRNN SphereLSTM SphereGRU DecoupledRNN DecoupledLSTM
-        DecoupledGRU""",
+        DecoupledGRU fold fuse""",
     "angular": "Cosine Linear Sigmoid SquareCosine",
     "magnitude": "Sphere Ball Tanh Linear Segment Log Mix",
     "losses": """Softmax WSoftmax SSoftmax LSoftmax ASoftmax SphereFace GASoftmax AMSoftmax CosFace ArcFace SphereFaceR

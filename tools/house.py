@@ -27,7 +27,7 @@ kernels
 functional
 angular magnitude
 nn losses regularizers orthogonal metrics attacks data
-optim conversion embedding
+optim conversion embedding energies
 models
 config
 runs

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from .conversion import convert
     from .embedding import embed
+    from .energies import energy
     from .runs import load
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "convert",
     "data",
     "embed",
+    "energy",
     "functional",
     "load",
     "losses",
@@ -55,7 +57,7 @@ __all__ = [
     "runs",
 ]
 
-_FUNCTIONS = {"convert": "conversion", "embed": "embedding", "load": "runs"}
+_FUNCTIONS = {"convert": "conversion", "embed": "embedding", "energy": "energies", "load": "runs"}
 _ROOMS = tuple(name for name in __all__ if name not in _FUNCTIONS and name not in ("__version__", "register"))
 
 

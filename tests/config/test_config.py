@@ -13,7 +13,7 @@ from hypersphere import recipes
 from hypersphere.cli import main
 from hypersphere.config import ScheduleConfig, add_arguments, changed, overridden
 from hypersphere.config.options import told
-from hypersphere.train import Config, LossConfig, OptimConfig, from_dict, with_values
+from hypersphere.train import Config, LossConfig, OptimConfig, from_dict, to_dict, with_values
 from hypersphere.train.schedule import factors
 
 
@@ -154,8 +154,12 @@ def test_a_recipe_must_be_named(capsys):
     assert (shown["recipe"], shown["optim"]["lr"], shown["data"]["batch_size"]) == ("digits.cnn", 0.5, 9)
 
 
-def test_the_commands_of_the_docs_are_understood(capsys):
+def test_the_commands_of_the_docs_are_understood(capsys, tmp_path, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(re.findall(r"^```toml\n(.*?)^```", page, flags=re.S | re.M)[0])
+    Path("runs/mine").mkdir(parents=True)
+    Path("runs/mine/config.json").write_text(json.dumps(to_dict(Config())))
     blocks = "".join(re.findall(r"^```bash\n(.*?)^```", page, flags=re.S | re.M)).replace("\\\n", " ")
     commands = [shlex.split(line, comments=True) for line in blocks.splitlines()]
     trained = [words[words.index("train") :] for words in commands if "train" in words[:6]]

@@ -7,6 +7,7 @@ import torch
 from scipy import integrate, stats
 
 from hypersphere.functional import energy, refine, unit
+from hypersphere.regularizers._draws import HostDraws
 from hypersphere.regularizers._projections import MATRICES
 
 
@@ -45,7 +46,7 @@ def test_theorem_4_gaussian_projections_preserve_acute_angles(cosine, epsilon):
     side = unit(side - first * (first @ side))
     second = cosine * first + math.sqrt(1 - cosine**2) * side
     low, high = bounds_of_theorem_4(cosine, epsilon)
-    generator, held = torch.Generator().manual_seed(0), 0
+    generator, held = HostDraws(torch.Generator().manual_seed(0)), 0
     for _ in range(draws):
         basis = MATRICES["gaussian"](rows, dim, generator).double()
         held += low < float(unit(basis @ first) @ unit(basis @ second)) < high
@@ -96,7 +97,7 @@ def test_johnson_lindenstrauss(matrix, epsilon):
     """(E.5): (1 − ε)‖w₁ − w₂‖² < ‖Pw₁ − Pw₂‖² < (1 + ε)‖w₁ − w₂‖², kσ² = 1, with probability 1 − 2·exp(−kε²/8)."""
     rows, dim, draws = 60, 200, 500
     difference = gaussians(dim) - gaussians(dim, seed=1)
-    generator, held = torch.Generator().manual_seed(0), 0
+    generator, held = HostDraws(torch.Generator().manual_seed(0)), 0
     for _ in range(draws):
         image = MATRICES[matrix](rows, dim, generator).double() @ difference
         held += 1 - epsilon < float(image @ image / (difference @ difference)) < 1 + epsilon

@@ -176,6 +176,7 @@ def test_features_that_are_not_finite(copy, capsys):
     name = next(name for name in tensors if name.endswith("fc.0.op.weight"))
     tensors[name] = torch.full_like(tensors[name], torch.nan)
     save_file(tensors, path)
+    (copy / "seed-0" / "manifest.json").unlink()  # as if it had been trained so
     assert main(["evaluate", str(copy)]) == 2
     assert "not finite" in capsys.readouterr().err
     assert not (copy / "seed-0" / "evaluation.json").exists()

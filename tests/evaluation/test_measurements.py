@@ -78,7 +78,7 @@ def test_a_declared_measurement_has_its_label_everywhere(tmp_path, monkeypatch, 
     page = report.build([tmp_path / "labels"], data=False)
     assert "Label of the first sample, lower is better" in page
     assert "of the final network also First label, Second" in page
-    assert main(["train", "--help"]) == 0
+    assert main(["train", "--help", "evaluation"]) == 0
     assert "first_label" in capsys.readouterr().out
     assert main(["list", "measurements", "first*"]) == 0
     assert "the label of the first test sample" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from hypersphere.cli import main
 from hypersphere.evaluation import evaluate, layer_energies
 from hypersphere.export import export_run
 from hypersphere.recipes import results
-from hypersphere.runs import Run
+from hypersphere.runs import Run, SeedFolder
 from hypersphere.train import EvaluationConfig, LossConfig, run
 
 
@@ -45,7 +45,7 @@ def test_an_energy_in_a_table_of_errors_stays_an_energy(tmp_path, capsys):
     path = tmp_path / config.recipe / "seed-0" / "result.json"
     result = json.loads(path.read_text())
     result["metrics"]["initial_energy"] = 3.5
-    path.write_text(json.dumps(result))
+    SeedFolder(path.parents[1], 0, config).write_result(result)
 
     known = next(one for one in recipes.published(config, [result]).cells if one.cell == cell.name)
     assert (known.published, known.ours, known.unit) == (pytest.approx(3.51, abs=0.01), 3.5, "")

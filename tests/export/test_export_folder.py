@@ -300,3 +300,15 @@ def test_what_a_killed_export_left_is_swept_and_what_it_moved_away_comes_back(tm
         assert (tmp_path / "out" / "export.json").exists()
         (folder / "export.json").write_text("{}")
     assert sorted(entry.name for entry in tmp_path.iterdir() if "out" in entry.name) == [in_use.name, "out"]
+
+
+def test_files_have_equal_permissions(tmp_path):
+    path, _ = make_run(tmp_path, model=SMALL)
+    before = os.umask(0o027)
+    try:
+        export_run(path, out=tmp_path / "out")
+    finally:
+        os.umask(before)
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in (tmp_path / "out").iterdir()}
+    assert len(modes) >= 4
+    assert set(modes.values()) == {"0o640"}, modes

@@ -65,7 +65,7 @@ def test_precisions(dtype):
 def test_bad_input():
     with pytest.raises(ValueError, match=r"two classes or more, not \(5, 1\)"):
         inception_score(torch.zeros(5, 1))
-    with pytest.raises(ValueError, match="not list"):
+    with pytest.raises(ValueError, match="splits=10 of 1 images"):
         inception_score([[1.0, 2.0]])
     with pytest.raises(TypeError, match=r"floating, not torch\.int64"):
         inception_score(torch.zeros(20, 3, dtype=torch.int64))

@@ -111,7 +111,7 @@ def test_registered_names_are_choices_everywhere(tmp_path, capsys):
     torch.testing.assert_close(hs.functional.decoupled_linear(x, twin[0].weight, angular="cubic"), cos**3)
     assert "tiny" in hs.models.list_models()
     assert "stripes" in hs.data.list_datasets()
-    assert main(["train", "--help"]) == 0
+    assert main(["train", "--help", "all"]) == 0
     text = capsys.readouterr().out
     for name in ("cubic", "root", "quadratic", "spread", "mean_norm"):
         assert name in text, name

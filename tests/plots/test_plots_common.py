@@ -67,7 +67,7 @@ def test_every_public_plot_is_called_here():
 def test_a_figure_of_its_own_that_saves_and_leaves_nothing_behind(name, tmp_path):
     before, backend = dict(matplotlib.rcParams), matplotlib.get_backend()
     figure = CALLS[name]()
-    assert type(figure) is matplotlib.figure.Figure
+    assert isinstance(figure, matplotlib.figure.Figure)
     assert matplotlib.pyplot.get_fignums() == []
     assert dict(matplotlib.rcParams) == before
     assert matplotlib.get_backend() == backend

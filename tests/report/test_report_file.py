@@ -263,6 +263,8 @@ def _edit(path, **changes):
         else:
             content[name] = value
     path.write_text(json.dumps(content))
+    for manifest in next(one for one in path.parents if one.name == "flat").rglob("manifest.json"):
+        manifest.unlink()  # it would say that this is not what training wrote
 
 
 def _cut(path):

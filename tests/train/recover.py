@@ -1,4 +1,6 @@
-"""Two processes stop, their newest checkpoint is damaged, they go on: ``recover.py FOLDER``. Prints one JSON object.
+"""Two processes stop, their newest checkpoint is damaged, they go on; one of them is killed, they go on.
+
+``recover.py FOLDER`` prints one JSON object.
 
 Processes are forked, so that torch is imported once.
 """
@@ -7,14 +9,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from tiny import everything
 
-from hypersphere.train import run, with_values
+from hypersphere.train import Stopped, run, with_values
 from hypersphere.train.training import Training
 
 STEPS, STOP = 14, 10
@@ -31,15 +35,26 @@ def main(root: Path) -> dict[str, object]:
     torch.set_num_threads(1)
     run(everything(root, "alone", 2))  # so that the children find everything imported
     pair(root, "straight")
-    pair(root, "stopped", stop=True)
+    pair(root, "stopped", stop=stop_training)
     (root / "stopped" / "seed-0" / "checkpoints" / "step-00000008" / "state.json").write_bytes(b"")
     said = pair(root, "stopped")
     names = sorted(path.name for path in (root / "stopped" / "seed-0" / "checkpoints").iterdir())
     one, two = ((root / name / "seed-0" / "model.safetensors").read_bytes() for name in ("straight", "stopped"))
-    return {"same": one == two, "said": said, "checkpoints": names}
+    lost = pair(root, "killed", stop=kill_second)
+    pair(root, "killed")
+    three = (root / "killed" / "seed-0" / "model.safetensors").read_bytes()
+    left = [path.name for path in (root / "killed").iterdir() if path.name.startswith(".")]
+    return {"same": one == two == three, "said": said, "checkpoints": names, "lost": lost, "left": left}
 
 
-def pair(root: Path, name: str, stop: bool = False) -> list[str]:
+def kill_second(self: Training, now: int, line: dict[str, float], genuine=Training._log) -> None:
+    """In the place of ``Training._log``: the second process is killed."""
+    genuine(self, now, line)
+    if now == STOP and self.team.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def pair(root: Path, name: str, stop: Callable[..., None] | None = None) -> list[str]:
     """Train in two processes; what each said."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -50,16 +65,19 @@ def pair(root: Path, name: str, stop: bool = False) -> list[str]:
     return [(root / f"said-{rank}.txt").read_text() for rank in (0, 1)]
 
 
-def child(root: Path, name: str, rank: int, port: int, stop: bool) -> int:
+def child(root: Path, name: str, rank: int, port: int, stop: Callable[..., None] | None) -> int:
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     sys.stdout = open(root / f"said-{rank}.txt", "w")  # noqa: SIM115
     if stop:
-        Training._log = stop_training  # type: ignore[method-assign]
+        Training._log = stop  # type: ignore[method-assign]
     code = 1
     try:
         run(with_values(everything(root, name, STEPS), {"run.progress": "plain"}))
         code = 0
+    except Stopped as stopped:
+        if stopped.speaker == rank:
+            print(stopped)
     finally:
         sys.stdout.flush()
         os._exit(code)

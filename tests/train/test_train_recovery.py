@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -135,3 +136,6 @@ def test_two_processes_go_back_to_the_same_checkpoint(tmp_path):
     assert "going on from step 4" in report["said"][0]
     assert report["said"][1] == ""
     assert "damaged-step-00000008" in report["checkpoints"]
+    (line,) = (line for line in report["lost"][0].splitlines() if "rank" in line)
+    assert re.match(r"the process of rank 1 \(process \d+\) ended, one of 2\. .* give the same torchrun command", line)
+    assert report["left"] == []

@@ -14,7 +14,7 @@ import socket
 import time
 from pathlib import Path
 
-__all__ = ["abandoned", "alive", "owner", "sweep"]
+__all__ = ["abandoned", "alive", "owner", "sweep", "this_host"]
 
 STALE = 3600.0
 _HOST = re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())
@@ -23,6 +23,11 @@ _HOST = re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())
 def owner() -> str:
     """This process, as a part of a file's name."""
     return f"{os.getpid()}@{_HOST}"
+
+
+def this_host() -> str:
+    """This machine, as :func:`owner` names it."""
+    return _HOST
 
 
 def sweep(folder: Path, *marks: str) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from .._core.checks import check_count
 from .._core.trust import trust
 from ..config import Config, read_text, settings, to_dict, with_values
-from ..plots import sweep as draw
+from ..plots.sweep import sweep as draw
 from ..runs import Run, run_path
 from ..runs.files import write_json
 from ..train import Stopped

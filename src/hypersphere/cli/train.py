@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import replace
 from typing import Any
@@ -27,7 +28,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         summary = train(config)
     except Stopped as stopped:
-        print(f"hypersphere train: {stopped}", file=sys.stderr)
+        if int(os.environ.get("RANK", "0")) == stopped.speaker:
+            print(f"hypersphere train: {stopped}", file=sys.stderr)
         return stopped.code
     for result in summary.get("seeds", ()):
         print(

@@ -17,7 +17,6 @@ from .first_layer import filters
 from .learned import learned_k, learned_rho
 from .learning import energy_curves, learning_curves
 from .ranking import cmc, roc
-from .sweep import sweep
 from .trajectories import neuron_trajectories, weighted_neuron_trajectories
 
 __all__ = [
@@ -39,6 +38,5 @@ __all__ = [
     "neuron_trajectories",
     "psi_curves",
     "roc",
-    "sweep",
     "weighted_neuron_trajectories",
 ]

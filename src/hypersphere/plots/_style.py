@@ -52,6 +52,7 @@ SIZES = {"title": 10.0, "label": 9.5, "tick": 8.5, "legend": 8.5}
 P = ParamSpec("P")
 R = TypeVar("R")
 _CANVAS: ContextVar[Axes | None] = ContextVar("canvas", default=None)
+_AX = "Matplotlib axes to draw on instead of a new figure; the figure that comes back is then theirs."
 
 
 def picture(draw: Callable[P, R]) -> Callable[..., R]:
@@ -88,6 +89,7 @@ def picture(draw: Callable[P, R]) -> Callable[..., R]:
     parameters = list(signature.parameters.values())
     place = next((i for i, p in enumerate(parameters) if p.kind is p.VAR_KEYWORD), len(parameters))
     parameters.insert(place, inspect.Parameter("ax", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"))
+    wrapper.__doc__ = f"{inspect.cleandoc(draw.__doc__ or '')}\n    ax: {_AX}\n"
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     PLOTS.add(draw.__name__, wrapper)
     return wrapper

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..functional import unit
 from ._data import class_names, float_values, integer_labels
 from ._sphere import BEHIND, in_front, new_spheres, shaded
-from ._style import INK, MARKERS, SIZES, colours, label_axes, new_figure, picture
+from ._style import INK, MARKERS, SIZES, colours, given_axes, label_axes, new_figure, picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,7 +95,8 @@ def features_3d(
     x, y, vectors, names = _inputs(features, labels, class_vectors, classes, 3)
     figure, (axes,) = new_spheres([title or ""], columns=1, panel=5.2, view=view)
     figure.set_size_inches(6.0, 5.2)
-    figure.subplots_adjust(left=0.0, right=0.86)
+    if given_axes(1) is None:
+        figure.subplots_adjust(left=0.0, right=0.86)
     shades = colours(len(names))
     for index, points in _by_class(unit(x), y):
         axes.scatter(

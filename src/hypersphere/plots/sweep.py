@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._core.errors import is_number
-from ._style import LINES, MARKERS, colours, label_axes, legend, new_figure, picture, shorten
+from ._style import LINES, MARKERS, colours, label_axes, legend, new_figure, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["sweep"]
 
 
-@picture
 def sweep(runs: Sequence[tuple[Mapping[str, Any], Sequence[float]]], *, label: str = "accuracy, %") -> Figure:
     """Results over the setting with most values; a line for each combination of the other settings.
 
@@ -53,10 +52,11 @@ def sweep(runs: Sequence[tuple[Mapping[str, Any], Sequence[float]]], *, label: s
         below = [mean - min(scores) for mean, (_, scores) in zip(means, points, strict=True)]
         above = [max(scores) - mean for mean, (_, scores) in zip(means, points, strict=True)]
         style: dict[str, Any] = {
+            "capsize": 3,
             "marker": MARKERS[index % len(MARKERS)],
             "linestyle": LINES[index % len(LINES)] if numeric else "none",
         }
-        axes.errorbar(places, means, [below, above], color=colour, capsize=3, label=shorten(name, 40), **style)
+        axes.errorbar(places, means, [below, above], color=colour, label=shorten(name, 40), **style)
     if not numeric:
         axes.set_xticks(range(len(ticks)), [shorten(tick) for tick in ticks])
     label_axes(axes, across, label)

@@ -21,6 +21,7 @@ __all__ = [
     "TEMPORARY",
     "check_room",
     "digest",
+    "json_bytes",
     "read_json",
     "read_tensors",
     "sync_folder",
@@ -52,13 +53,19 @@ def write_bytes(path: Path, content: bytes) -> str:
 
 
 def write_json(path: Path, content: Any) -> str:
-    return write_bytes(path, (json.dumps(content, indent=2) + "\n").encode())
+    return write_bytes(path, json_bytes(content))
+
+
+def json_bytes(content: Any) -> bytes:
+    """What :func:`write_json` writes."""
+    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 def read_json(path: Path, expected: str | None = None) -> Any:
     """The content of a JSON file, whose hash is ``expected`` if one is given."""
+    content = _read(path, expected)
     try:
-        return json.loads(_read(path, expected))
+        return json.loads(content)
     except ValueError as error:  # no JSON, or no text at all
         raise ValueError(f"{path} is no JSON file: {error}") from error
     except RecursionError as error:

@@ -18,7 +18,7 @@ from .._core.version import __version__
 from ..config import Config, material
 from .files import read_json, write_json
 
-__all__ = ["NAME", "Foreign", "check_shapes", "read_manifest", "write_manifest"]
+__all__ = ["NAME", "Foreign", "add_file", "check_shapes", "read_manifest", "write_manifest"]
 
 NAME = "manifest.json"
 
@@ -40,6 +40,13 @@ def write_manifest(
     if config is not None:
         content |= {"recipe": config.recipe, "settings": material(config)}
     write_json(folder / NAME, content)
+
+
+def add_file(folder: Path, name: str, digest: str) -> None:
+    """Note the hash of one more file, if the folder has a manifest."""
+    content = read_manifest(folder)
+    if content:
+        write_json(folder / NAME, {**content, "files": {**content["files"], name: digest}})
 
 
 def read_manifest(folder: Path, config: Config | None = None) -> dict[str, Any]:

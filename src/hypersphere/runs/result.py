@@ -10,8 +10,8 @@ from .files import read_json
 __all__ = ["read_result"]
 
 
-def read_result(path: Path) -> dict[str, Any] | None:
-    """The result in a file; None while there is none.
+def read_result(path: Path, expected: str | None = None) -> dict[str, Any] | None:
+    """The result in a file, whose hash is ``expected`` if one is given; None while there is none.
 
     Raises:
         ValueError: If the file holds something else; it says how to get the result again.
@@ -20,7 +20,7 @@ def read_result(path: Path) -> dict[str, Any] | None:
         return None
     remedy = "Remove the file and give the training command again: it is written anew from the last checkpoint"
     try:
-        found = read_json(path)
+        found = read_json(path, expected)
     except ValueError as error:
         raise ValueError(f"{error}. {remedy}") from error
     if not isinstance(found, dict):

@@ -104,7 +104,7 @@ class Run:
         path = self.folder(seed).path / "facts.json"
         if not path.exists():
             raise ValueError(f"{path.parent} has no facts.json: it holds no training that began")
-        return facts_from(_mapping(path), path)
+        return facts_from(_mapping(path, self.folder(seed).known().get(path.name)), path)
 
     def own_loop(self, seed: int | None = None) -> dict[str, Any] | None:
         """Of a training by :class:`hypersphere.runs.Logger`: ``rebuilds``, ``why_not``, ``data``; None for others."""
@@ -140,9 +140,9 @@ def _settings(folder: Path) -> Config:
         raise ValueError(f"{path} does not hold the settings of a run of this version: {error}") from error
 
 
-def _mapping(path: Path) -> dict[str, Any]:
+def _mapping(path: Path, expected: str | None = None) -> dict[str, Any]:
     _text(path)
-    found = read_json(path)
+    found = read_json(path, expected)
     if not isinstance(found, dict):
         raise ValueError(f"{path} is damaged: it holds {type(found).__name__}, not a JSON object")
     return found

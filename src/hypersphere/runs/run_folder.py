@@ -22,7 +22,7 @@ from .._core.trust import check_trusted
 from ..config import Config, changed, from_dict, to_dict
 from .files import PROBE, TEMPORARY, read_json, write_json
 from .lock import locked
-from .result import read_result
+from .seed_folder import SeedFolder
 
 __all__ = ["beside", "open_run", "read_config", "run_path", "write_result"]
 
@@ -46,7 +46,7 @@ def open_run(config: Config) -> Path:
     folder = run_path(config)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, str(folder), wait=WAIT):
-        sweep(folder, TEMPORARY, PROBE)
+        sweep(folder, TEMPORARY, PROBE, ".lost")  # .lost: see hypersphere.train
         _take_over(folder, config)
     return folder
 
@@ -122,7 +122,7 @@ def write_result(folder: Path, config: Config) -> dict[str, Any]:
 
 def _gather(folder: Path, config: Config) -> dict[str, Any]:
     seeds = sorted(int(path.name[5:]) for path in folder.glob("seed-*") if path.name[5:].isdigit())
-    found = ((seed, read_result(folder / f"seed-{seed}" / "result.json")) for seed in seeds)
+    found = ((seed, SeedFolder(folder, seed).result) for seed in seeds)
     done = [{"seed": seed, **one} for seed, one in found if one is not None]
     summary: dict[str, Any] = {"recipe": config.recipe, "seeds": done}
     for name in ("final_accuracy", "best_accuracy"):

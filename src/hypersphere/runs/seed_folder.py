@@ -17,9 +17,20 @@ from torch import Tensor
 from .._core.leftovers import sweep
 from .._core.png import png
 from ..config import Config
-from .files import PROBE, TEMPORARY, read_json, read_tensors, sync_folder, write_bytes, write_json, write_tensors
+from .files import (
+    PROBE,
+    TEMPORARY,
+    digest,
+    json_bytes,
+    read_json,
+    read_tensors,
+    sync_folder,
+    write_bytes,
+    write_json,
+    write_tensors,
+)
 from .lock import locked
-from .manifest import Foreign, read_manifest, write_manifest
+from .manifest import Foreign, add_file, read_manifest, write_manifest
 from .result import read_result
 from .state import join, split
 
@@ -74,10 +85,17 @@ class SeedFolder:
     @property
     def result(self) -> dict[str, Any] | None:
         """The result of a seed that is done, else None; a ``ValueError`` where the file holds something else."""
-        return read_result(self.path / "result.json")
+        return read_result(self.path / "result.json", self.known().get("result.json"))
 
     def write_result(self, result: dict[str, Any]) -> None:
-        write_json(self.path / "result.json", result)
+        """Write it, after the manifest that vouches for it: a seed with a result is done."""
+        content = json_bytes(result)
+        add_file(self.path, "result.json", digest(content))
+        write_bytes(self.path / "result.json", content)
+
+    def known(self) -> dict[str, str]:
+        """The hashes of the files of a seed that is done, by name; empty before."""
+        return dict(read_manifest(self.path).get("files", {}))
 
     # The trained network ----------------------------------------------------------------------------
 
@@ -88,6 +106,9 @@ class SeedFolder:
     def write_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Write the trained network, and the manifest that vouches for it."""
         files = {self.weights_path.name: write_tensors(self.weights_path, weights)}
+        facts = self.path / "facts.json"
+        if facts.exists():
+            files[facts.name] = digest(facts.read_bytes())
         write_manifest(self.path, files, self.config, weights)
 
     def weights(self) -> dict[str, Tensor]:
@@ -109,7 +130,8 @@ class SeedFolder:
             "state.safetensors": write_tensors(temporary / "state.safetensors", tensors),
             "state.json": write_json(temporary / "state.json", {"step": step, "state": skeleton}),
         }
-        write_manifest(temporary, files, self.config, model, step=step, log_lines=self._sync_log())
+        lines, log = self._sync_log()
+        write_manifest(temporary, files, self.config, model, step=step, log_lines=lines, log=log)
         if final.exists():  # the same step again: its content is the same
             shutil.rmtree(temporary)
         else:
@@ -230,22 +252,29 @@ class SeedFolder:
                 found.append(entry)
         return found
 
-    def _sync_log(self) -> int:
-        """Put the log on the disk, before the checkpoint that follows its last line; return its number of lines."""
-        if not self.log_path.exists():
-            return 0
-        with open(self.log_path, "rb") as file:
-            os.fsync(file.fileno())
-        return len(self._lines())
+    def _sync_log(self) -> tuple[int, str]:
+        """Put the log on the disk, before the checkpoint that follows its last line: its number of lines, and hash."""
+        if self.log_path.exists():
+            with open(self.log_path, "rb") as file:
+                os.fsync(file.fileno())
+        lines = self._lines()
+        return len(lines), digest(_text(lines))
 
     def rewind_log(self, step: int) -> str | None:
         """Drop the lines after ``step`` (and a torn one): they will be written again. Say if some before are lost."""
         kept = [line for line in self._lines() if line["step"] <= step]
         if self.log_path.exists():
-            write_bytes(self.log_path, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
+            write_bytes(self.log_path, _text(kept))
         if step <= 0:
             return None
-        lines = read_manifest(self.checkpoint(step)).get("log_lines", 0)
-        if len(kept) >= lines:
-            return None
-        return f"{self.log_path} has {len(kept)} of {lines} lines up to step {step}: the others are lost"
+        manifest = read_manifest(self.checkpoint(step))
+        lines = manifest.get("log_lines", 0)
+        if len(kept) < lines:
+            return f"{self.log_path} has {len(kept)} of {lines} lines up to step {step}: the others are lost"
+        if "log" in manifest and digest(_text(kept)) != manifest["log"]:
+            return f"{self.log_path} is not what was written up to step {step}: some of its numbers have changed"
+        return None
+
+
+def _text(lines: list[dict[str, Any]]) -> bytes:
+    return "".join(f"{json.dumps(line)}\n" for line in lines).encode()

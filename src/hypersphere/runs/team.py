@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,6 +21,8 @@ class Team:
     device: torch.device
     backend: str | None = None
     """What carries the messages: nccl, gloo (on a CPU, and where processes share a GPU); None for one process."""
+    peers: tuple[tuple[str, int], ...] = field(default=(), repr=False)
+    """Machine and number of each process, by rank; empty for one process."""
 
     @property
     def writer(self) -> bool:

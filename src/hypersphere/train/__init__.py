@@ -23,7 +23,7 @@ from ..config import (
 from ..runs import Classifier, Gan, Run, load
 from .callbacks import Callback, Started
 from .launch import run
-from .training import Stopped
+from .stopped import Stopped
 
 __all__ = [
     "AdversarialConfig",

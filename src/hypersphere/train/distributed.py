@@ -5,12 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import socket
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from .._core.leftovers import this_host
 from ..losses.batch import BatchWide
 from ..magnitude import WithRadius
 from ..runs import Team, usable_device
@@ -32,7 +35,9 @@ def team(device: str) -> Team:
         options: dict[str, Any] = {"device_id": chosen} if backend == "nccl" else {}
         dist.init_process_group(backend, **options)
         atexit.register(_part)
-    return Team(rank, world, chosen, dist.get_backend() if world > 1 else None)
+    if world == 1:
+        return Team(rank, world, chosen)
+    return Team(rank, world, chosen, dist.get_backend(), _peers(world))
 
 
 def synchronize(model: nn.Module, team: Team) -> nn.Module:
@@ -56,9 +61,18 @@ def _backend(device: torch.device) -> str:
     return "nccl" if device.type == "cuda" and here <= torch.cuda.device_count() else "gloo"
 
 
+@lru_cache(maxsize=1)
+def _peers(world: int) -> tuple[tuple[str, int], ...]:
+    """Machine and number of each process: whoever is missing later can be named."""
+    every: list[Any] = [None] * world
+    dist.all_gather_object(every, (this_host(), os.getpid()))
+    return tuple((str(host), int(pid)) for host, pid in every)
+
+
 def _part() -> None:
     if dist.is_initialized():
-        dist.destroy_process_group()
+        with suppress(Exception):  # the others may be gone
+            dist.destroy_process_group()
 
 
 def _prefer_loopback(world: int) -> None:

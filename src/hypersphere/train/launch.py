@@ -14,6 +14,7 @@ from ..runs import SeedFolder, Team, open_run, run_path, write_result
 from ..runs.files import check_room
 from .callbacks import Callback
 from .distributed import team
+from .peers import together
 from .progress import Progress
 from .training import Training
 
@@ -35,6 +36,11 @@ def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]
     """
     named(to_dict(config))
     crew = team(config.run.device)
+    with together(crew, run_path(config)):
+        return _run(config, crew, callbacks)
+
+
+def _run(config: Config, crew: Team, callbacks: Sequence[Callback]) -> dict[str, Any]:
     folder = run_path(config)
     if crew.writer:
         check_room(folder, 2**16)

@@ -24,16 +24,9 @@ from .callbacks import Callback, Callbacks, Started
 from .diagnose import FINITE, blame, spoiled
 from .progress import Progress
 from .step import NotFinite
+from .stopped import Stopped
 
-__all__ = ["Stopped", "Training"]
-
-
-class Stopped(RuntimeError):
-    """Training ended before its last step; the message says why and how to go on. ``code`` is the exit status."""
-
-    def __init__(self, message: str, code: int = 1) -> None:
-        super().__init__(message)
-        self.code = code
+__all__ = ["Training"]
 
 
 class Training:

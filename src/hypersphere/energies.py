@@ -1,0 +1,164 @@
+"""``hs.energy(model)``: how evenly the neurons of every layer spread, as a table in a terminal or a notebook."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ._core.arrays import as_tensor
+from ._core.errors import check_floating
+from ._core.neurons import Patterns, iter_neurons, select
+from .functional import energy as energy_of
+
+__all__ = ["EnergyTable", "LayerEnergy", "energy"]
+
+
+@dataclass(frozen=True)
+class LayerEnergy:
+    """One layer.
+
+    Attributes:
+        layer: Name of its weight.
+        neurons, dim: How many there are in a set, and of how many dimensions.
+        sets: Sets of neurons: groups of a convolution, gates of a recurrent layer.
+        energy: Mean over pairs and sets.
+        random: That of as many random directions.
+    """
+
+    layer: str
+    neurons: int
+    dim: int
+    sets: int
+    energy: float
+    random: float
+
+
+@dataclass(frozen=True)
+class EnergyTable:
+    """The energies of a model's layers. It prints as a table, and is an HTML table in a notebook.
+
+    Attributes:
+        layers: One entry a layer.
+        settings: The energy, in words.
+    """
+
+    layers: tuple[LayerEnergy, ...]
+    settings: str
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[LayerEnergy]:
+        return iter(self.layers)
+
+    def __getitem__(self, name: str) -> LayerEnergy:
+        for layer in self.layers:
+            if layer.layer == name:
+                return layer
+        raise KeyError(f"{name!r} is none of the layers {', '.join(layer.layer for layer in self.layers)}")
+
+    def __repr__(self) -> str:
+        cells = [_HEADER, *self._cells()]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADER))]
+        lines = (
+            "  ".join(c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+            for row in cells
+        )
+        return "\n".join([self._title(), *lines])
+
+    def _repr_html_(self) -> str:
+        def line(tag: str, row: tuple[str, ...]) -> str:
+            sides = ("left", *["right"] * (len(row) - 1))
+            cells = (
+                f'<{tag} style="text-align:{side}">{html.escape(cell)}</{tag}>'
+                for side, cell in zip(sides, row, strict=True)
+            )
+            return f"<tr>{''.join(cells)}</tr>"
+
+        body = "".join(line("td", row) for row in self._cells())
+        caption = f"<caption>{html.escape(self._title())}</caption>"
+        return f"<table>{caption}<thead>{line('th', _HEADER)}</thead><tbody>{body}</tbody></table>"
+
+    def _title(self) -> str:
+        return f"Hyperspherical energy, mean over pairs ({self.settings})"
+
+    def _cells(self) -> Iterator[tuple[str, ...]]:
+        for row in self.layers:
+            count = f"{row.sets}×{row.neurons}" if row.sets > 1 else str(row.neurons)
+            yield row.layer, count, str(row.dim), f"{row.energy:.6g}", f"{row.random:.6g}"
+
+
+_HEADER = ("layer", "neurons", "dim", "energy", "random")
+
+
+@torch.no_grad()
+def energy(
+    model: Any,
+    s: float = 2.0,
+    distance: str = "euclidean",
+    half_space: bool = False,
+    *,
+    include: Patterns = None,
+    skip: Patterns = None,
+    seed: int = 0,
+) -> EnergyTable:
+    """The hyperspherical energy of every layer of a model, beside that of random directions (thesis 5.1).
+
+    An energy below the random one means directions that are more even than chance.
+
+    Args:
+        model: A model, or vectors: a tensor, NumPy array or list, one vector per row.
+        s, distance, half_space: As in :func:`hypersphere.functional.energy`.
+        include, skip: Name patterns of the weights to measure, or not to.
+        seed: Of the random directions.
+
+    Returns:
+        A table: print it, show it in a notebook, iterate over it, or ask it for a layer by name.
+
+    Raises:
+        TypeError: If ``model`` is neither a model nor an array of numbers.
+        ValueError: If there is no layer with two neurons, or the patterns leave none.
+
+    Example:
+        >>> import hypersphere as hs
+        >>> hs.energy([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])["vectors"].neurons
+        3
+    """
+    found = dict(_sets(model))
+    kept = select(list(found), include, skip)
+    sets = {name: matrix for name, matrix in found.items() if name in kept and matrix.shape[1] > 1}
+    if not sets:
+        raise ValueError(
+            f"no weight with two neurons or more is left of {', '.join(found) or 'this model'} by include={include!r} "
+            f"and skip={skip!r}"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    rows = []
+    for name, matrix in sets.items():
+        random = torch.randn(matrix.shape, generator=generator)
+        values = (float(energy_of(w, s, distance, half_space).mean()) for w in (matrix, random))
+        rows.append(LayerEnergy(name, matrix.shape[1], matrix.shape[2], matrix.shape[0], *values))
+    return EnergyTable(tuple(rows), f"s = {s:g}, {distance}, {'half' if half_space else 'full'} space")
+
+
+def _sets(model: Any) -> Iterator[tuple[str, Tensor]]:
+    """(name, (sets, neurons, dim)) of every weight, each once."""
+    if not isinstance(model, nn.Module):
+        matrix = as_tensor("model", model)
+        matrix = matrix if isinstance(model, Tensor) else matrix.to(torch.get_default_dtype())
+        check_floating("model", matrix)
+        if matrix.dim() not in (2, 3):
+            raise ValueError(f"model has shape {tuple(matrix.shape)}: pass a model, or vectors as rows, (n, d)")
+        yield "vectors", matrix.detach().reshape(-1, *matrix.shape[-2:])
+        return
+    seen: set[int] = set()
+    for neurons in iter_neurons(model):
+        weight = neurons.weight
+        if id(weight) not in seen:
+            seen.add(id(weight))
+            yield neurons.name, neurons.flatten(weight.detach())

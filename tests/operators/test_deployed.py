@@ -1,0 +1,141 @@
+"""Exported graphs and ``hs.nn.fold``: the same function in few nodes."""
+
+import io
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import hypersphere as hs
+
+torch.manual_seed(0)
+
+
+def statistics(model):
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            nn.init.normal_(module.running_mean, 0, 0.2)
+            nn.init.uniform_(module.running_var, 0.5, 2.0)
+            nn.init.uniform_(module.weight, 0.5, 1.5)
+            nn.init.normal_(module.bias)
+    return model.eval()
+
+
+def small(angular="cosine", magnitude="sphere", **options):
+    return statistics(
+        nn.Sequential(
+            hs.nn.DecoupledConv2d(3, 6, 3, padding=1, angular=angular, magnitude=magnitude, **options),
+            nn.BatchNorm2d(6),
+            nn.ReLU(),
+            hs.nn.DecoupledConv2d(6, 8, 1, groups=2, affine=True, bias=True, angular=angular, magnitude=magnitude),
+            hs.nn.DecoupledConvTranspose2d(8, 4, 3, stride=2, angular=angular, magnitude=magnitude),
+            nn.BatchNorm2d(4),
+            nn.AdaptiveAvgPool2d(2),
+            nn.Flatten(),
+            hs.nn.DecoupledLinear(16, 5, angular=angular, magnitude=magnitude),
+        )
+    )
+
+
+def batch():
+    x = torch.randn(3, 3, 9, 9)
+    x[1, :, :5] = 0  # zero patches
+    return x
+
+
+ANGULAR = ["cosine", "linear", "sigmoid", "square_cosine", hs.angular.Sigmoid(learnable=True)]
+CASES = [("fold", g, h) for g in ANGULAR for h in ("sphere", "tanh", hs.magnitude.Sphere(alpha=3.0))]
+CASES += [("fold", "cosine", "log"), ("export", "cosine", "tanh"), ("export", ANGULAR[-1], "sphere")]
+
+
+@pytest.mark.parametrize(("way", "angular", "magnitude"), CASES, ids=str)
+def test_the_same_function(way, angular, magnitude):
+    model, x = small(angular, magnitude), batch()
+    if way == "fold":
+        made = hs.nn.fold(model)
+        assert not any(isinstance(m, nn.BatchNorm2d) for m in made.modules())
+        assert any(isinstance(m, nn.BatchNorm2d) for m in model.modules())
+    else:
+        made = torch.export.export(hs.nn.fuse(model), (x,)).module()
+    with torch.no_grad():
+        torch.testing.assert_close(made(x), model(x), rtol=2e-5, atol=2e-5)
+
+
+def test_a_residual_network_with_a_forward_pass_of_its_own():
+    class Unit(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv1, self.bn1 = hs.nn.SphereConv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4)
+            self.conv2, self.bn2 = hs.nn.SphereConv2d(4, 4, 3, padding=1, angular="sigmoid"), nn.BatchNorm2d(4)
+            self.relu, self.last = nn.ReLU(), nn.ReLU()
+
+        def forward(self, x):
+            return self.last(x + self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x))))))
+
+    model, x = statistics(hs.nn.fuse(Unit())), torch.randn(2, 4, 6, 6)
+    made = hs.nn.fold(model)
+    assert isinstance(made.conv1, hs.nn.Folded)
+    assert isinstance(made.bn1, nn.Identity)
+    assert type(made.relu) is nn.ReLU
+    with torch.no_grad():
+        torch.testing.assert_close(made(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_the_range_that_is_documented():
+    layer, x = hs.nn.SphereConv2d(3, 4, 3, angular="sigmoid").eval(), torch.randn(1, 3, 5, 5)
+    made = hs.nn.fold(layer)
+    with torch.no_grad():
+        for size in (1e-12, 1.0, 1e17):
+            torch.testing.assert_close(made(x * size), layer(x), rtol=1e-4, atol=1e-5)
+        assert not made(torch.zeros_like(x)).any()
+
+
+def test_a_zero_filter_gives_zero():
+    layer, x = hs.nn.SphereConv2d(3, 4, 3).eval(), torch.randn(1, 3, 5, 5)
+    with torch.no_grad():
+        layer.weight[2] = 0
+        for made in (hs.nn.fold(layer), torch.export.export(layer, (x,)).module()):
+            assert not made(x)[:, 2].any()
+            torch.testing.assert_close(made(x), layer(x))
+
+
+def test_what_cannot_be_folded_stays():
+    model = nn.Sequential(hs.nn.DecoupledConv2d(3, 4, 3, weighted="linear"), nn.BatchNorm2d(4)).eval()
+    made, x = hs.nn.fold(model), torch.randn(2, 3, 5, 5)
+    assert isinstance(made[1], nn.BatchNorm2d)
+    torch.testing.assert_close(made(x), model(x))
+    with pytest.raises(TypeError, match=r"is no torch.nn.Module"):
+        hs.nn.fold("model")
+
+
+def test_training_graphs_keep_their_gradients():
+    layer, x = hs.nn.SphereConv2d(3, 4, 3).train(), torch.zeros(1, 3, 5, 5)
+    program = torch.export.export(layer, (x,))
+    leaf = x.clone().requires_grad_()
+    program.module()(leaf).sum().backward()
+    assert leaf.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(("angular", "most"), [("cosine", 8), ("sigmoid", 12)])
+def test_onnx_has_few_nodes(angular, most):
+    """Nodes of a layer with BatchNorm beyond the one convolution of a plain network, filters and all."""
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    model = statistics(
+        nn.Sequential(hs.nn.SphereConv2d(3, 64, 7, padding=3, angular=angular), nn.BatchNorm2d(64), nn.ReLU())
+    )
+    x = torch.randn(1, 3, 8, 8)
+    x[..., :4] = 0
+    for made, saved in ((hs.nn.fuse(model), 0), (hs.nn.fold(model), 3)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            content = torch.onnx.export(made, (x,), dynamo=True, verbose=False).model_proto
+        assert len(content.graph.node) - 2 <= most - saved
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = 1
+        file = io.BytesIO(content.SerializeToString()).getvalue()
+        session = runtime.InferenceSession(file, options)
+        (out,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+        with torch.no_grad():
+            torch.testing.assert_close(torch.from_numpy(out), model(x), rtol=1e-5, atol=1e-5)
