@@ -50,7 +50,9 @@ def execute(markdown: str, name: str) -> Page:
 
 def execute_apart(markdown: str, name: str) -> Page:
     """The same in a process of its own, so that what a page registers or seeds does not reach another one."""
-    done = subprocess.run([sys.executable, __file__, name], input=markdown, capture_output=True, text=True, check=False)
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}  # small tensors: more threads wait for each other
+    command = [sys.executable, __file__, name]
+    done = subprocess.run(command, input=markdown, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"tutorial {name} failed:\n{done.stderr[-4000:]}")
     made = json.loads(done.stdout)
