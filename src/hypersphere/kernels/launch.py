@@ -47,7 +47,8 @@ FAMILIES = {
 }
 """Families of kernels, and whether they serve without being asked for.
 
-One is on once its tests have passed on a GPU. The others pass in Triton's interpreter and compile for a GPU; the
+Those that are on have given right values on a GPU, if not in their latest form. The others have only passed in
+Triton's interpreter and been compiled, or were wrong when they last ran on one. The
 environment variable ``HYPERSPHERE_KERNELS`` (``all``, ``none``, or names with commas) and :func:`enable` choose.
 """
 
