@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from energy import cnn9
 from harness import write
+from hypersphere import kernels
 from hypersphere.functional import energy
 from hypersphere.regularizers import MHE, SRIP, CoMHE, Orthonormal
 
@@ -149,7 +150,7 @@ def errors(count: int = 20_000) -> dict[str, Any]:
         (gradient,) = torch.autograd.grad(value, w)
         true_value, true_gradient = exact(w, s, half_space, beta)
         table[name] = {
-            "value": float((value.double() - true_value).abs() / true_value.abs()),
+            "value": float((value.detach().double() - true_value).abs() / true_value.abs()),
             "gradient": float((gradient.double() - true_gradient).norm() / true_gradient.norm()),
         }
         print(f"{name}: value {table[name]['value']:.1e}, gradient {table[name]['gradient']:.1e}", flush=True)
@@ -206,6 +207,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--name", default="gpu_energy")
     options = parser.parse_args()
+    kernels.enable(*kernels.FAMILIES)
     payload: dict[str, Any] = {"dim": DIM, "regularizers": regularizers(4 * options.rounds), "errors": errors()}
     payload["sizes"] = sizes(options.rounds)
     payload["growth"] = growth(payload["sizes"])

@@ -159,3 +159,25 @@ def test_larger_than_the_dense_limit_takes_tiles_and_agrees():
     (expected,) = torch.autograd.grad(dense(unit, None, kernel) / (1100 * 1099), w)
     (found,) = torch.autograd.grad(energy(w), w)
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("block_size", [None, 2])
+@pytest.mark.parametrize("beta", [0.1, 0.01, -0.1, 20.0])
+def test_weighted_energies_overflow_only_where_they_are_large(beta, block_size):
+    """Two orthogonal vectors at distance √2·β: (2β²)^(−6), 1.56e10 for β = 0.1."""
+    w = torch.eye(2, 4).requires_grad_()
+    value = energy(w, 12.0, weights=torch.full((2,), beta), block_size=block_size)
+    assert value.item() == pytest.approx((2 * beta**2) ** -6, rel=1e-5)
+    (gradient,) = torch.autograd.grad(value, w)
+    assert gradient[0, 1].item() == pytest.approx(6 * (2 * beta**2) ** -6, rel=1e-5)
+
+
+def test_weights_of_opposite_signs_are_opposite_neurons():
+    w = torch.randn(6, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    w[1] = -w[0] + 1e-5 * w[2]
+    beta = torch.tensor([1.0, -1.2, 0.7, 1.0, -1.0, 2.0], dtype=torch.float64)
+    signs = beta.sign()[:, None]
+    for s in (0.0, 2.0, 3.0):
+        for half_space in (False, True):
+            mirrored = energy(w * signs, s, half_space=half_space, weights=beta.abs())
+            torch.testing.assert_close(energy(w, s, half_space=half_space, weights=beta), mirrored)

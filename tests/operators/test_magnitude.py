@@ -114,3 +114,18 @@ def test_copies_and_state_dicts(kind):
 def test_wrong_values_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_radius_saved_without_dimensions_is_loaded():
+    """FSDP2 takes no parameter of shape (), which older versions had."""
+    h = hs.magnitude.Tanh(rho=2.0)
+    assert h.raw_rho.shape == (1,)
+    assert h.rho.shape == ()
+    state = {name: value.clone() for name, value in h.state_dict().items()}
+    old = {**state, "raw_rho": torch.tensor(0.25)}
+    h.load_state_dict(old)
+    assert h.raw_rho.item() == 0.25
+    h.load_state_dict(state)
+    assert h.rho.item() == pytest.approx(2.0)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        h.load_state_dict({**state, "raw_rho": torch.zeros(3)})

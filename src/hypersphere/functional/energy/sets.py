@@ -19,7 +19,7 @@ from torch import Tensor
 from ..._core.modes import is_plain_eager, without_autocast
 from ..._core.sphere import unit as directions
 from ..._core.sphere import upcast
-from ...kernels.launch import usable
+from ...kernels.launch import enabled, usable
 from .energies import DENSE_PAIRS, energy
 from .kernel import Kernel, derivatives
 
@@ -99,7 +99,7 @@ def _together(sets: Sequence[Tensor]) -> bool:
     first = sets[0]
     if not torch.compiler.is_compiling() and not (is_plain_eager(*sets) and usable(first, "energy")):
         return False
-    if torch.compiler.is_compiling() and first.device.type != "cuda":
+    if torch.compiler.is_compiling() and not (first.device.type == "cuda" and enabled("energy")):
         return False
     return all(
         w.device == first.device
