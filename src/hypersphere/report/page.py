@@ -122,15 +122,26 @@ def _data(found: list[Subject], seen: list[Findings], detail: Detail) -> dict[st
                 "confusion": None
                 if look.found is None or look.found.logits is None
                 else confusion_view(look.found, detail.classes),
-                "roc": None if look.verified is None else roc_view(look.verified, detail.steps),
+                "rocs": _rocs(look, detail),
             }
             for subject, look in zip(found, seen, strict=True)
         ],
     }
 
 
+def _rocs(look: Findings, detail: Detail) -> list[dict[str, Any]]:
+    """The curves of a run, by name: of its own evaluation, and of pairs that the user has listed."""
+    found = []
+    if look.verified is not None:
+        roc = look.verified.result.roc
+        found.append({"name": "", **roc_view(roc.fpr, roc.tpr, detail.steps)})
+    if look.pairs is not None:
+        found.append({"name": look.pairs.name, **roc_view(*look.pairs.roc, detail.steps)})
+    return found
+
+
 def _roc(seen: list[Findings]) -> Html:
-    if all(look.verified is None for look in seen):
+    if all(look.verified is None and look.pairs is None for look in seen):
         return Html("")
     return element(
         "section",

@@ -11,13 +11,18 @@ __all__ = ["Facts", "facts_from"]
 
 @dataclass(frozen=True)
 class Facts:
-    """What the model must know of the data."""
+    """What the model must know of the data, and how images were brought to ``image_size``.
+
+    ``resized`` is ``"cover"`` (scaled to cover it, the middle cut out), ``"window"`` (squeezed to a square of
+    ``data.resize`` pixels, the middle cut out), or None: they had that size.
+    """
 
     num_classes: int
     in_channels: int | None = None
     image_size: tuple[int, int] | None = None
     in_features: int | None = None
     classes: tuple[str, ...] = ()
+    resized: str | None = None
 
 
 def facts_from(values: Any, path: Path) -> Facts:
@@ -34,4 +39,6 @@ def facts_from(values: Any, path: Path) -> Facts:
             raise ValueError(f"{path} is damaged: {name} is {count!r}, not a whole number above 0")
     if facts.image_size is not None and len(facts.image_size) != 2:
         raise ValueError(f"{path} is damaged: image_size is {facts.image_size}, not height and width")
+    if facts.resized not in (None, "cover", "window"):
+        raise ValueError(f"{path} is damaged: resized is {facts.resized!r}, not 'cover', 'window' or null")
     return facts
