@@ -123,7 +123,10 @@ def read_pairs(listing: str | Path, folder: str | Path, size: Size) -> OwnPairs:
     names = found.names
     images = size.decode([files[name] for name in names], root)
     place = {name: position for position, name in enumerate(names)}
-    left, right = (torch.tensor([place[row[side]] for row in found.rows]) for side in (0, 1))  # type: ignore[misc]
+    left, right = (
+        torch.tensor([place[row[0]] for row in found.rows]),
+        torch.tensor([place[row[1]] for row in found.rows]),
+    )
     same, fold = torch.tensor([row[2] for row in found.rows]), torch.tensor([row[3] for row in found.rows])
     return OwnPairs(images, tuple(names), Pairs(left, right, same, fold))
 

@@ -121,20 +121,19 @@ def verify_own_pairs(
     facts, settings, rule = run.facts(number), run.config.data, run.config.evaluation
     if facts.in_channels is None or facts.image_size is None:
         raise ValueError(f"{run.path} was not trained on images: there are no pairs of images to verify")
-    flip, center, folds = (
-        own if given is None else given
-        for own, given in ((rule.flip, flip), (rule.center, center), (rule.folds, folds))
+    mirrored, centered = (
+        bool(own if given is None else given) for own, given in ((rule.flip, flip), (rule.center, center))
     )
     size = Size(facts.in_channels, facts.image_size, facts.resized, settings.resize, settings.shrink)
     root = find_images(listing, _places(run, listing)) if folder is None else Path(folder)
     own = read_pairs(listing, root, size)
     model = load(run.path, seed=number, device=place)
-    features = embed(model, own.images, flip=bool(flip), normalize=settings.normalize, **_moments(run, size))
-    pairs = own.pairs.folded(_folds(own.pairs, int(folds)))
-    result = metrics.verify_pairs(features, pairs, center=bool(center))
+    features = embed(model, own.images, flip=mirrored, normalize=settings.normalize, **_moments(run, size))
+    pairs = own.pairs.folded(_folds(own.pairs, rule.folds if folds is None else folds))
+    result = metrics.verify_pairs(features, pairs, center=centered)
     scores = metrics.pair_scores(features, pairs.left, pairs.right)
     chosen = torch.cat([_hardest(pairs, scores, same) for same in (True, False)])
-    numbers = {"pairs": len(pairs), "folds": len(pairs.fold.unique()), "flip": bool(flip), "center": bool(center)}
+    numbers = {"pairs": len(pairs), "folds": len(pairs.fold.unique()), "flip": mirrored, "center": centered}
     kept = KeptPairs(
         Path(listing).name,
         {**in_percent(result), **numbers},

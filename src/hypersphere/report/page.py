@@ -136,7 +136,7 @@ def _rocs(look: Findings, detail: Detail) -> list[dict[str, Any]]:
         roc = look.verified.result.roc
         found.append({"name": "", **roc_view(roc.fpr, roc.tpr, detail.steps)})
     if look.pairs is not None:
-        found.append({"name": look.pairs.name, **roc_view(*look.pairs.roc, detail.steps)})
+        found.append({"name": look.pairs.name, **roc_view(look.pairs.roc[0], look.pairs.roc[1], detail.steps)})
     return found
 
 
