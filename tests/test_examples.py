@@ -37,15 +37,13 @@ def test_one_process(name):
 
 @pytest.mark.slow
 def test_two_processes(tmp_path):
-    """Both in one start, which is what takes the time."""
-    script = tmp_path / "both.py"
-    script.write_text("import ddp, fsdp2\nprint('losses', ddp.main(2), fsdp2.main(2))\n")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
-    paths = os.pathsep.join([str(EXAMPLES), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": paths}
+    """As its first line says; ddp.py differs by the wrapper alone."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command.append(str(EXAMPLES / "fsdp2.py"))
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("losses") == 2
+    assert done.stdout.count("loss ") == 2
 
 
 def test_accelerate():
