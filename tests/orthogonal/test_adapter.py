@@ -117,7 +117,7 @@ def test_files(method: str, tmp_path: Path) -> None:
     hs.orthogonal.load_adapter(other, tmp_path / "mine")  # into the present one
     config = json.loads((tmp_path / "mine" / "adapter.json").read_text())
     assert config["method"] == method
-    assert config["weights"]["0.weight"] == {"dim": 27}
+    assert config["weights"]["0.weight"] == {"dim": 27, "blocks": 3}
 
 
 def test_skew_entries_are_packed(tmp_path: Path) -> None:
