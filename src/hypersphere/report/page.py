@@ -42,15 +42,16 @@ class Detail:
     pictures: int
     steps: int
     classes: int
+    thumbnails: int  # bytes of pixels
 
 
 # Many runs in one page must stay under the limit: the first that fits is taken.
 _DETAILS = (
-    Detail(points=2000, pictures=24, steps=500, classes=100),
-    Detail(points=1000, pictures=16, steps=300, classes=60),
-    Detail(points=500, pictures=8, steps=150, classes=40),
-    Detail(points=200, pictures=4, steps=60, classes=20),
-    Detail(points=50, pictures=2, steps=25, classes=10),
+    Detail(points=2000, pictures=24, steps=500, classes=100, thumbnails=1_200_000),
+    Detail(points=1000, pictures=16, steps=300, classes=60, thumbnails=500_000),
+    Detail(points=500, pictures=8, steps=150, classes=40, thumbnails=200_000),
+    Detail(points=200, pictures=4, steps=60, classes=20, thumbnails=60_000),
+    Detail(points=50, pictures=2, steps=25, classes=10, thumbnails=0),
 )
 
 
@@ -90,6 +91,7 @@ def _page(found: list[Subject], seen: list[Findings], detail: Detail) -> str:
         "css": Html(_asset("page.css")),
         "overview": overview(found),
         "roc": _roc(seen),
+        "compare": _compare(seen),
         "picker": Html("") if one else _picker(found),
         "panels": join(shown),
         "made": _made(),
@@ -118,7 +120,7 @@ def _data(found: list[Subject], seen: list[Findings], detail: Detail) -> dict[st
                 "seeds": [seed.number for seed in subject.seeds],
                 "shown": look.seed,
                 "curves": curves(subject, wanted, detail.steps),
-                "sphere": None if look.found is None else sphere_view(look.found, detail.points),
+                "sphere": None if look.found is None else sphere_view(look.found, detail.points, detail.thumbnails),
                 "confusion": None
                 if look.found is None or look.found.logits is None
                 else confusion_view(look.found, detail.classes),
@@ -149,6 +151,18 @@ def _roc(seen: list[Findings]) -> Html:
         element("p", "True accepts against false accepts of pairs, over all thresholds on the angle.", class_="note"),
         element("div", class_="roc-view"),
         aria_labelledby="roc",
+    )
+
+
+def _compare(seen: list[Findings]) -> Html:
+    """Where two runs have features to show: both beside each other."""
+    if sum(look.found is not None and look.found.features.shape[1] > 1 for look in seen) < 2:
+        return Html("")
+    return element(
+        "section",
+        element("h2", "Two spheres side by side", id="compare"),
+        element("div", class_="compare-view"),
+        aria_labelledby="compare",
     )
 
 

@@ -7,7 +7,7 @@ function bundle(name, index, column, each) {
   return {
     name,
     hue: index % 8,
-    dash: Math.floor(index / 8),
+    dash: index, // every line has dashes of its own, for those who do not tell the colours apart
     x: column.steps,
     mean: rows.map((row) => (row.length ? row.reduce((a, b) => a + b, 0) / row.length : null)),
     low: several ? rows.map((row) => (row.length ? Math.min(...row) : null)) : undefined,
