@@ -31,6 +31,27 @@ def reproducible() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def on_kernels() -> Iterator[None]:
+    """Kernels run: on a GPU, which is then the default device, or on CPU tensors through Triton's interpreter.
+
+    Launches are counted from 0, and float32 products are float32 products.
+    """
+    pytest.importorskip("triton")
+    kernels.LAUNCHES.clear()
+    if not torch.cuda.is_available():
+        with kernels.interpreted():
+            yield
+        return
+    allowed = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        with torch.device("cuda"):
+            yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = allowed
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One headless Chromium for all tests of a process."""
