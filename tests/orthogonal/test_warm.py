@@ -1,4 +1,4 @@
-"""The kernels of warm-started maps, on a GPU or in Triton's interpreter; and compiled for a GPU that need not be there."""
+"""The kernels of warm-started maps, on a GPU or in Triton's interpreter; and compiled for a GPU that may be absent."""
 
 from __future__ import annotations
 
