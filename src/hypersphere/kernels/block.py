@@ -183,7 +183,7 @@ def _weight_decides(t: Inputs) -> bool:
 def _statistics(
     plan: Plan, tensors: tuple[Any, ...], t: Inputs, sums: Tensor, track: bool, group: Any, stream: int | None
 ) -> Tensor:
-    """BatchNorm's table: see device_statistics."""
+    """BatchNorm's table: see device/statistics.py."""
     e = plan.epilogue
     table = torch.empty(4 * e.channels, dtype=torch.float32, device=sums.device)
     norm = (t.gamma, t.beta, t.mean, t.var, t.tracked)

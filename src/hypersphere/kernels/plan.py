@@ -8,11 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import device_epilogue as epilogue
-from . import device_magnitude as magnitude
-from . import device_norms as norms
-from . import device_statistics as statistics
-from . import device_weights as weights
+from .device import epilogue, magnitude, norms, statistics, weights
 from .launch import Launch, interpreting
 from .layout import SLOTS, Layout, channels_last, layout_of, next_power, out_shape, programs, sums_size, tiles
 from .spec import ACTIVATIONS, ANGULAR, MAGNITUDES, NORMS, Fields, Spec

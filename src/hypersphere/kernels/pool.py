@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from . import device_pool as device
+from .device import pool as device
 from .launch import Launch, aligned, interpreting, on, stream_of
 from .layout import arranged, channels_last, empty, next_power
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_math import activate, activation_slope, angular, angular_k_slope
-from .device_tiles import add_to_row, channel_numbers, leak_of, map_at, norm_numbers, place_of, store_map
+from .math import activate, activation_slope, angular, angular_k_slope
+from .tiles import add_to_row, channel_numbers, leak_of, map_at, norm_numbers, place_of, store_map
 
 __all__ = ["apply_kernel", "grad_kernel"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_math import curvature
+from .math import curvature
 
 __all__ = ["add_to_row", "channel_numbers", "leak_of", "map_at", "norm_numbers", "place_of", "store_map"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_math import activate, activation_slope, angular
-from .device_tiles import add_to_row, channel_numbers, leak_of, map_at, norm_numbers, place_of
+from .math import activate, activation_slope, angular
+from .tiles import add_to_row, channel_numbers, leak_of, map_at, norm_numbers, place_of
 
 __all__ = ["finish_kernel", "reduce_kernel", "stats_kernel"]
 
