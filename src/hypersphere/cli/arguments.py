@@ -98,11 +98,21 @@ def report(parser: argparse.ArgumentParser) -> None:
 
 
 def reproduce(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "hypersphere reproduce TABLE [--cells PATTERN] [--seeds 0,1,2] [--steps N] [--GROUP.FIELD VALUE ...]"
+    parser.usage = (
+        "hypersphere reproduce TABLE [--cells PATTERN] [--seeds 0,1,2] [--steps N] [--at-once K] "
+        "[--GROUP.FIELD VALUE ...]"
+    )
     parser.add_argument("table", help="table, see `hypersphere list tables`")
     parser.add_argument("--cells", default="*", metavar="PATTERN", help="only cells that match, e.g. 'sigmoid0.3.*'")
     parser.add_argument("--seeds", default="0", help="seeds, with commas (default %(default)s)")
     parser.add_argument("--steps", type=int, default=None, help="so many steps instead of all; milestones shrink along")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=1,
+        metavar="K",
+        help="train K cells and seeds at a time in this process, with the results of one at a time (default 1)",
+    )
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder of measured numbers")
     parser.add_argument("--print", dest="only_print", action="store_true", help="print the table and run nothing")
     add_arguments(parser, Config)
