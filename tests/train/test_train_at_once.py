@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from tiny import everything, tiny, tiny_gan
 
 from hypersphere.cli import main
-from hypersphere.train import Job, Stopped, run, run_at_once, with_values
+from hypersphere.train import Job, Stopped, compiled, run, run_at_once, with_values
 from hypersphere.train import at_once as module
 from hypersphere.train.board import Board
 from hypersphere.train.training import Training
@@ -163,3 +163,17 @@ def test_the_board_is_live_in_a_terminal():
     assert "training" in str(board._rendered())
     row.stop()
     assert board._live is None
+
+
+def test_seeds_share_what_is_compiled_and_other_settings_do_not(tmp_path, monkeypatch):
+    resets = []
+    monkeypatch.setattr(torch.compiler, "reset", lambda: resets.append(1))
+    monkeypatch.setattr(compiled, "_kept", (None, 0))
+    config = tiny(tmp_path)
+    for _ in range(5):  # those that do not share fill the compiler's eight places
+        compiled.forget_compiled(config)
+    assert len(resets) == 2
+    compiled.forget_compiled(with_values(config, {"run.name": "elsewhere"}))
+    assert len(resets) == 2
+    compiled.forget_compiled(with_values(config, {"model.conv": "sphere"}))
+    assert len(resets) == 3

@@ -95,9 +95,11 @@ class Progress:
         return name in self._values and (name != "penalty" or self._values[name] != 0)
 
     def _left(self, step: int) -> str:
+        if not self._first < step < self._total:
+            return ""
         speed = (step - self._first) / max(time.perf_counter() - self._begin, 1e-9)
-        seconds = int((self._total - step) / speed) if speed else 0
-        return f"{seconds // 60}:{seconds % 60:02d} left" if step < self._total else ""
+        seconds = int((self._total - step) / speed)
+        return f"{seconds // 60}:{seconds % 60:02d} left"
 
 
 def settle(kind: str) -> str:
