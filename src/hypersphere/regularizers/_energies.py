@@ -16,8 +16,13 @@ class Energies:
     """Mean energies over pairs of neurons, by weight name.
 
     Attributes:
-        hidden: Of every hidden layer.
-        output: Of the output layer, in full space; empty without one.
+        hidden: Energy of every hidden layer.
+        output: Energy of the output layer, in full space; empty without one.
+
+    Example:
+        >>> found = hs.regularizers.energies(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))
+        >>> list(found.hidden), list(found.output)
+        (['0.weight'], ['1.weight'])
     """
 
     hidden: dict[str, float]
