@@ -22,14 +22,24 @@ from hypersphere._core.registries import KINDS
 ROOMS = [
     "angular",
     "attacks",
+    "config",
+    "data",
+    "evaluation",
+    "export",
     "functional",
     "losses",
     "magnitude",
     "metrics",
+    "models",
     "nn",
     "optim",
     "orthogonal",
+    "plots",
+    "recipes",
     "regularizers",
+    "report",
+    "runs",
+    "train",
 ]
 TOP = ("convert", "embed", "energy", "load", "register")
 SHAPED = ("angular", "losses", "magnitude", "nn", "regularizers")  # rooms whose modules take and give tensors
