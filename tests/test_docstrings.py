@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import hypersphere as hs
 from hypersphere import config as config_room
 from hypersphere import recipes
 from hypersphere._core.registries import KINDS
+from hypersphere.config.options import told
 
 ROOMS = [
     "angular",
@@ -68,7 +70,7 @@ METHODS: dict[str, tuple[type, str]] = {
     for address, thing in PUBLIC.items()
     if inspect.isclass(thing)
     for name, value in vars(thing).items()
-    if not name.startswith("_") and not inspect.isclass(value)
+    if not name.startswith("_") and name not in getattr(thing, "__dataclass_fields__", {})
     if inspect.isroutine(value) or isinstance(value, PROPERTIES | classmethod | staticmethod)
 }
 
@@ -122,6 +124,12 @@ def returns_something(thing: object) -> bool:
     return str(answer) not in ("None", "NoReturn", str(inspect.Signature.empty), str(type(None)))
 
 
+def helped(thing: object) -> set[str]:
+    """The settings that explain themselves, for the command line and the reference alike."""
+    fields = getattr(thing, "__dataclass_fields__", {}).values()
+    return {field.name for field in fields if len(told(field.metadata.get("help", "")).split()) > 1}
+
+
 def described(parts: dict[str, str], names: list[str]) -> list[str]:
     """What is wrong with the list of parameters."""
     listed = entries(parts.get("Args", "")) | entries(parts.get("Attributes", ""))
@@ -139,7 +147,7 @@ def faults_of_name(address: str) -> list[str]:
     wrong = []
     if inspect.isclass(thing):
         bare = issubclass(thing, enum.Enum) or getattr(thing, "_is_protocol", False) or inspect.isabstract(thing)
-        wrong += [] if bare else described(parts, parameters(thing))
+        wrong += [] if bare else described(parts, [name for name in parameters(thing) if name not in helped(thing)])
         if issubclass(thing, nn.Module) and address.split(".")[0] in SHAPED and "Shape" not in parts:
             wrong.append("no Shape")
     else:
@@ -215,7 +223,7 @@ EXAMPLES = examples()
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small run in ``runs/digits``, as the examples expect it."""
+    """A folder with a small run in ``runs/digits``, and photos in ``photos``, as the examples expect them."""
     folder = tmp_path_factory.mktemp("examples")
     config = config_room.with_values(recipes.get("digits.cnn"), {"run.seeds": (0,)})
     facts = hs.runs.Facts(10, 1, (8, 8))
@@ -226,6 +234,10 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ) as log:
         log(1, loss=2.3)
         log.evaluate(2, accuracy=10.0, test_loss=2.3)
+    for name, count in {"train/cat": 4, "train/dog": 4, "val/cat": 2, "val/dog": 2}.items():
+        (folder / "photos" / name).mkdir(parents=True)
+        for number in range(count):
+            Image.new("RGB", (8, 8), (60 * number, 0, 0)).save(folder / "photos" / name / f"{number}.png")
     return folder
 
 

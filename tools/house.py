@@ -84,7 +84,7 @@ class House:
         return [
             f"{path.relative_to(self.source)} has {code_size(text)} lines besides docstrings, at most {LONGEST}"
             for path, text in self.files.items()
-            if code_size(text) > LONGEST
+            if size(text) > LONGEST and code_size(text) > LONGEST
         ]
 
     def graph(self) -> dict[str, Counter[str]]:
