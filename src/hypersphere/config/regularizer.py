@@ -15,7 +15,13 @@ __all__ = ["RegularizerConfig"]
 
 @dataclass(frozen=True)
 class RegularizerConfig:
-    """A penalty on the directions of the neurons."""
+    """A penalty on the directions of the neurons.
+
+    Example:
+        >>> from hypersphere.config import RegularizerConfig
+        >>> RegularizerConfig(name="mhe").s
+        2.0
+    """
 
     name: str = option("none", lambda: f"none, {', '.join(REGULARIZERS)}, or an address module:Class of your own")
     weight: float | None = option(None, "weight of orthonormal, orthogonal, srip, ...; none: the default (1e-5)")

@@ -26,10 +26,27 @@ class OwnPairs:
 
 
 def read_pairs(listing: str | Path, folder: str | Path, channels: int, size: tuple[int, int]) -> OwnPairs:
-    """Read ``left right same [fold]`` lines; names are paths under ``folder``, ``same`` is 1 or 0.
+    r"""Read pairs of images from a list.
 
-    Without fold numbers there is one fold. ``size`` (height, width) must be that of the images: aligning and resizing
-    faces is the user's choice.
+    Args:
+        listing: file with lines ``left right same [fold]``: names are paths under ``folder``, ``same`` is 1 or 0.
+            Without fold numbers there is one fold.
+        folder: folder of the images.
+        channels: 1 for grey images, 3 for colour.
+        size: height and width, which must be those of the images: aligning and resizing faces is the user's choice.
+
+    Returns:
+        The images and the pairs.
+
+    Raises:
+        ValueError: If a line cannot be read, an image is missing, or its size differs.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from hypersphere.evaluation import read_pairs
+        >>> _ = Path("some.txt").write_text("cat/0.png cat/1.png 1\ncat/0.png dog/0.png 0\n")
+        >>> read_pairs("some.txt", "photos/train", 3, (8, 8)).images.shape
+        torch.Size([3, 3, 8, 8])
     """
     path, root = Path(listing), Path(folder)
     if not path.is_file():

@@ -22,12 +22,18 @@ __all__ = ["Fusion", "blocks_of", "fuse"]
 
 @dataclass
 class Fusion:
-    """What :func:`fuse` found.
+    """What :func:`fuse` found in a model.
 
     Attributes:
         blocks: Names of the modules of each block, operator first.
-        alone: Names of operators that nothing follows that could be taken over; kernels run them by themselves.
-        left: Names of operators that no kernel serves, with the reason.
+        alone: Names of operators without a following module that the block could include; kernels run them by
+            themselves.
+        left: Names of operators that no kernel supports, with the reason.
+
+    Example:
+        >>> model = hs.nn.fuse(nn.Sequential(hs.nn.SphereConv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()))
+        >>> model.fusion.blocks
+        [('0', '1', '2')]
     """
 
     blocks: list[tuple[str, ...]] = field(default_factory=list)

@@ -173,7 +173,19 @@ def tag_orthogonal(parameter: Tensor) -> None:
 
 
 def is_orthogonal(parameter: Tensor) -> bool:
-    """Whether ``parameter`` holds orthogonal matrices that only :class:`hypersphere.optim.OrthogonalSGD` keeps so."""
+    """Say whether a parameter holds orthogonal matrices, which need :class:`hypersphere.optim.OrthogonalSGD`.
+
+    Args:
+        parameter: a parameter of a model.
+
+    Returns:
+        True for the matrices of ``attach(model, "gradient")``.
+
+    Example:
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), "gradient")
+        >>> sum(hs.orthogonal.is_orthogonal(parameter) for parameter in model.parameters())
+        1
+    """
     return getattr(parameter, "_hypersphere_orthogonal", False)
 
 

@@ -11,7 +11,19 @@ __all__ = ["Facts", "facts_from"]
 
 @dataclass(frozen=True)
 class Facts:
-    """What the model must know of the data."""
+    """What a network must know of the data.
+
+    Attributes:
+        num_classes: Number of classes of the training data.
+        in_channels: Channels of images; None for other data.
+        image_size: Height and width of images; None for other data.
+        in_features: Numbers of a sample that is not an image; None for images.
+        classes: Names of the classes; empty if they have none.
+
+    Example:
+        >>> hs.runs.Facts(num_classes=10, in_channels=3, image_size=(32, 32)).image_size
+        (32, 32)
+    """
 
     num_classes: int
     in_channels: int | None = None

@@ -24,17 +24,30 @@ __all__ = ["begin", "events_of", "interrupt", "run", "seed_turns", "signals"]
 
 
 def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
-    """Train every seed of ``config`` and return what ``RUN/result.json`` holds.
+    """Train every seed of a configuration.
 
-    Calling it again goes on where it was: seeds that are done are not trained again, one that was interrupted
-    continues from its newest checkpoint, with the same weights in the end as if it had not been. Ctrl-C (and a
-    termination signal) saves first.
+    Calling it again continues: finished seeds are not trained again, and an interrupted one continues from its newest
+    checkpoint, with the same weights in the end as if it had not been interrupted. Ctrl-C (and a termination signal)
+    saves first.
 
-    ``callbacks`` are told of start, steps, evaluations and end of every seed: see
-    :class:`hypersphere.train.Callback`.
+    Args:
+        config: the settings.
+        callbacks: told of start, steps, evaluations and end of every seed: see :class:`hypersphere.train.Callback`.
 
-    Raises :class:`hypersphere.train.Stopped` when training ends early, and ``OSError`` before training if the folder
-    cannot be written.
+    Returns:
+        The content of ``RUN/result.json``.
+
+    Raises:
+        Stopped: If training ends early.
+        OSError: Before training, if the folder cannot be written.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> from hypersphere.train import run, with_values
+        >>> short = {"schedule.steps": 1, "schedule.milestones": (), "run.tensorboard": False, "run.progress": "off"}
+        >>> result = run(with_values(recipes.get("digits.cnn"), {**short, "run.device": "cpu", "run.compile": "off"}))
+        >>> result["recipe"]
+        'digits.cnn'
     """
     named(to_dict(config))
     crew = team(config.run.device)
