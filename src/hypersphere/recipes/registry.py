@@ -72,6 +72,19 @@ def get(name: str) -> Config:
     return table.cells[cell].config(table.name)
 
 
+@cache
+def _places() -> dict[str, tuple[Table, int]]:
+    """Table and number of every cell by ``table.cell``, and of the first cell of a training that several share."""
+    places: dict[str, tuple[Table, int]] = {}
+    for table in tables().values():
+        for index, cell in enumerate(table.cells):
+            places.setdefault(f"{table.name}.{cell.training}", (table, index))
+    for table in tables().values():
+        for index, cell in enumerate(table.cells):
+            places[f"{table.name}.{cell.name}"] = (table, index)
+    return places
+
+
 def find(name: str) -> tuple[Table, int]:
     """Find a cell.
 
@@ -89,13 +102,7 @@ def find(name: str) -> tuple[Table, int]:
         >>> recipes.find("digits.cnn")[0].name
         'digits'
     """
-    names: dict[str, tuple[Table, int]] = {}
-    for table in tables().values():
-        for index, cell in enumerate(table.cells):
-            names.setdefault(f"{table.name}.{cell.training}", (table, index))
-    for table in tables().values():
-        for index, cell in enumerate(table.cells):
-            names[f"{table.name}.{cell.name}"] = (table, index)
+    names = _places()
     if name not in names:
         near = [one for one in names if one.startswith(name)] or difflib.get_close_matches(name, names, 4, 0.5)
         shown = ", ".join(near[:6]) + (", ..." if len(near) > 6 else "")
