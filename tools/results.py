@@ -21,7 +21,7 @@ settings, versions and device. `hypersphere reproduce TABLE` runs the cells that
 over seeds."""
 
 FINDINGS = {
-    "paper.table1": """The plain CNN reproduces. Sigmoid and cosine SphereConv with weight projection every 100 steps are
+    "paper.table1": """The plain CNN reproduces. Sigmoid and cosine SphereConv, weights projected every 100 steps, are
         almost a point above the published numbers, and one above the plain CNN; how the norm of the weights was kept in
         hand is not printed. GA-Softmax (m = 4, λ ≥ 5) does not add to it here: both seeds are below the published
         number, and on average 0.3 below the softmax. With the GPU to itself (seed 2) the plain network trains at 806
