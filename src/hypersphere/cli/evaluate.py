@@ -15,6 +15,7 @@ __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run ``hypersphere evaluate`` and return its exit status."""
     found = Run(options.run, options.seed, trust=options.trust)
     if (options.pairs is None) != (options.images is None):
         raise ValueError("--pairs and --images belong together: a list of pairs and the folder of its images")

@@ -23,6 +23,7 @@ __all__ = ["run", "shortened"]
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run ``hypersphere reproduce`` and return its exit status."""
     table = tables()[check_choice("table", options.table, tables())]
     chosen = [cell for cell in table.cells if fnmatch(cell.name, options.cells)]
     if not chosen:

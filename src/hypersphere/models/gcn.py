@@ -110,7 +110,9 @@ class GCN(nn.Module):
 
 
 def normalize_adjacency(adjacency: Tensor) -> Tensor:
-    """Â = D^(−1/2)·Ã·D^(−1/2), Ã = A + I, D_ii = Σ_j Ã_ij. (The thesis prints D^(1/2), a misprint.)
+    """Â = D^(−1/2)·Ã·D^(−1/2), Ã = A + I, D_ii = Σ_j Ã_ij.
+
+    The thesis prints D^(1/2), a misprint.
 
     Args:
         adjacency: A, dense, sparse COO or sparse CSR, with weights ≥ 0.

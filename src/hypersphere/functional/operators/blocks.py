@@ -76,9 +76,13 @@ def fused_block(
 
     Args:
         x: (N, C, ...), as autocast would give it to a convolution.
-        weight, geometry, h, g: The operator without weighting.
+        weight: Filters of the operator.
+        geometry: How patches are read.
+        h: Magnitude function.
+        g: Angular function.
         q: Σ_c x², if a block gave it.
-        scale, shift: a and b for each channel.
+        scale: a for each channel.
+        shift: b for each channel.
         norm: BatchNorm, if one follows.
         activation: What follows it.
         give_q: Whether q′ is wanted.

@@ -39,8 +39,10 @@ def deployed(
         x: (N, C, ...).
         unit: Filters of norm 1 (zero filters stay zero); where g is the cosine, they may hold a factor for each filter.
         geometry: How patches are read.
-        h, g: Magnitude and angular function.
-        scale, shift: a and b, one for each channel.
+        h: Magnitude function.
+        g: Angular function.
+        scale: a, one for each channel.
+        shift: b, one for each channel.
 
     Returns:
         What the layer gives, without gradients in mind: at a zero patch and at cos = ±1 they are not defined.
