@@ -32,13 +32,25 @@ _NAP = 1e-4  # seconds to wait where no training can go on: a step takes longer
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One seed of a run."""
+    """One seed of a run, to be trained by :func:`run_at_once`.
+
+    Attributes:
+        config: Settings of the run.
+        seed: The number of the seed, one of ``config.run.seeds``.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> from hypersphere.train import Job
+        >>> Job(recipes.get("digits.cnn"), seed=1).name
+        'digits.cnn seed 1'
+    """
 
     config: Config
     seed: int
 
     @property
     def name(self) -> str:
+        """Name of the run and number of the seed, for people."""
         return f"{self.config.run.name or self.config.recipe} seed {self.seed}"
 
     @property
@@ -49,7 +61,19 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of a job: the content of its ``result.json``, or the exception that ended it."""
+    """How a job ended.
+
+    Attributes:
+        job: The job itself.
+        result: The content of its ``result.json``; None if it did not finish.
+        error: The exception that ended it; None if it finished or did not begin.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> from hypersphere.train import Job, Outcome
+        >>> Outcome(Job(recipes.get("digits.cnn"), seed=0)).result is None
+        True
+    """
 
     job: Job
     result: dict[str, Any] | None = None
@@ -59,22 +83,27 @@ class Outcome:
 def run_at_once(
     jobs: Iterable[Job], count: int, ended: Callable[[Outcome], None] = lambda outcome: None
 ) -> list[Outcome]:
-    """Train all jobs, ``count`` at a time, each as :func:`hypersphere.train.run` would: bit for bit the same.
+    """Train all jobs, ``count`` at a time, each bit for bit as :func:`hypersphere.train.run` would.
 
-    A job that fails does not stop the others. Calling it again goes on where it was, as with one training. Ctrl-C (and
-    a termination signal) saves all that are at work; those that have not begun do not begin.
+    A job that fails does not stop the others. Calling it again continues where it was, as with one training. Ctrl-C
+    (and a termination signal) saves all that are training; those that have not begun do not begin.
 
     Args:
         jobs: One for each seed of each run.
-        count: How many are at work at a time.
-        ended: Told of each outcome at once.
+        count: How many train at a time, ≥ 1.
+        ended: Called with each outcome as soon as its job ends.
 
     Returns:
         The outcomes, in the order in which the jobs ended. A job that was stopped has :class:`Stopped` as its error,
         one that did not begin has none.
 
     Raises:
-        ValueError: If ``count`` is no positive number, or several processes share a training.
+        ValueError: If ``count`` is not a positive number, or several processes share a training.
+
+    Example:
+        >>> from hypersphere.train import run_at_once
+        >>> run_at_once([], count=2)
+        []
     """
     check_count("at_once", count)
     return _Schedule(list(jobs), count, ended).run()
