@@ -12,7 +12,7 @@ from ..runs.quantities import quantity
 from .registry import find, get
 from .table import Cell, Table
 
-__all__ = ["Comparison", "Published", "mean", "published"]
+__all__ = ["Comparison", "Published", "mean", "number_of", "published"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def published(config: Config, results: Sequence[Mapping[str, Any]]) -> Published
 
 def mean(table: Table, cell: Cell, results: Sequence[Mapping[str, Any]]) -> tuple[float | None, int]:
     """The cell's measurement as its table counts, mean over the results that hold it, and of how many."""
-    numbers = [_number(result, cell.measure) for result in results]
+    numbers = [number_of(result, cell.measure) for result in results]
     values = [table.ours(value, cell.measure) for value in numbers if value is not None]
     return (sum(values) / len(values) if values else None), len(values)
 
@@ -112,7 +112,7 @@ def _compared(table: Table, cell: Cell, results: Sequence[Mapping[str, Any]]) ->
     return Comparison(cell.name, metric, unit, cell.published, mean(table, cell, results)[0])
 
 
-def _number(result: Mapping[str, Any], measure: str) -> float | None:
+def number_of(result: Mapping[str, Any], measure: str) -> float | None:
     """The number of one seed; None if that was not measured, or is not finite."""
     value = result.get("metrics", {}).get(measure)
     if value is None and measure == "accuracy":
