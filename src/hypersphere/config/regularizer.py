@@ -30,7 +30,7 @@ class RegularizerConfig:
     s: float = option(2.0, "power of the energy")
     distance: str = option("euclidean", "euclidean or angular")
     half_space: bool = option(False, "half-space energy in the hidden layers")
-    projection: str = option("random", "comhe: random angle_preserving adversarial group bilateral")
+    projection: str = option("random", "comhe: random angle_preserving adversarial learned group bilateral")
     dim: int = option(30, "comhe: dimensions of a projection")
     count: int | None = option(None, "comhe: number of projections; none: 5 (1 for learned ones)")
     aggregate: str = option("mean", "comhe: mean or max over the projections")

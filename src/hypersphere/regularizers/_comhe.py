@@ -19,7 +19,7 @@ from ._views import bilateral_views, channel_count, channel_views, low_rank_fact
 
 __all__ = ["CoMHE"]
 
-_PROJECTIONS = ("random", "angle_preserving", "adversarial", "group", "bilateral")
+_PROJECTIONS = ("random", "angle_preserving", "adversarial", "learned", "group", "bilateral")
 
 
 class CoMHE(EnergyRegularizer):
@@ -33,6 +33,9 @@ class CoMHE(EnergyRegularizer):
       a constant.
       ``unroll=n`` takes the energy after n steps and differentiates through them (second order).
     - ``"adversarial"``: ascends the energy itself (6.8), in the same two ways.
+    - ``"learned"``: descends the energy itself along with the weights, which is what learning P from the training data
+      by back-propagation comes to, for only the penalty depends on P (E.8); in the same two ways. P may find directions
+      in which the neurons are spread already, and then asks nothing of them.
     - ``"group"``: the neurons' input channels in groups of ``group`` (6.9), in order or, if
       ``stochastic``, in an order drawn anew every ``refresh`` calls.
     - ``"bilateral"``: E(P_1 W) + E(W P_2) (E.21); for layers made by :func:`low_rank`, the energies of
@@ -227,7 +230,7 @@ class CoMHE(EnergyRegularizer):
 
     def _sets(self) -> list[list[Tensor]]:
         current = self._current()
-        if self.projection in ("angle_preserving", "adversarial"):
+        if self.projection in ("angle_preserving", "adversarial", "learned"):
             current = self._learn(current)
         if self.projection in ("group", "bilateral") or self._counter.device.type == "cpu":
             return [self._views(neurons, current) for neurons in self._hidden]
@@ -347,5 +350,6 @@ class CoMHE(EnergyRegularizer):
                 found = [energy(one, self.s, self.distance, self.half_space) for one in images]
             else:
                 found = self._energies(images)
-            terms = [-energies.mean(1).sum() for energies in found]
+            sign = 1 if self.projection == "learned" else -1
+            terms = [sign * energies.mean(1).sum() for energies in found]
         return torch.stack(terms).sum()
