@@ -75,6 +75,8 @@ class BlockMatrix(nn.Module):
             return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def _turn(self, index: int, v: Tensor) -> Tensor:
+        if not self.method.linear:
+            return self.method.move(self.raw[index], v)
         matrix = self.matrices()[index]
         if torch.compiler.is_compiling() or not is_reduced(matrix):
             return v @ matrix.mT

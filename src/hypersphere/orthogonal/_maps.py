@@ -54,6 +54,8 @@ class Map:
     on_manifold = False
     #: counted by :func:`hypersphere.orthogonal.penalty`
     penalized = False
+    #: w = Rv; else :meth:`move` makes w from v, and there is no R
+    linear = True
 
     def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
         """Draw the parameter: the identity, or the orthogonalised N(0, 1) matrix (thesis F.3).
@@ -74,6 +76,18 @@ class Map:
 
     def __call__(self, raw: Tensor) -> Tensor:
         return raw
+
+    def move(self, raw: Tensor, v: Tensor) -> Tensor:
+        """Make the neurons w from the neurons v, where the map is not ``linear``.
+
+        Args:
+            raw: the parameter of the blocks.
+            v: neurons, (blocks, n, dim).
+
+        Returns:
+            As many neurons, of the same shape.
+        """
+        return v @ self(raw).mT
 
 
 @dataclass(frozen=True)
