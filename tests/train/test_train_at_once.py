@@ -67,6 +67,23 @@ def test_a_failed_one_does_not_stop_the_others(tmp_path):
     assert outcomes["g2 seed 1"].result["seed"] == 1
 
 
+def test_a_summary_that_cannot_be_written_fails_alone(tmp_path, monkeypatch):
+    genuine = module.write_result
+
+    def full(folder, config):
+        if config.recipe == "a":
+            raise OSError("no space left")
+        return genuine(folder, config)
+
+    jobs = [Job(tiny(tmp_path, name, 2), 0) for name in ("a", "b")]
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_result", full)
+        first, second = run_at_once(jobs, 1)
+    assert "no space" in str(first.error)
+    assert second.result is not None
+    assert run_at_once(jobs[:1], 1)[0].result is not None
+
+
 def test_interrupted_work_goes_on(tmp_path, monkeypatch):
     names = ("a", "b", "c")
     run(everything(tmp_path, "alone", 8))

@@ -185,9 +185,13 @@ class _Schedule:
         return True
 
     def _end(self, outcome: Outcome) -> None:
+        if outcome.result is not None:
+            try:
+                write_result(run_path(outcome.job.config), outcome.job.config)
+            except OSError as error:  # the seed's own result is written: the same command finds it
+                outcome = Outcome(outcome.job, error=error)
         self._outcomes.append(outcome)
         if outcome.result is not None:
-            write_result(run_path(outcome.job.config), outcome.job.config)
             words = f"{outcome.job.name}: {outcome.result['final_accuracy']:.2f}%"
         else:
             words = f"{outcome.job.name}: {outcome.error}"
