@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -46,16 +47,28 @@ class Unit(nn.Module):
         return self.relu(self.act2(self.bn2(self.conv2(out))) + x)
 
 
+@contextmanager
+def plain_operations():
+    """No kernels inside."""
+    before, interpreting = set(launch._enabled), launch._interpreting
+    kernels.enable()
+    launch._interpreting = False
+    try:
+        yield
+    finally:
+        kernels.enable(*before)
+        launch._interpreting = interpreting
+
+
 def compare(fused, plain, x, tolerance=2e-5):
-    """Outputs, gradients and buffers of two models, one of them outside the interpreter."""
+    """Outputs, gradients and buffers of two models, one of them without kernels."""
     a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
     out = fused(a)
     seed = torch.randn_like(out)
     out.backward(seed)
-    launch._interpreting = False
-    expected = plain(b)
-    expected.backward(seed)
-    launch._interpreting = True
+    with plain_operations():
+        expected = plain(b)
+        expected.backward(seed)
     torch.testing.assert_close(out, expected, rtol=tolerance, atol=tolerance)
     scale = max(float(p.grad.norm()) for p in plain.parameters())
     pairs = [(a.grad, b.grad), *((p.grad, q.grad) for p, q in zip(fused.parameters(), plain.parameters(), strict=True))]
@@ -102,9 +115,8 @@ def test_attributes_of_a_residual_unit():
     assert kernels.LAUNCHES["stats_kernel"] == 2
     x, (unit, plain) = torch.randn(1, 4, 5, 5), (unit.eval(), Unit().eval())
     plain.load_state_dict(unit.state_dict())
-    launch._interpreting = False
-    torch.testing.assert_close(unit(x), plain(x))  # what an operator took over runs as plain modules, too
-    launch._interpreting = True
+    with plain_operations():
+        torch.testing.assert_close(unit(x), plain(x))  # what an operator took over runs as plain modules, too
 
 
 def test_second_derivatives():
@@ -117,9 +129,8 @@ def test_second_derivatives():
         return torch.autograd.grad(grad.square().sum(), [p for p in net.parameters() if p.dim() > 1])
 
     mine = penalty(model)
-    launch._interpreting = False
-    theirs = penalty(plain)
-    launch._interpreting = True
+    with plain_operations():
+        theirs = penalty(plain)
     for a, b in zip(mine, theirs, strict=True):
         assert float((a - b).norm()) < 1e-3 * float(b.norm())
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import kernels
-from ..._core.modes import autocast_dtype, is_plain_eager
+from ..._core.modes import autocast_dtype, is_exporting, is_plain_eager
 from ..._core.sphere import safe_reciprocal, sqrt, unit, upcast
 from ...kernels.spec import Fields, Spec, Window, encode, spec_of
 from ..angular import angular
@@ -88,7 +88,7 @@ def fused_block(
         give_q: Whether q′ is wanted.
     """
     compiling = torch.compiler.is_compiling()
-    if not kernels.usable(x) or (compiling and torch.compiler.is_exporting()):
+    if not kernels.usable(x) or (compiling and is_exporting()):
         return None
     found = _settle(x, weight, geometry, h, g, scale, shift, norm, activation or Activation())
     if found is None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ... import kernels
-from ..._core.modes import is_plain_eager
+from ..._core.modes import is_exporting, is_plain_eager
 
 __all__ = ["fused_max_pool"]
 
@@ -20,7 +20,7 @@ def fused_max_pool(
     if not kernels.usable(x, "pooling") or x.dim() != 4 or x.numel() == 0 or size[0] * size[1] > 255:
         return None
     if torch.compiler.is_compiling():
-        if torch.compiler.is_exporting():
+        if is_exporting():
             return None
         z, q, _ = torch.ops.hypersphere.max_pool(x, size, stride, padding)
         return z, q
