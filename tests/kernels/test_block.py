@@ -54,6 +54,8 @@ GEOMETRIES = [
     {"groups": 3, "channels": 6},
     {"groups": 6, "channels": 6, "last": True},
     {"groups": 2, "channels": 4, "last": True},
+    {"kernel": 5, "padding": 2, "stride": 2, "groups": 6, "channels": 6, "last": True},
+    {"kernel": 4, "padding": 1, "stride": 3, "transposed": True, "size": (3, 2)},
     {"kernel": 1, "padding": 0, "stride": 2},
     {"chained": True, "last": True},
     {"channels": 4, "filters": 40, "size": (9, 9), "kernel": 1, "padding": 0, "last": True},
@@ -64,6 +66,11 @@ GEOMETRIES = [
 @pytest.mark.parametrize("options", GEOMETRIES, ids=str)
 def test_geometries(options):
     check(Case(**options))
+
+
+@pytest.mark.gpu  # in the interpreter it takes two minutes
+def test_a_row_of_channels_that_fills_a_tile():
+    check(Case(filters=2100, size=(2, 1), kernel=1, padding=0, norm="none", learnable=True, last=True))
 
 
 @pytest.mark.parametrize(("g", "h"), [("linear", "tanh"), ("cosine", "segment"), ("sigmoid", "ball")])

@@ -101,7 +101,7 @@ def test_a_network(training):
     assert model.fusion.blocks == [("0", "1", "2"), ("3", "4", "5"), ("7.0", "7.1"), ("9", "10")]
     assert "4 blocks fused" in str(model.fusion)
     compare(model, plain, torch.randn(4, 3, 6, 6))
-    assert kernels.LAUNCHES["pool_kernel"] == kernels.LAUNCHES["pool_backward_kernel"] == 1
+    assert kernels.LAUNCHES["pool_kernel"] == kernels.LAUNCHES["pool_spread_kernel"] == 1
 
 
 def test_attributes_of_a_residual_unit():

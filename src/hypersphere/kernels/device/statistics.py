@@ -9,15 +9,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .math import activate, activation_slope, angular
-from .tiles import add_to_row, channel_numbers, leak_of, map_at, norm_numbers, place_of
+from .math import angular_value, pulled
+from .tiles import add_to_row, channel_numbers, folded, leak_of, map_at, norm_numbers, place_of
 
 __all__ = ["finish_kernel", "reduce_kernel", "stats_kernel"]
 
 # rows of sums, SLOTS times each: ΣF, ΣF², Σdu, Σdu·F, the gradients of the slope, a, b and k; then the count of
 # positions (of several processes), Σn, the gradient of the radius, how many programs of stats and reduce have ended
 TRAIN = tl.constexpr(1)
-NONE = tl.constexpr(0)
 
 
 @triton.jit
@@ -114,6 +113,7 @@ def stats_kernel(
     col = tl.program_id(1) * BC + tl.arange(0, BC)
     row = tl.arange(0, BL)
     hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
+    now, later = folded(tv, s, a, b, G)
     first_sum = tl.zeros([BL, BC], tl.float32)
     second_sum = tl.zeros([BL, BC], tl.float32)
     per_image = tl.cdiv(L, BL)
@@ -125,7 +125,7 @@ def stats_kernel(
         v = tl.load(y + place_of(image, first, row, col, L, C, CL), mask=mask, other=0.0).to(tl.float32)
         if r is not None:
             v = v * map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
-        f, _slope = angular(v, hv, tv, G, FAST)
+        f = angular_value(v, hv, G, FAST, k is not None) * now
         if s is not None:
             f = f * map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
         if a is not None:
@@ -134,8 +134,8 @@ def stats_kernel(
             f = tl.where(mask, f + shift, 0.0)
         first_sum += f
         second_sum += f * f
-    add_to_row(sums, tl.sum(first_sum, 0), 0, col, C, SLOTS)
-    add_to_row(sums, tl.sum(second_sum, 0), 1, col, C, SLOTS)
+    add_to_row(sums, tl.sum(first_sum * later, 0), 0, col, C, SLOTS)
+    add_to_row(sums, tl.sum(second_sum * (later * later), 0), 1, col, C, SLOTS)
     if FINISH:
         if _is_last(sums + 8 * SLOTS * C + 3):
             _finish_statistics(
@@ -155,6 +155,8 @@ def reduce_kernel(
     row = tl.arange(0, BL)
     hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
     big, lift = norm_numbers(None, None, None, None, table, col, C, 0.0, TRAIN)
+    now, later = folded(tv, s, a, b, G)
+    steep = big[None, :] * later
     lv = leak_of(leaks, leak, col, C)
     sum_u = tl.zeros([BL, BC], tl.float32)
     sum_uf = tl.zeros([BL, BC], tl.float32)
@@ -171,25 +173,24 @@ def reduce_kernel(
         du = tl.load(dz + place, mask=mask, other=0.0).to(tl.float32)
         if r is not None:
             v = v * map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
-        f, _slope = angular(v, hv, tv, G, FAST)
+        f = angular_value(v, hv, G, FAST, k is not None) * now
         if s is not None:
             f = f * map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
         if a is not None:
             f = f * scale
         if b is not None:
             f = f + shift
-        u = f * big[None, :] + lift[None, :]
+        u = f * steep + lift[None, :]
+        along = 0.0
         if dq is not None:
             along = tl.load(dq + image * L + first + row, mask=inside, other=0.0)[:, None]
-            du = du + 2.0 * along * activate(u, lv, ACT)
+        du, whole = pulled(du, along, u, lv, dq is not None, ACT)
         if leaks is not None:
-            sum_leak += tl.where(u <= 0.0, du * u, 0.0)
-        if ACT != NONE:
-            du = du * activation_slope(u, lv, ACT)
+            sum_leak += tl.where(u <= 0.0, whole * u, 0.0)
         sum_u += du
         sum_uf += du * f
     add_to_row(sums, tl.sum(sum_u, 0), 2, col, C, SLOTS)
-    add_to_row(sums, tl.sum(sum_uf, 0), 3, col, C, SLOTS)
+    add_to_row(sums, tl.sum(sum_uf * later, 0), 3, col, C, SLOTS)
     if leaks is not None:
         add_to_row(sums, tl.sum(sum_leak, 0), 4, col, C, SLOTS)
     if FINISH:
