@@ -1,6 +1,7 @@
 """fuse: what it finds, that nothing but speed changes, and that the kernels really run."""
 
 import copy
+import importlib
 import pickle
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import hypersphere as hs
 from hypersphere import kernels
 from hypersphere.functional.angular import ANGULAR
 from hypersphere.functional.magnitude import MAGNITUDES
-from hypersphere.kernels import launch
+from hypersphere.kernels import block, launch, layout
 
 
 def conv(cin, cout, g="linear", h="sphere", **options):
@@ -195,6 +196,59 @@ def test_inputs_that_are_not_contiguous():
     compare(hs.nn.fuse(model), plain, torch.randn(3, 2, 6, 7).transpose(0, 1)[:, :, :, ::2])
     model.to(memory_format=torch.channels_last)
     model(torch.randn(4, 3, 6, 7, dtype=torch.float32)[::2])
+
+
+def test_maps_are_channels_last_between_blocks_alone(monkeypatch):
+    """What comes in and goes out, also to a module that is not known, has the usual order."""
+
+    class Seen(nn.Module):
+        def forward(self, x):
+            assert x.is_contiguous()
+            return x.view(x.shape)
+
+    monkeypatch.setattr(importlib.import_module("hypersphere.nn.fuse"), "wants_channels_last", lambda x: x.is_contiguous())
+    orders = []
+    monkeypatch.setattr(block, "forward", _noting(block.forward, orders))
+    model = nn.Sequential(conv(3, 4), nn.ReLU(), nn.MaxPool2d(2), Seen(), conv(4, 4), nn.Dropout(0.0), conv(4, 2))
+    plain = copy.deepcopy(model)
+    hs.nn.fuse(model)
+    compare(model, plain, torch.randn(2, 3, 4, 4))
+    assert orders == [True] * 3
+    assert model(torch.randn(2, 3, 4, 4)).is_contiguous()
+
+
+def _noting(forward, orders):
+    def noting(spec, t, *rest):
+        orders.append(layout.channels_last(t.x))
+        return forward(spec, t, *rest)
+
+    return noting
+
+
+@pytest.mark.gpu
+def test_a_captured_step_is_an_eager_one():
+    """In a graph some kernels run beside the convolutions."""
+    model = hs.nn.fuse(network(hs.angular.Sigmoid(learnable=True), "tanh"))
+    x = torch.randn(64, 3, 6, 6, requires_grad=True)
+    seed = torch.randn(64, 5)
+
+    def step():
+        model.zero_grad()
+        x.grad = None
+        model(x).backward(seed)
+
+    side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(side):
+        step()
+        step()
+    torch.cuda.synchronize()
+    expected = [t.grad.clone() for t in (x, *model.parameters())]
+    with torch.cuda.graph(graph, stream=side):
+        step()
+    for _ in range(20):
+        graph.replay()
+        for t, value in zip((x, *model.parameters()), expected, strict=True):
+            torch.testing.assert_close(t.grad, value, rtol=1e-4, atol=1e-5)
 
 
 def test_deterministic_algorithms_take_the_plain_path(monkeypatch):

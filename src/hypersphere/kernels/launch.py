@@ -246,11 +246,18 @@ class Launch:
         kinds = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         run = self.runners.get(kinds)
         if run is None:
-            with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
+            with _current(stream):
                 compiled = self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
             self.runners[kinds] = _runner(compiled, self.grid, self.tail)
         else:
             run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
+
+
+def _current(stream: int) -> Any:
+    """A context in which this stream is the current one: Triton's own launches, which compile, go there."""
+    if stream == torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice()):
+        return _NOTHING
+    return torch.cuda.stream(torch.cuda.ExternalStream(stream))  # a branch's: never 0, which would make a new one
 
 
 def _runner(compiled: Any, grid: tuple[int, ...], tail: tuple[Any, ...]) -> Any:

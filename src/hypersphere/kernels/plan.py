@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .device import epilogue, magnitude, norms, statistics, weights
-from .launch import Launch, interpreting
+from .launch import Launch, interpreting, multiprocessors
 from .layout import SLOTS, Layout, channels_last, layout_of, next_power, out_shape, programs, sums_size, tiles
 from .spec import ACTIVATIONS, ANGULAR, MAGNITUDES, NORMS, Fields, Spec
 
@@ -17,6 +17,8 @@ __all__ = ["TUNING", "EpiloguePlan", "Plan", "Tuning", "epilogue_plan", "plan_fo
 
 _BLOCK = 256
 _LARGE_WINDOW = 16
+_FEW_TILES = 16  # for a program
+_WARPS = 32  # of such programs that run on a multiprocessor side by side
 _MOST_CHANNELS = 8192  # of a tile that holds all of them
 
 
@@ -48,7 +50,7 @@ def _whole_rows(tuning: Tuning, channels: int) -> Tuning:
     row = next_power(channels)
     if row <= tuning.elements or row > _MOST_CHANNELS:
         return tuning
-    return tuning._replace(elements=row, channels=row, warps=tuning.warps * row // tuning.elements)
+    return tuning._replace(elements=row, channels=row, warps=min(32, tuning.warps * row // tuning.elements))
 
 
 class EpiloguePlan:
@@ -64,15 +66,24 @@ class EpiloguePlan:
         fast = 2 if dtype != torch.float32 and not interpreting() else 0
         g, act, bn = ANGULAR[f.angular], ACTIVATIONS[f.activation], NORMS[f.norm]
         cl, count = layout.last, float(self.count)
+        per_channel_k = f.angular == "sigmoid" and f.k is None
 
-        def cut(name: str, over_channels: bool = False) -> tuple[Any, ...]:
-            """Grid, numbers, tile and warps of a pass."""
+        def cut(name: str, over_channels: bool = False, summing: bool = False) -> tuple[Any, ...]:
+            """Grid, numbers, tile and warps of a pass; sums take registers, so that each thread has fewer numbers."""
             tuning = TUNING[name, cl]
+            if summing:
+                fewer = tuning.elements // 2 if per_channel_k else tuning.elements
+                tuning = tuning._replace(elements=fewer, warps=2 * tuning.warps)
             if cl and not over_channels:
                 tuning = _whole_rows(tuning, layout.channels)
             bl, bc, tile_count = tiles(layout, tuning.elements, tuning.channels)
             chunks = -(-layout.channels // bc) if over_channels else 1
-            grid = (programs(device, tile_count, max(1, tuning.programs // chunks)), chunks)
+            each = tuning.programs
+            if over_channels and tile_count < _FEW_TILES * each * multiprocessors(device.index):
+                each = min(each, max(1, _WARPS // tuning.warps))  # all at once, since each has a beginning and an end
+            if per_channel_k:
+                each = min(each, 8)  # each works out what it needs of k
+            grid = (programs(device, tile_count, max(1, each // chunks)), chunks)
             numbers = (tile_count, layout.positions, layout.channels, half, top)
             return grid, numbers, (maps, bl, bc), tuning.warps
 
@@ -104,16 +115,15 @@ class EpiloguePlan:
         self.apply = Launch(
             epilogue.apply_kernel, grid, (*numbers, f.eps, f.leak, g, bn, act, cl, fast, single, *tile), warps
         )
-        grid, numbers, tile, warps = cut("grad")
-        single = tile[2] >= layout.channels
         self.grad, self.grad_summing = (
             Launch(
                 epilogue.grad_kernel,
                 grid,
-                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, single, *tile),
+                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, tile[2] >= layout.channels, *tile),
                 warps,
             )
             for summing in (False, True)
+            for grid, numbers, tile, warps in [cut("grad", summing=summing)]
         )
 
 

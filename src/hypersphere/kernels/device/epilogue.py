@@ -15,7 +15,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .math import activate, angular, angular_value, bare, bent, bent_k_slope, gains, k_numbers, pulled
+from .math import activate, angular, angular_value, bare, bent, curvature, gains, k_parts, k_total, pulled
 from .tiles import add_to_row, channel_numbers, folded, leak_of, map_at, norm_numbers, place_of, store_map
 
 __all__ = ["apply_kernel", "grad_kernel"]
@@ -102,7 +102,7 @@ def grad_kernel(
     BC: tl.constexpr,
 ):  # fmt: skip
     """dy, and the gradients of the maps; those of what belongs to channels are added to ``sums`` (SUMS)."""
-    FOLD: tl.constexpr = (BN == TRAIN) and (s is None) and (a is None) and (b is None) and (not SUMS)
+    FOLD: tl.constexpr = (BN == TRAIN) and (s is None) and (a is None) and (b is None)
     row = tl.arange(0, BL)
     per_image = tl.cdiv(L, BL)
     col = tl.arange(0, BC)
@@ -115,7 +115,7 @@ def grad_kernel(
             tall, pull, level, tilt = _folded(big, level, tilt, hv, tv, G, FOLD)
         lv = leak_of(leaks, leak, col, C)
         if (SUMS != 0) and (k is not None):
-            kv, rise, fall, ends, gain, flat = _k_of(k, tv, col, C)
+            kv, flat = _k_of(k, col, C)
     if SUMS and SINGLE:
         sum_u = tl.zeros([BL, BC], tl.float32)
         sum_uf = tl.zeros([BL, BC], tl.float32)
@@ -123,6 +123,7 @@ def grad_kernel(
         sum_a = tl.zeros([BL, BC], tl.float32)
         sum_b = tl.zeros([BL, BC], tl.float32)
         sum_k = tl.zeros([BL, BC], tl.float32)
+        sum_other = tl.zeros([BL, BC], tl.float32)
     for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
         image = (tile // per_image).to(tl.int64)
         first = ((tile % per_image) * BL).to(tl.int64)
@@ -140,7 +141,7 @@ def grad_kernel(
                     tall, pull, level, tilt = _folded(big, level, tilt, hv, tv, G, FOLD)
                 lv = leak_of(leaks, leak, col, C)
                 if (SUMS != 0) and (k is not None):
-                    kv, rise, fall, ends, gain, flat = _k_of(k, tv, col, C)
+                    kv, flat = _k_of(k, col, C)
             mask = inside[:, None] & (col < C)[None, :]
             place = place_of(image, first, row, col, L, C, CL)
             value = tl.load(y + place, mask=mask, other=0.0).to(tl.float32)
@@ -151,9 +152,12 @@ def grad_kernel(
                 c = value * rv
             if (SUMS != 0) and (k is not None):
                 deviation, slope, t, curve = bent(c, hv, FAST)
-                bend = bent_k_slope(deviation, t, curve, kv, rise, fall, ends, gain, flat)
-                g = t * tv
-                slope = curve * slope * (hv * tv)
+                one, other = k_parts(deviation, t, curve, kv, flat)
+                g = t
+                slope = curve * slope
+                if not FOLD:
+                    g = t * tv
+                    slope = slope * (hv * tv)
             elif FOLD:
                 g, slope = bare(c, hv, G, FAST)
             else:
@@ -197,9 +201,11 @@ def grad_kernel(
                     if BN == TRAIN:
                         part_b = tl.where(mask, df, 0.0)
                 if k is not None:
-                    part_k = dsg * bend
+                    weight = dsg
                     if s is not None:
-                        part_k = part_k * sv
+                        weight = dsg * sv
+                    part_k = weight * one
+                    part_other = weight * other
                 if SINGLE:
                     if BN == EVAL:
                         sum_u += part_u
@@ -212,6 +218,7 @@ def grad_kernel(
                         sum_b += part_b
                     if k is not None:
                         sum_k += part_k
+                        sum_other += part_other
                 else:
                     if BN == EVAL:
                         add_to_row(sums, tl.sum(part_u, 0), 2, col, C, SLOTS)
@@ -223,7 +230,8 @@ def grad_kernel(
                     if b is not None:
                         add_to_row(sums, tl.sum(part_b, 0), 6, col, C, SLOTS)
                     if k is not None:
-                        add_to_row(sums, tl.sum(part_k, 0), 7, col, C, SLOTS)
+                        whole_k = _k_sum(part_k, part_other, k, col, C, FOLD)
+                        add_to_row(sums, whole_k, 7, col, C, SLOTS)
             gc = dsg * slope
             if s is not None:
                 gc = gc * sv
@@ -257,15 +265,25 @@ def grad_kernel(
         if b is not None:
             add_to_row(sums, tl.sum(sum_b, 0), 6, col, C, SLOTS)
         if k is not None:
-            add_to_row(sums, tl.sum(sum_k, 0), 7, col, C, SLOTS)
+            add_to_row(sums, _k_sum(sum_k, sum_other, k, col, C, FOLD), 7, col, C, SLOTS)
 
 
 @triton.jit
-def _k_of(k, tv, col, C):
-    """k of the channels, what its gradient needs of them, and whether one is so large that its series is needed."""
+def _k_of(k, col, C):
+    """k of the channels, and whether one is so large that its gradient needs a series."""
     kv = tl.load(k + col, mask=col < C, other=1.0).to(tl.float32)
-    rise, fall, ends, gain = k_numbers(kv[None, :], tv)
-    return kv[None, :], rise, fall, ends, gain, tl.max(kv, 0) > 2.0
+    return kv[None, :], tl.max(kv, 0) > 2.0
+
+
+@triton.jit
+def _k_sum(one, other, k, col, C, FOLD: tl.constexpr):
+    """The gradient of k from sums over positions; those of FOLD hold the factor of g′."""
+    kv = tl.load(k + col, mask=col < C, other=1.0).to(tl.float32)
+    half, top = curvature(kv)
+    total = k_total(tl.sum(one, 0), tl.sum(other, 0), kv, top)
+    if FOLD:
+        total = total / (half * top)
+    return total
 
 
 @triton.jit

@@ -26,10 +26,10 @@ __all__ = [
     "angular_value",
     "bare",
     "bent",
-    "bent_k_slope",
     "curvature",
     "gains",
-    "k_numbers",
+    "k_parts",
+    "k_total",
     "pulled",
     "tanh_exact",
 ]
@@ -233,20 +233,21 @@ def angular_k_slope(g, c, k, half, top):
 
 
 @triton.jit
-def k_numbers(k, top):
-    """What :func:`bent_k_slope` needs of each channel."""
-    over = 1.0 / (k * k)
-    end = 1.0 / top
-    return (top * top - 1.0) * over * (0.5 * _HALF_PI), top * over * 0.5, _series(end * end), top / k
+def k_parts(deviation, t, curve, k, FLAT):
+    """Two numbers whose sums over positions, weighted by gradients, give that of k by :func:`k_total`."""
+    other = curve * deviation
+    if FLAT:
+        other = tl.where(k > 2.0, t * _series(t * t), other)
+    return t, other
 
 
 @triton.jit
-def bent_k_slope(deviation, t, curve, k, rise, fall, ends, gain, FLAT):
-    """∂g/∂k of the sigmoid; where some k > 2 (FLAT) and both terms cancel, by the series of both."""
-    value = t * rise - curve * deviation * fall
-    if FLAT:
-        value = tl.where(k > 2.0, t * gain * (_series(t * t) - ends), value)
-    return value
+def k_total(one, other, k, top):
+    """The gradient of k; for k > 2, where both terms cancel, by the series of both."""
+    end = 1.0 / top
+    over = 1.0 / k
+    steep = (one * (top * top - 1.0) * (0.5 * _HALF_PI) - other * (0.5 * top)) * over * over
+    return tl.where(k > 2.0, (other - one * _series(end * end)) * top * over, steep)
 
 
 @triton.jit

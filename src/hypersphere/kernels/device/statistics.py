@@ -20,11 +20,23 @@ TRAIN = tl.constexpr(1)
 
 
 @triton.jit
-def _row(sums, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
-    """A row of sums, its copies added up."""
+def _rows(sums, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
+    """Two neighbouring rows of sums, their copies added up; both are loaded before either is needed."""
     slot = tl.arange(0, SLOTS)
     place = sums + (ROW * SLOTS + slot)[:, None] * C + col[None, :]
-    return tl.sum(tl.load(place, mask=(col < C)[None, :], other=0.0, cache_modifier=".cg"), 0)
+    ok = (col < C)[None, :]
+    one = tl.load(place, mask=ok, other=0.0, cache_modifier=".cg")
+    other = tl.load(place + SLOTS * C, mask=ok, other=0.0, cache_modifier=".cg")
+    return tl.sum(one, 0), tl.sum(other, 0)
+
+
+@triton.jit
+def _at(vector, col, ok):
+    """Numbers of the channels in float32, 0 where there are none."""
+    if vector is None:
+        return 0.0
+    else:
+        return tl.load(vector + col, mask=ok, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -40,33 +52,44 @@ def _finish_statistics(
     sums, table, gamma, beta, mean, var, tracked, C, count, eps, momentum,
     UPDATE: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """From ΣF and ΣF² to the rows mean, 1/√(var+ε), A, B of the table; the running statistics move."""
+    """From ΣF and ΣF² to the rows mean, 1/√(var+ε), A, B of the table; the running statistics move.
+
+    One program does this while the GPU waits: all loads come first.
+    """
+    seen = 0
+    if UPDATE:
+        if tracked is not None:
+            seen = tl.load(tracked)
     for c0 in range(0, C, BLOCK):
         col = c0 + tl.arange(0, BLOCK)
         ok = col < C
-        m = _row(sums, 0, col, C, SLOTS) / count
-        v = _row(sums, 1, col, C, SLOTS) / count - m * m
+        weight = _at(gamma, col, ok)
+        bias = _at(beta, col, ok)
+        if UPDATE:
+            old_mean = _at(mean, col, ok)
+            old_var = _at(var, col, ok)
+        first, second = _rows(sums, 0, col, C, SLOTS)
+        m = first / count
+        v = second / count - m * m
         v = tl.where(v < 0.0, 0.0, v)
         mean32 = m.to(tl.float32)
         over = 1.0 / tl.sqrt_rn(v.to(tl.float32) + eps)
         scale = over
         shift = -mean32 * over
         if gamma is not None:
-            scale = over * tl.load(gamma + col, mask=ok, other=0.0).to(tl.float32)
-            shift = tl.load(beta + col, mask=ok, other=0.0).to(tl.float32) - mean32 * scale
+            scale = over * weight
+            shift = bias - mean32 * scale
         tl.store(table + col, mean32, mask=ok)
         tl.store(table + C + col, over, mask=ok)
         tl.store(table + 2 * C + col, scale, mask=ok)
         tl.store(table + 3 * C + col, shift, mask=ok)
         if UPDATE:
             unbiased = (v * (count / tl.where(count > 1.0, count - 1.0, 1.0))).to(tl.float32)
-            old = tl.load(mean + col, mask=ok, other=0.0).to(tl.float32)
-            tl.store(mean + col, (old + (mean32 - old) * momentum).to(mean.dtype.element_ty), mask=ok)
-            old = tl.load(var + col, mask=ok, other=0.0).to(tl.float32)
-            tl.store(var + col, (old + (unbiased - old) * momentum).to(var.dtype.element_ty), mask=ok)
+            tl.store(mean + col, (old_mean + (mean32 - old_mean) * momentum).to(mean.dtype.element_ty), mask=ok)
+            tl.store(var + col, (old_var + (unbiased - old_var) * momentum).to(var.dtype.element_ty), mask=ok)
     if UPDATE:
         if tracked is not None:
-            tl.store(tracked, tl.load(tracked) + 1)
+            tl.store(tracked, seen + 1)
 
 
 @triton.jit
@@ -78,8 +101,8 @@ def _finish_gradients(sums, table, rest, dgamma, dbeta, C, count, SLOTS: tl.cons
         m = tl.load(table + col, mask=ok, other=0.0)
         over = tl.load(table + C + col, mask=ok, other=0.0)
         scale = tl.load(table + 2 * C + col, mask=ok, other=0.0)
-        total = _row(sums, 2, col, C, SLOTS)
-        along = _row(sums, 3, col, C, SLOTS) - m.to(tl.float64) * total
+        total, along = _rows(sums, 2, col, C, SLOTS)
+        along = along - m.to(tl.float64) * total
         tilt = -scale * over * over * (along / count).to(tl.float32)
         tl.store(rest + col, -scale * (total / count).to(tl.float32) - tilt * m, mask=ok)
         tl.store(rest + C + col, tilt, mask=ok)

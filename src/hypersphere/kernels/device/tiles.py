@@ -69,7 +69,7 @@ def norm_numbers(gamma, beta, mean, var, table, col, C, eps, BN: tl.constexpr):
     else:
         m = tl.load(mean + col, mask=ok, other=0.0).to(tl.float32)
         v = tl.load(var + col, mask=ok, other=1.0).to(tl.float32)
-        scale = 1.0 / tl.sqrt_rn(v + eps)
+        scale = tl.rsqrt(v + eps)
         shift = -m * scale
         if gamma is not None:
             scale = scale * tl.load(gamma + col, mask=ok, other=0.0).to(tl.float32)
