@@ -206,7 +206,8 @@ def test_maps_are_channels_last_between_blocks_alone(monkeypatch):
             assert x.is_contiguous()
             return x.view(x.shape)
 
-    monkeypatch.setattr(importlib.import_module("hypersphere.nn.fuse"), "wants_channels_last", lambda x: x.is_contiguous())
+    module = importlib.import_module("hypersphere.nn.fuse")
+    monkeypatch.setattr(module, "wants_channels_last", lambda x: x.is_contiguous())
     orders = []
     monkeypatch.setattr(block, "forward", _noting(block.forward, orders))
     model = nn.Sequential(conv(3, 4), nn.ReLU(), nn.MaxPool2d(2), Seen(), conv(4, 4), nn.Dropout(0.0), conv(4, 2))

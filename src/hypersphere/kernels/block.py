@@ -16,11 +16,10 @@ from torch import Tensor
 from .launch import Branch, aligned, branch, on, stream_of
 from .layout import arranged, channels_last, empty
 from .plan import EpiloguePlan, Plan, plan_for
+from .products import convolve, convolve_backward, unit_weight, unit_weight_backward
 from .spec import Spec
 
 __all__ = ["Gradients", "Inputs", "Kept", "backward", "forward"]
-
-_backward_of_convolution: Any = torch.ops.aten.convolution_backward.default
 
 
 class Inputs(NamedTuple):
@@ -92,11 +91,11 @@ def forward(
     with on(x.device):
         stream = stream_of(x, aligned(x, weight, t.q, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var))
         sums = torch.empty(plan.epilogue.sums, dtype=torch.float64, device=x.device)
-        counts = f.running and f.training  # into sums, which _unit_weight sets to 0
+        counts = f.running and f.training  # into sums, which unit_weight sets to 0
         beside = None if counts else branch(x.device, stream)
         maps = None if beside is None else _maps(plan, f, t, x, sums, track, beside.stream)
-        unit, inverse = _unit_weight(plan, f.unit, x, weight, sums, stream)
-        y = arranged(_convolve(x, unit, plan), last)
+        unit, inverse = unit_weight(plan, f.unit, x, weight, sums, stream)
+        y = arranged(convolve(x, unit, plan), last)
         if beside is not None:
             beside.join()
         r, s, norms, radius, *_ = maps or _maps(plan, f, t, x, sums, track, stream)
@@ -164,9 +163,11 @@ def backward(
             gr, gs = _grouped(gr, plan), None if gs is None else _grouped(gs, plan)
         beside = branch(x.device, stream) if need[0] else None
         if beside is None:
-            dx, dunit = _convolve_backward(dy, x, kept.unit, plan, (need[0], need[2]))
+            dx, dunit = convolve_backward(dy, x, kept.unit, plan, (need[0], need[2]))
             dq_in = _through_norms(plan, f, t, kept, gr, gs, need, sums, stream) if wants_maps else None
-            dweight = None if dunit is None else _unit_weight_backward(plan, f.unit, t.weight, dunit, kept, stream)
+            dweight = (
+                None if dunit is None else unit_weight_backward(plan, f.unit, t.weight, dunit, kept.inverse, stream)
+            )
         else:
             dx, dweight, dq_in = _side_by_side(plan, f, t, kept, dy, gr, gs, need, sums, beside)
         dgiven = dq_in[0] if dq_in is not None and t.q is not None and not plan.depthwise else None
@@ -205,10 +206,10 @@ def _side_by_side(
     dq_in = _through_norms(plan, f, t, kept, gr, gs, need, sums, beside.stream)
     if need[2]:
         with torch.cuda.stream(beside.side):
-            _, dunit = _convolve_backward(dy, t.x, kept.unit, plan, (False, True))
+            _, dunit = convolve_backward(dy, t.x, kept.unit, plan, (False, True))
             assert dunit is not None
-            dweight = _unit_weight_backward(plan, f.unit, t.weight, dunit, kept, beside.stream)
-    dx, _ = _convolve_backward(dy, t.x, kept.unit, plan, (True, False))
+            dweight = unit_weight_backward(plan, f.unit, t.weight, dunit, kept.inverse, beside.stream)
+    dx, _ = convolve_backward(dy, t.x, kept.unit, plan, (True, False))
     beside.join()
     return dx, dweight, dq_in
 
@@ -263,9 +264,7 @@ def _sums_of_gradients(
     return dgamma, dbeta
 
 
-def _maps(
-    plan: Plan, f: Any, t: Inputs, x: Tensor, sums: Tensor, track: bool, stream: int | None
-) -> tuple[Any, ...]:
+def _maps(plan: Plan, f: Any, t: Inputs, x: Tensor, sums: Tensor, track: bool, stream: int | None) -> tuple[Any, ...]:
     """r, s, the norms and the radius; then what must live as long as the stream works on them."""
     if plan.depthwise:
         source = x
@@ -313,72 +312,6 @@ def _through_norms(
     dq = _map_like(plan.q_shape, t.x, plan.last)
     partial = plan.spread(stream, gr, also, dq, None)
     return dq, gr, partial
-
-
-def _unit_weight(
-    plan: Plan, unit: bool, x: Tensor, w: Tensor, sums: Tensor, stream: int | None
-) -> tuple[Tensor, Tensor]:
-    """The weight of the convolution and 1/‖w‖ of each filter; ``sums`` becomes 0."""
-    if plan.unit is None:  # transposed, or weighted: prepared with torch's operations
-        sums.zero_()
-        if not unit:
-            return w.to(x.dtype), sums
-        grouped = w.float().unflatten(0, (plan.groups, -1))
-        axes = (1, *range(3, grouped.dim()))
-        largest = grouped.abs().amax(axes, keepdim=True)
-        over = torch.where(largest == 0, 0.0, 1.0 / torch.where(largest == 0, 1.0, largest))
-        scaled = grouped * over
-        length = scaled.square().sum(axes, keepdim=True).sqrt()
-        inverse = torch.where(length == 0, 0.0, 1.0 / torch.where(length == 0, 1.0, length))
-        direction = scaled * inverse
-        return (direction / plan.shift).flatten(0, 1).to(x.dtype), inverse * over
-    if plan.weight_moves:
-        out = empty(w.shape, x.dtype, w.device, plan.last)
-    else:
-        w = w if channels_last(w) else w.contiguous()
-        out = torch.empty_like(w, dtype=x.dtype)
-    inverse = torch.empty(w.shape[0], dtype=torch.float32, device=w.device)
-    plan.unit(stream, w, out, inverse, sums)
-    return out, inverse
-
-
-def _unit_weight_backward(plan: Plan, unit: bool, w: Tensor, grad: Tensor, kept: Kept, stream: int | None) -> Tensor:
-    if plan.unit is None:
-        if not unit:
-            return grad.to(w.dtype)
-        grouped, g = (v.float().unflatten(0, (plan.groups, -1)) for v in (w, grad))
-        axes = (1, *range(3, grouped.dim()))
-        direction = grouped * kept.inverse
-        along = (direction * g).sum(axes, keepdim=True)
-        return ((g - direction * along) * (kept.inverse / plan.shift)).flatten(0, 1).to(w.dtype)
-    w = w if channels_last(w) else w.contiguous()
-    grad = arranged(grad, channels_last(w) or plan.weight_moves)
-    out = torch.empty_like(w)
-    plan.unit_backward(stream, w, grad, kept.inverse, out)
-    return out
-
-
-def _convolve(x: Tensor, w: Tensor, plan: Plan) -> Tensor:
-    if plan.linear:
-        return torch.mm(x, w.t())
-    v = plan.window
-    outer = v.output_padding or (0,) * len(v.size)
-    return torch.convolution(x, w, None, v.stride, v.padding, v.dilation, v.transposed, outer, v.groups)
-
-
-def _convolve_backward(
-    dy: Tensor, x: Tensor, w: Tensor, plan: Plan, need: tuple[bool, bool]
-) -> tuple[Tensor | None, Tensor | None]:
-    if not any(need):
-        return None, None
-    if plan.linear:
-        return torch.mm(dy, w) if need[0] else None, torch.mm(dy.t(), x) if need[1] else None
-    v = plan.window
-    outer = v.output_padding or (0,) * len(v.size)
-    dx, dw, _ = _backward_of_convolution(
-        dy, x, w, None, v.stride, v.padding, v.dilation, v.transposed, outer, v.groups, (*need, False)
-    )
-    return (arranged(dx, plan.last) if need[0] else None), dw
 
 
 def _map_like(shape: Any, like: Tensor, last: bool) -> Tensor:

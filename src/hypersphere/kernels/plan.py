@@ -270,7 +270,7 @@ class TwoSums:
     def __init__(self, along: Launch, across: Launch, between: int) -> None:
         self.along, self.across, self.between = along, across, between
 
-    def __call__(self, stream: int | None, src: Tensor, also: Tensor | None, dst: Tensor, sums: Tensor | None) -> Tensor:
+    def __call__(self, stream: int | None, src: Tensor, also: Any, dst: Tensor, sums: Any) -> Tensor:
         """Both launches; what lies between must live as long as the stream may read it."""
         partial = torch.empty(self.between, dtype=torch.float32, device=dst.device)
         self.along(stream, src, also, partial, None)

@@ -62,8 +62,8 @@ def _launches(
     numbers = (c, h, w, oh, ow, *p.stride, *p.padding)
     there = Launch(device.pool_kernel, (outputs,), (n * oh * ow, *numbers, *p.size, last, wide, bl, bc))
     if p.size == p.stride and p.padding == (0, 0) and (oh * p.size[0], ow * p.size[1]) == (h, w):
-        tail = (n * oh * ow, *numbers[:5], *p.size, last, wide, bl, bc)
-        return there, Launch(device.pool_spread_kernel, (outputs,), tail), torch.Size((n, c, oh, ow))
+        side_by_side = (n * oh * ow, *numbers[:5], *p.size, last, wide, bl, bc)
+        return there, Launch(device.pool_spread_kernel, (outputs,), side_by_side), torch.Size((n, c, oh, ow))
     reach = tuple(-(-k // s) for k, s in zip(p.size, p.stride, strict=True))
     tail = (n * h * w, *numbers, *p.size, *reach, last, wide, bl, bc)
     return there, Launch(device.pool_backward_kernel, (-(-n * h * w // bl),), tail), torch.Size((n, c, oh, ow))

@@ -30,7 +30,7 @@ SIGMOID = tl.constexpr(2)
 def _forward_numbers(
     s, k, a, b, gamma, beta, mean, var, table, col, C, half, top, eps, G: tl.constexpr, BN: tl.constexpr
 ):  # fmt: skip
-    """What the forward pass needs of the channels; BatchNorm's A takes the sigmoid's factor, where nothing is between."""
+    """What the forward pass needs of the channels; where nothing is between, A takes the sigmoid's factor."""
     hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
     if BN == NO_NORM:
         now = 1.0

@@ -95,7 +95,7 @@ def add_to_row(sums, values, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
 
 @triton.jit
 def folded(top, s, a, b, G: tl.constexpr):
-    """The factor of the sigmoid as two: what F is to be multiplied by at once, and what can wait for the sums over it."""
+    """The factor of the sigmoid as two: one for F at once, and one that can wait for the sums over F."""
     if G != SIGMOID:
         return 1.0, 1.0
     elif (s is None) and (a is None) and (b is None):
