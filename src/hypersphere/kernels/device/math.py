@@ -5,9 +5,11 @@ With c = cos θ and a = |c|, exact for float32 outputs (relative error about 1e-
     asin a = a + a·z·R(z), z = a²                 for a ≤ 1/2
     asin a = π/2 − 2(t + t·z·R(z)), z = t² = (1−a)/2   otherwise
 
-and for half-precision outputs, with one reciprocal root and relative error 4e-6:
+FAST = 1 (for outputs that are scaled before they are rounded), with one more reciprocal root for the slope and
+relative error 4e-6, and FAST = 2 (half-precision outputs), with one in all and 8e-5 (2e-4 at 1), exactly 0 at 0:
 
-    asin a = π/2 − √(1−a)·P(a), exactly 0 at 0.
+    asin a = π/2 − √(1−a)·P(a)
+    asin a = π/2 − √(1−a²)·Q(a)
 
 NaN passes through every function: comparisons that decide are written so that NaN fails them.
 """
@@ -17,7 +19,20 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["activate", "activation_slope", "angular", "angular_k_slope", "curvature", "tanh_exact"]
+__all__ = [
+    "activate",
+    "angular",
+    "angular_k_slope",
+    "angular_value",
+    "bare",
+    "bent",
+    "curvature",
+    "gains",
+    "k_parts",
+    "k_total",
+    "pulled",
+    "tanh_exact",
+]
 
 COSINE = tl.constexpr(0)
 LINEAR = tl.constexpr(1)
@@ -37,10 +52,26 @@ _TWO_OVER_PI = tl.constexpr(0.6366197723675814)
 
 
 @triton.jit
+def _signed(value, c):
+    """value with its sign changed where c has one."""
+    sign = c.to(tl.int32, bitcast=True) & -2147483648
+    return (value.to(tl.int32, bitcast=True) ^ sign).to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def _asin(c, FAST: tl.constexpr):
     """asin c and 1/√(1−c²); beyond ±1 the values at ±1."""
     a = tl.abs(c)
-    if FAST:
+    if FAST == 2:
+        d = tl.maximum(1.0 - c * c, _EPS, propagate_nan=tl.PropagateNan.ALL)
+        slope = tl.rsqrt(d)
+        p = -0.1130022 * a + 0.37375245
+        p = p * a - 0.61275648
+        p = p * a + 0.78036376
+        p = p * a - 0.99992364
+        p = p * a + _HALF_PI
+        value = -(d * slope) * p + _HALF_PI
+    elif FAST:
         d = tl.maximum(1.0 - a, 0.5 * _EPS, propagate_nan=tl.PropagateNan.ALL)
         s = tl.rsqrt(d)
         p = -0.00690587 * a + 0.02466737
@@ -64,7 +95,7 @@ def _asin(c, FAST: tl.constexpr):
         value = tl.where(small, p, -2.0 * p + _HALF_PI)
         d = (1.0 - a) * (1.0 + a)
         slope = tl.rsqrt(tl.where(d < _EPS, _EPS, d))
-    return tl.where(c < 0.0, -value, value), slope
+    return _signed(value, c), slope
 
 
 @triton.jit
@@ -80,7 +111,7 @@ def tanh_exact(u):
     e = tl.exp(-2.0 * a)
     large = (1.0 - e) / (1.0 + e)
     value = tl.where(a < 0.6, a * p, large)
-    return tl.where(u < 0.0, -value, value), 4.0 * e / ((1.0 + e) * (1.0 + e))
+    return _signed(value, u), 4.0 * e / ((1.0 + e) * (1.0 + e))
 
 
 @triton.jit
@@ -101,20 +132,82 @@ def curvature(k):
 
 
 @triton.jit
-def angular(c, half, top, G: tl.constexpr, FAST: tl.constexpr):
-    """g(c) and g′(c); ``half`` and ``top`` are those of :func:`curvature`, as numbers or per channel."""
+def bent(c, half, FAST: tl.constexpr):
+    """Of the sigmoid: θ′ = asin c, dθ′/dc, t = tanh(θ′/2k) and 1 − t²."""
+    deviation, slope = _asin(c, FAST)
+    t, curve = _tanh(deviation * half, FAST)
+    return deviation, slope, t, curve
+
+
+@triton.jit
+def bare(c, half, G: tl.constexpr, FAST: tl.constexpr):
+    """g(c) and g′(c), each without the factor that :func:`gains` gives."""
     if G == COSINE:
         return c, tl.full(c.shape, 1.0, tl.float32)
     elif G == SQUARE:
         a = tl.abs(c)
-        return c * a, 2.0 * a
+        return c * a, a
+    elif G == LINEAR:
+        return _asin(c, FAST)
     else:
-        deviation, slope = _asin(c, FAST)
-        if G == LINEAR:
-            return deviation * _TWO_OVER_PI, slope * _TWO_OVER_PI
+        _deviation, slope, t, curve = bent(c, half, FAST)
+        return t, curve * slope
+
+
+@triton.jit
+def gains(half, top, G: tl.constexpr):
+    """Factors of :func:`bare`; ``half`` and ``top`` are those of :func:`curvature`, as numbers or per channel."""
+    if G == COSINE:
+        return 1.0, 1.0
+    elif G == SQUARE:
+        return 1.0, 2.0
+    elif G == LINEAR:
+        return _TWO_OVER_PI, _TWO_OVER_PI
+    else:
+        return top, half * top
+
+
+@triton.jit
+def angular(c, half, top, G: tl.constexpr, FAST: tl.constexpr):
+    """g(c) and g′(c)."""
+    g, slope = bare(c, half, G, FAST)
+    high, steep = gains(half, top, G)
+    return g * high, slope * steep
+
+
+@triton.jit
+def _scaled_asin(c, m):
+    """m·asin c of half precision, where no slope is needed: no reciprocal root; NaN comes through Q."""
+    a = tl.abs(c)
+    root = tl.inline_asm_elementwise(
+        "{ .reg .f32 d; fma.rn.sat.ftz.f32 d, $1, $2, 0f3F800000; sqrt.approx.ftz.f32 $0, d; }",
+        "=f,f,f", [c, -c], dtype=tl.float32, is_pure=True, pack=1,
+    )  # fmt: skip
+    p = (-0.1130022 * m) * a + (0.37375245 * m)
+    p = p * a + (-0.61275648 * m)
+    p = p * a + (0.78036376 * m)
+    p = p * a + (-0.99992364 * m)
+    p = p * a + (_HALF_PI * m)
+    return _signed(-root * p + _HALF_PI * m, c)
+
+
+@triton.jit
+def angular_value(c, half, G: tl.constexpr, FAST: tl.constexpr, MANY: tl.constexpr):
+    """g(c), without the factor ``top`` of the sigmoid; MANY: ``half`` is one number for each channel."""
+    if (FAST == 2) and (G == LINEAR):
+        return _scaled_asin(c, _TWO_OVER_PI)
+    elif (FAST == 2) and (G == SIGMOID):
+        if MANY:
+            t, _curve = _tanh(_scaled_asin(c, 1.0) * half, FAST)
         else:
-            t, curve = _tanh(deviation * half, FAST)
-            return t * top, curve * slope * (half * top)
+            t, _curve = _tanh(_scaled_asin(c, half), FAST)
+        return t
+    elif G == SIGMOID:
+        _deviation, _slope, t, _curve = bent(c, half, FAST)
+        return t
+    else:
+        g, _slope = angular(c, half, 1.0, G, FAST)
+        return g
 
 
 @triton.jit
@@ -140,9 +233,27 @@ def angular_k_slope(g, c, k, half, top):
 
 
 @triton.jit
+def k_parts(deviation, t, curve, k, FLAT):
+    """Two numbers whose sums over positions, weighted by gradients, give that of k by :func:`k_total`."""
+    other = curve * deviation
+    if FLAT:
+        other = tl.where(k > 2.0, t * _series(t * t), other)
+    return t, other
+
+
+@triton.jit
+def k_total(one, other, k, top):
+    """The gradient of k; for k > 2, where both terms cancel, by the series of both."""
+    end = 1.0 / top
+    over = 1.0 / k
+    steep = (one * (top * top - 1.0) * (0.5 * _HALF_PI) - other * (0.5 * top)) * over * over
+    return tl.where(k > 2.0, (other - one * _series(end * end)) * top * over, steep)
+
+
+@triton.jit
 def activate(x, leak, ACT: tl.constexpr):
     if ACT == RELU:
-        return tl.where(x < 0.0, 0.0, x)
+        return tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
     elif ACT == LEAKY:
         return tl.where(x < 0.0, x * leak, x)
     elif ACT == GELU:
@@ -158,10 +269,8 @@ def activate(x, leak, ACT: tl.constexpr):
 
 @triton.jit
 def activation_slope(x, leak, ACT: tl.constexpr):
-    """The slope of an activation that is not the identity; 0 for relu at 0 as in torch."""
-    if ACT == RELU:
-        return tl.where(x <= 0.0, 0.0, 1.0)
-    elif ACT == LEAKY:
+    """The slope of an activation that is neither the identity nor relu."""
+    if ACT == LEAKY:
         return tl.where(x <= 0.0, leak, 1.0)
     elif ACT == GELU:
         bell = 0.3989422804014327 * tl.exp(-0.5 * x * x)
@@ -172,3 +281,22 @@ def activation_slope(x, leak, ACT: tl.constexpr):
     else:
         s = 1.0 / (1.0 + tl.exp(-x))
         return s * (1.0 + x * (1.0 - s))
+
+
+@triton.jit
+def pulled(du, along, u, leak, HAS_Q: tl.constexpr, ACT: tl.constexpr):
+    """The gradient of u from those of z = act(u) and Σ z² (``along``), and the first with the second's share.
+
+    0 for relu at 0 as in torch.
+    """
+    if ACT == RELU:
+        if HAS_Q:
+            du = du + (2.0 * along) * u
+        return tl.where(u <= 0.0, 0.0, du), du
+    else:
+        if HAS_Q:
+            du = du + (2.0 * along) * activate(u, leak, ACT)
+        total = du
+        if ACT != NONE:
+            du = du * activation_slope(u, leak, ACT)
+        return du, total
