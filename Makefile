@@ -10,13 +10,13 @@ run: $(VENV)/.run ## train a SphereNet beside its CNN and write the report; ARGS
 	$(BIN)/python examples/first_run.py $(ARGS)
 
 test: $(VENV)/.dev lint ## types, lint and tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 test-fast: $(VENV)/.dev ## the tests that take no seconds, for every change
-	$(BIN)/python -m pytest -n auto -m 'not slow'
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m 'not slow'
 
 coverage: $(VENV)/.dev ## which lines the tests reach, by file
-	$(BIN)/python -m pytest -n auto --cov=hypersphere --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -n auto --dist loadgroup --cov=hypersphere --cov-report=term-missing:skip-covered
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

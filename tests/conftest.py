@@ -31,6 +31,27 @@ def reproducible() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def on_kernels() -> Iterator[None]:
+    """Kernels run: on a GPU, which is then the default device, or on CPU tensors through Triton's interpreter.
+
+    Launches are counted from 0, and float32 products are float32 products.
+    """
+    pytest.importorskip("triton")
+    kernels.LAUNCHES.clear()
+    if not torch.cuda.is_available():
+        with kernels.interpreted():
+            yield
+        return
+    allowed = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        with torch.device("cuda"):
+            yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = allowed
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One headless Chromium for all tests of a process."""
@@ -59,6 +80,11 @@ def find_chromium() -> str | None:
     return os.environ.get("HYPERSPHERE_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
 
 
+def made_for_a_module(fixtures: Any) -> bool:
+    """Whether a test file makes something that all its tests share."""
+    return any(one.scope in ("module", "session") and ".py" in one.baseid for one in fixtures)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     required = os.environ.get("HYPERSPHERE_REQUIRE_DATA") == "1"
     there: dict[str, bool] = {}
@@ -73,6 +99,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             there.setdefault(name, bool(os.environ.get("HYPERSPHERE_DATA")) and data.available(name))
         return required or all(there[name] for name in names)
 
+    for item in items:
+        if any(made_for_a_module(fixture) for fixture in item._fixtureinfo.name2fixturedefs.values()):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))  # one worker, so that it is made once
     keep = [item for item in items if wanted(item)]
     if len(keep) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in set(keep)])

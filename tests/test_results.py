@@ -11,3 +11,4 @@ def test_the_page_of_results_is_made_from_the_results():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.PAGE.read_text() == module.page(), "run `python tools/results.py`"
+    assert module.FOREST.read_text() == module.forest(), "run `python tools/results.py`"

@@ -23,67 +23,170 @@ __all__ = ["Angular", "AngularLike", "Cosine", "Linear", "Sigmoid", "SquareCosin
 
 @runtime_checkable
 class AngularLike(Protocol):
-    """What a layer needs of a g; ``c`` has its output channels in dimension 1."""
+    """The protocol of a g: any object with ``from_cos`` works as ``angular=`` of a layer.
 
-    def from_cos(self, c: Tensor, /) -> Tensor: ...
+    The output channels of a layer are in dimension 1 of ``c``. A margin loss also calls ``from_angle(theta)``.
+
+    Example:
+        >>> class Cubic:
+        ...     def from_cos(self, c):
+        ...         return c**3
+        >>> isinstance(Cubic(), hs.angular.AngularLike)
+        True
+    """
+
+    def from_cos(self, c: Tensor, /) -> Tensor:
+        """Compute g from the cosine.
+
+        Args:
+            c: cos θ, with the output channels in dimension 1.
+
+        Returns:
+            g(θ), in the shape of ``c``.
+        """
 
 
 class Angular(nn.Module):
-    """Base of the built-in g: ``kind`` names the formula of :func:`hypersphere.functional.angular`."""
+    """Base of the built-in angular functions g.
+
+    The class attribute ``kind`` names the formula of :func:`hypersphere.functional.angular`. Calling the object is
+    calling :meth:`from_cos`.
+
+    Shape:
+        - Input: (*), any shape.
+        - Output: (*), the same shape.
+
+    Example:
+        >>> g = hs.angular.resolve("linear")
+        >>> isinstance(g, hs.angular.Angular), g.kind
+        (True, 'linear')
+    """
 
     kind: str
 
     def from_cos(self, c: Tensor) -> Tensor:
-        """g from c = cos θ."""
+        """Compute g from c = cos θ.
+
+        Args:
+            c: cosines in [−1, 1]; values outside, from rounding, count as ±1.
+
+        Returns:
+            g(θ), in the shape of ``c``, with a finite gradient at ±1.
+        """
         return angular(c, self.kind)
 
     def from_angle(self, theta: Tensor) -> Tensor:
-        """g from θ, also beyond π."""
+        """Compute g from θ, also beyond π, as margin losses need it for g(mθ).
+
+        Args:
+            theta: angles in radians, any real number.
+
+        Returns:
+            g(θ), in the shape of ``theta``.
+        """
         return angular_from_angle(theta, self.kind)
 
     def forward(self, c: Tensor) -> Tensor:
+        """Compute g from the cosine: the same as :meth:`from_cos`.
+
+        Args:
+            c: cosines in [−1, 1].
+
+        Returns:
+            g(θ), in the shape of ``c``.
+        """
         return self.from_cos(c)
 
     def closed_form(self) -> tuple[str, float | Tensor] | None:
-        """(kind, k) if fused code computes exactly this g, None if plain operations must serve (also in a subclass)."""
+        """Return the name and k under which fused code computes exactly this g.
+
+        Returns:
+            ``(kind, k)``, or None if plain operations must compute it, as in a subclass.
+        """
         return (self.kind, getattr(self, "k", 0.3)) if type(self) in _FUSED else None
 
     def reset_parameters(self) -> None:
-        """Put what is learned back to its start."""
+        """Set learned parameters back to their initial values."""
 
     def for_layer(self, channels: int) -> Self:
-        """The object that a layer of ``channels`` outputs keeps: itself, or a copy if it has something to learn."""
+        """Return the object that a layer keeps.
+
+        Args:
+            channels: number of output channels of the layer, for a parameter per filter.
+
+        Returns:
+            This object, or a copy if it has parameters to learn, so that layers do not share them.
+        """
         return copy.deepcopy(self) if self.state_dict() else self
 
 
 class Cosine(Angular):
-    """g = cos θ."""
+    """g = cos θ: the inner product of the directions, and the usual choice.
+
+    Shape:
+        - Input: (*), any shape.
+        - Output: (*), the same shape.
+
+    Example:
+        >>> hs.angular.Cosine()(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-1.,  0.,  1.])
+    """
 
     kind = "cosine"
 
 
 class Linear(Angular):
-    """g = 1 − 2θ/π (paper eq. 2), with range [−1, 1]."""
+    """g = 1 − 2θ/π (paper eq. 2), with range [−1, 1]: equal angles cost the same everywhere.
+
+    Shape:
+        - Input: (*), any shape.
+        - Output: (*), the same shape.
+
+    Example:
+        >>> hs.angular.Linear().from_angle(torch.tensor([0.0, torch.pi / 2, torch.pi]))
+        tensor([ 1.,  0., -1.])
+    """
 
     kind = "linear"
 
 
 class SquareCosine(Angular):
-    """g = sign(cos θ)·cos²θ (thesis 4.14)."""
+    """g = sign(cos θ)·cos²θ (thesis 4.14): flat around π/2, steep near 0 and π.
+
+    Shape:
+        - Input: (*), any shape.
+        - Output: (*), the same shape.
+
+    Example:
+        >>> hs.angular.SquareCosine()(torch.tensor([-0.5, 0.5]))
+        tensor([-0.2500,  0.2500])
+    """
 
     kind = "square_cosine"
 
 
 class Sigmoid(Angular):
-    """g = the scaled logistic of the angle (paper eq. 4), steeper for smaller k.
+    """g = tanh((π/2 − θ)/2k) / tanh(π/4k): the scaled logistic of the angle (paper eq. 4), steeper for smaller k.
 
     Args:
-        k: curvature, > 0. Default 0.3 fixed, 0.5 learnable (paper sec. 4.3).
+        k: curvature, > 0. Default 0.3 fixed, 0.5 learnable (paper sec. 4.3). Large k approaches the linear g, small k a
+            step at π/2.
         learnable: learn k by gradient descent; it stays positive by construction.
-        share: a learnable k for each ``"filter"``, for each ``"layer"``, or one for the ``"network"``
-            (pass the same object to all its layers).
-        form: how positivity is kept: ``"log"`` (k = exp r), or ``"abs"`` (k = |r| + 0.05, as in
-            the authors' released code, which starts at k = 0.75).
+        share: which layers and filters share a learnable k: ``"filter"`` (one per output channel), ``"layer"`` (one per
+            layer) or ``"network"`` (one, if the same object is passed to all layers).
+        form: how k is kept positive: ``"log"`` (k = exp r), or ``"abs"`` (k = |r| + 0.05, as in the authors' released
+            code, which starts at k = 0.75).
+
+    Shape:
+        - Input: (N, C, ...) where k is learned per filter, else any shape.
+        - Output: the shape of the input.
+
+    Example:
+        >>> g = hs.angular.Sigmoid(k=0.3)
+        >>> g(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-1.,  0.,  1.])
+        >>> hs.nn.SphereLinear(4, 3, angular=hs.angular.Sigmoid(learnable=True)).angular.k.shape
+        torch.Size([3])
     """
 
     kind = "sigmoid"
@@ -146,7 +249,23 @@ for _cls in _BUILT_IN:
 
 
 def resolve(value: str | AngularLike) -> AngularLike:
-    """The g that an ``angular=`` argument means: a name, a ``module:Class``, or an object with ``from_cos``."""
+    """Return the g that an ``angular=`` argument stands for.
+
+    Args:
+        value: a registered name (``"cosine"``, ``"linear"``, ``"sigmoid"``, ``"square_cosine"``), an address
+            ``"package.module:Class"``, or an object with ``from_cos``.
+
+    Returns:
+        An object with ``from_cos``: a new one for a name or address, ``value`` itself for an object.
+
+    Raises:
+        ValueError: If no g has that name.
+        TypeError: If the object has no ``from_cos``.
+
+    Example:
+        >>> hs.angular.resolve("sigmoid").k
+        0.3
+    """
     if isinstance(value, str):
         value = ANGULAR.find(value, "angular")()
     if not isinstance(value, AngularLike) or isinstance(value, type):

@@ -76,17 +76,21 @@ def convert(
     """Replace convolutions, linear and recurrent layers of ``model`` by their h·g twins.
 
     Args:
-        model: any module; timm's and torchvision's too. A layer given itself becomes its twin.
-        magnitude, angular, weighted, affine: as in :class:`hypersphere.nn.DecoupledConv2d`.
-        include, skip: shell patterns of layer names (``"layer1.*"``), or lists of them. A layer with several
+        model: any module, also of timm and torchvision. A layer given itself becomes its twin.
+        magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"``; None ignores it.
+        affine: rescale the output of every layer to β·F + γ per channel, both learned.
+        include: shell patterns of layer names (``"layer1.*"``), or a list of them; None takes all. A layer with several
             names is chosen if one is included and none skipped.
+        skip: patterns of layers that stay plain.
         output_layer: the classifier, which stays plain unless ``include`` has its exact name: a module or its name;
             False for a backbone that has none; None to have it found. A model with ``get_classifier`` (timm),
             ``get_output_embeddings`` (transformers) or ``num_classes`` says it itself; else the last linear layer is
             taken and a warning is logged that names it.
-        keep_weights: start from the present weights and biases (thesis sec. 4.4.3), else draw new ones.
-            Either way the parameters are the same objects (in place: also those of ``model``), so that ties,
-            frozen weights and optimizers go on as before.
+        keep_weights: start from the present weights and biases (thesis sec. 4.4.3), else draw new ones. Either way the
+            parameters are the same objects (in place: also those of ``model``), so that ties, frozen weights and
+            optimizers go on as before.
         inplace: change ``model`` itself instead of a copy.
 
     Returns:
@@ -97,6 +101,12 @@ def convert(
 
         What a converted model of transformers or timm saves says so: the plain network refuses it, and
         :func:`hypersphere.load_pretrained` restores it.
+
+    Example:
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 10))
+        >>> twin = hs.convert(net, angular="linear", output_layer="3")
+        >>> type(twin[0]).__name__, type(twin[3]).__name__
+        ('SphereConv2d', 'Linear')
     """
     check_model(model)
     if isinstance(model, torch.jit.ScriptModule):

@@ -31,22 +31,33 @@ def embed(
     std: tuple[float, ...] | Tensor | None = None,
     features: Features | str | None = None,
 ) -> Tensor:
-    """Embeddings (N, d) of images, float32 on the CPU; with ``flip`` (N, 2d), those of image and mirror side by side.
+    """Compute embeddings of images, float32 on the CPU.
 
     The embedding is what the model classifies: ``model.features(x)`` if it has that method, as the networks of
     :mod:`hypersphere.models` and trained runs do; else the input of its output layer (the last linear layer); else its
-    output. The model runs in evaluation mode, without gradients, and gets its modes and device back.
+    output. The model runs in evaluation mode, without gradients; its modes and device are restored afterwards.
 
     Args:
-        images: (N, C, H, W), uint8 (normalised here) or floating (taken as they are); a split of
-            :mod:`hypersphere.data`; or an iterable of such batches, or of (batch, labels). Floating points (N, P, 3)
-            and rows (N, F) work too.
-        batch_size: how many go through the model at a time.
+        model: any network.
+        images: (N, C, H, W), uint8 (normalised here) or floating (not normalised); a split of :mod:`hypersphere.data`;
+            or an iterable of such batches, or of (batch, labels). Floating points (N, P, 3) and rows (N, F) work too.
+        flip: also embed the mirrored images and put both embeddings side by side.
+        batch_size: number of images that go through the model at a time.
         device: where the model runs; None: where it is.
-        normalize: of uint8 images, ``"symmetric"``, ``"unit"``, ``"standard"`` (with ``mean`` and ``std``), as in
-            training: see :func:`hypersphere.data.normalize`.
+        normalize: how uint8 images are normalised: ``"symmetric"``, ``"unit"``, ``"standard"`` (with ``mean`` and
+            ``std``), as in training, see :func:`hypersphere.data.normalize`.
+        mean: mean of each channel in [0, 1], for ``"standard"``.
+        std: standard deviation of each channel in [0, 1], for ``"standard"``.
         features: another source of embeddings: the name of the module whose input they are, or a function of a batch,
             e.g. ``features=model`` for the output of the model.
+
+    Returns:
+        Embeddings (N, d), or (N, 2d) with ``flip``.
+
+    Example:
+        >>> model = hs.models.create("cnn9", num_classes=10)
+        >>> hs.embed(model, torch.zeros(2, 3, 32, 32, dtype=torch.uint8)).shape
+        torch.Size([2, 256])
     """
     check_count("batch_size", batch_size)
     check_model(model)

@@ -107,15 +107,18 @@ def energy(
     skip: Patterns = None,
     seed: int = 0,
 ) -> EnergyTable:
-    """The hyperspherical energy of every layer of a model, beside that of random directions (thesis 5.1).
+    """Compute the hyperspherical energy of every layer of a model, beside that of random directions (thesis 5.1).
 
     An energy below the random one means directions that are more even than chance.
 
     Args:
         model: A model, or vectors: a tensor, NumPy array or list, one vector per row.
-        s, distance, half_space: As in :func:`hypersphere.functional.energy`.
-        include, skip: Name patterns of the weights to measure, or not to.
-        seed: Of the random directions.
+        s: Power of the distance, ≥ 0; 0 is the logarithm. Larger values depend on the closest neurons only.
+        distance: ``"euclidean"``, or ``"angular"`` for arccos(ŵ_i·ŵ_j) instead.
+        half_space: Take the energy of {ŵ, −ŵ}: of lines instead of directions.
+        include: Glob patterns on layer or weight names; None takes all.
+        skip: Patterns of layers that are left out.
+        seed: Seed of the random directions.
 
     Returns:
         A table: print it, show it in a notebook, iterate over it, or ask it for a layer by name.

@@ -25,7 +25,22 @@ __all__ = ["Ball", "Linear", "Log", "Magnitude", "Mix", "Segment", "Sphere", "Ta
 
 
 class Magnitude(nn.Module):
-    """Base of the built-in h: ``kind`` names the formula of :func:`hypersphere.functional.magnitude`."""
+    """Base of the built-in magnitude functions h.
+
+    The class attribute ``kind`` names the formula of :func:`hypersphere.functional.magnitude`.
+
+    Args:
+        alpha: scale of the output, > 0. The default 1 leaves the scale to a following BatchNorm.
+
+    Shape:
+        - Input: norms n ≥ 0, any shape.
+        - Output: the shape of the input.
+
+    Example:
+        >>> h = hs.magnitude.resolve("log")
+        >>> isinstance(h, hs.magnitude.Magnitude), h.kind
+        (True, 'log')
+    """
 
     kind: str
 
@@ -35,30 +50,63 @@ class Magnitude(nn.Module):
         self.beta = DEFAULT_BETA.get(self.kind, 0.0)
 
     def forward(self, n: Tensor) -> Tensor:
-        """h(n)."""
+        """Compute h(n).
+
+        Args:
+            n: norms of patches, ≥ 0.
+
+        Returns:
+            h(n), in the shape of ``n``.
+        """
         return magnitude(n, self.kind, self.alpha, self.beta, self.radius(n))
 
     def ratio(self, n: Tensor) -> Tensor:
-        """h(n)/n, with its limit at n = 0."""
+        """Compute h(n)/n, with its limit at n = 0.
+
+        Args:
+            n: norms of patches, ≥ 0.
+
+        Returns:
+            h(n)/n, in the shape of ``n``: the factor of the inner product where g is the cosine.
+        """
         return magnitude_ratio(n, self.kind, self.alpha, self.beta, self.radius(n))
 
     def weight_factor(self, length: Tensor) -> Tensor:
-        """The factor of ‖w‖ in h(‖w‖)·h(‖x‖) (thesis 4.16): h with α = 1, and ρ as it is."""
+        """Compute the factor of ‖w‖ in h(‖w‖)·h(‖x‖) (thesis 4.16).
+
+        Args:
+            length: norms of the kernels.
+
+        Returns:
+            h(‖w‖) with α = 1, so that α counts once, and with ρ unchanged.
+        """
         return magnitude(length, self.kind, 1.0, self.beta, self.rho)
 
     def radius(self, n: Tensor) -> float | Tensor:
-        """The ρ that applies to these norms."""
+        """Return the ρ that applies to these norms.
+
+        Args:
+            n: norms of the patches of a batch; a running radius is updated from them in training mode.
+
+        Returns:
+            A number or a scalar tensor.
+        """
         return self.rho
 
     def closed_form(self) -> MagnitudeForm | None:
-        """This h in numbers and tensors if it is exactly a built-in one, None in a subclass."""
+        """Return this h as numbers and tensors for fused code.
+
+        Returns:
+            Its form, or None in a subclass, whose formula only its own code knows.
+        """
         return MagnitudeForm(self.kind, self.alpha, self.beta, self.rho) if type(self) in _BUILT_IN else None
 
     def reset_parameters(self) -> None:
-        """Put what is learned or averaged back to its start."""
+        """Set learned and averaged values back to their initial values."""
 
     @property
     def rho(self) -> float | Tensor:
+        """The operator radius ρ; 1 where the formula has none."""
         return 1.0
 
     @property
@@ -67,7 +115,14 @@ class Magnitude(nn.Module):
         return None
 
     def for_layer(self, channels: int) -> Self:
-        """The object that a layer keeps: a copy, since radii and running means belong to one layer."""
+        """Return the object that a layer keeps.
+
+        Args:
+            channels: number of output channels of the layer.
+
+        Returns:
+            A copy, because a learned radius and a running mean belong to one layer.
+        """
         return copy.deepcopy(self)
 
     def extra_repr(self) -> str:
@@ -174,7 +229,19 @@ class WithRadius(Magnitude):
 
 
 class Sphere(Magnitude):
-    """h = α (SphereConv, thesis 4.4)."""
+    """h = α (SphereConv, thesis 4.4): the norm of the patch does not matter.
+
+    Args:
+        alpha: the constant, > 0. The default 1 makes outputs cosines.
+
+    Shape:
+        - Input: norms n ≥ 0, any shape.
+        - Output: the shape of the input.
+
+    Example:
+        >>> hs.magnitude.Sphere(alpha=2.0)(torch.tensor([0.5, 3.0]))
+        tensor([2., 2.])
+    """
 
     kind = "sphere"
 
@@ -184,25 +251,96 @@ class Sphere(Magnitude):
 
 
 class Ball(WithRadius):
-    """h = α·min(n, ρ)/ρ (BallConv, thesis 4.5)."""
+    """h = α·min(n, ρ)/ρ (BallConv, thesis 4.5): linear up to the radius, then constant.
+
+    Args:
+        alpha: scale of the output, > 0: the value that h reaches at n = ρ.
+        rho: operator radius, > 0; its initial value if learnable.
+        learnable: learn ρ by gradient descent; it stays positive by construction.
+        running: multiply ρ by the mean norm of the patches (eq. C.1), so that it needs no tuning to the scale of the
+            data: the batch's mean while training, without gradient, a moving average in evaluation mode.
+        momentum: weight of the newest batch in that average, in (0, 1]; the first batch sets it. 0.1 as in BatchNorm.
+        form: how ρ is kept positive: ``"log"`` (ρ = exp r), or ``"square"`` (ρ = r² + 1e-4, as in the authors' released
+            code).
+
+    Shape:
+        - Input: norms n ≥ 0, any shape.
+        - Output: the shape of the input.
+
+    Example:
+        >>> hs.magnitude.Ball(rho=2.0, learnable=False, running=False)(torch.tensor([1.0, 2.0, 9.0]))
+        tensor([0.5000, 1.0000, 1.0000])
+    """
 
     kind = "ball"
 
 
 class Tanh(WithRadius):
-    """h = α·tanh(n/ρ) (TanhConv, thesis 4.6)."""
+    """h = α·tanh(n/ρ) (TanhConv, thesis 4.6): a smooth, bounded h.
+
+    Args:
+        alpha: scale of the output, > 0: the value that h approaches for large norms.
+        rho: operator radius, > 0; its initial value if learnable.
+        learnable: learn ρ by gradient descent; it stays positive by construction.
+        running: multiply ρ by the mean norm of the patches (eq. C.1), so that it needs no tuning to the scale of the
+            data: the batch's mean while training, without gradient, a moving average in evaluation mode.
+        momentum: weight of the newest batch in that average, in (0, 1]; the first batch sets it. 0.1 as in BatchNorm.
+        form: how ρ is kept positive: ``"log"`` (ρ = exp r), or ``"square"`` (ρ = r² + 1e-4, as in the authors' released
+            code).
+
+    Shape:
+        - Input: norms n ≥ 0, any shape.
+        - Output: the shape of the input.
+
+    Example:
+        >>> h = hs.magnitude.Tanh(rho=1.0, learnable=False, running=False)
+        >>> h(torch.tensor([0.0, 1.0, 20.0]))
+        tensor([0.0000, 0.7616, 1.0000])
+    """
 
     kind = "tanh"
 
 
 class Linear(Magnitude):
-    """h = α·n (LinearConv, thesis 4.7)."""
+    """h = α·n (LinearConv, thesis 4.7): with the cosine, an ordinary convolution by unit kernels.
+
+    Args:
+        alpha: slope, > 0.
+
+    Shape:
+        - Input: norms n ≥ 0, any shape.
+        - Output: the shape of the input.
+
+    Example:
+        >>> hs.magnitude.Linear(alpha=0.5)(torch.tensor([0.0, 4.0]))
+        tensor([0., 2.])
+    """
 
     kind = "linear"
 
 
 class Segment(WithRadius):
-    """h = α·n up to ρ, then with slope β (SegConv, thesis 4.8): further arguments as in :class:`Tanh`."""
+    """h = α·n up to ρ, then with slope β (SegConv, thesis 4.8).
+
+    Args:
+        alpha: slope below the radius, > 0.
+        beta: slope above it, > 0. The default 0.5 grows half as fast there.
+        rho: operator radius, > 0, where the slope changes; its initial value if learnable.
+        learnable: learn ρ by gradient descent; it stays positive by construction.
+        running: multiply ρ by the mean norm of the patches (eq. C.1), so that it needs no tuning to the scale of the
+            data: the batch's mean while training, without gradient, a moving average in evaluation mode.
+        momentum: weight of the newest batch in that average, in (0, 1]; the first batch sets it. 0.1 as in BatchNorm.
+        form: how ρ is kept positive: ``"log"`` (ρ = exp r), or ``"square"`` (ρ = r² + 1e-4, as in the authors' released
+            code).
+
+    Shape:
+        - Input: norms n ≥ 0, any shape.
+        - Output: the shape of the input.
+
+    Example:
+        >>> hs.magnitude.Segment(rho=2.0, learnable=False, running=False)(torch.tensor([1.0, 2.0, 4.0]))
+        tensor([1., 2., 3.])
+    """
 
     kind = "segment"
 
@@ -221,13 +359,38 @@ class Segment(WithRadius):
 
 
 class Log(Magnitude):
-    """h = α·log(1+n) (LogConv, thesis 4.9)."""
+    """h = α·log(1+n) (LogConv, thesis 4.9): unbounded, but large norms count less.
+
+    Args:
+        alpha: scale of the output, > 0; the slope at n = 0.
+
+    Shape:
+        - Input: norms n ≥ 0, any shape.
+        - Output: the shape of the input.
+
+    Example:
+        >>> hs.magnitude.Log()(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.6931])
+    """
 
     kind = "log"
 
 
 class Mix(Magnitude):
-    """h = α·n + β·log(1+n) (MixConv, thesis 4.10)."""
+    """h = α·n + β·log(1+n) (MixConv, thesis 4.10).
+
+    Args:
+        alpha: weight of the linear part, > 0.
+        beta: weight of the logarithmic part, > 0. The default 1 weights both alike.
+
+    Shape:
+        - Input: norms n ≥ 0, any shape.
+        - Output: the shape of the input.
+
+    Example:
+        >>> hs.magnitude.Mix(alpha=1.0, beta=2.0)(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 2.3863])
+    """
 
     kind = "mix"
 
@@ -242,7 +405,23 @@ for _cls in _BUILT_IN:
 
 
 def resolve(value: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """The h that a ``magnitude=`` argument means: a name, an address ``module:Class``, or a callable of the norm."""
+    """Return the h that a ``magnitude=`` argument stands for.
+
+    Args:
+        value: a registered name (``"sphere"``, ``"ball"``, ``"tanh"``, ``"linear"``, ``"segment"``, ``"log"``,
+            ``"mix"``), an address ``"package.module:Class"``, or a callable of the norm.
+
+    Returns:
+        A callable of the norm: a new object for a name or address, ``value`` itself for a callable.
+
+    Raises:
+        ValueError: If no h has that name.
+        TypeError: If the object cannot be called.
+
+    Example:
+        >>> hs.magnitude.resolve("ball").momentum
+        0.1
+    """
     if isinstance(value, str):
         value = MAGNITUDES.find(value, "magnitude")()
     if not callable(value) or isinstance(value, type):

@@ -19,8 +19,8 @@ def register(
     """Declare something of your own under a name, which then works wherever the built-in names do.
 
     The name is a choice on the command line, in :func:`hypersphere.convert`, in recipes, plots and reports. Without a
-    declaration the address ``"package.module:Name"`` works in the same places; use it where another process must
-    find the object by itself (``hypersphere train`` and resuming).
+    declaration the address ``"package.module:Name"`` works in the same places; use it where another process must find
+    the object by itself (``hypersphere train`` and resuming).
 
     Args:
         kind: What it is: ``"angular"`` (a g: a class with ``from_cos``), ``"magnitude"`` (an h: a class whose objects
@@ -42,11 +42,10 @@ def register(
         ValueError: If there is no such kind, or another thing of that kind has the name.
 
     Example:
-        >>> @register("angular", "cubic", label="cos³ θ")
+        >>> @hs.register("angular", "cubic", label="cos³ θ")
         ... class Cubic:
         ...     def from_cos(self, c):
         ...         return c**3
-        >>> import hypersphere as hs
         >>> hs.nn.SphereLinear(4, 2, angular="cubic").angular.__class__.__name__
         'Cubic'
     """

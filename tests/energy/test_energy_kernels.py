@@ -1,21 +1,15 @@
-"""The fused sweep and the joint energies of several sets, through Triton's interpreter, against float64."""
-
-import os
+"""The fused sweep and the joint energies of several sets against float64: on a GPU, or in Triton's interpreter."""
 
 import pytest
 import torch
 from energy_reference import reference_energy
 
-os.environ.setdefault("TRITON_INTERPRET", "1")
 pytest.importorskip("triton")
 
 from hypersphere.functional import class_energy, energy
 from hypersphere.functional.energy import set_energies, weighted_energy
 from hypersphere.kernels import energy as sweeps
-from hypersphere.kernels import interpreted
 from hypersphere.kernels import sets as joint
-
-pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="needs TRITON_INTERPRET=1")
 
 CASES = [
     (2.0, "euclidean", False, False),
@@ -28,19 +22,21 @@ CASES = [
 
 
 @pytest.fixture(autouse=True)
-def small_tiles(monkeypatch):
+def small_tiles(monkeypatch, on_kernels):
     """Several strips, blocks of columns, tiles and parts of tiles for few vectors."""
     monkeypatch.setattr(sweeps, "SHAPE", sweeps._Shape(16, 32, 16, 4, 2, 16, 16))
     monkeypatch.setattr(sweeps, "_STRIP", 32)
     monkeypatch.setattr(sweeps, "_WIDTH", 48)
     monkeypatch.setattr(joint, "_CHUNK", 32)
-    with interpreted():
-        yield
+
+
+def seeded(seed):
+    return torch.Generator(torch.get_default_device()).manual_seed(seed)
 
 
 def crowded(count=52, dim=34, seed=0):
     """Random vectors with close pairs, an opposite pair, equal ones and a zero vector."""
-    w = torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
+    w = torch.randn(count, dim, generator=seeded(seed))
     w[5] = w[3] + 0.05 * w[8]
     w[7] = w[3] + 0.2 * w[9]
     w[40] = -w[3] + 0.03 * w[11]
@@ -61,7 +57,7 @@ def apart(found, expected):
 @pytest.mark.parametrize(("s", "distance", "half_space", "weighted"), CASES)
 def test_sweep(s, distance, half_space, weighted):
     w = crowded()
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     beta = torch.rand(len(w), generator=generator) + 0.5
     beta[::4] *= -1
     weights = beta if weighted else None
@@ -94,7 +90,7 @@ def test_single_products_about_the_tangent(distance, half_space, monkeypatch):
 
 def test_spread_cosines_are_refused_single_products(monkeypatch):
     pairing = sweeps.Pairing(2.0, False, False, 1e-6)
-    even = torch.nn.functional.normalize(torch.randn(3000, 256, generator=torch.Generator().manual_seed(0)))
+    even = torch.nn.functional.normalize(torch.randn(3000, 256, generator=seeded(0)))
     assert sweeps._tangent(even, pairing) is not None
     assert sweeps._tangent(torch.nn.functional.normalize(even + even.roll(1, 0)[:, :1] * 3), pairing) is None
     assert sweeps._tangent(even * float("nan"), pairing) is None
@@ -102,8 +98,8 @@ def test_spread_cosines_are_refused_single_products(monkeypatch):
 
 def test_a_full_list_of_close_pairs(monkeypatch):
     """What does not fit is corrected from the cosines."""
-    w = torch.randn(4, 40, generator=torch.Generator().manual_seed(2)).repeat(8, 1)
-    w = w + 0.02 * torch.randn(w.shape, generator=torch.Generator().manual_seed(3))
+    w = torch.randn(4, 40, generator=seeded(2)).repeat(8, 1)
+    w = w + 0.02 * torch.randn(w.shape, generator=seeded(3))
     expected = differentiated(lambda x: energy(x, half_space=True), w.double())
     build = sweeps._Work.__init__
 
@@ -118,7 +114,7 @@ def test_a_full_list_of_close_pairs(monkeypatch):
 
 
 def test_second_derivatives_and_nan():
-    w = torch.randn(18, 33, generator=torch.Generator().manual_seed(5)).requires_grad_()
+    w = torch.randn(18, 33, generator=seeded(5)).requires_grad_()
 
     def curved(block):
         (first,) = torch.autograd.grad(energy(w, block_size=block), w, create_graph=True)
@@ -149,7 +145,7 @@ def test_class_energy(distance, monkeypatch):
     ("s", "distance"), [(2.0, "euclidean"), (0.0, "euclidean"), (1.0, "angular"), (2.5, "angular")]
 )
 def test_several_sets_at_once(s, distance):
-    generator = torch.Generator().manual_seed(4)
+    generator = seeded(4)
     sets = [torch.randn(*shape, generator=generator) for shape in ((2, 66, 20), (5, 40), (2, 4))]
     sets[1][2] = 0
     sets[2] *= 1e12

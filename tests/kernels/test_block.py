@@ -12,11 +12,11 @@ from hypersphere.kernels import LAUNCHES
 ROUNDING = {"train": ("dscale", "dshift")}
 
 
-def check(case, tolerance=1e-5):
+def check(case, tolerance=1e-5, without=()):
     case.make()
     expected, actual = case.expected(), case.actual()
     for name, value in expected.items():
-        if name not in ROUNDING.get(case.norm, ()):
+        if name not in (*ROUNDING.get(case.norm, ()), *without):
             assert distance(actual[name], value) < tolerance, (name, case)
     assert LAUNCHES["apply_kernel"] == LAUNCHES["grad_kernel"] == 1
     assert LAUNCHES["stats_kernel"] == LAUNCHES["reduce_kernel"] == (case.norm == "train")
@@ -54,6 +54,8 @@ GEOMETRIES = [
     {"groups": 3, "channels": 6},
     {"groups": 6, "channels": 6, "last": True},
     {"groups": 2, "channels": 4, "last": True},
+    {"kernel": 5, "padding": 2, "stride": 2, "groups": 6, "channels": 6, "last": True},
+    {"kernel": 4, "padding": 1, "stride": 3, "transposed": True, "size": (3, 2)},
     {"kernel": 1, "padding": 0, "stride": 2},
     {"chained": True, "last": True},
     {"channels": 4, "filters": 40, "size": (9, 9), "kernel": 1, "padding": 0, "last": True},
@@ -66,6 +68,11 @@ def test_geometries(options):
     check(Case(**options))
 
 
+@pytest.mark.gpu  # in the interpreter it takes two minutes
+def test_a_row_of_channels_that_fills_a_tile():
+    check(Case(filters=2100, size=(2, 1), kernel=1, padding=0, norm="none", learnable=True, last=True))
+
+
 @pytest.mark.parametrize(("g", "h"), [("linear", "tanh"), ("cosine", "segment"), ("sigmoid", "ball")])
 def test_a_radius_that_follows_the_mean_norm(g, h):
     check(Case(g, h, running=True, last=g == "linear"), 1e-3)  # the gradient of ρ is a sum of both signs
@@ -74,8 +81,12 @@ def test_a_radius_that_follows_the_mean_norm(g, h):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("g", "h"), [("sigmoid", "sphere"), ("cosine", "tanh"), ("linear", "log")])
 def test_half_precision(dtype, g, h):
-    """Rounding of inputs, y and outputs alone: a few units in the last place."""
-    check(Case(g, h, norm="train", dtype=dtype, last=True, filters=8), 0.05 if dtype == torch.bfloat16 else 0.01)
+    """Rounding of inputs, y and outputs alone: a few units in the last place.
+
+    The gradient of ρ is one sum of both signs, of which little may be left beside their rounding.
+    """
+    case = Case(g, h, norm="train", dtype=dtype, last=True, filters=8)
+    check(case, 0.05 if dtype == torch.bfloat16 else 0.01, without=("drho",))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -1,10 +1,12 @@
 """fuse: what it finds, that nothing but speed changes, and that the kernels really run."""
 
 import copy
+import importlib
 import pickle
 import subprocess
 import sys
 import warnings
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ import hypersphere as hs
 from hypersphere import kernels
 from hypersphere.functional.angular import ANGULAR
 from hypersphere.functional.magnitude import MAGNITUDES
-from hypersphere.kernels import launch
+from hypersphere.kernels import block, launch, layout
 
 
 def conv(cin, cout, g="linear", h="sphere", **options):
@@ -46,16 +48,28 @@ class Unit(nn.Module):
         return self.relu(self.act2(self.bn2(self.conv2(out))) + x)
 
 
+@contextmanager
+def plain_operations():
+    """No kernels inside."""
+    before, interpreting = set(launch._enabled), launch._interpreting
+    kernels.enable()
+    launch._interpreting = False
+    try:
+        yield
+    finally:
+        kernels.enable(*before)
+        launch._interpreting = interpreting
+
+
 def compare(fused, plain, x, tolerance=2e-5):
-    """Outputs, gradients and buffers of two models, one of them outside the interpreter."""
+    """Outputs, gradients and buffers of two models, one of them without kernels."""
     a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
     out = fused(a)
     seed = torch.randn_like(out)
     out.backward(seed)
-    launch._interpreting = False
-    expected = plain(b)
-    expected.backward(seed)
-    launch._interpreting = True
+    with plain_operations():
+        expected = plain(b)
+        expected.backward(seed)
     torch.testing.assert_close(out, expected, rtol=tolerance, atol=tolerance)
     scale = max(float(p.grad.norm()) for p in plain.parameters())
     pairs = [(a.grad, b.grad), *((p.grad, q.grad) for p, q in zip(fused.parameters(), plain.parameters(), strict=True))]
@@ -88,7 +102,7 @@ def test_a_network(training):
     assert model.fusion.blocks == [("0", "1", "2"), ("3", "4", "5"), ("7.0", "7.1"), ("9", "10")]
     assert "4 blocks fused" in str(model.fusion)
     compare(model, plain, torch.randn(4, 3, 6, 6))
-    assert kernels.LAUNCHES["pool_kernel"] == kernels.LAUNCHES["pool_backward_kernel"] == 1
+    assert kernels.LAUNCHES["pool_kernel"] == kernels.LAUNCHES["pool_spread_kernel"] == 1
 
 
 def test_attributes_of_a_residual_unit():
@@ -102,9 +116,8 @@ def test_attributes_of_a_residual_unit():
     assert kernels.LAUNCHES["stats_kernel"] == 2
     x, (unit, plain) = torch.randn(1, 4, 5, 5), (unit.eval(), Unit().eval())
     plain.load_state_dict(unit.state_dict())
-    launch._interpreting = False
-    torch.testing.assert_close(unit(x), plain(x))  # what an operator took over runs as plain modules, too
-    launch._interpreting = True
+    with plain_operations():
+        torch.testing.assert_close(unit(x), plain(x))  # what an operator took over runs as plain modules, too
 
 
 def test_second_derivatives():
@@ -117,9 +130,8 @@ def test_second_derivatives():
         return torch.autograd.grad(grad.square().sum(), [p for p in net.parameters() if p.dim() > 1])
 
     mine = penalty(model)
-    launch._interpreting = False
-    theirs = penalty(plain)
-    launch._interpreting = True
+    with plain_operations():
+        theirs = penalty(plain)
     for a, b in zip(mine, theirs, strict=True):
         assert float((a - b).norm()) < 1e-3 * float(b.norm())
 
@@ -184,6 +196,60 @@ def test_inputs_that_are_not_contiguous():
     compare(hs.nn.fuse(model), plain, torch.randn(3, 2, 6, 7).transpose(0, 1)[:, :, :, ::2])
     model.to(memory_format=torch.channels_last)
     model(torch.randn(4, 3, 6, 7, dtype=torch.float32)[::2])
+
+
+def test_maps_are_channels_last_between_blocks_alone(monkeypatch):
+    """What comes in and goes out, also to a module that is not known, has the usual order."""
+
+    class Seen(nn.Module):
+        def forward(self, x):
+            assert x.is_contiguous()
+            return x.view(x.shape)
+
+    module = importlib.import_module("hypersphere.nn.fuse")
+    monkeypatch.setattr(module, "wants_channels_last", lambda x: x.is_contiguous())
+    orders = []
+    monkeypatch.setattr(block, "forward", _noting(block.forward, orders))
+    model = nn.Sequential(conv(3, 4), nn.ReLU(), nn.MaxPool2d(2), Seen(), conv(4, 4), nn.Dropout(0.0), conv(4, 2))
+    plain = copy.deepcopy(model)
+    hs.nn.fuse(model)
+    compare(model, plain, torch.randn(2, 3, 4, 4))
+    assert orders == [True] * 3
+    assert model(torch.randn(2, 3, 4, 4)).is_contiguous()
+
+
+def _noting(forward, orders):
+    def noting(spec, t, *rest):
+        orders.append(layout.channels_last(t.x))
+        return forward(spec, t, *rest)
+
+    return noting
+
+
+@pytest.mark.gpu
+def test_a_captured_step_is_an_eager_one():
+    """In a graph some kernels run beside the convolutions."""
+    model = hs.nn.fuse(network(hs.angular.Sigmoid(learnable=True), "tanh"))
+    x = torch.randn(64, 3, 6, 6, requires_grad=True)
+    seed = torch.randn(64, 5)
+
+    def step():
+        model.zero_grad()
+        x.grad = None
+        model(x).backward(seed)
+
+    side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(side):
+        step()
+        step()
+    torch.cuda.synchronize()
+    expected = [t.grad.clone() for t in (x, *model.parameters())]
+    with torch.cuda.graph(graph, stream=side):
+        step()
+    for _ in range(20):
+        graph.replay()
+        for t, value in zip((x, *model.parameters()), expected, strict=True):
+            torch.testing.assert_close(t.grad, value, rtol=1e-4, atol=1e-5)
 
 
 def test_deterministic_algorithms_take_the_plain_path(monkeypatch):
@@ -261,6 +327,7 @@ def test_function_transforms_take_the_plain_path():
     assert not kernels.LAUNCHES
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="asks the interpreter, which is for machines without a GPU")
 def test_first_call_imports_no_compiler():
     code = (
         "import os; os.environ['TRITON_INTERPRET'] = '1'\n"

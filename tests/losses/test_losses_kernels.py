@@ -1,6 +1,5 @@
 """The pass over the classes by kernels (in Triton's interpreter, without a GPU): the numbers of plain operations."""
 
-import contextlib
 import copy
 import subprocess
 import sys
@@ -19,10 +18,8 @@ OWN = {"w_learnable_k", "ga_shared_k", "w_subcenters_k"}  # a k of each class: p
 
 
 @pytest.fixture(autouse=True)
-def interpreter():
-    kernels.LAUNCHES.clear()
-    with contextlib.nullcontext() if torch.cuda.is_available() else kernels.interpreted():
-        yield
+def _kernels(on_kernels):
+    """On a GPU, or in Triton's interpreter."""
 
 
 def outcome(head, x, y, half=False):
@@ -37,18 +34,17 @@ def near(found, wanted, tolerance):
         assert (got.double() - want).norm() <= tolerance * max(want.norm().item(), 1e-3)
 
 
-def batch(device="cpu"):
+def batch():
     y = torch.randint(0, C, (N,))
     y[3] = -100
-    return 3 * torch.randn(N, D, device=device), y.to(device)
+    return 3 * torch.randn(N, D), y
 
 
 @pytest.mark.parametrize("case", ALL)
 def test_values_and_gradients(case):
     """Against float64: float32 to 1e-5 (s = 64 multiplies its rounding), bfloat16 products to a few of its digits."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    head = build(case, D, C, chunk=32).eval().to(device)
-    x, y = batch(device)
+    head = build(case, D, C, chunk=32).eval()
+    x, y = batch()
     exact = copy.deepcopy(head).double()
     wanted = outcome(exact, x.double(), y)
     kernels.LAUNCHES.clear()

@@ -8,7 +8,7 @@ from typing import Any
 import triton
 from triton.backends.compiler import GPUTarget
 
-from hypersphere.functional.orthogonalize import device_cayley, device_products
+from hypersphere.kernels.device import cayley, products
 
 POINTERS = {"tiles": "*i32", "counter": "*i32", "table": "*i64", "sums": "*i64"}
 INTEGERS = ("step", "total", "problems", "rows", "number")
@@ -34,5 +34,5 @@ def kind(name: str) -> str:
 
 
 if __name__ == "__main__":
-    chosen = (device_products.product_kernel, device_cayley.residual_kernel, device_cayley.update_kernel)
+    chosen = (products.product_kernel, cayley.residual_kernel, cayley.update_kernel)
     print(json.dumps({function.__name__: facts(function) for function in chosen}))

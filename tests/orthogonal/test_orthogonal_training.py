@@ -170,7 +170,7 @@ def test_every_architecture_trains(name: str, method: str) -> None:
 @pytest.mark.parametrize(
     "method",
     ["gram_schmidt", "householder", "lowdin", "exponential", "free", "relaxed", "cholesky", "triangular", "banded",
-     "symmetric", "skew_symmetric", "hessenberg", "canonical", "low_rank"],
+     "symmetric", "skew_symmetric", "hessenberg", "canonical", "low_rank", "nonlinear"],
 )  # fmt: skip
 def test_every_method_trains(method: str) -> None:
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""What Triton's interpreter computes: run as a program with TRITON_INTERPRET=1, prints one JSON object."""
+"""What the kernels compute, on a GPU or with TRITON_INTERPRET=1: run as a program, prints one JSON object."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypersphere.functional.orthogonalize import WarmCayley, polar, warm
 from hypersphere.functional.orthogonalize import algorithms as exact
 from hypersphere.functional.orthogonalize.grouped import TILE, layout_of, product
 
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SHAPES = [torch.Size((1, 27, 27)), torch.Size((2, 40, 40)), torch.Size((1, 66, 66))]
 TILE.update(BM=64, BN=64)  # several tiles of a matrix that the interpreter does in little time
 warm._STEPS = 13
@@ -19,13 +20,14 @@ warm._STEPS = 13
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    torch.set_default_device(DEVICE)
     print(json.dumps({"cayley": cayley(), "products": products(), "polar": polar_factors()}))
 
 
 def cayley() -> dict[str, dict[str, object]]:
     """Errors against float64 and numbers of steps, over a history with jumps."""
     out: dict[str, dict[str, object]] = {}
-    state = WarmCayley(SHAPES, torch.device("cpu"))
+    state = WarmCayley(SHAPES, DEVICE)
     u = [(2 / shape[-1]) ** 0.5 * torch.randn(shape) for shape in SHAPES]
 
     def step(name: str) -> list[Tensor]:
@@ -59,7 +61,7 @@ def cayley() -> dict[str, dict[str, object]]:
 
 def products() -> dict[str, float]:
     shapes = [torch.Size((1, 40, 40)), torch.Size((1, 70, 70))]
-    layout = layout_of(shapes, torch.device("cpu"))
+    layout = layout_of(shapes, DEVICE)
     a, b, c = (layout.empty(torch.zeros(1)) for _ in range(3))
     for flat in (a, b, c):
         for view in layout.views(flat, shapes):

@@ -18,6 +18,8 @@ KINDS = [
     {"projection": "angle_preserving", "unroll": 2, "preserve": "angle"},
     {"projection": "adversarial"},
     {"projection": "adversarial", "unroll": 1},
+    {"projection": "learned"},
+    {"projection": "learned", "unroll": 1, "share": False},
     {"projection": "group"},
     {"projection": "group", "stochastic": True},
     {"projection": "bilateral"},
@@ -122,7 +124,7 @@ def test_gradients_reach_every_layer_and_copies_work(arguments):
     assert other_model is not model
 
 
-@pytest.mark.parametrize("projection", ["angle_preserving", "adversarial"])
+@pytest.mark.parametrize("projection", ["angle_preserving", "adversarial", "learned"])
 @pytest.mark.parametrize("unroll", [1, 3])
 def test_unrolled_gradient_is_second_order(projection, unroll):
     torch.manual_seed(0)
@@ -137,7 +139,8 @@ def test_unrolled_gradient_is_second_order(projection, unroll):
             if projection == "angle_preserving":
                 inner = preservation(points, bases, "cosine") / 3  # η counts for entries N(0, 1), here N(0, 1/3)
             else:
-                inner = -energy(project(points, bases), half_space=True).sum()
+                sign = 1 if projection == "learned" else -1
+                inner = sign * energy(project(points, bases), half_space=True).sum()
             (slope,) = torch.autograd.grad(inner, bases, create_graph=True)
             bases = bases - 0.7 * slope
         return energy(project(points, bases), half_space=True).mean()
@@ -226,6 +229,22 @@ def test_adversarial_ascends_the_energy():
     values = [reg().item() for _ in range(6)]
     assert values == sorted(values)
     assert values[-1] > values[0] + 1e-3
+
+
+def test_learned_projections_descend_the_energy_as_a_parameter_does():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(40, 10), nn.Linear(10, 2)).double()
+    reg = CoMHE(model, projection="learned", dim=8, inner_lr=0.005, output=0.0, refresh=None)
+    basis = nn.Parameter(reg.basis_40.clone())
+    descent = torch.optim.SGD([basis], lr=0.005)
+    values = []
+    for _ in range(5):
+        descent.zero_grad()
+        energy(project(unit(model[0].weight.detach())[None], basis), half_space=True).sum().backward()
+        descent.step()
+        values.append(reg().item())
+        torch.testing.assert_close(reg.basis_40, basis.detach())
+    assert values == sorted(values, reverse=True)
 
 
 def test_groups_of_channels_are_thesis_6_9():

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 from cases import diverging, pairs, parallel_cases
+from safetensors.torch import load_file
 from tiny import everything, tiny, tiny_gan
 
 from hypersphere.train import (
+    Job,
     LossConfig,
     ModelConfig,
     OptimConfig,
@@ -20,6 +22,7 @@ from hypersphere.train import (
     RegularizerConfig,
     Stopped,
     run,
+    run_at_once,
     with_values,
 )
 from hypersphere.train.build import make_parts, make_step
@@ -68,6 +71,22 @@ def test_the_learning_rate_follows_the_schedule_inside_the_graph(tmp_path):
         step()
         seen.append(float(parts.optimizers.parts[0].param_groups[0]["lr"]))
     assert seen == pytest.approx([1e-3] * 12 + [1e-4] * 6 + [1e-5] * 6)
+
+
+def test_trainings_at_once_end_as_they_do_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    kinds = {"plain": tiny, "gan": tiny_gan}  # the captured step of a GAN draws random numbers
+    for name, kind in kinds.items():
+        run(with_values(kind(tmp_path / "alone", name, 40), {"run.device": "cuda", "run.compile": "off"}))
+    configs = [kind(tmp_path / "shared", name, 40) for name, kind in kinds.items()]
+    jobs = [Job(with_values(config, {"run.device": "cuda", "run.compile": "off"}), 0) for config in configs]
+    outcomes = run_at_once(jobs, 2)
+    assert [outcome.error for outcome in outcomes] == [None, None]
+    for name in kinds:
+        ours, theirs = (
+            load_file(tmp_path / place / name / "seed-0" / "model.safetensors") for place in ("shared", "alone")
+        )
+        assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
 
 
 def test_a_run_goes_on_from_its_checkpoint(tmp_path):

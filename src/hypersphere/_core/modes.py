@@ -10,21 +10,36 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["autocast_dtype", "call_without_autocast", "is_plain_eager", "is_transformed", "whole", "without_autocast"]
+__all__ = [
+    "autocast_dtype",
+    "call_without_autocast",
+    "is_exporting",
+    "is_plain_eager",
+    "is_transformed",
+    "whole",
+    "without_autocast",
+]
 
 T = TypeVar("T")
+
+
+def is_exporting() -> bool:
+    """Whether torch.export is at work; torch.compiler's own says so inside torch.compile, too, up to torch 2.12."""
+    return torch.compiler._is_exporting_flag
 
 
 def is_plain_eager(*tensors: Tensor) -> bool:
     """True outside compilers, exporters, torch.func transforms, forward-mode AD and tensor subclasses."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
+    dual = forward_ad._current_level >= 0
     for tensor in tensors:
-        if type(tensor) not in (Tensor, torch.nn.Parameter):
-            return False
-        if forward_ad.unpack_dual(tensor).tangent is not None:
+        if type(tensor) not in _PLAIN or (dual and forward_ad.unpack_dual(tensor).tangent is not None):
             return False
     return True
+
+
+_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def is_transformed(*tensors: Tensor) -> bool:

@@ -19,24 +19,70 @@ __all__ = ["angle", "arcsin", "compute_dtype", "norm", "safe_reciprocal", "sqrt"
 
 
 def angle(cos: Tensor) -> Tensor:
-    """θ = arccos c in [0, π], with a finite gradient everywhere.
+    """Compute θ = arccos c in [0, π], with a finite gradient everywhere.
 
-    Values of ``cos`` outside [−1, 1] (rounding) count as ±1. The derivative −1/√(1−c²) is
-    unbounded at ±1; there it is taken as −1/√eps of the computing dtype, the largest value it has
-    next to ±1: 2896 in float32 (and half precision), 6.7e7 in float64.
+    Values of ``cos`` outside [−1, 1] (rounding) count as ±1. The derivative −1/√(1−c²) is unbounded at ±1; there it is
+    taken as −1/√eps of the computing dtype, the largest value it has next to ±1: 2896 in float32 (and half precision),
+    6.7e7 in float64.
+
+    Args:
+        cos: cosines of angles.
+
+    Returns:
+        Angles in radians; float32 for half-precision inputs.
+
+    Shape:
+        - Input: (*), any shape.
+        - Output: (*), the same shape.
+
+    Example:
+        >>> hs.functional.angle(torch.tensor([1.0, 0.0, -1.0]))
+        tensor([0.0000, 1.5708, 3.1416])
     """
     check_floating("cos", cos)
     return _extended(torch.acos, upcast(cos), -1.0).to(cos.dtype)
 
 
 def arcsin(cos: Tensor) -> Tensor:
-    """arcsin c in [−π/2, π/2]; domain, precision and gradient as for :func:`angle`."""
+    """Compute arcsin c in [−π/2, π/2]; domain, precision and gradient as for :func:`angle`.
+
+    Args:
+        cos: cosines, or any numbers in [−1, 1].
+
+    Returns:
+        Angles in radians; float32 for half-precision inputs.
+
+    Shape:
+        - Input: (*), any shape.
+        - Output: (*), the same shape.
+
+    Example:
+        >>> hs.functional.arcsin(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 1.5708])
+    """
     check_floating("cos", cos)
     return _extended(torch.asin, upcast(cos), 1.0).to(cos.dtype)
 
 
 def norm(w: Tensor, dim: int | tuple[int, ...] = -1, keepdim: bool = False) -> Tensor:
-    """‖w‖ over ``dim``; no overflow or underflow at any scale, gradient 0 for a zero vector."""
+    """‖w‖ over ``dim``, without overflow or underflow at any scale, and with gradient 0 for a zero vector.
+
+    Args:
+        w: vectors of any length.
+        dim: the dimension or dimensions that hold a vector's entries.
+        keepdim: keep those dimensions with size 1.
+
+    Returns:
+        Euclidean norms.
+
+    Shape:
+        - w: (*), any shape.
+        - Output: the shape of ``w`` without ``dim``.
+
+    Example:
+        >>> hs.functional.norm(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor([5., 0.])
+    """
     check_floating("w", w)
     _, length, scale = _unit(upcast(w), dim)
     length = length * scale
@@ -44,7 +90,24 @@ def norm(w: Tensor, dim: int | tuple[int, ...] = -1, keepdim: bool = False) -> T
 
 
 def unit(w: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
-    """w/‖w‖ over ``dim``, at any scale; a zero vector stays zero, with gradient 0."""
+    """w/‖w‖ over ``dim``, at any scale; a zero vector stays zero, with gradient 0.
+
+    Args:
+        w: vectors of any length.
+        dim: the dimension or dimensions that hold a vector's entries.
+
+    Returns:
+        Vectors of length 1.
+
+    Shape:
+        - w: (*), any shape.
+        - Output: (*), the same shape.
+
+    Example:
+        >>> hs.functional.unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]])
+    """
     check_floating("w", w)
     wide = upcast(w)
     if torch.is_grad_enabled() and wide.requires_grad and is_plain_eager(wide):

@@ -35,18 +35,28 @@ def deepfool(
 
     until x̃ = clip(x + (1 + overshoot)·Σr) is answered differently. On a linear classifier one step is exact.
 
+    It works on the samples not yet fooled, so it waits for the device after each step and cannot be captured in a
+    graph.
+
     Args:
-        model: inputs to logits, left as it is; see :func:`fgsm`.
+        model: inputs to logits; it is not changed, see :func:`fgsm`.
         x: inputs ``(N, ...)``.
-        labels: classes to get away from; samples answered otherwise, and those labelled -100, stay as they are. None,
-            as in the original, takes the model's own answers.
-        clip: lowest and highest value of an input, or None.
-        norm: ``"l2"`` or ``"linf"``.
-        iterations: most steps of a sample. One that still holds then is returned where it got to.
-        overshoot: how far beyond the boundary to go.
+        labels: classes to get away from; samples answered otherwise, and those labelled -100, stay unchanged. None, as
+            in the original, takes the model's own answers.
+        clip: lowest and highest value of an input; None for inputs without bounds.
+        norm: which norm of the perturbation is kept small, ``"l2"`` or ``"linf"``.
+        iterations: largest number of steps of a sample. One that still holds then is returned where it got to.
+        overshoot: how far beyond the boundary to go, ≥ 0, as a share of the perturbation.
         classes: how many classes to consider, the likeliest ones for the unchanged sample; None: all.
 
-    It works on the samples not yet fooled, so it asks the device after each step and cannot be captured in a graph.
+    Returns:
+        The changed inputs x̃, in the shape of ``x``.
+
+    Example:
+        >>> model, x = nn.Linear(4, 3), torch.randn(8, 4)
+        >>> changed = hs.attacks.deepfool(model, x, clip=None)
+        >>> bool((model(changed).argmax(1) != model(x).argmax(1)).all())
+        True
     """
     check_inputs(x, clip, check=True)
     check_choice("norm", norm, ("l2", "linf"))

@@ -16,13 +16,31 @@ __all__ = ["Pixels", "pixels"]
 
 @dataclass(frozen=True)
 class Pixels:
-    """What ``clip`` and ``eps`` are for images normalised in one way; see :func:`pixels`."""
+    """Bounds and budgets for images normalised in one way; :func:`pixels` makes it.
+
+    Args:
+        scale: length of one step of a pixel in units of the network's inputs.
+        clip: lowest and highest input, for ``clip=`` of an attack.
+
+    Example:
+        >>> pixels = hs.attacks.pixels("unit")
+        >>> pixels.clip
+        (0.0, 1.0)
+    """
 
     scale: Number
     clip: Bounds
 
     def eps(self, value: float, peak: float = 255) -> Number:
-        """A distance between pixels that run from 0 to ``peak`` (255, or 1), in units of the network's inputs."""
+        """Convert a distance between pixels to units of the network's inputs.
+
+        Args:
+            value: the distance, e.g. 8.
+            peak: the highest pixel, 255 or 1.
+
+        Returns:
+            ε for ``eps=`` of an attack, a number or one per channel.
+        """
         check_positive("value", value, zero=True)
         return self.scale * (value * 255 / check_positive("peak", peak))
 
@@ -34,11 +52,23 @@ def pixels(
     std: Tensor | Sequence[float] | None = None,
     device: torch.device | str | None = None,
 ) -> Pixels:
-    """Bounds and budgets for the ``kind`` given to :func:`hypersphere.data.normalize`.
+    """Return bounds and budgets in units of a network's inputs.
 
-    ``"symmetric"``: inputs (x − 127.5)/128, so 8 of 255 is 0.0625; ``"unit"``: x/255; ``"standard"``:
-    (x/255 − mean)/std, numbers for each channel as tensors ``(C, 1, 1)`` on ``device``; ``"mean"``: x/255 − mean,
-    likewise; None: the bytes themselves.
+    Args:
+        kind: the normalisation given to :func:`hypersphere.data.normalize`. ``"symmetric"``: inputs (x − 127.5)/128, so
+            that 8 of 255 is 0.0625; ``"unit"``: x/255; ``"standard"``: (x/255 − mean)/std; ``"mean"``: x/255 − mean;
+            None: the bytes themselves.
+        mean: mean of each channel in [0, 1], for ``"standard"`` and ``"mean"``.
+        std: standard deviation of each channel, for ``"standard"``.
+        device: where numbers per channel, tensors ``(C, 1, 1)``, are put.
+
+    Returns:
+        ``clip`` and ``eps`` for the attacks.
+
+    Example:
+        >>> pixels = hs.attacks.pixels("symmetric")
+        >>> pixels.eps(8)
+        0.0625
     """
     if kind is None:
         return Pixels(1.0, (0.0, 255.0))

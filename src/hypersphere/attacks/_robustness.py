@@ -20,7 +20,25 @@ Attack = Callable[[Any, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Robustness:
-    """Accuracies in percent, and the strength of every perturbation r, sample by sample on the CPU."""
+    """Accuracies before and after an attack, and the strength of every perturbation, sample by sample on the CPU.
+
+    Attributes:
+        clean: Accuracy on the unchanged samples, in percent.
+        adversarial: Accuracy on the changed samples, in percent.
+        samples: Number of samples that count.
+        right: Whether each sample was classified correctly before the attack, (n,).
+        held: Whether it still is after the attack, (n,).
+        l2: Euclidean norm of each perturbation, (n,).
+        linf: Largest entry of each perturbation, (n,).
+        size: Euclidean norm of each unchanged sample, (n,).
+
+    Example:
+        >>> from functools import partial
+        >>> model, x, y = nn.Linear(4, 3), torch.randn(8, 4), torch.zeros(8, dtype=torch.long)
+        >>> found = hs.attacks.robust_accuracy(model, [(x, y)], partial(hs.attacks.fgsm, eps=0.5, clip=None))
+        >>> found.samples, found.adversarial <= found.clean
+        (8, True)
+    """
 
     clean: float
     adversarial: float
@@ -45,15 +63,25 @@ def robust_accuracy(
     *,
     source: Model | None = None,
 ) -> Robustness:
-    """Accuracy of ``model`` on ``batches`` before and after ``attack``.
+    """Evaluate a model on batches before and after an attack.
 
     Args:
-        model: inputs to logits; put in evaluation mode meanwhile, its modes are restored.
-        batches: ``(x, labels)`` on the model's device; labels -100 do not count.
-        attack: ``attack(model, x, labels)`` gives the changed inputs, e.g.
-            ``functools.partial(hs.attacks.fgsm, eps=..., clip=...)``.
-        source: the model that the attack sees. None is the white box, the judged model itself; another one is the
+        model: inputs to logits; it is put in evaluation mode meanwhile, and its modes are restored.
+        batches: ``(x, labels)`` on the model's device; samples labelled -100 are ignored.
+        attack: ``attack(model, x, labels)`` gives the changed inputs, e.g. ``functools.partial(hs.attacks.fgsm,
+            eps=..., clip=...)``.
+        source: the model that the attack sees. None is the white box, the evaluated model itself; another one is the
             black box: what is made on ``source`` is transferred to ``model`` (thesis C.1.3).
+
+    Returns:
+        Both accuracies, and the norms of every perturbation.
+
+    Example:
+        >>> from functools import partial
+        >>> model, x, y = nn.Linear(4, 3), torch.randn(8, 4), torch.zeros(8, dtype=torch.long)
+        >>> found = hs.attacks.robust_accuracy(model, [(x, y)], partial(hs.attacks.fgsm, eps=0.5, clip=None))
+        >>> found.adversarial <= found.clean
+        True
     """
     rows: list[Tensor] = []
     with _evaluating(model, source):

@@ -28,9 +28,9 @@ def fgsm(
 
     Args:
         model: inputs to logits, or to what ``loss`` takes. It is used in the modes it is in, with autocast as it is;
-            modes, ``requires_grad``, ``.grad`` and buffers are left alone. Unwrap ``DistributedDataParallel``.
+            modes, ``requires_grad``, ``.grad`` and buffers stay unchanged. Unwrap ``DistributedDataParallel``.
         x: inputs ``(N, ...)`` in any normalisation.
-        labels: true classes ``(N,)``; -100 leaves a sample as it is. None takes the model's own answers, so that an
+        labels: true classes ``(N,)``; -100 leaves a sample unchanged. None takes the model's own answers, so that an
             adversarial example tells nothing of the label (label leaking, Kurakin et al.).
         eps: size ε of the step in units of ``x``, a number or a tensor that broadcasts (one for each channel, ...);
             :func:`pixels` converts 8 of 255.
@@ -42,11 +42,23 @@ def fgsm(
             alike); ``"cross_entropy"`` is the cross-entropy itself, in float32 as other libraries compute it; or a
             function of the model's output and ``labels`` (a head of :mod:`hypersphere.losses` on embeddings), whose
             mean or sum is taken.
-        update_statistics: let training-mode layers see the attack's batches (BatchNorm, running norms, annealing);
-            not within ``torch.compile``.
+        update_statistics: let training-mode layers see the attack's batches (BatchNorm, running norms, annealing); not
+            within ``torch.compile``.
         check: look at the values and raise ValueError for inputs outside ``clip``, labels out of range and NaN
-            gradients. On a GPU this waits for the device; never done while compiling or capturing, where NaN
-            gradients become NaN inputs.
+            gradients. On a GPU this waits for the device; never done while compiling or capturing, where NaN gradients
+            become NaN inputs.
+
+    Returns:
+        The changed inputs x̃, in the shape of ``x``.
+
+    Raises:
+        ValueError: If ``check`` is on and inputs lie outside ``clip``, labels are out of range or gradients are NaN.
+
+    Example:
+        >>> model, x, y = nn.Linear(4, 3), torch.randn(8, 4), torch.zeros(8, dtype=torch.long)
+        >>> changed = hs.attacks.fgsm(model, x, y, eps=0.1, clip=None)
+        >>> torch.allclose((changed - x).abs(), torch.full_like(x, 0.1), atol=1e-6)
+        True
     """
     return _climb(model, x, labels, eps, eps, 1, clip, targeted, loss, update_statistics, check)
 
@@ -69,10 +81,32 @@ def bim(
 ) -> Tensor:
     """x̃ ← clip_ε(x̃ + τ·sign ∇ₓJ(x̃, y)), N times: the basic iterative method (thesis C.1.2).
 
-    clip_ε keeps x̃ within ε of x and within ``clip``. ``step`` τ defaults to ε/4 and ``iterations`` N to 20, the
-    thesis' 2 and 20 at ε = 8. ``random_start`` begins at a uniform point of the cube: projected gradient descent (PGD),
-    drawn from ``generator`` or torch's own. The rest is as in :func:`fgsm`; ``labels=None`` keeps the answer given to
-    the unchanged input.
+    clip_ε keeps x̃ within ε of x and within ``clip``.
+
+    Args:
+        model: inputs to logits, or to what ``loss`` takes; see :func:`fgsm`.
+        x: inputs ``(N, ...)`` in any normalisation.
+        labels: true classes ``(N,)``; -100 leaves a sample unchanged. None takes the model's answers to the unchanged
+            inputs.
+        eps: radius ε of the cube in units of ``x``, a number or a tensor that broadcasts.
+        step: τ > 0; None is ε/4, the thesis' 2 at ε = 8.
+        iterations: N ≥ 1; the thesis takes 20.
+        clip: lowest and highest value of an input, numbers or tensors; None for inputs without bounds.
+        targeted: ``labels`` are classes to move to: the loss is decreased.
+        random_start: begin at a uniform point of the cube: projected gradient descent (PGD).
+        generator: source of that point; None is torch's own.
+        loss: J, as in :func:`fgsm`.
+        update_statistics: let training-mode layers see the attack's batches, as in :func:`fgsm`.
+        check: look at the values and raise ValueError, as in :func:`fgsm`.
+
+    Returns:
+        The changed inputs x̃, in the shape of ``x``.
+
+    Example:
+        >>> model, x, y = nn.Linear(4, 3), torch.randn(8, 4), torch.zeros(8, dtype=torch.long)
+        >>> changed = hs.attacks.bim(model, x, y, eps=0.1, clip=None)
+        >>> bool(((changed - x).abs() <= 0.1 + 1e-6).all())
+        True
     """
     check_count("iterations", iterations)
     start = (generator,) if random_start else None

@@ -24,20 +24,31 @@ def adversarial_batch(
     fraction: float = 1.0,
     against: str = "labels",
 ) -> tuple[Tensor, Tensor]:
-    """The batch a step of adversarial training learns from: inputs and labels.
+    """Make the batch that a step of adversarial training learns from.
 
     Args:
-        model: the network as it is in training; the attack leaves it as it was.
-        x, labels: the batch.
-        attack: ``attack(model, x, labels)``, e.g.
-            ``functools.partial(hs.attacks.fgsm, eps=pixels.eps(8), clip=pixels.clip, check=False)``; without its
-            check, nothing waits for the device, and NaN gradients show in the loss.
-        mixture: ``"both"``, clean samples and then their adversarial twins, so that the mean loss of the 2N is
-            ½J(x, y) + ½J(x̃, y) (Goodfellow et al.); ``"replace"``, the first samples of the batch give way
-            to their twins, a share ``fraction`` of them (Kurakin et al. take ½; 1 trains on twins alone).
-        fraction: that share, in (0, 1].
+        model: the network as it is in training; the attack does not change it.
+        x: inputs of the batch, (N, ...).
+        labels: class indices of the batch, (N,).
+        attack: ``attack(model, x, labels)``, e.g. ``functools.partial(hs.attacks.fgsm, eps=pixels.eps(8),
+            clip=pixels.clip, check=False)``; without its check, nothing waits for the device, and NaN gradients show in
+            the loss.
+        mixture: ``"both"``: clean samples and then their adversarial twins, so that the mean loss of the 2N is ½J(x, y)
+            + ½J(x̃, y) (Goodfellow et al.). ``"replace"``: the first samples of the batch are replaced by their twins,
+            a share ``fraction`` of them (Kurakin et al. take ½; 1 trains on twins alone).
+        fraction: the share that ``"replace"`` replaces, in (0, 1].
         against: what the attack leads away from: the true ``"labels"``, as the thesis writes it, or the model's own
             ``"predictions"``, so that an adversarial example does not give its label away (Kurakin et al.).
+
+    Returns:
+        Inputs and labels.
+
+    Example:
+        >>> from functools import partial
+        >>> model, x, y = nn.Linear(4, 3), torch.randn(8, 4), torch.zeros(8, dtype=torch.long)
+        >>> inputs, labels = hs.attacks.adversarial_batch(model, x, y, partial(hs.attacks.fgsm, eps=0.1, clip=None))
+        >>> inputs.shape
+        torch.Size([16, 4])
     """
     check_choice("mixture", mixture, ("both", "replace"))
     check_choice("against", against, ("labels", "predictions"))

@@ -16,6 +16,7 @@ KINDS = ("angular", "magnitudes", "heads", "regularizers", "maps", "measurements
 
 
 def energy(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``hypersphere energy``."""
     parser.add_argument("checkpoint", type=Path, help=".safetensors file, torch file (weights_only), or run folder")
     parser.add_argument("--s", type=float, default=2.0, help="Riesz power (default %(default)s)")
     parser.add_argument("--distance", default="euclidean", choices=("euclidean", "angular"))
@@ -31,6 +32,7 @@ def energy(parser: argparse.ArgumentParser) -> None:
 
 
 def evaluate(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``hypersphere evaluate``."""
     parser.add_argument("run", type=Path, help="run folder, or the folder of one seed in it")
     parser.add_argument("--seed", type=int, default=None, help="one seed only (default: every seed)")
     parser.add_argument(
@@ -69,6 +71,7 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
 
 
 def export(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``hypersphere export``."""
     parser.add_argument("run", type=Path, help="run folder, or the folder of one seed in it")
     parser.add_argument("--seed", type=int, help="which seed (default: the first)")
     parser.add_argument("--out", type=Path, help="folder to write (default: RUN/seed-N/export)")
@@ -90,6 +93,7 @@ def export(parser: argparse.ArgumentParser) -> None:
 
 
 def listing(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``hypersphere list``."""
     parser.add_argument(
         "what", nargs="?", default="tables", choices=("tables", "recipes", "models", "datasets", *KINDS)
     )
@@ -98,6 +102,7 @@ def listing(parser: argparse.ArgumentParser) -> None:
 
 
 def report(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``hypersphere report``."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder, folder of one seed, or of runs")
     parser.add_argument("--out", metavar="FILE", help="default: RUN/report.html, or report.html beside several runs")
     parser.add_argument("--root", metavar="DATA", help="folder of the data, if it lies elsewhere than at training")
@@ -108,17 +113,29 @@ def report(parser: argparse.ArgumentParser) -> None:
 
 
 def reproduce(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "hypersphere reproduce TABLE [--cells PATTERN] [--seeds 0,1,2] [--steps N] [--GROUP.FIELD VALUE ...]"
+    """Add the arguments of ``hypersphere reproduce``."""
+    parser.usage = (
+        "hypersphere reproduce TABLE [--cells PATTERN] [--seeds 0,1,2] [--steps N] [--at-once K] "
+        "[--GROUP.FIELD VALUE ...]"
+    )
     parser.add_argument("table", help="table, see `hypersphere list tables`")
     parser.add_argument("--cells", default="*", metavar="PATTERN", help="only cells that match, e.g. 'sigmoid0.3.*'")
     parser.add_argument("--seeds", default="0", help="seeds, with commas (default %(default)s)")
     parser.add_argument("--steps", type=int, default=None, help="so many steps instead of all; milestones shrink along")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=1,
+        metavar="K",
+        help="train K cells and seeds at a time in this process, with the results of one at a time (default 1)",
+    )
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder of measured numbers")
     parser.add_argument("--print", dest="only_print", action="store_true", help="print the table and run nothing")
     add_arguments(parser, Config)
 
 
 def sweep(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``hypersphere sweep``."""
     parser.usage = "hypersphere sweep RECIPE [--name NAME] [--GROUP.FIELD VALUE,VALUE,... ...] [--help GROUP]"
     parser.add_argument("recipe", nargs="?", help="recipe, see `hypersphere list recipes`, or `custom`")
     parser.add_argument("--config", metavar="FILE", help="settings from a file, as in `hypersphere train`")
@@ -139,6 +156,7 @@ def sweep(parser: argparse.ArgumentParser) -> None:
 
 
 def train(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``hypersphere train``."""
     parser.add_argument(
         "recipe", nargs="?", help="recipe, see `hypersphere list recipes`; `custom` starts from the defaults below"
     )

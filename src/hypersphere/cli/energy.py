@@ -20,6 +20,7 @@ _NOTE = """energy: mean over pairs; random: as many Gaussian vectors; refined: t
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run ``hypersphere energy`` and return its exit status."""
     if options.limit < 2:
         raise ValueError(f"--limit {options.limit} must be at least 2")
     options.file = find_file(options.checkpoint)

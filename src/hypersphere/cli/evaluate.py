@@ -15,6 +15,7 @@ __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run ``hypersphere evaluate`` and return its exit status."""
     found = Run(options.run, options.seed, trust=options.trust)
     if options.pairs is None and options.images is not None:
         raise ValueError("--images is the folder of a list of pairs: give the list with --pairs")

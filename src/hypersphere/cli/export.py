@@ -10,6 +10,7 @@ __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run ``hypersphere export`` and return its exit status."""
     made = export_run(
         options.run,
         seed=options.seed,

@@ -19,6 +19,7 @@ _KINDS = dict(zip(KINDS, (ANGULAR, MAGNITUDES, HEADS, REGULARIZERS, MAPS, MEASUR
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run ``hypersphere list`` and return its exit status."""
     found = False
     for line in _lines(options.what, options.pattern, options.results):
         print(line)

@@ -10,6 +10,7 @@ __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run ``hypersphere report`` and return its exit status."""
     path = write(
         options.runs,
         options.out,

@@ -6,21 +6,24 @@ import argparse
 import os
 import sys
 import zlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .._core.checks import check_count
 from .._core.errors import check_choice
 from ..config import Config, changed, overridden, with_values
 from ..recipes import Cell, Table, results, tables
-from ..train import Stopped
+from ..train import Job, Outcome, Stopped, run_at_once
 from ..train import run as train
 
 __all__ = ["run", "shortened"]
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run ``hypersphere reproduce`` and return its exit status."""
     table = tables()[check_choice("table", options.table, tables())]
     chosen = [cell for cell in table.cells if fnmatch(cell.name, options.cells)]
     if not chosen:
@@ -31,23 +34,88 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError("--run.seeds is for train: give --seeds here")
     if "run.name" in values and len(trainings) > 1:
         raise ValueError(f"--run.name names one run, but {len(trainings)} match: choose one with --cells")
-    changes: dict[str, dict[str, Any]] = {}
-    failed = False
+    check_count("--at-once", options.at_once)
+    works: list[Work] = []
     for cell in list(trainings.values())[::-1]:
         recipe, config = _settings(table, cell, options.steps, values)
-        changes[cell.training] = _changes(recipe, config)
-        if options.only_print:
-            continue
-        try:
-            _train(table, cell, config, changes[cell.training], seeds, options.results)
-        except (Stopped, ValueError) as error:  # the other cells may do
-            print(f"hypersphere reproduce: {cell.name}: {error}", file=sys.stderr)
-            failed = True
-            if isinstance(error, Stopped) and error.code == 130:
-                return 130
+        works.append(Work(table, cell, config, _changes(recipe, config), options.results))
+    failed = False
+    if not options.only_print:
+        todo = [work for work in works if work.prepare(seeds)]
+        failed, stopped = (_one_by_one if options.at_once == 1 else partial(_at_once, count=options.at_once))(todo)
+        if stopped:
+            return 130
     if int(os.environ.get("RANK", "0")) == 0:
+        changes = {work.cell.training: work.changes for work in works}
         print(results.render(table, options.results, [cell.name for cell in chosen], options.steps, changes))
     return 1 if failed else 0
+
+
+@dataclass
+class Work:
+    """A training of a table, what its settings change of the cell's, and the folder of its numbers."""
+
+    table: Table
+    cell: Cell
+    config: Config
+    changes: dict[str, Any]
+    folder: Path
+
+    def prepare(self, seeds: tuple[int, ...]) -> bool:
+        """Leave out the seeds that are measured, and name the run; False if nothing is left to do."""
+        steps, changes, config = self.config.schedule.steps, self.changes, self.config
+        wanted = {
+            seed: results.key({"cell": self.cell.training, "steps": steps, "seed": seed, "changed": changes})
+            for seed in seeds
+        }
+        done = {results.key(m) for m in results.read(self.table, self.folder)}
+        missing = tuple(seed for seed in seeds if wanted[seed] not in done)
+        if not missing:
+            print(f"{self.table.name}.{self.cell.training} is done", flush=True)
+            return False
+        name = config.run.name or config.recipe
+        if changes and name in (config.recipe, f"{config.recipe}-{steps}"):  # another run than the cell's own
+            name = f"{name}-{zlib.crc32(repr(sorted(changes.items())).encode()):08x}"
+        self.config = replace(config, run=replace(config.run, seeds=missing, name=name))
+        return True
+
+    def record(self, result: dict[str, Any]) -> None:
+        """Add the number of a seed."""
+        results.record(self.table, self.cell.training, self.config, result, self.folder, self.changes)
+
+    def say(self, error: Exception) -> None:
+        print(f"hypersphere reproduce: {self.cell.name}: {error}", file=sys.stderr, flush=True)
+
+
+def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
+    """Train; whether one has failed, and whether somebody stopped it. Other cells may do where one fails."""
+    failed = False
+    for work in todo:
+        try:
+            for result in train(work.config).get("seeds", ()):
+                work.record(result)
+        except (Stopped, ValueError) as error:
+            work.say(error)
+            failed = True
+            if isinstance(error, Stopped) and error.code == 130:
+                return True, True
+    return failed, False
+
+
+def _at_once(todo: list[Work], count: int) -> tuple[bool, bool]:
+    """The same, several at a time."""
+    owners = {Job(work.config, seed): work for work in todo for seed in work.config.run.seeds}
+
+    def ended(outcome: Outcome) -> None:
+        work = owners[outcome.job]
+        if outcome.result is not None:
+            work.record(outcome.result)
+        elif outcome.error is not None:
+            work.say(outcome.error)
+
+    outcomes = run_at_once(owners, count, ended)
+    stopped = any(isinstance(one.error, Stopped) and one.error.code == 130 for one in outcomes)
+    return any(one.error is not None for one in outcomes), stopped
 
 
 def shortened(config: Config, steps: int) -> Config:
@@ -94,26 +162,6 @@ def _changes(recipe: Config, config: Config) -> dict[str, Any]:
     return {
         name: new for name, (_, new) in found.items() if not name.startswith("run.") and name != "evaluation.inception"
     }
-
-
-def _train(
-    table: Table, cell: Cell, config: Config, changes: dict[str, Any], seeds: tuple[int, ...], folder: Path
-) -> None:
-    steps = config.schedule.steps
-    wanted = {
-        seed: results.key({"cell": cell.training, "steps": steps, "seed": seed, "changed": changes}) for seed in seeds
-    }
-    done = {results.key(m) for m in results.read(table, folder)}
-    missing = tuple(seed for seed in seeds if wanted[seed] not in done)
-    if not missing:
-        print(f"{table.name}.{cell.training} is done", flush=True)
-        return
-    name = config.run.name or config.recipe
-    if changes and name in (config.recipe, f"{config.recipe}-{steps}"):  # another run than the cell's own
-        name = f"{name}-{zlib.crc32(repr(sorted(changes.items())).encode()):08x}"
-    config = replace(config, run=replace(config.run, seeds=missing, name=name))
-    for result in train(config).get("seeds", ()):
-        results.record(table, cell.training, config, result, folder, changes)
 
 
 def _seeds(text: str) -> tuple[int, ...]:

@@ -56,6 +56,7 @@ class Combination:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run ``hypersphere sweep`` and return its exit status."""
     check_count("--jobs", options.jobs)
     trust(options.trust)
     texts = {name: value for name, value in vars(options).items() if "." in name}

@@ -20,6 +20,7 @@ __all__ = ["chosen_config", "run"]
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run ``hypersphere train`` and return its exit status."""
     trust(options.trust)
     config = chosen_config(options.recipe, options.config, overridden(options))
     if options.show:

@@ -15,7 +15,13 @@ LOSSES = ("log_odds", "cross_entropy")
 
 @dataclass(frozen=True)
 class AdversarialConfig:
-    """Adversarial training, and the budget of the attacks that the final network is measured under."""
+    """Adversarial training, and the budget of the attacks that the final network is evaluated under.
+
+    Example:
+        >>> from hypersphere.config import AdversarialConfig
+        >>> AdversarialConfig(train="fgsm").eps
+        8.0
+    """
 
     train: str | None = option(None, f"attack the training batches: {', '.join(ATTACKS)}; none: natural training")
     mixture: str = option("both", "of clean and attacked samples, both (the batch doubles), or replace")

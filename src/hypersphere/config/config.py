@@ -21,9 +21,28 @@ __all__ = ["Config"]
 
 @dataclass(frozen=True)
 class Config:
-    """A training run. ``recipe`` names where the settings came from; the rest says everything that is done.
+    """All settings of a training run, a group for each part of the command line.
 
-    Change one with ``dataclasses.replace``, or :func:`hypersphere.config.with_values` for dotted names.
+    Change one with ``dataclasses.replace``, or with :func:`hypersphere.config.with_values` for dotted names.
+
+    Attributes:
+        recipe: Name of the recipe that the settings came from.
+        data: The data set, its batches and its augmentation.
+        model: The network.
+        loss: The loss, and the head if it has its own class vectors.
+        regularizer: A penalty on the directions of the neurons.
+        orthogonal: Orthogonal over-parameterized training.
+        optim: The optimizer.
+        schedule: Number of steps, and the learning rate at each.
+        adversarial: Adversarial training, and the budget of attacks.
+        gan: A generator trained against the network.
+        evaluation: How the network is evaluated.
+        run: Device, precision, seeds, folder, and how often to log, evaluate and save.
+
+    Example:
+        >>> from hypersphere.config import Config, with_values
+        >>> with_values(Config(), {"optim.lr": 0.1}).optim.lr
+        0.1
     """
 
     recipe: str = "custom"

@@ -13,7 +13,13 @@ __all__ = ["DataConfig"]
 
 @dataclass(frozen=True)
 class DataConfig:
-    """The data set, its batches and its augmentation."""
+    """The data set, its batches and its augmentation.
+
+    Example:
+        >>> from hypersphere.config import DataConfig
+        >>> DataConfig(name="cifar10", hflip=True, pad=4).batch_size
+        128
+    """
 
     name: str = option("digits", "data set, see `hypersphere list datasets`, or an address module:function")
     root: str | None = option(

@@ -16,7 +16,13 @@ FACES = ("lfw", "ytf", "megaface")
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """How the network is evaluated."""
+    """How the network is evaluated during training and at its end.
+
+    Example:
+        >>> from hypersphere.config import EvaluationConfig
+        >>> EvaluationConfig(protocol="verification").folds
+        10
+    """
 
     protocol: str = option(
         "classification",

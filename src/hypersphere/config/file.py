@@ -20,7 +20,7 @@ __all__ = ["read_values", "settings"]
 
 
 def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
-    """The recipe that a file names, if it does, and its values by dotted name.
+    r"""Read a file of settings.
 
     Groups are nested (``[loss]`` and ``margin = 0.3``), or names dotted (``"loss.margin": 0.3``). TOML has no null: the
     text ``"none"`` stands for it. A value may also be the text that the command line takes.
@@ -28,9 +28,19 @@ def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
     Args:
         path: ``FILE.json``, ``FILE.toml``, or a run folder, whose ``config.json`` is read.
 
+    Returns:
+        The recipe that the file names, or None, and its values by dotted name.
+
     Raises:
         ValueError: If the file cannot be read, names code that is not trusted, or holds an unknown setting or a value
             of another type. The message names the setting and the closest known one.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from hypersphere.config import read_values
+        >>> _ = Path("mine.toml").write_text("[loss]\nmargin = 0.3\n")
+        >>> read_values("mine.toml")
+        (None, {'loss.margin': 0.3})
     """
     file = Path(path).expanduser()
     file = file / "config.json" if file.is_dir() else file
@@ -50,7 +60,16 @@ def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
 
 
 def settings() -> dict[str, Any]:
-    """The type of every setting by its dotted name."""
+    """List every setting.
+
+    Returns:
+        Types by dotted name.
+
+    Example:
+        >>> from hypersphere.config import settings
+        >>> settings()["optim.lr"]
+        <class 'float'>
+    """
     default = Config()
     names: dict[str, Any] = {}
     for part in dataclasses.fields(Config):

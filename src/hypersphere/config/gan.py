@@ -13,7 +13,13 @@ __all__ = ["GanConfig"]
 
 @dataclass(frozen=True)
 class GanConfig:
-    """A generator trained against the network, which becomes its discriminator (thesis D.7)."""
+    """A generator trained against the network, which becomes its discriminator (thesis D.7).
+
+    Example:
+        >>> from hypersphere.config import GanConfig
+        >>> GanConfig(generator="sngan_generator").latent
+        128
+    """
 
     generator: str | None = option(None, "network that makes images of noise, e.g. sngan_generator; none: no GAN")
     latent: int = option(128, "numbers of the noise z ~ N(0, I)")

@@ -18,7 +18,13 @@ OWN_CLASSIFIER = {"cross_entropy": "cross-entropy", "hinge": "hinge loss"}
 
 @dataclass(frozen=True)
 class LossConfig:
-    """The loss: cross_entropy or hinge on the network's plain classifier, or a head with its own class vectors."""
+    """The loss: cross_entropy or hinge on the network's plain classifier, or a head with its own class vectors.
+
+    Example:
+        >>> from hypersphere.config import LossConfig
+        >>> LossConfig(name="arcface", margin=0.3, scale=30.0).margin
+        0.3
+    """
 
     name: str = option(
         "cross_entropy", lambda: f"{', '.join([*OWN_CLASSIFIER, *HEADS])}, or an address module:Class of your own head"

@@ -13,7 +13,13 @@ __all__ = ["ModelConfig"]
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The network: a name of `hypersphere list models` and what fills its slots."""
+    """The network: a name of `hypersphere list models`, its operators, normalisation and activation.
+
+    Example:
+        >>> from hypersphere.config import ModelConfig
+        >>> ModelConfig(name="cnn9", conv="sphere", angular="sigmoid").name
+        'cnn9'
+    """
 
     name: str = option("cnn9", "network, see `hypersphere list models`, or an address module:function")
     widths: str | None = option(None, "width set (paper, code, c1, d1, e3, f1, ...) or numbers 64,96,128")

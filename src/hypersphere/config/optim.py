@@ -15,7 +15,13 @@ OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "muon": "Muon", "o
 
 @dataclass(frozen=True)
 class OptimConfig:
-    """The optimizer, weight decay, and what is done to the weights of hyperspherical layers."""
+    """The optimizer, its weight decay, and the projection of the weights of hyperspherical layers.
+
+    Example:
+        >>> from hypersphere.config import OptimConfig
+        >>> OptimConfig(name="sgd", lr=0.1).momentum
+        0.9
+    """
 
     name: str = option("adam", "sgd, adam, adamw, muon (Adam for what is no matrix), orthogonal_sgd (for everything)")
     lr: float = option(1e-3, "learning rate before the schedule")

@@ -29,20 +29,60 @@ T = TypeVar("T")
 
 
 def option(default: Any, help: str | Callable[[], str], *, material: bool = True) -> Any:
-    """A field with its explanation; ``material=False`` where it cannot change the outcome of a run.
+    """Declare a setting: a field with its explanation.
 
-    An explanation that lists what other rooms declare is a function, called when it is shown.
+    Args:
+        default: value of the field.
+        help: the explanation; a function where it lists what other rooms declare, called when it is shown.
+        material: whether the setting can change the outcome of a run.
+
+    Returns:
+        A field of a dataclass.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from hypersphere.config import option
+        >>> @dataclass(frozen=True)
+        ... class Mine:
+        ...     width: int = option(64, "channels of every layer")
+        >>> Mine().width
+        64
     """
     return dataclasses.field(default=default, metadata=about(help, material=material))
 
 
 def about(help: str | Callable[[], str], *, material: bool = True) -> dict[str, Any]:
-    """The metadata of such a field, for those that need a factory."""
+    """Return the metadata of a setting, for fields that need a factory.
+
+    Args:
+        help: the explanation, or a function that makes it when it is shown.
+        material: whether the setting can change the outcome of a run.
+
+    Returns:
+        Metadata for ``dataclasses.field``.
+
+    Example:
+        >>> from hypersphere.config import about
+        >>> about("number of steps")
+        {'help': 'number of steps', 'material': True}
+    """
     return {"help": help, "material": material}
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Nested dictionaries of JSON types."""
+    """Make plain values of settings, for JSON.
+
+    Args:
+        config: settings, or a group of them.
+
+    Returns:
+        Nested dictionaries of JSON types.
+
+    Example:
+        >>> from hypersphere.config import ScheduleConfig, to_dict
+        >>> to_dict(ScheduleConfig())["steps"]
+        64000
+    """
     return {
         field.name: to_dict(value) if dataclasses.is_dataclass(value) else list(value) if _is_tuple(value) else value
         for field in dataclasses.fields(config)
@@ -51,7 +91,23 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
-    """The inverse of :func:`to_dict`; fields that the file lacks keep their defaults, unknown ones are an error."""
+    """Make settings of plain values: the inverse of :func:`to_dict`.
+
+    Args:
+        kind: the dataclass.
+        values: nested values; fields that are missing keep their defaults.
+
+    Returns:
+        The settings.
+
+    Raises:
+        ValueError: If a name is unknown.
+
+    Example:
+        >>> from hypersphere.config import Config, from_dict, to_dict
+        >>> from_dict(Config, to_dict(Config())) == Config()
+        True
+    """
     hints = typing.get_type_hints(kind)
     for name in values:
         if name not in hints:
@@ -65,13 +121,42 @@ def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def with_values(config: T, values: Mapping[str, Any]) -> T:
-    """``config`` with dotted names replaced, ``{"optim.lr": 0.1}``; each part is checked once it has all its values."""
+    """Replace settings by dotted name; each group is checked once it has all its values.
+
+    Args:
+        config: settings to start from.
+        values: new values by dotted name, ``{"optim.lr": 0.1}``.
+
+    Returns:
+        The changed settings.
+
+    Raises:
+        ValueError: If a name is unknown or a value is not allowed.
+
+    Example:
+        >>> from hypersphere.config import Config, with_values
+        >>> with_values(Config(), {"optim.lr": 0.1, "loss.name": "arcface"}).loss.name
+        'arcface'
+    """
     changed: T = _set(config, values)
     return changed
 
 
 def changed(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
-    """Dotted names of the material settings in which two configurations differ, with both values."""
+    """Compare two configurations.
+
+    Args:
+        one: settings of a run.
+        other: settings of the same kind.
+
+    Returns:
+        The dotted names of the material settings in which they differ, with both values.
+
+    Example:
+        >>> from hypersphere.config import Config, changed, with_values
+        >>> changed(Config(), with_values(Config(), {"schedule.warmup": 10}))
+        {'schedule.warmup': (0, 10)}
+    """
     ours, theirs = dict(_leaves(one)), dict(_leaves(other))
     return {
         name: (value, theirs[name][0])
@@ -81,7 +166,19 @@ def changed(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def material(config: Any) -> dict[str, Any]:
-    """The settings that can change the outcome of a run, as plain values; no folders of a machine among them."""
+    """Return the settings that can change the outcome of a run; folders of a machine are not among them.
+
+    Args:
+        config: settings of a run.
+
+    Returns:
+        Plain values by dotted name.
+
+    Example:
+        >>> from hypersphere.config import Config, material
+        >>> "run.folder" in material(Config())
+        False
+    """
     plain: dict[str, Any] = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
@@ -93,9 +190,21 @@ def material(config: Any) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
-    """An option ``--group.field`` for every field of a dataclass, a titled group for every part.
+    """Add an option ``--group.field`` for every field of a dataclass, and a titled group for every part.
 
-    No settings are made for that, and explanations are asked for only when they are shown.
+    No settings are made for that, and explanations are made only when they are shown.
+
+    Args:
+        parser: the parser to add them to.
+        kind: the dataclass.
+
+    Example:
+        >>> import argparse
+        >>> from hypersphere.config import Config, add_arguments, overridden
+        >>> parser = argparse.ArgumentParser()
+        >>> add_arguments(parser, Config)
+        >>> overridden(parser.parse_args(["--optim.lr", "0.1"]))
+        {'optim.lr': 0.1}
     """
     parts = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
@@ -120,7 +229,22 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
 
 
 def overridden(options: argparse.Namespace) -> dict[str, Any]:
-    """What :func:`add_arguments` found on the command line, by dotted name."""
+    """Return what :func:`add_arguments` found on the command line.
+
+    Args:
+        options: what the parser returned.
+
+    Returns:
+        Values by dotted name, of the options that were given.
+
+    Example:
+        >>> import argparse
+        >>> from hypersphere.config import Config, add_arguments, overridden
+        >>> parser = argparse.ArgumentParser()
+        >>> add_arguments(parser, Config)
+        >>> overridden(parser.parse_args([]))
+        {}
+    """
     return {name: value for name, value in vars(options).items() if "." in name}
 
 
@@ -155,7 +279,23 @@ class _Reader:
 
 
 def read_text(hint: Any, text: str) -> Any:
-    """The value of a field of type ``hint`` from its text on the command line; ``ValueError`` if it is none."""
+    """Convert the text of the command line to a value.
+
+    Args:
+        hint: type of the field.
+        text: what was typed; ``none`` is None where the type allows it.
+
+    Returns:
+        The value.
+
+    Raises:
+        ValueError: If the text is not of that type.
+
+    Example:
+        >>> from hypersphere.config import read_text
+        >>> read_text(tuple[int, ...], "100,200")
+        (100, 200)
+    """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         if type(None) in inner and text.lower() in ("none", ""):

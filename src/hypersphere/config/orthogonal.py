@@ -13,7 +13,13 @@ __all__ = ["OrthogonalConfig"]
 
 @dataclass(frozen=True)
 class OrthogonalConfig:
-    """Orthogonal over-parameterized training (thesis ch. 7)."""
+    """Orthogonal over-parameterized training (thesis ch. 7).
+
+    Example:
+        >>> from hypersphere.config import OrthogonalConfig
+        >>> OrthogonalConfig(method="cayley").blocks
+        1
+    """
 
     method: str | None = option(None, lambda: f"{', '.join(MAPS)}, or an address module:function; none: no R")
     blocks: int = option(1, "diagonal blocks of R")

@@ -15,7 +15,13 @@ __all__ = ["RegularizerConfig"]
 
 @dataclass(frozen=True)
 class RegularizerConfig:
-    """A penalty on the directions of the neurons."""
+    """A penalty on the directions of the neurons.
+
+    Example:
+        >>> from hypersphere.config import RegularizerConfig
+        >>> RegularizerConfig(name="mhe").s
+        2.0
+    """
 
     name: str = option("none", lambda: f"none, {', '.join(REGULARIZERS)}, or an address module:Class of your own")
     weight: float | None = option(None, "weight of orthonormal, orthogonal, srip, ...; none: the default (1e-5)")
@@ -24,7 +30,7 @@ class RegularizerConfig:
     s: float = option(2.0, "power of the energy")
     distance: str = option("euclidean", "euclidean or angular")
     half_space: bool = option(False, "half-space energy in the hidden layers")
-    projection: str = option("random", "comhe: random angle_preserving adversarial group bilateral")
+    projection: str = option("random", "comhe: random angle_preserving adversarial learned group bilateral")
     dim: int = option(30, "comhe: dimensions of a projection")
     count: int | None = option(None, "comhe: number of projections; none: 5 (1 for learned ones)")
     aggregate: str = option("mean", "comhe: mean or max over the projections")

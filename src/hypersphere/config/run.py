@@ -14,7 +14,13 @@ _SWITCH = ("auto", "on", "off")
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Where, how precisely and how often: device, seeds, evaluation, checkpoints."""
+    """Where, how precisely and how often: device, seeds, folder, evaluation, checkpoints.
+
+    Example:
+        >>> from hypersphere.config import RunConfig
+        >>> RunConfig(seeds=(0, 1)).folder
+        'runs'
+    """
 
     seeds: tuple[int, ...] = option((0,), "one training for each seed", material=False)
     folder: str = option("runs", "folder that holds the run folders", material=False)

@@ -12,7 +12,13 @@ __all__ = ["ScheduleConfig"]
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """How many steps, and what the learning rate is multiplied by at each."""
+    """How many steps training takes, and what the learning rate is multiplied by at each.
+
+    Example:
+        >>> from hypersphere.config import ScheduleConfig
+        >>> ScheduleConfig(steps=1000, milestones=(500,)).gamma
+        0.1
+    """
 
     steps: int = option(64000, "optimizer steps")
     kind: str = option("step", "step (times gamma at each milestone), cosine (to 0), constant")

@@ -5,6 +5,7 @@ NumPy, Pillow, scikit-learn and rich are imported only where a set needs them.
 """
 
 from ._store import default_root
+from .align import FIVE_POINTS, align_faces, similarity
 from .augment import MEASURED, Augment, PointAugment, augment, normalize
 from .faces import MegaFace, Videos
 from .folder import FolderLoader, ImageFolder, ImageTree
@@ -17,6 +18,7 @@ from .registry import available, describe, list_datasets, load
 from .types import CloudSplit, Dataset, Graph, PointClouds, Split
 
 __all__ = [
+    "FIVE_POINTS",
     "MEASURED",
     "Augment",
     "CloudSplit",
@@ -34,6 +36,7 @@ __all__ = [
     "PointClouds",
     "Split",
     "Videos",
+    "align_faces",
     "augment",
     "available",
     "default_root",
@@ -45,5 +48,6 @@ __all__ = [
     "load",
     "make_pairs",
     "normalize",
+    "similarity",
     "write_table",
 ]

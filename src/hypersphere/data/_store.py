@@ -16,7 +16,15 @@ __all__ = ["Layout", "Remote", "Store", "default_root"]
 
 
 def default_root() -> Path:
-    """``$HYPERSPHERE_DATA``, else ``hypersphere/data`` in the user's cache folder."""
+    """Return the folder where data sets are looked for.
+
+    Returns:
+        ``$HYPERSPHERE_DATA``, else ``hypersphere/data`` in the user's cache folder.
+
+    Example:
+        >>> hs.data.default_root().is_absolute()
+        True
+    """
     if chosen := os.environ.get("HYPERSPHERE_DATA"):
         return Path(chosen).expanduser()
     if cache := os.environ.get("XDG_CACHE_HOME"):

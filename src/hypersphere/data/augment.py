@@ -25,9 +25,17 @@ MEASURED = ("standard", "mean")
 class Augment:
     """Flips and padded crops of images.
 
-    ``pad`` pixels are added on each side and a window of the original size is cut at one of the ``(2·pad + 1)²``
-    places, each equally likely (4 pixels in the documents); ``hflip`` and ``vflip`` mirror with probability ½ each.
-    ``mode`` says what is outside the image: ``"constant"`` the byte ``fill``, ``"reflect"`` the mirrored image.
+    Args:
+        hflip: mirror left-right with probability ½.
+        vflip: mirror up-down with probability ½.
+        pad: pixels added on each side before a window of the original size is cut at one of the ``(2·pad + 1)²``
+            places, each equally likely (4 in the documents); 0 does not crop.
+        mode: what is outside the image: ``"constant"`` the byte ``fill``, ``"reflect"`` the mirrored image.
+        fill: the byte of ``"constant"``, 0 is black.
+
+    Example:
+        >>> split = hs.data.Split(torch.zeros(4, 3, 8, 8, dtype=torch.uint8), torch.zeros(4, dtype=torch.long), ("a",))
+        >>> loader = hs.data.Loader(split, batch_size=4, augment=hs.data.Augment(hflip=True, pad=1))
     """
 
     hflip: bool = False
@@ -44,9 +52,14 @@ class Augment:
             raise ValueError(f"fill={self.fill} must be a byte: 0 to 255")
 
     def draw(self, key: Tensor, position: Tensor) -> Tensor:
-        """What happens to the sample at each ``position`` ``(n,)`` under ``key``: mirrored, shifted; rows, columns.
+        """Draw what happens to each sample.
 
-        Columns of the ``(n, 4)`` result: up-down flip, left-right flip, shift down, shift right.
+        Args:
+            key: random key of the epoch.
+            position: position of each sample in the epoch, ``(n,)``.
+
+        Returns:
+            ``(n, 4)``: up-down flip, left-right flip, shift down, shift right.
         """
         flips, shifts = words(key, position), words(key, position, 1)
         places = 2 * self.pad + 1
@@ -59,7 +72,16 @@ class Augment:
         return torch.stack(columns, 1)
 
     def gather(self, images: Tensor, index: Tensor, draws: Tensor) -> Tensor:
-        """Images ``index`` ``(B,)`` of the set ``(N, C, H, W)``, changed as the rows of ``draws`` ``(B, 4)`` say."""
+        """Take images of a set, changed.
+
+        Args:
+            images: the set ``(N, C, H, W)``.
+            index: which images, ``(B,)``.
+            draws: what happens to each, ``(B, 4)``, from :meth:`draw`.
+
+        Returns:
+            ``(B, C, H, W)``.
+        """
         height, width = images.shape[2:]
         if self.mode == "reflect" and self.pad >= min(height, width):
             raise ValueError(f"pad={self.pad} must be below the image size {height}×{width} for mode='reflect'")
@@ -91,8 +113,15 @@ class Augment:
 class PointAugment:
     """The augmentation PointNet is trained with: a turn about the upright axis and jitter, fresh for each cloud.
 
-    ``rotate``: an angle uniform in [0, 2π) about the y axis. ``jitter``: standard deviation of the normal noise added
-    to each coordinate, cut off at ``±clip``. ``scale``: factor uniform in ``[1 − scale, 1 + scale]``.
+    Args:
+        rotate: turn by an angle uniform in [0, 2π) about the y axis.
+        jitter: standard deviation of the normal noise added to each coordinate, ≥ 0.
+        clip: the noise is cut off at ``±clip``.
+        scale: multiply by a factor uniform in ``[1 − scale, 1 + scale]``; 0 does not scale.
+
+    Example:
+        >>> clouds = hs.data.CloudSplit(torch.rand(4, 16, 3), torch.zeros(4, dtype=torch.long), ("chair",))
+        >>> loader = hs.data.Loader(clouds, batch_size=2, augment=hs.data.PointAugment(), normalize=None)
     """
 
     rotate: bool = True
@@ -108,11 +137,28 @@ class PointAugment:
             raise ValueError(f"scale={self.scale} must be below 1, or clouds turn inside out")
 
     def draw(self, key: Tensor, position: Tensor) -> Tensor:
-        """Random words for the clouds at each ``position`` ``(n,)``: ``(n, 3)`` for turn, scale and jitter."""
+        """Draw random words for each cloud.
+
+        Args:
+            key: random key of the epoch.
+            position: position of each cloud in the epoch, ``(n,)``.
+
+        Returns:
+            ``(n, 3)`` for turn, scale and jitter.
+        """
         return words(key, position.unsqueeze(1), torch.arange(3, device=position.device))
 
     def gather(self, points: Tensor, index: Tensor, draws: Tensor) -> Tensor:
-        """Clouds ``index`` ``(B,)`` of the set ``(N, P, 3)``, changed as the rows of ``draws`` ``(B, 3)`` say."""
+        """Take clouds of a set, changed.
+
+        Args:
+            points: the set ``(N, P, 3)``.
+            index: which clouds, ``(B,)``.
+            draws: what happens to each, ``(B, 3)``, from :meth:`draw`.
+
+        Returns:
+            ``(B, P, 3)``.
+        """
         batch = points.index_select(0, index)
         if self.rotate:
             turn = 2 * torch.pi * uniforms(draws[:, :1])
@@ -139,7 +185,25 @@ def augment(
     seed: int = 0,
     step: int = 0,
 ) -> Tensor:
-    """Flip and crop a batch ``(B, C, H, W)`` of any dtype; the same ``(seed, step)`` gives the same result."""
+    """Flip and crop a batch; the same ``(seed, step)`` gives the same result.
+
+    Args:
+        images: ``(B, C, H, W)`` of any dtype.
+        hflip: mirror left-right with probability ½.
+        vflip: mirror up-down with probability ½.
+        pad: pixels added on each side before a window of the original size is cut; 0 does not crop.
+        mode: what is outside the image: ``"constant"`` the value ``fill``, ``"reflect"`` the mirrored image.
+        fill: the value of ``"constant"``.
+        seed: seed of the random numbers.
+        step: number of the batch, which with the seed determines the random numbers.
+
+    Returns:
+        The changed images, in the shape of ``images``.
+
+    Example:
+        >>> hs.data.augment(torch.rand(2, 3, 8, 8), hflip=True, pad=1, step=5).shape
+        torch.Size([2, 3, 8, 8])
+    """
     if not isinstance(images, Tensor) or images.dim() != 4:
         raise ValueError("images must be a (B, C, H, W) tensor")
     rule = Augment(hflip, vflip, pad, mode, fill)
@@ -156,11 +220,23 @@ def normalize(
     std: Tensor | tuple[float, ...] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Bytes to network inputs.
+    """Convert bytes to network inputs.
 
-    ``"symmetric"``: ``(x − 127.5)/128`` as the SphereNet experiments do; ``"unit"``: ``x/255``; ``"standard"``:
-    ``(x/255 − mean)/std`` for each channel; ``"mean"``: ``x/255 − mean`` for each channel, the mean subtraction of
-    thesis 2.2.7; None: unchanged bytes.
+    Args:
+        images: uint8 images ``(..., C, H, W)``.
+        kind: ``"symmetric"``: ``(x − 127.5)/128`` as the SphereNet experiments do; ``"unit"``: ``x/255``;
+            ``"standard"``: ``(x/255 − mean)/std`` for each channel; ``"mean"``: ``x/255 − mean`` for each channel, the
+            mean subtraction of thesis 2.2.7; None: unchanged bytes.
+        mean: mean of each channel in [0, 1], for ``"standard"`` and ``"mean"``.
+        std: standard deviation of each channel, for ``"standard"``.
+        dtype: type of the result.
+
+    Returns:
+        The inputs, in the shape of ``images``.
+
+    Example:
+        >>> hs.data.normalize(torch.tensor([[[0, 255]]], dtype=torch.uint8), "unit")
+        tensor([[[0., 1.]]])
     """
     if kind is None:
         return images

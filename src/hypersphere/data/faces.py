@@ -32,9 +32,27 @@ PROBES, DISTRACTORS = "facescrub_features_list.json", "megaface_features_list.js
 
 @dataclass(frozen=True, eq=False)
 class Videos:
-    """Frames on disk, the video that each is of (``video`` indexes ``names``), and pairs of videos in folds.
+    """Frames on disk, and pairs of videos in folds.
 
-    A name is ``person/number``; ``labels`` says who is on each video, a number into ``people``.
+    Attributes:
+        name: Its name.
+        root: The folder.
+        files: Paths of the frames relative to it.
+        video: Video of each frame, a number into ``names``.
+        names: Names of the videos, ``person/number``.
+        labels: Who is on each video, a number into ``people``.
+        people: Names of the people.
+        pairs: Pairs of videos.
+
+    Example:
+        >>> from pathlib import Path
+        >>> pairs = hs.data.make_pairs(torch.arange(8) % 4, folds=2, each=1)
+        >>> names = tuple(f"{'abcd'[number % 4]}/{number}" for number in range(8))
+        >>> files = tuple(f"{name}/{frame}.jpg" for name in names for frame in range(3))
+        >>> video = torch.arange(8).repeat_interleave(3)
+        >>> videos = hs.data.Videos("mine", Path("."), files, video, names, torch.arange(8) % 4, tuple("abcd"), pairs)
+        >>> len(videos.thinned(2).files)
+        16
     """
 
     name: str
@@ -53,7 +71,14 @@ class Videos:
         return f"Videos({self.name!r}, {len(self)} videos, {len(self.files)} frames, {len(self.pairs)} pairs)"
 
     def thinned(self, frames: int) -> Videos:
-        """At most ``frames`` frames of each video, evenly spaced."""
+        """Keep some frames of each video.
+
+        Args:
+            frames: largest number of frames of a video; they are evenly spaced.
+
+        Returns:
+            The set with fewer frames.
+        """
         check_count("frames", frames)
         kept: list[int] = []
         for number in range(len(self)):
@@ -70,7 +95,18 @@ class Videos:
 
 @dataclass(frozen=True, eq=False)
 class MegaFace:
-    """MegaFace challenge 1: people to be found (FaceScrub) among faces of others."""
+    """MegaFace challenge 1: people to be found (FaceScrub) among faces of others.
+
+    Attributes:
+        name: Its name.
+        probes: Images of the people to be found.
+        distractors: Images of others.
+
+    Example:
+        >>> folder = hs.data.ImageFolder.scan("photos/train")
+        >>> hs.data.MegaFace("mine", probes=folder, distractors=folder).name
+        'mine'
+    """
 
     name: str
     probes: ImageFolder

@@ -26,7 +26,19 @@ Key = tuple[int, int, int]  # image number, epoch key, position in the epoch
 
 @dataclass(frozen=True, eq=False)
 class ImageFolder:
-    """Files of ``root/<class>/**``; classes and files in sorted order, labels from 0."""
+    """Files of ``root/<class>/**``; classes and files in sorted order, labels from 0.
+
+    Attributes:
+        root: The folder.
+        labels: Class of each file, ``(N,)``.
+        classes: Names of the classes: the subfolders.
+        files: Paths of the images.
+
+    Example:
+        >>> folder = hs.data.ImageFolder.scan("photos/train")
+        >>> folder.classes, len(folder.files)
+        (('cat', 'dog'), 8)
+    """
 
     root: Path
     files: tuple[str, ...]
@@ -35,7 +47,15 @@ class ImageFolder:
 
     @classmethod
     def scan(cls, root: str | Path, classes: tuple[str, ...] | None = None) -> ImageFolder:
-        """List a folder. Give ``classes`` where a second folder must count them like a first."""
+        """List a folder.
+
+        Args:
+            root: a folder with one subfolder per class.
+            classes: names of the classes; give those of a first folder for a second one, so that labels agree.
+
+        Returns:
+            The files and labels; nothing is decoded.
+        """
         root = Path(root).expanduser()
         if not root.is_dir():
             raise FileNotFoundError(
@@ -66,7 +86,18 @@ class ImageFolder:
 
 @dataclass(frozen=True, eq=False)
 class ImageTree:
-    """A tree with a training and a test folder that count their classes alike."""
+    """A training and a test folder with the same numbering of classes.
+
+    Attributes:
+        name: Its name.
+        train: The training images.
+        test: The test images.
+
+    Example:
+        >>> tree = hs.data.ImageTree.scan("photos")
+        >>> tree.classes, len(tree.test.files)
+        (('cat', 'dog'), 4)
+    """
 
     name: str
     train: ImageFolder
@@ -74,17 +105,29 @@ class ImageTree:
 
     @classmethod
     def scan(cls, root: str | Path, train: str = "train", test: str = "val", name: str | None = None) -> ImageTree:
-        """List ``root/train/<class>`` and ``root/val/<class>``."""
+        """List ``root/train/<class>`` and ``root/val/<class>``.
+
+        Args:
+            root: the folder.
+            train: name of the training folder in it.
+            test: name of the test folder in it.
+            name: name of the set; None is that of the folder.
+
+        Returns:
+            The tree; nothing is decoded.
+        """
         root = Path(root).expanduser()
         first = ImageFolder.scan(root / train)
         return cls(name or root.name, first, ImageFolder.scan(root / test, first.classes))
 
     @property
     def classes(self) -> tuple[str, ...]:
+        """Names of the classes."""
         return self.train.classes
 
     @property
     def num_classes(self) -> int:
+        """Number of classes."""
         return len(self.classes)
 
 
@@ -101,16 +144,35 @@ def imagenet(store: Store) -> ImageTree:
 
 
 class FolderLoader:
-    """uint8 batches ``(B, 3, height, width)`` of an :class:`ImageFolder`, made by ``workers`` processes.
+    """uint8 batches ``(B, 3, height, width)`` of an :class:`ImageFolder`, made by worker processes.
 
-    The minimum augmentation of thesis B.2: every image is resized to ``resize × resize`` (bilinear); for training a
-    random ``size × size`` window is cut and mirrored left-right with probability ½, for testing (``train=False``) the
-    central window is taken and the order is that of the files. Each image's window is a function of ``(seed, epoch,
-    position)``: neither the number of workers nor resuming changes it. ``rank``, ``world`` and ``drop_last`` as in
-    :class:`Loader`, whose ``batch_size`` is the global one, too; ``drop_last`` defaults to ``train``.
+    The minimum augmentation of thesis B.2: every image is resized (bilinear); for training a random window is cut and
+    mirrored left-right with probability ½, for testing the central window is taken and the order is that of the files.
+    Each image's window is a function of ``(seed, epoch, position)``: neither the number of workers nor resuming changes
+    it.
 
-    ``size=None`` takes the images as they are, e.g. aligned faces: all must have the height and width of the first
-    (``loader.shape``). ``hflip=False`` never mirrors. ``per_class`` as in :class:`Loader`.
+    Args:
+        folder: the images.
+        batch_size: images of a batch, of all processes together.
+        train: shuffle and augment; False takes the files in order and the central window.
+        size: height and width of the window. None takes the images as they are, e.g. aligned faces: all must have the
+            height and width of the first (``loader.shape``).
+        resize: height and width that images are resized to before the window is cut.
+        hflip: mirror left-right with probability ½ in training.
+        workers: number of processes that decode.
+        seed: seed of order and windows.
+        rank: number of this process, 0 to world − 1.
+        world: number of processes.
+        drop_last: leave out a last batch that is not full; None is ``train``.
+        pin_memory: put batches in page-locked memory, from which copies to a GPU are faster.
+        per_class: K; a shuffled epoch then takes groups of K images of one class, as in :class:`Loader`.
+
+    Example:
+        >>> folder = hs.data.ImageFolder.scan("photos/train")
+        >>> loader = hs.data.FolderLoader(folder, batch_size=2, size=None, workers=0)
+        >>> images, labels = next(loader.epoch(0))
+        >>> images.shape
+        torch.Size([2, 3, 8, 8])
     """
 
     def __init__(
@@ -157,7 +219,15 @@ class FolderLoader:
         return self.steps
 
     def epoch(self, epoch: int = 0, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        """The batches of ``epoch`` from step ``start`` on."""
+        """Iterate over the batches of an epoch.
+
+        Args:
+            epoch: its number, from 0; it determines order and windows.
+            start: first step, for resuming.
+
+        Returns:
+            Images and labels of each batch.
+        """
         self._order.epoch, self._order.start = check_count("epoch", epoch, minimum=0), start
         try:
             for batch in self._loader:
@@ -173,9 +243,11 @@ class FolderLoader:
             ) from error
 
     def filled(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All batches of the first epoch; of several processes each gets as many, of as many rows.
+        """Iterate over all batches of the first epoch; each of several processes gets as many, of as many rows.
 
-        Rows that the last batch lacks are black with label -100, as in :class:`Loader`; one process alone gets none.
+        Returns:
+            Images and labels. Rows that the last batch lacks are black with label -100, as in :class:`Loader`; a single
+            process gets none of them.
         """
         left, rows = self.steps, self._order.local
         for images, labels in self.epoch(0):

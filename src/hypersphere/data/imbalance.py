@@ -18,10 +18,20 @@ KINDS = ("single", "multiple", "digit0")
 
 
 def imbalance(dataset: Dataset, kind: str | Mapping[int, int], *, seed: int = 0) -> Dataset:
-    """The same set with fewer training images in some classes; the test split is untouched.
+    """Take fewer training images of some classes; the test split stays the same.
 
-    ``kind`` is a name of :func:`imbalance_counts` or ``{class: images to keep}``. Which images stay is drawn by
-    ``seed`` without replacement; their order is kept.
+    Args:
+        dataset: a set of images.
+        kind: a name of :func:`imbalance_counts`, or ``{class: images to keep}``.
+        seed: seed of the draw without replacement; the order of the images is kept.
+
+    Returns:
+        The smaller set.
+
+    Example:
+        >>> smaller = hs.data.imbalance(hs.data.load("digits"), {0: 5})
+        >>> int((smaller.train.labels == 0).sum())
+        5
     """
     counts = imbalance_counts(dataset.train, kind) if isinstance(kind, str) else _given(dataset.train, kind)
     return replace(dataset, train=dataset.train.subset(_keep(dataset.train.labels, counts, seed)))
@@ -35,6 +45,17 @@ def imbalance_counts(split: Split, kind: str) -> dict[int, int]:
     * ``"multiple"``: class i keeps ``n·(i + 1)/C`` of its n. CIFAR-10: ``500·(i + 1)``, 27,500 in all; CIFAR-100:
       ``5·(i + 1)``, 25,250 in all.
     * ``"digit0"``: class 0 keeps 100, the MNIST experiment of Figure 5.4.
+
+    Args:
+        split: the training split.
+        kind: a setting of the list above.
+
+    Returns:
+        Images to keep by class.
+
+    Example:
+        >>> hs.data.imbalance_counts(hs.data.load("digits").train, "digit0")[0]
+        100
     """
     check_choice("imbalance", kind, KINDS)
     full = split.counts.tolist()

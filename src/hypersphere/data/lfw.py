@@ -40,8 +40,25 @@ LFW = Layout(
 class Faces:
     """Face images on disk, who is on them, and the official pairs. Images are decoded when asked for.
 
-    ``pairs`` is View 2 (10 folds of 300 + 300), ``train_pairs`` and ``test_pairs`` are View 1's; all index ``files``.
-    ``train_index`` and ``test_index`` are the images of the DevTrain and DevTest people, who do not overlap.
+    Attributes:
+        name: Its name.
+        files: The image files.
+        labels: Who is on each image, a number into ``people``.
+        people: Names of the people.
+        pairs: View 2, 10 folds of 300 + 300 pairs; they index ``files``.
+        train_pairs: The training pairs of View 1.
+        test_pairs: The test pairs of View 1.
+        train_index: Images of the DevTrain people.
+        test_index: Images of the DevTest people, who are others.
+
+    Example:
+        >>> from pathlib import Path
+        >>> people, images = torch.arange(8) % 4, torch.arange(8)
+        >>> pairs = hs.data.make_pairs(people, folds=2, each=1)
+        >>> files = tuple(Path(f"photos/{number}.png") for number in range(8))
+        >>> faces = hs.data.Faces("mine", files, people, tuple("abcd"), pairs, pairs, pairs, images, images)
+        >>> len(faces.people)
+        4
     """
 
     name: str
@@ -61,7 +78,14 @@ class Faces:
         return f"Faces({self.name!r}, {len(self)} images of {len(self.people)} people, {len(self.pairs)} pairs)"
 
     def images(self, index: Tensor | Sequence[int] | None = None) -> Tensor:
-        """Decode the images at ``index`` (all if None) to ``(N, 3, H, W)`` uint8."""
+        """Decode images.
+
+        Args:
+            index: which images; None decodes all.
+
+        Returns:
+            ``(N, 3, H, W)`` uint8.
+        """
         numbers = range(len(self)) if index is None else torch.as_tensor(index).tolist()
         return decode_all([self.files[number] for number in numbers])
 

@@ -48,23 +48,38 @@ class Loader:
     * ``batch(t)`` gives batch t of that epoch. With ``t`` an int64 tensor on the device nothing waits for the host, so
       it may be compiled and captured in a CUDA graph; advance the tensor in place between replays.
     * ``seek(step)`` starts the epoch of a global step and gives the step within. Nothing is replayed, so a run that
-      goes on at any step sees the batches it would have seen.
+      continues at any step sees the batches it would have seen.
 
-    Every epoch visits each sample once, without replacement. ``batch_size`` is the global one: of ``world`` processes,
-    ``rank`` gets its ``batch_size / world`` rows of the same global batch with the same augmentation, so that the
-    number of processes does not change the data. With ``drop_last=False`` the last batch is filled up with
-    sample 0 and labels ``-100``; iteration cuts the filling off.
+    Every epoch visits each sample once, without replacement.
 
     Args:
         split: the samples; moved to ``device`` once.
-        augment: an :class:`Augment` (or :class:`PointAugment`), or None.
+        batch_size: the global batch size: of ``world`` processes, ``rank`` gets its ``batch_size / world`` rows of the
+            same global batch with the same augmentation, so that the number of processes does not change the data.
+        augment: an :class:`Augment` or a :class:`PointAugment`; None changes nothing.
         normalize: ``"symmetric"`` ``(x − 127.5)/128``, ``"unit"``, ``"standard"``, ``"mean"`` or None (see
             :func:`normalize`); only for images.
-        mean, std: of ``"standard"`` and ``"mean"``; default: of this split's images, so pass the training
-            set's for a test loader.
+        mean: mean of each channel, for ``"standard"`` and ``"mean"``; None is that of this split's images, so pass the
+            training set's for a test loader.
+        std: standard deviation of each channel, for ``"standard"``; None is that of this split's images.
+        shuffle: draw a new order in each epoch; False keeps that of the split.
+        per_class: K; a shuffled epoch then takes groups of K samples of one class, so that a batch has partners for
+            losses that compare samples. Samples left over from classes are spread over groups of mixed classes.
+        drop_last: leave out a last batch that is not full. False fills it up with sample 0 and labels ``-100``;
+            iteration cuts these rows off.
+        seed: seed of order and augmentation.
+        rank: number of this process, 0 to world − 1.
+        world: number of processes.
+        device: where the set and the batches are; None: where the split is.
+        dtype: type of the inputs.
         channels_last: memory format of image batches.
-        per_class: K; a shuffled epoch then goes through groups of K samples of one class, so that a batch has partners
-            for losses that compare samples. Samples that are left over share groups of mixed classes.
+
+    Example:
+        >>> split = hs.data.load("digits").train
+        >>> loader = hs.data.Loader(split, batch_size=64)
+        >>> images, labels = next(loader.epoch(0))
+        >>> images.shape, labels.shape
+        (torch.Size([64, 1, 8, 8]), torch.Size([64]))
     """
 
     def __init__(
@@ -132,7 +147,11 @@ class Loader:
         )
 
     def start_epoch(self, epoch: int) -> None:
-        """Write order and random numbers of ``epoch`` (from 0) in place; starting the same epoch again does nothing."""
+        """Write order and random numbers of an epoch in place; starting the same epoch again does nothing.
+
+        Args:
+            epoch: its number, from 0.
+        """
         check_count("epoch", epoch, minimum=0)
         if epoch == self._epoch:
             return
@@ -147,7 +166,14 @@ class Loader:
             self._draws.copy_(self.augment.draw(key, self._place))
 
     def batch(self, step: int | Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of batch ``step`` (from 0) of the epoch that was started last; an int is range-checked."""
+        """Compute a batch of the epoch that was started last.
+
+        Args:
+            step: its number, from 0; a tensor on the device is not range-checked.
+
+        Returns:
+            Inputs and labels.
+        """
         if isinstance(step, int) and not 0 <= step < self.steps:
             raise ValueError(f"step={step} must be in 0..{self.steps - 1}: start the next epoch, or use seek")
         position = step * self.batch_size + self._rows
@@ -164,14 +190,29 @@ class Loader:
         return inputs.contiguous(memory_format=self._format), labels
 
     def seek(self, step: int) -> int:
-        """Start the epoch that global ``step`` falls in and return the step within it."""
+        """Start the epoch that a global step falls in.
+
+        Args:
+            step: number of the step since the start of training, from 0.
+
+        Returns:
+            The step within the epoch.
+        """
         check_count("step", step, minimum=0)
         epoch, inside = divmod(step, self.steps)
         self.start_epoch(epoch)
         return inside
 
     def epoch(self, epoch: int = 0, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        """The batches of ``epoch`` from step ``start`` on, the last one cut to its samples."""
+        """Iterate over the batches of an epoch, the last one cut to its samples.
+
+        Args:
+            epoch: its number, from 0; it determines order and augmentation.
+            start: first step, for resuming.
+
+        Returns:
+            Inputs and labels of each batch.
+        """
         self.start_epoch(epoch)
         for step in range(start, self.steps):
             inputs, labels = self.batch(step)

@@ -39,13 +39,21 @@ class Picture:
 
 @dataclass(frozen=True, eq=False)
 class OwnImages(ImageTree):
-    """A tree of one's own images, with what was found out on the way.
+    """Your own images, split into training and test, with what was found on the way.
 
     Attributes:
+        name: Its name.
+        train: The training images.
+        test: The test images.
         pictures: Every image of the set with its class and split.
         unreadable: What is wrong with each file that was left out, by path.
         unseen: Whether the test classes are others than those of training.
         smallest: Height and width of the image with the shortest side; None where the files were not opened.
+
+    Example:
+        >>> photos = hs.data.load("folder", "photos")
+        >>> photos.num_classes, len(photos.pictures)
+        (2, 12)
     """
 
     pictures: tuple[Picture, ...] = ()
@@ -54,15 +62,25 @@ class OwnImages(ImageTree):
     smallest: tuple[int, int] | None = None
 
     def resident(self, size: int | tuple[int, int]) -> Dataset:
-        """All images decoded into memory at one size (scaled to cover it, the middle cut out)."""
+        """Decode all images into memory at one size (scaled to cover it, the middle cut out).
+
+        Args:
+            size: height and width, a number or both.
+
+        Returns:
+            The set as tensors.
+        """
         shape = (size, size) if isinstance(size, int) else size
         return Dataset(self.name, _resident(self.train, shape), _resident(self.test, shape))
 
     def summary(self, size: int | None = None) -> str:
-        """What was found, in one or two sentences.
+        """Describe what was found, in one or two sentences.
 
         Args:
             size: The side of the images that the network takes; those that must be enlarged to it are mentioned.
+
+        Returns:
+            The sentences.
         """
         counts = [torch.bincount(part.labels, minlength=len(part.classes)) for part in (self.train, self.test)]
         kind = "unseen classes" if self.unseen else "the same classes"
@@ -82,7 +100,14 @@ class OwnImages(ImageTree):
         return text
 
     def bytes_at(self, size: int) -> int:
-        """The memory that :meth:`resident` would take."""
+        """Compute the memory that :meth:`resident` would take.
+
+        Args:
+            size: height and width of the images.
+
+        Returns:
+            Number of bytes.
+        """
         return 3 * size * size * (len(self.train) + len(self.test))
 
 
@@ -150,7 +175,20 @@ def own_images(
 
 
 def list_images(root: Path, table: str | None = None) -> list[Picture]:
-    """Every image of a table, of a tree of splits, or of a folder of classes, in the order of their paths."""
+    """List every image of a table, of a tree of splits, or of a folder of classes, in the order of their paths.
+
+    Args:
+        root: the folder.
+        table: name of a file with columns path, label and split in it; None reads the folders.
+
+    Returns:
+        Path, class and split of each image.
+
+    Example:
+        >>> from pathlib import Path
+        >>> hs.data.list_images(Path("photos"))[0]
+        Picture(path='train/cat/0.png', label='cat', split='train')
+    """
     if table is not None:
         return _from_table(root, Path(table))
     if not root.is_dir():
@@ -168,7 +206,18 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
 
 
 def write_table(file: Path, pictures: Iterable[Picture]) -> None:
-    """Write the split down as ``path,label,split``: the same table that ``table=`` reads."""
+    """Write a split to a file with columns ``path,label,split``, which ``table=`` of :func:`load` reads.
+
+    Args:
+        file: the file.
+        pictures: path, class and split of each image.
+
+    Example:
+        >>> from pathlib import Path
+        >>> hs.data.write_table(Path("split.csv"), hs.data.list_images(Path("photos")))
+        >>> Path("split.csv").read_text().splitlines()[0]
+        'path,label,split'
+    """
     with open(file, "w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out)
         writer.writerow(("path", "label", "split"))

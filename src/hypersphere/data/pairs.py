@@ -14,7 +14,19 @@ __all__ = ["Pairs", "make_pairs"]
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Verification pairs: ``same[i]`` if images ``left[i]`` and ``right[i]`` show one class; folds count from 0."""
+    """Verification pairs.
+
+    Attributes:
+        left: Number of the first image of each pair, ``(n,)``.
+        right: Number of the second, ``(n,)``.
+        same: Whether both show one class, ``(n,)``.
+        fold: Fold of each pair, from 0.
+
+    Example:
+        >>> pairs = hs.data.make_pairs(torch.arange(8) % 4, folds=2, each=1)
+        >>> pairs.same.tolist(), pairs.fold.tolist()
+        ([True, False, True, False], [0, 0, 1, 1])
+    """
 
     left: Tensor
     right: Tensor
@@ -25,7 +37,14 @@ class Pairs:
         return len(self.same)
 
     def folded(self, folds: int) -> Pairs:
-        """Itself if it has folds; else ``folds`` consecutive ones, each with its share of either kind of pairs."""
+        """Return pairs with folds.
+
+        Args:
+            folds: number of consecutive folds, each with its share of either kind of pairs.
+
+        Returns:
+            These pairs if they have folds, else a copy with folds.
+        """
         if len(self.fold.unique()) > 1:
             return self
         fold = torch.empty_like(self.fold)
@@ -35,7 +54,14 @@ class Pairs:
         return replace(self, fold=fold)
 
     def within(self, index: Tensor) -> Pairs:
-        """The same pairs as positions in ``index``, a sorted selection of the images that holds them all."""
+        """Renumber the pairs for a selection of the images.
+
+        Args:
+            index: a sorted selection of the images that holds all images of the pairs.
+
+        Returns:
+            The same pairs as positions in ``index``.
+        """
         places = []
         for side in (self.left, self.right):
             place = torch.searchsorted(index, side).clamp_max(len(index) - 1)
@@ -47,10 +73,26 @@ class Pairs:
 
 
 def make_pairs(labels: Tensor, folds: int = 10, each: int = 300, seed: int = 0) -> Pairs:
-    """As LFW's View 2: ``folds`` folds, ``each`` pairs of one class and ``each`` of two in every fold.
+    """Draw verification pairs as in LFW's View 2.
 
-    The folds share no class. Pairs of one class draw a class, then two of its images, both evenly; no pair comes
-    twice in a fold. The same labels and seed give the same pairs everywhere.
+    The folds share no class. Pairs of one class draw a class, then two of its images, both evenly; no pair occurs twice
+    in a fold. The same labels and seed give the same pairs everywhere.
+
+    Args:
+        labels: class of each image, ``(N,)``.
+        folds: number of folds.
+        each: pairs of one class, and as many of two classes, in every fold.
+        seed: seed of the draw.
+
+    Returns:
+        The pairs, fold by fold.
+
+    Raises:
+        ValueError: If there are too few classes or images for so many pairs.
+
+    Example:
+        >>> len(hs.data.make_pairs(torch.arange(40) % 8, folds=2, each=3).same)
+        12
     """
     check_count("folds", folds)
     check_count("each", each)

@@ -104,15 +104,29 @@ def load(
     """Read a data set from ``root``, else ``$HYPERSPHERE_DATA``, else the user's cache folder.
 
     Args:
-        name: one of :func:`list_datasets`, or ``package.module:function`` of a reader of your own, which is called
-            with the folder and ``options``.
+        name: one of :func:`list_datasets`, or ``package.module:function`` of a reader of your own, which is called with
+            the folder and ``options``.
         root: folder that holds the set in its official layout.
         download: fetch it there if it is missing; an error says what to put where if that fails.
         verify: compare checksums with those of the published files.
         progress: show a progress bar while downloading.
         mirror: address of a folder to fetch the published files from instead, ``https://...`` or ``file:///...``.
         imbalance: class-imbalance variant of the training split (:func:`imbalance`), drawn by ``seed``.
-        options: what one set takes only, e.g. ``points=512`` for ``"modelnet40"``.
+        seed: seed of the draw of ``imbalance``.
+        **options: settings of one data set, e.g. ``points=512`` for ``"modelnet40"``; :func:`describe` names the sets.
+
+    Returns:
+        A data set with ``train`` and ``test``: :class:`Dataset`, :class:`PointClouds`, :class:`ImageTree`,
+        :class:`Faces`, :class:`Graph`, ... by its kind.
+
+    Raises:
+        ValueError: If no data set has that name, or a file is damaged.
+        FileNotFoundError: If the files are missing and cannot be downloaded.
+
+    Example:
+        >>> digits = hs.data.load("digits")
+        >>> digits.num_classes
+        10
     """
     source = DATASETS.find(name, "name")
     place = default_root() if root is None else Path(root).expanduser()
@@ -148,17 +162,51 @@ def _read(source: Source, store: Store, options: Mapping[str, Any]) -> Any:
 
 
 def list_datasets(pattern: str = "*") -> list[str]:
-    """Names that :func:`load` knows, filtered like file names."""
+    """List the data sets that :func:`load` knows.
+
+    Args:
+        pattern: shell pattern of the names.
+
+    Returns:
+        The names.
+
+    Example:
+        >>> hs.data.list_datasets("cifar*")
+        ['cifar10', 'cifar100']
+    """
     return fnmatch.filter(sorted(DATASETS), pattern)
 
 
 def describe(name: str) -> str:
-    """One line about a data set."""
+    """Describe a data set in one line.
+
+    Args:
+        name: one of :func:`list_datasets`.
+
+    Returns:
+        The line.
+
+    Example:
+        >>> hs.data.describe("cifar10")
+        'CIFAR-10: 50,000 + 10,000 colour images 32×32, 10 classes'
+    """
     return DATASETS.entry(name, "name").about
 
 
 def available(name: str, root: str | Path | None = None) -> bool:
-    """Whether :func:`load` would find the files of ``name`` without a download (their content is not checked)."""
+    """Say whether :func:`load` would find the files without a download; their content is not checked.
+
+    Args:
+        name: one of :func:`list_datasets`.
+        root: folder of the set, as in :func:`load`.
+
+    Returns:
+        Whether the files are there.
+
+    Example:
+        >>> hs.data.available("cifar10", "an/empty/folder")
+        False
+    """
     source = DATASETS.find(name, "name")
     place = default_root() if root is None else Path(root).expanduser()
     store = Store(name, place, download=False)

@@ -17,9 +17,19 @@ Device = torch.device | str
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Images ``(N, C, H, W)`` uint8 and labels ``(N,)`` int64 in ``range(len(classes))``.
+    """Images and their labels.
 
-    ``extra`` holds further columns of length N by name, e.g. CIFAR-100's ``"coarse"`` labels.
+    Attributes:
+        images: ``(N, C, H, W)`` uint8.
+        labels: ``(N,)`` int64, in ``range(len(classes))``.
+        classes: Names of the classes.
+        extra: Further columns of length N by name, e.g. CIFAR-100's ``"coarse"`` labels.
+
+    Example:
+        >>> images, labels = torch.zeros(4, 3, 8, 8, dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
+        >>> split = hs.data.Split(images, labels, ("cat", "dog"))
+        >>> len(split.subset(split.labels == 1).labels)
+        2
     """
 
     images: Tensor
@@ -52,12 +62,26 @@ class Split:
         return torch.bincount(self.labels, minlength=len(self.classes))
 
     def subset(self, index: Tensor) -> Split:
-        """The samples at ``index`` (positions or a boolean mask), in that order; the classes stay."""
+        """Select samples.
+
+        Args:
+            index: positions or a boolean mask.
+
+        Returns:
+            The samples at ``index``, in that order; the classes stay.
+        """
         extra = {name: column[index] for name, column in self.extra.items()}
         return replace(self, images=self.images[index], labels=self.labels[index], extra=extra)
 
     def shrunk(self, factor: int) -> Split:
-        """Every ``factor`` × ``factor`` pixels averaged into one, rounded; 1 changes nothing."""
+        """Average blocks of pixels.
+
+        Args:
+            factor: every ``factor`` × ``factor`` pixels become one, rounded; 1 changes nothing.
+
+        Returns:
+            The split with smaller images.
+        """
         height, width = self.images.shape[2:]
         if height % factor or width % factor:
             raise ValueError(f"images of {height}×{width} pixels cannot be shrunk by {factor}: take a divisor of both")
@@ -67,14 +91,32 @@ class Split:
         return replace(self, images=torch.cat(small) if small else self.images)
 
     def to(self, device: Device) -> Split:
-        """The same split with every tensor on ``device``."""
+        """Move the split.
+
+        Args:
+            device: where every tensor goes.
+
+        Returns:
+            The same split there.
+        """
         extra = {name: column.to(device) for name, column in self.extra.items()}
         return replace(self, images=self.images.to(device), labels=self.labels.to(device), extra=extra)
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A named image set: ``.train`` and ``.test`` splits, class names and pixel statistics."""
+    """A named image set.
+
+    Attributes:
+        name: Its name.
+        train: The training split.
+        test: The test split.
+
+    Example:
+        >>> digits = hs.data.load("digits")
+        >>> digits.train.images.shape[1:], digits.num_classes
+        (torch.Size([1, 8, 8]), 10)
+    """
 
     name: str
     train: Split
@@ -87,6 +129,7 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
+        """Number of classes."""
         return len(self.classes)
 
     @property
@@ -110,11 +153,25 @@ class Dataset:
         return tuple(self._moments[1].tolist())
 
     def shrunk(self, factor: int) -> Dataset:
-        """The same set with every ``factor`` × ``factor`` pixels averaged into one."""
+        """Average blocks of pixels.
+
+        Args:
+            factor: every ``factor`` × ``factor`` pixels become one; 1 changes nothing.
+
+        Returns:
+            The set with smaller images.
+        """
         return replace(self, train=self.train.shrunk(factor), test=self.test.shrunk(factor))
 
     def to(self, device: Device) -> Dataset:
-        """The same set with every tensor on ``device``."""
+        """Move the set.
+
+        Args:
+            device: where every tensor goes.
+
+        Returns:
+            The same set there.
+        """
         return replace(self, train=self.train.to(device), test=self.test.to(device))
 
 
@@ -130,7 +187,18 @@ def pixel_moments(images: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class CloudSplit:
-    """Point clouds ``(N, P, 3)`` float32 and labels ``(N,)`` int64."""
+    """Point clouds and their labels.
+
+    Attributes:
+        points: ``(N, P, 3)`` float32.
+        labels: ``(N,)`` int64, in ``range(len(classes))``.
+        classes: Names of the classes.
+
+    Example:
+        >>> split = hs.data.CloudSplit(torch.rand(4, 16, 3), torch.tensor([0, 1, 0, 1]), ("chair", "table"))
+        >>> split.subset(split.labels == 1).points.shape
+        torch.Size([2, 16, 3])
+    """
 
     points: Tensor
     labels: Tensor
@@ -158,17 +226,42 @@ class CloudSplit:
         return torch.bincount(self.labels, minlength=len(self.classes))
 
     def subset(self, index: Tensor) -> CloudSplit:
-        """The samples at ``index`` (positions or a boolean mask), in that order."""
+        """Select samples.
+
+        Args:
+            index: positions or a boolean mask.
+
+        Returns:
+            The samples at ``index``, in that order; the classes stay.
+        """
         return replace(self, points=self.points[index], labels=self.labels[index])
 
     def to(self, device: Device) -> CloudSplit:
-        """The same split with every tensor on ``device``."""
+        """Move the split.
+
+        Args:
+            device: where every tensor goes.
+
+        Returns:
+            The same split there.
+        """
         return replace(self, points=self.points.to(device), labels=self.labels.to(device))
 
 
 @dataclass(frozen=True, eq=False)
 class PointClouds:
-    """A named set of point clouds."""
+    """A named set of point clouds.
+
+    Attributes:
+        name: Its name.
+        train: The training split.
+        test: The test split.
+
+    Example:
+        >>> split = hs.data.CloudSplit(torch.rand(4, 16, 3), torch.tensor([0, 1, 0, 1]), ("chair", "table"))
+        >>> hs.data.PointClouds("mine", split, split).num_classes
+        2
+    """
 
     name: str
     train: CloudSplit
@@ -176,23 +269,47 @@ class PointClouds:
 
     @property
     def classes(self) -> tuple[str, ...]:
+        """Names of the classes."""
         return self.train.classes
 
     @property
     def num_classes(self) -> int:
+        """Number of classes."""
         return len(self.classes)
 
     def to(self, device: Device) -> PointClouds:
-        """The same set with every tensor on ``device``."""
+        """Move the set.
+
+        Args:
+            device: where every tensor goes.
+
+        Returns:
+            The same set there.
+        """
         return replace(self, train=self.train.to(device), test=self.test.to(device))
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """One graph with labelled nodes and the node numbers of its ``train``, ``val`` and ``test`` sets.
+    """One graph with labelled nodes.
 
-    ``features`` ``(N, F)`` float32 as published; ``edges`` ``(2, E)`` int64 holds each undirected edge in both
-    directions, without duplicates and self-loops, sorted.
+    Attributes:
+        name: Its name.
+        features: ``(N, F)`` float32 as published.
+        edges: ``(2, E)`` int64, each undirected edge in both directions, without duplicates and self-loops, sorted.
+        labels: Class of each node, ``(N,)``.
+        train: Numbers of the training nodes.
+        val: Numbers of the validation nodes.
+        test: Numbers of the test nodes.
+        classes: Names of the classes.
+
+    Example:
+        >>> node = torch.tensor([0])
+        >>> edges = torch.tensor([[0, 1], [1, 0]])
+        >>> graph = hs.data.Graph("pair", torch.ones(2, 3), edges, torch.tensor([0, 1]), node, node, node, ("a", "b"))
+        >>> graph.adjacency().to_dense()
+        tensor([[0.5000, 0.5000],
+                [0.5000, 0.5000]])
     """
 
     name: str
@@ -215,15 +332,24 @@ class Graph:
 
     @property
     def num_classes(self) -> int:
+        """Number of classes."""
         return len(self.classes)
 
     def normalized_features(self) -> Tensor:
-        """Features divided by their row sum, the usual input of a GCN; rows of zeros stay zero."""
+        """Divide the features of each node by their sum, the usual input of a GCN.
+
+        Returns:
+            ``(N, F)``; rows of zeros stay zero.
+        """
         total = self.features.sum(1, keepdim=True)
         return torch.where(total == 0, 0.0, self.features / torch.where(total == 0, 1.0, total))
 
     def adjacency(self) -> Tensor:
-        """``D^-1/2 (A + I) D^-1/2`` with ``D = diag(rowsum(A + I))``, a coalesced sparse ``(N, N)`` float32 matrix."""
+        """Compute ``D^-1/2 (A + I) D^-1/2`` with ``D = diag(rowsum(A + I))``.
+
+        Returns:
+            A coalesced sparse ``(N, N)`` float32 matrix.
+        """
         nodes = torch.arange(len(self), device=self.edges.device)
         source, target = torch.cat([self.edges, nodes.expand(2, -1)], 1)
         scale = torch.bincount(source, minlength=len(self)).float().rsqrt()
@@ -232,7 +358,14 @@ class Graph:
         ).coalesce()
 
     def to(self, device: Device) -> Graph:
-        """The same graph with every tensor on ``device``."""
+        """Move the graph.
+
+        Args:
+            device: where every tensor goes.
+
+        Returns:
+            The same graph there.
+        """
         names = ("features", "edges", "labels", "train", "val", "test")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
 

@@ -21,7 +21,21 @@ __all__ = ["Candidate"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """What every measurement is given. ``network`` maps inputs to logits and has ``features`` for the embedding."""
+    """A trained network and its test split: what every measurement is given.
+
+    Attributes:
+        network: Inputs to logits, with ``features`` for the embedding.
+        source: The data.
+        team: The processes that evaluate together.
+        config: The settings of the run.
+
+    Example:
+        >>> from hypersphere.evaluation import candidate_of
+        >>> candidate = candidate_of(hs.runs.Run("runs/digits"))
+        >>> features, labels = candidate.embedding()
+        >>> features.shape[1]
+        64
+    """
 
     network: nn.Module
     source: Source
@@ -30,7 +44,11 @@ class Candidate:
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Evaluation mode without gradients; the modes of all modules are restored."""
+        """Switch to evaluation mode without gradients; the modes of all modules are restored afterwards.
+
+        Returns:
+            A context manager.
+        """
         modes = {module: module.training for module in self.network.modules()}
         self.network.eval()
         try:
@@ -41,23 +59,41 @@ class Candidate:
                 module.training = mode
 
     def logits(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """Logits of a batch in float32, at the precision of the training."""
+        """Compute the logits of a batch, at the precision of the training.
+
+        Args:
+            inputs: what the network takes.
+
+        Returns:
+            float32 logits.
+        """
         self._check_classifier()
         with self._autocast():
             out: Tensor = self.network(*inputs)
         return out.float()
 
     def features(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """The embedding of a batch in float32, at the precision of the training."""
+        """Compute the embedding of a batch, at the precision of the training.
+
+        Args:
+            inputs: what the network takes.
+
+        Returns:
+            float32 features.
+        """
         self._check_classifier()
         with self._autocast():
             out: Tensor = self.network.features(*inputs)  # type: ignore[operator]
         return out.float()
 
     def embedding(self, flip: bool = False) -> tuple[Tensor, Tensor]:
-        """Features and labels of the whole test split, of all processes, in order, on the CPU.
+        """Compute features of the whole test split, of all processes, in order.
 
-        ``flip`` appends the features of the mirrored images. A video is the mean of the features of its frames.
+        Args:
+            flip: append the features of the mirrored images.
+
+        Returns:
+            Features and labels, on the CPU. The features of a video are the mean over its frames.
         """
         batches = self.embedded(self.source.test(), flip)
         if isinstance(self.source, Elsewhere) and self.source.videos is not None:
@@ -66,7 +102,15 @@ class Candidate:
         return torch.cat(features), torch.cat(labels)
 
     def embedded(self, batches: Iterable[Batch], flip: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
-        """Features and labels of each batch of all processes, on the CPU, without what does not count."""
+        """Compute features batch by batch, of all processes.
+
+        Args:
+            batches: the batches.
+            flip: append the features of the mirrored images.
+
+        Returns:
+            Features and labels of each batch on the CPU, without ignored samples.
+        """
         for inputs, labels in batches:
             features = self.features(inputs)
             if flip:

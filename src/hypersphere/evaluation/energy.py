@@ -18,14 +18,22 @@ __all__ = ["energy", "layer_energies"]
 
 @torch.no_grad()
 def layer_energies(network: nn.Module, *, half_space: bool = False) -> Energies:
-    """Mean over pairs of ‖ŵ_i − ŵ_j‖⁻² in each layer of what :func:`hypersphere.load` gives (thesis 5.1).
+    """Mean over pairs of ‖ŵ_i − ŵ_j‖⁻² in each layer of a trained network (thesis 5.1).
 
-    Names are those of the network itself, without its head; of a GAN they are the discriminator's. Weights that are
-    normalised on the way out do not count this as a step.
+    Names are those of the network itself, without its head; of a GAN they are the discriminator's. The energies of
+    weights that are normalised in the forward pass are those of their directions.
 
     Args:
         network: A trained network, with or without a head, or a GAN.
-        half_space: Count each neuron of a hidden layer with its opposite.
+        half_space: Count each neuron of a hidden layer together with its opposite.
+
+    Returns:
+        Energies by weight name.
+
+    Example:
+        >>> from hypersphere.evaluation import layer_energies
+        >>> len(layer_energies(hs.load("runs/digits")).hidden) > 0
+        True
     """
     body, head = network, None
     if isinstance(network, Classifier):

@@ -31,21 +31,27 @@ def evaluate(
     center: bool | None = None,
     inception: str | None = None,
 ) -> dict[str, Any]:
-    """Evaluate the network of a seed (None: the first) on its test split, by the settings of its run.
+    """Evaluate the network of a seed on its test split, by the settings of its run.
 
     Args:
         run: The run.
-        seed: Which seed of it.
-        parts: Measurements, see `hypersphere list measurements`, or addresses ``module:function``; None: what suits
-            the run: closed set, open set or GAN.
-        root: Folder of the data, if it lies elsewhere than at training.
+        seed: Which seed of it; None is the first.
+        parts: Measurements, see `hypersphere list measurements`, or addresses ``module:function``; None takes what
+            suits the run: closed set, open set or GAN.
+        root: Folder of the data, if it is elsewhere than at training.
         device: Where the network runs.
-        flip: Features of image and mirror, in verification; None: as the run says.
-        center: Subtract the mean feature, in verification; None: as the run says.
-        inception: What scores the images of a GAN; None: as the run says.
+        flip: Use the features of image and mirror in verification; None follows the run.
+        center: Subtract the mean feature in verification; None follows the run.
+        inception: What scores the images of a GAN; None follows the run.
 
     Returns:
         What was evaluated and where, and for each part its numbers and details.
+
+    Example:
+        >>> from hypersphere.evaluation import evaluate
+        >>> found = evaluate(hs.runs.Run("runs/digits"), parts=["classification"])
+        >>> "accuracy" in found["classification"]
+        True
     """
     for part in parts or ():
         MEASUREMENTS.check("parts", part)
@@ -73,13 +79,21 @@ def evaluate(
 def outputs_of(
     run: Run, seed: int | None = None, *, root: str | None = None, device: torch.device | str = "cpu"
 ) -> Outputs:
-    """What the network of a seed (None: the first) says of its whole test split, in float32.
+    """Compute what the network of a seed gives for its whole test split, in float32.
 
     Args:
         run: The run.
-        seed: Which seed of it.
-        root: Folder of the data, if it lies elsewhere than at training.
+        seed: Which seed of it; None is the first.
+        root: Folder of the data, if it is elsewhere than at training.
         device: Where the network runs.
+
+    Returns:
+        Features, logits, labels and images.
+
+    Example:
+        >>> from hypersphere.evaluation import outputs_of
+        >>> outputs_of(hs.runs.Run("runs/digits")).features.shape[1]
+        64
     """
     candidate = candidate_of(run, seed, root=root, device=device)
     with candidate.evaluating():
@@ -94,7 +108,23 @@ def candidate_of(
     root: str | None = None,
     device: torch.device | str = "cpu",
 ) -> Candidate:
-    """The trained network of a seed (None: the first) and its test split, for measurements in one process."""
+    """Load the trained network of a seed and its test split, for measurements in one process.
+
+    Args:
+        run: the run.
+        seed: which seed; None is the first.
+        config: settings to evaluate with; None takes those of the run.
+        root: folder of the data, if it is elsewhere than at training.
+        device: where the network runs.
+
+    Returns:
+        The network and its data.
+
+    Example:
+        >>> from hypersphere.evaluation import candidate_of
+        >>> candidate_of(hs.runs.Run("runs/digits")).config.data.name
+        'digits'
+    """
     place = usable_device(device)
     number = run.seeds[0] if seed is None else seed
     config = config or run.config

@@ -42,10 +42,10 @@ def _words(config: Config) -> str:
     words=_words,
 )
 def identification(candidate: Candidate) -> dict[str, float]:
-    """Cosine of the features; all in percent: ``rank1`` (also ``accuracy``), ``rank5``, ``rank10``, and ``tar``, the
-    true accept rate at a false accept rate of 10⁻⁶.
+    """Cosine of the features: rates at ranks 1, 5 and 10, and the true accept rate, in percent.
 
-    With distractors (``evaluation.data`` megaface) each pair of images of one person is searched among the distractors
+    They are ``rank1`` (also ``accuracy``), ``rank5``, ``rank10``, and ``tar`` at a false accept rate of 10⁻⁶. With
+    distractors (``evaluation.data`` megaface) each pair of images of one person is searched among the distractors
     alone (thesis 2.3.6); without, each test sample among all others.
     """
     config, source = candidate.config.evaluation, candidate.source

@@ -33,21 +33,26 @@ Numbers = Callable[[Candidate], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Measurement:
-    """What can be evaluated of a trained network.
+    """Something that can be evaluated of a trained network.
 
     Args:
-        name: On the command line and in files.
+        name: Name on the command line and in files.
         label: Name of its ``accuracy``, or of the whole, for people.
         about: One line of help.
-        evaluate: The numbers by name, of all processes together; rates in percent.
+        evaluate: Computes the numbers by name, of all processes together; rates in percent.
         protocol: Whether it may be ``evaluation.protocol``: it then gives an ``accuracy``, higher is better.
         also: Whether it may be in ``evaluation.also``.
-        suits: What ``hypersphere evaluate`` measures without being asked: ``"closed"`` sets (the test classes are those
-            of training), ``"open"`` ones, a ``"gan"``.
-        details: Further values for ``hypersphere evaluate`` alone: counts, lists, tables.
-        lines: Numbers and details as lines of text.
-        words: How the network is evaluated, in a sentence of the report.
-        check: Raises before training what would fail after it.
+        suits: The runs for which ``hypersphere evaluate`` includes it by default: ``"closed"`` sets (the test classes
+            are those of training), ``"open"`` ones, a ``"gan"``.
+        details: Computes further values for ``hypersphere evaluate`` alone: counts, lists, tables.
+        lines: Formats numbers and details as lines of text.
+        words: Describes how the network is evaluated, in a sentence of the report.
+        check: Raises before training if the evaluation would fail after it.
+
+    Example:
+        >>> from hypersphere.evaluation import find
+        >>> find("classification").protocol
+        True
     """
 
     name: str
@@ -66,13 +71,23 @@ class Measurement:
 def measurement(
     name: str, *, label: str | None = None, quantities: tuple[Quantity, ...] = (), **fields: Any
 ) -> Callable[[Numbers], Numbers]:
-    """Declare the decorated function: see :class:`Measurement` for the fields.
+    """Declare the decorated function as a measurement.
 
     Args:
-        name: Of the measurement.
-        label: For people; None: the name in words.
+        name: Name of the measurement.
+        label: Its name for people; None is the name in words.
         quantities: Labels, units and directions of the numbers that it gives.
-        fields: Further fields of :class:`Measurement`.
+        **fields: Further fields of :class:`Measurement`: ``about``, ``protocol``, ``also``, ``suits``, ``details``,
+            ``lines``, ``words`` and ``check``.
+
+    Returns:
+        The decorator, which returns the function.
+
+    Example:
+        >>> from hypersphere.evaluation import measurement
+        >>> @measurement("mean_norm", label="Mean norm")
+        ... def mean_norm(candidate):
+        ...     return {"mean_norm": float(candidate.embedding()[0].norm(dim=1).mean())}
     """
 
     def added(evaluate: Numbers) -> Numbers:
@@ -83,17 +98,54 @@ def measurement(
 
 
 def find(name: str, argument: str = "measurement") -> Measurement:
-    """The measurement of a name, or of an address ``package.module:function``."""
+    """Find a measurement.
+
+    Args:
+        name: its name, or an address ``package.module:function``.
+        argument: name of the argument for the error.
+
+    Returns:
+        The measurement.
+
+    Raises:
+        ValueError: If there is none.
+
+    Example:
+        >>> from hypersphere.evaluation import find
+        >>> find("retrieval").name
+        'retrieval'
+    """
     return _of(MEASUREMENTS.entry(name, argument))
 
 
 def known() -> tuple[Measurement, ...]:
-    """All that are declared."""
+    """List all measurements that are declared.
+
+    Returns:
+        The measurements.
+
+    Example:
+        >>> from hypersphere.evaluation import known
+        >>> "verification" in [one.name for one in known()]
+        True
+    """
     return tuple(_of(entry) for entry in MEASUREMENTS.entries())
 
 
 def describe(config: Config) -> str:
-    """How the settings let a network be evaluated, in words; what has only an address is not imported for that."""
+    """Describe how the settings evaluate a network; code that only has an address is not imported for that.
+
+    Args:
+        config: the settings.
+
+    Returns:
+        A sentence.
+
+    Example:
+        >>> from hypersphere import evaluation, recipes
+        >>> len(evaluation.describe(recipes.get("digits.cnn"))) > 0
+        True
+    """
     name = config.evaluation.protocol
     words = find(name).words if name in MEASUREMENTS else None
     return MEASUREMENTS.label(name) if words is None else words(config)

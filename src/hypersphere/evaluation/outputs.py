@@ -13,15 +13,21 @@ __all__ = ["Outputs", "class_vectors"]
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """The test split through a network, everything on the CPU.
+    """What a network computes for its test split, everything on the CPU.
 
     Args:
-        labels: ``(N,)``.
+        labels: class of each sample, ``(N,)``.
         features: the embedding, ``(N, d)`` float32.
         logits: ``(N, C)`` float32; None where the test classes are not those of training (open set).
         class_vectors: ``(C, d)`` of the head or the last linear layer; None if the network has none of that size.
-        images: ``(N, channels, H, W)`` uint8; None where the data are no images in memory.
+        images: ``(N, channels, H, W)`` uint8; None where the data are not images in memory.
         classes: names of the test classes, by label.
+
+    Example:
+        >>> from hypersphere.evaluation import outputs_of
+        >>> outputs = outputs_of(hs.runs.Run("runs/digits"))
+        >>> outputs.logits.shape[1], outputs.classes[:2]
+        (10, ('0', '1'))
     """
 
     labels: Tensor
@@ -36,7 +42,20 @@ class Outputs:
 
 
 def class_vectors(model: nn.Module, dim: int) -> Tensor | None:
-    """The weight ``(C, dim)`` that turns features into logits, on the CPU, or None."""
+    """Find the weight that turns features into logits.
+
+    Args:
+        model: a trained network.
+        dim: length of its features.
+
+    Returns:
+        ``(C, dim)`` on the CPU, or None if there is none of that size.
+
+    Example:
+        >>> from hypersphere.evaluation import class_vectors
+        >>> class_vectors(hs.load("runs/digits"), 64).shape
+        torch.Size([10, 64])
+    """
     head = getattr(model, "head", None)
     last = find_output_layer(model, head if isinstance(head, nn.Module) else None)
     weight = None if last is None else getattr(last[1], "weight", None)

@@ -101,7 +101,7 @@ class Size:
 
 
 def read_pairs(listing: str | Path, folder: str | Path, size: Size) -> OwnPairs:
-    """Read the pairs of a list and the images they name.
+    r"""Read the pairs of a list and the images they name.
 
     Args:
         listing: A file in our format or in LFW's: see the top of this module.
@@ -113,6 +113,14 @@ def read_pairs(listing: str | Path, folder: str | Path, size: Size) -> OwnPairs:
 
     Raises:
         ValueError: If a line cannot be read (it is named), or an image is not there or has another size.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from hypersphere.evaluation import read_pairs
+        >>> from hypersphere.evaluation.own_pairs import Size
+        >>> _ = Path("some.txt").write_text("cat/0.png cat/1.png 1\ncat/0.png dog/0.png 0\n")
+        >>> read_pairs("some.txt", "photos/train", Size(3, (8, 8))).images.shape
+        torch.Size([3, 3, 8, 8])
     """
     root, found = Path(folder), read_list(listing)
     files = found.locate(root)

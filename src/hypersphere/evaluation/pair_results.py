@@ -84,7 +84,7 @@ def evaluate_pairs(
     center: bool | None = None,
     folds: int | None = None,
 ) -> dict[str, Any]:
-    """Verify a user's own pairs of images.
+    r"""Verify a user's own pairs of images.
 
     Args:
         run: The run.
@@ -101,6 +101,15 @@ def evaluate_pairs(
 
     Raises:
         ValueError: If the list or an image cannot be read, or the run has no images.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from hypersphere.evaluation import evaluate_pairs
+        >>> lines = ["cat/0.png cat/1.png 1", "cat/0.png dog/1.png 0"] * 2
+        >>> _ = Path("pairs.txt").write_text("\n".join(lines))
+        >>> found = evaluate_pairs(hs.runs.Run("runs/digits"), "pairs.txt", "photos/train", folds=2)
+        >>> "verification" in found
+        True
     """
     return verify_own_pairs(run, listing, folder, seed, device=device, flip=flip, center=center, folds=folds).values
 

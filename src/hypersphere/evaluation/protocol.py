@@ -14,7 +14,19 @@ __all__ = ["check_evaluation", "evaluate_also", "evaluate_protocol"]
 
 
 def evaluate_protocol(candidate: Candidate) -> dict[str, float]:
-    """The numbers of ``evaluation.protocol``, with ``accuracy``."""
+    """Compute the numbers of ``evaluation.protocol``.
+
+    Args:
+        candidate: the network and its data.
+
+    Returns:
+        Numbers by name, with ``accuracy``.
+
+    Example:
+        >>> from hypersphere.evaluation import candidate_of, evaluate_protocol
+        >>> "accuracy" in evaluate_protocol(candidate_of(hs.runs.Run("runs/digits")))
+        True
+    """
     chosen = find(candidate.config.evaluation.protocol, "evaluation.protocol")
     with candidate.evaluating():
         found = _numbers(chosen, candidate)
@@ -27,7 +39,19 @@ def evaluate_protocol(candidate: Candidate) -> dict[str, float]:
 
 
 def evaluate_also(candidate: Candidate) -> dict[str, float]:
-    """The numbers of ``evaluation.also``, of the final network."""
+    """Compute the numbers of ``evaluation.also``, of the final network.
+
+    Args:
+        candidate: the network and its data.
+
+    Returns:
+        Numbers by name.
+
+    Example:
+        >>> from hypersphere.evaluation import candidate_of, evaluate_also
+        >>> evaluate_also(candidate_of(hs.runs.Run("runs/digits")))
+        {}
+    """
     with candidate.evaluating():
         return {
             key: value
@@ -37,7 +61,21 @@ def evaluate_also(candidate: Candidate) -> dict[str, float]:
 
 
 def check_evaluation(config: Config, source: Source, team: Team) -> None:
-    """Raise now rather than after the training, if the network cannot be evaluated as the settings say."""
+    """Raise before the training if the network cannot be evaluated afterwards as the settings say.
+
+    Args:
+        config: the settings.
+        source: the data.
+        team: the processes.
+
+    Raises:
+        ValueError: If the protocol does not suit the data.
+
+    Example:
+        >>> from hypersphere.evaluation import candidate_of, check_evaluation
+        >>> candidate = candidate_of(hs.runs.Run("runs/digits"))
+        >>> check_evaluation(candidate.config, candidate.source, candidate.team)
+    """
     for name in config.evaluation.also:
         find(name, "evaluation.also").check(config, source, team)
     find(config.evaluation.protocol, "evaluation.protocol").check(config, source, team)

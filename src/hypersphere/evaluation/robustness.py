@@ -21,7 +21,22 @@ __all__ = ["make_attack", "under_attack"]
 
 
 def make_attack(name: str, config: AdversarialConfig, source: Source, **settings: object) -> Callable[..., Tensor]:
-    """``attack(model, x, labels)`` with the budget of the settings, in the units of the data."""
+    """Make an attack with the budget of the settings, in the units of the data.
+
+    Args:
+        name: ``"fgsm"``, ``"bim"`` or ``"deepfool"``.
+        config: the budget.
+        source: the data, whose normalisation sets the units.
+        **settings: further arguments of the attack, e.g. ``check=False``.
+
+    Returns:
+        ``attack(model, x, labels)``.
+
+    Example:
+        >>> from hypersphere.evaluation import candidate_of, make_attack
+        >>> candidate = candidate_of(hs.runs.Run("runs/digits"))
+        >>> attack = make_attack("fgsm", candidate.config.adversarial, candidate.source)
+    """
     pixels = source.pixels
     if pixels is None:
         raise ValueError("attacks change the pixels of images: these data are no images")

@@ -24,7 +24,22 @@ FAR = (1e-1, 1e-2, 1e-3)  # false accept rates at which the true accept rate is 
 
 @dataclass(frozen=True, eq=False)
 class Verified:
-    """Pairs of test samples, the cosines of their features, the labels, and what LFW's protocol makes of them."""
+    """Pairs of test samples and how well they are told apart.
+
+    Attributes:
+        pairs: The pairs.
+        scores: Cosine of the features of each pair.
+        labels: Class of each test sample.
+        result: What LFW's protocol gives.
+
+    Example:
+        >>> from hypersphere.evaluation import candidate_of, verify
+        >>> from hypersphere.config import with_values
+        >>> run = hs.runs.Run("runs/digits")
+        >>> config = with_values(run.config, {"evaluation.folds": 2, "evaluation.pairs": 20})
+        >>> len(verify(candidate_of(run, config=config)).scores)
+        80
+    """
 
     pairs: data.Pairs
     scores: Tensor
@@ -33,7 +48,22 @@ class Verified:
 
 
 def verify(candidate: Candidate) -> Verified:
-    """LFW's protocol on the pairs of the test split: the set's own, or drawn from the labels."""
+    """Apply LFW's protocol to the pairs of the test split: the set's own, or pairs drawn from the labels.
+
+    Args:
+        candidate: the network and its data.
+
+    Returns:
+        The pairs, their scores and the result.
+
+    Example:
+        >>> from hypersphere.config import with_values
+        >>> from hypersphere.evaluation import candidate_of, verify
+        >>> run = hs.runs.Run("runs/digits")
+        >>> config = with_values(run.config, {"evaluation.folds": 2, "evaluation.pairs": 20})
+        >>> verify(candidate_of(run, config=config)).result.pairs
+        80
+    """
     rule = candidate.config.evaluation
     features, labels = candidate.embedding(rule.flip)
     pairs = _pairs(candidate.source.pairs, labels, rule)

@@ -19,10 +19,19 @@ Run = Callable[..., tuple[Tensor, ...]]
 
 @dataclass(frozen=True)
 class Check:
-    """One file against the network, over batches of several sizes.
+    """One file compared with the network, over batches of several sizes.
 
-    ``difference`` is max |a − b| over logits and embeddings, ``agreement`` the share of samples whose largest logit is
-    the same (None without logits), ``limit`` what the difference may be: tolerance · max(1, largest |b|).
+    Attributes:
+        difference: Largest |a − b| over logits and embeddings.
+        agreement: Share of samples whose largest logit is the same; None without logits.
+        limit: What the difference may be: tolerance · max(1, largest |b|).
+        samples: Number of samples.
+        batches: Sizes of the batches.
+
+    Example:
+        >>> from hypersphere.export import Check
+        >>> Check(difference=1e-6, agreement=1.0, limit=1e-4, samples=64, batches=(1, 64)).passed
+        True
     """
 
     difference: float
@@ -33,6 +42,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
+        """Whether the difference is within the limit."""
         return self.difference <= self.limit  # a NaN is not
 
     def __str__(self) -> str:

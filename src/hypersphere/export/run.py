@@ -33,11 +33,17 @@ class Export:
     """What was written.
 
     Args:
-        folder: where.
-        checks: of each file; None where this machine cannot run it, which ``notes`` explains.
+        folder: the folder of the files.
+        checks: comparison of each file with the network; None where this machine cannot run it, which ``notes``
+            explains.
         notes: formats that were not written or not checked, with the reason.
         inputs: what the checks used, in words.
         real: whether those were samples of the run's data.
+
+    Example:
+        >>> from hypersphere.export import export_run
+        >>> sorted(export_run("runs/digits", out="export-1", formats="safetensors").checks)
+        ['safetensors']
     """
 
     folder: Path
@@ -64,23 +70,35 @@ def export_run(
 ) -> Export:
     """Write the network of a run as files, each checked against it, and a model card.
 
-    Everything appears at once at the end. A file that does not compute what the network does is a ``ValueError``, and
-    then nothing is written; a format that this network or machine cannot have is left out with the reason.
+    Everything appears at once at the end. If a file does not compute what the network does, a ``ValueError`` is raised
+    and nothing is written; a format that this network or machine does not support is left out with the reason.
 
     Args:
         run: the run folder, or the folder of one seed in it.
-        seed: which seed; None: the first.
-        out: folder to write; None: ``RUN/seed-N/export``.
-        formats: of ``safetensors``, ``torch``, ``onnx``.
+        seed: which seed; None is the first.
+        out: folder to write; None is ``RUN/seed-N/export``.
+        formats: which of ``safetensors``, ``torch`` and ``onnx`` to write.
         root: folder of the data, if it lies elsewhere than at training.
         embedding: leave the class vectors out: the output is the embedding alone.
         with_normalization: make bytes → numbers part of ``torch`` and ``onnx``, whose input is then uint8 images.
-        samples: how many test samples to check with.
-        tolerance: what the largest difference may be, relative to the largest output if that is above 1. The weights
+        samples: number of test samples to check with.
+        tolerance: largest difference that is allowed, relative to the largest output if that is above 1. The weights
             file must agree exactly.
         force: replace an earlier export.
         trust: modules whose code the settings of the run may name by ``module:Name``.
-        say: takes a line of progress.
+        say: called with each line of progress.
+
+    Returns:
+        The folder, and how closely each file agrees.
+
+    Raises:
+        ValueError: If a file does not agree, or the folder holds an export and ``force`` is off.
+
+    Example:
+        >>> from hypersphere.export import export_run
+        >>> export = export_run("runs/digits", out="export-2", formats="safetensors")
+        >>> (export.folder / "README.md").exists()
+        True
     """
     check_count("samples", samples, minimum=2)
     check_positive("tolerance", tolerance)

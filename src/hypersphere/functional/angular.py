@@ -25,15 +25,32 @@ ANGULAR = ("cosine", "linear", "sigmoid", "square_cosine")
 def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
     """g from c = cos θ, without an arccos left in the graph at ±1.
 
-    ========================  ==========================================
-    ``"cosine"``              c
-    ``"linear"``              (2/π)·asin c
-    ``"sigmoid"``             tanh(asin(c)/(2k)) / tanh(π/(4k)), k > 0
-    ``"square_cosine"``       c·|c|
-    ========================  ==========================================
+    ======================== ========================================== ``"cosine"`` c ``"linear"`` (2/π)·asin c
+    ``"sigmoid"`` tanh(asin(c)/(2k)) / tanh(π/(4k)), k > 0 ``"square_cosine"`` c·|c| ========================
+    ==========================================
 
     Any other ``kind`` is the name of a registered g. ``k`` is read by the sigmoid alone; as a tensor it must be
     positive and broadcast against ``cos``. The gradient at c = ±1 is finite: see :func:`angle`.
+
+    Args:
+        cos: cosines in [−1, 1].
+        kind: the formula, one of the names above or of a registered g.
+        k: curvature of the sigmoid, > 0, smaller is steeper; other kinds ignore it. A tensor broadcasts against
+            ``cos``. 0.3 is the paper's fixed value.
+
+    Returns:
+        g(θ), with a finite gradient at c = ±1 (see :func:`angle`).
+
+    Shape:
+        - Input: (*), any shape.
+        - Output: (*), the same shape.
+
+    Raises:
+        ValueError: If no g has that name.
+
+    Example:
+        >>> hs.functional.angular(torch.tensor([0.0, 0.5, 1.0]), "linear")
+        tensor([0.0000, 0.3333, 1.0000])
     """
     check_floating("cos", cos)
     if kind not in ANGULAR:
@@ -47,9 +64,25 @@ def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
 
 
 def angular_from_angle(theta: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
-    """g from the angle itself, for any real θ: see :func:`angular` for the kinds.
+    """Compute g from the angle itself, for any real θ: see :func:`angular` for the kinds.
 
     cos θ and cos θ·|cos θ| are periodic; 1 − 2θ/π and the sigmoid decrease for all θ.
+
+    Args:
+        theta: angles in radians; those beyond π occur in margin losses.
+        kind: the formula, a name of :func:`angular`.
+        k: curvature of the sigmoid, > 0; other kinds ignore it.
+
+    Returns:
+        g(θ).
+
+    Shape:
+        - Input: (*), any shape.
+        - Output: (*), the same shape.
+
+    Example:
+        >>> hs.functional.angular_from_angle(torch.tensor([0.0, 2 * torch.pi]), "linear")
+        tensor([ 1., -3.])
     """
     check_floating("theta", theta)
     if kind not in ANGULAR:

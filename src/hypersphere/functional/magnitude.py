@@ -46,19 +46,33 @@ def magnitude(
     beta: float | Tensor | None = None,
     rho: float | Tensor = 1.0,
 ) -> Tensor:
-    """h(n) of a norm n ≥ 0.
+    """h(n) of a norm n ≥ 0 (thesis 4.4-4.10).
 
-    ==============  =====================================================
-    ``"sphere"``    α, and 0 at n = 0, where there is no direction
-    ``"ball"``      α·min(n, ρ)/ρ
-    ``"tanh"``      α·tanh(n/ρ)
-    ``"linear"``    α·n
-    ``"segment"``   α·n up to ρ, from there on with slope β (default 0.5)
-    ``"log"``       α·log(1+n)
-    ``"mix"``       α·n + β·log(1+n) (β defaults to 1)
-    ==============  =====================================================
+    ============== ===================================================== ``"sphere"`` α, and 0 at n = 0, where there is
+    no direction ``"ball"`` α·min(n, ρ)/ρ ``"tanh"`` α·tanh(n/ρ) ``"linear"`` α·n ``"segment"`` α·n up to ρ, from there
+    on with slope β (default 0.5) ``"log"`` α·log(1+n) ``"mix"`` α·n + β·log(1+n) (β defaults to 1) ==============
+    =====================================================
 
-    Any other ``kind`` is the name of a registered h, which has parameters of its own.
+    Args:
+        norm: norms n ≥ 0.
+        kind: the formula, one of the names above or of a registered h, which sets its own parameters.
+        alpha: scale of the output, > 0.
+        beta: second slope or weight, > 0; None is the default of the kind.
+        rho: radius, > 0, where ball, tanh and segment bend.
+
+    Returns:
+        h(n).
+
+    Shape:
+        - norm: (*), any shape; alpha, beta and rho broadcast against it.
+        - Output: (*), the same shape.
+
+    Raises:
+        ValueError: If no h has that name.
+
+    Example:
+        >>> hs.functional.magnitude(torch.tensor([0.5, 1.0, 4.0]), "ball")
+        tensor([0.5000, 1.0000, 1.0000])
     """
     if kind not in MAGNITUDES:
         return _registered(norm, kind)(norm)
@@ -87,10 +101,28 @@ def magnitude_ratio(
     beta: float | Tensor | None = None,
     rho: float | Tensor = 1.0,
 ) -> Tensor:
-    """h(n)/n, at n = 0 its limit (α, α/ρ, ...), or 0 for the sphere, which has none.
+    """h(n)/n, at n = 0 its limit (α, α/ρ, ...), or 0 for the sphere, which has no limit there.
 
-    It multiplies the inner product where g is the cosine, h(n)·cos θ = (h(n)/n)·⟨ŵ, x⟩, and so
-    gives the zero patch the gradient that the operator has there.
+    It multiplies the inner product where g is the cosine, h(n)·cos θ = (h(n)/n)·⟨ŵ, x⟩, and so gives the zero patch the
+    gradient that the operator has there.
+
+    Args:
+        norm: norms n ≥ 0.
+        kind: the formula, a name of :func:`magnitude`.
+        alpha: scale of the output, > 0.
+        beta: second slope or weight, > 0; None is the default of the kind.
+        rho: radius, > 0, where ball, tanh and segment bend.
+
+    Returns:
+        h(n)/n.
+
+    Shape:
+        - norm: (*), any shape; alpha, beta and rho broadcast against it.
+        - Output: (*), the same shape.
+
+    Example:
+        >>> hs.functional.magnitude_ratio(torch.tensor([0.0, 2.0]), "ball")
+        tensor([1.0000, 0.5000])
     """
     if kind not in MAGNITUDES:
         h = _registered(norm, kind)

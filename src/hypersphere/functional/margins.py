@@ -16,12 +16,26 @@ __all__ = ["additive_angle", "check_margin", "clipped_multiple", "multiple_angle
 def psi(cos: Tensor, margin: float | Tensor, kind: str = "cosine") -> Tensor:
     """ψ(θ) = (−1)^k·cos(mθ) − 2k on [kπ/m, (k+1)π/m] (thesis 2.6): decreasing from 1 to 1 − 2m for a whole m.
 
-    For a real m it decreases from 1 to (−1)^K·cos(mπ) − 2K with K = ⌈m⌉ − 1, its last piece being cut at π.
-    A whole ``margin`` takes the multiple-angle polynomial of c = cos θ (thesis 2.7) and finds k by
-    comparing c with cos(kπ/m): no arccos, and the exact derivative everywhere, also at θ = 0, π/m
-    and π. A real one goes through :func:`angle`, whose gradient at c = ±1 is finite but not exact.
-    ``kind="square_cosine"`` folds cos²(mθ) the same way: (−1)^k·cos(mθ)·|cos(mθ)| − 2k.
-    ``margin`` may be a tensor that broadcasts against ``cos``, with numbers ≥ 1; it counts as a real one.
+    For a real m it decreases from 1 to (−1)^K·cos(mπ) − 2K with K = ⌈m⌉ − 1, its last piece being cut at π. A whole
+    ``margin`` takes the multiple-angle polynomial of c = cos θ (thesis 2.7) and finds k by comparing c with cos(kπ/m):
+    no arccos, and the exact derivative everywhere, also at θ = 0, π/m and π. A real one goes through :func:`angle`,
+    whose gradient at c = ±1 is finite but not exact.
+
+    Args:
+        cos: cos θ, in [−1, 1].
+        margin: m ≥ 1, a number, or a tensor that broadcasts against ``cos`` and is computed as a real margin.
+        kind: ``"cosine"``, or ``"square_cosine"`` to continue cos²(mθ) in the same way: (−1)^k·cos(mθ)·|cos(mθ)| − 2k.
+
+    Returns:
+        ψ(θ), the logit of the own class divided by the norms.
+
+    Shape:
+        - cos: (*), any shape.
+        - Output: (*), the same shape.
+
+    Example:
+        >>> hs.functional.psi(torch.tensor([1.0, 0.0, -1.0]), 4)
+        tensor([ 1., -3., -7.])
     """
     check_floating("cos", cos)
     m = margin if isinstance(margin, Tensor) else check_margin(margin)
@@ -46,7 +60,23 @@ def psi(cos: Tensor, margin: float | Tensor, kind: str = "cosine") -> Tensor:
 
 
 def multiple_angle(cos: Tensor, margin: float | Tensor) -> Tensor:
-    """cos(mθ) from cos θ: the polynomial T_m for a whole number m (thesis 2.7), else through :func:`angle`."""
+    """cos(mθ) from cos θ: the polynomial T_m for a whole number m (thesis 2.7), else through :func:`angle`.
+
+    Args:
+        cos: cosines in [−1, 1].
+        margin: m ≥ 1, a number or a tensor that broadcasts against ``cos``.
+
+    Returns:
+        cos(mθ), in [−1, 1].
+
+    Shape:
+        - cos: (*), any shape.
+        - Output: (*), the same shape.
+
+    Example:
+        >>> hs.functional.multiple_angle(torch.tensor([1.0, 0.5]), 2)
+        tensor([ 1.0000, -0.5000])
+    """
     check_floating("cos", cos)
     c = upcast(cos)
     whole = not isinstance(margin, Tensor) and float(margin).is_integer()

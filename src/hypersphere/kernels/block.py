@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .launch import aligned, on, stream_of
+from .launch import Branch, aligned, branch, on, stream_of
 from .layout import arranged, channels_last, empty
 from .plan import EpiloguePlan, Plan, plan_for
+from .products import convolve, convolve_backward, unit_weight, unit_weight_backward
 from .spec import Spec
 
 __all__ = ["Gradients", "Inputs", "Kept", "backward", "forward"]
@@ -90,9 +91,14 @@ def forward(
     with on(x.device):
         stream = stream_of(x, aligned(x, weight, t.q, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var))
         sums = torch.empty(plan.epilogue.sums, dtype=torch.float64, device=x.device)
-        unit, inverse = _unit_weight(plan, f.unit, x, weight, sums, stream)
-        y = arranged(_convolve(x, unit, plan), last)
-        r, s, norms, radius = _maps(plan, f, t, x, sums, track, stream)
+        counts = f.running and f.training  # into sums, which unit_weight sets to 0
+        beside = None if counts else branch(x.device, stream)
+        maps = None if beside is None else _maps(plan, f, t, x, sums, track, beside.stream)
+        unit, inverse = unit_weight(plan, f.unit, x, weight, sums, stream)
+        y = arranged(convolve(x, unit, plan), last)
+        if beside is not None:
+            beside.join()
+        r, s, norms, radius, *_ = maps or _maps(plan, f, t, x, sums, track, stream)
         tensors = (y, r, s, t.k, t.scale, t.shift)
         table = _statistics(plan, tensors, t, sums, track, group, stream) if f.norm == "train" else None
         z = torch.empty_like(y)
@@ -153,26 +159,59 @@ def backward(
         (e.grad_summing if summing else e.grad)(
             stream, *tensors, t.gamma, t.beta, t.mean, t.var, sums, kept.table, rest, t.leaks, dz, dq, dy, gr, gs,
         )  # fmt: skip
-        dx, dunit = _convolve_backward(dy, x, kept.unit, plan, (need[0], need[2]))
-        dgiven = None
-        if wants_maps:
-            dgiven, dx = _through_norms(plan, f, t, kept, gr, gs, dx, need, sums, stream)
-        dweight = _unit_weight_backward(plan, f.unit, t.weight, dunit, kept, stream) if dunit is not None else None
+        if gr is not None and gr.shape != plan.map_shape:
+            gr, gs = _grouped(gr, plan), None if gs is None else _grouped(gs, plan)
+        beside = branch(x.device, stream) if need[0] else None
+        if beside is None:
+            dx, dunit = convolve_backward(dy, x, kept.unit, plan, (need[0], need[2]))
+            dq_in = _through_norms(plan, f, t, kept, gr, gs, need, sums, stream) if wants_maps else None
+            dweight = (
+                None if dunit is None else unit_weight_backward(plan, f.unit, t.weight, dunit, kept.inverse, stream)
+            )
+        else:
+            dx, dweight, dq_in = _side_by_side(plan, f, t, kept, dy, gr, gs, need, sums, beside)
+        dgiven = dq_in[0] if dq_in is not None and t.q is not None and not plan.depthwise else None
+        if dq_in is not None and dgiven is None and dx is not None:
+            plan.add(stream, dx, x, dq_in[0])
         if f.norm == "eval" and dgamma is not None:
             dgamma, dbeta = _eval_gradients(_rows(sums, e), f.eps, t)
-    rows: Any = _rows(sums, e)[4:].float() if summing or need[9] else (None,) * 4
     return Gradients(
         dx,
         dgiven,
         dweight,
-        _as(rows[3], t.k) if need[3] else None,
-        _as(rows[1], t.scale) if need[4] else None,
-        _as(rows[2], t.shift) if need[5] else None,
+        _row(sums, e, 7, t.k) if need[3] else None,
+        _row(sums, e, 5, t.scale) if need[4] else None,
+        _row(sums, e, 6, t.shift) if need[5] else None,
         _radius_gradient(sums, kept.radius, t.rho) if need[6] else None,
         dgamma if need[7] else None,
         dbeta if need[8] else None,
-        _as(rows[0], t.leaks) if need[9] else None,
+        _row(sums, e, 4, t.leaks) if need[9] else None,
     )
+
+
+def _side_by_side(
+    plan: Plan,
+    f: Any,
+    t: Inputs,
+    kept: Kept,
+    dy: Tensor,
+    gr: Any,
+    gs: Any,
+    need: tuple[bool, ...],
+    sums: Tensor,
+    beside: Branch,
+) -> tuple[Tensor | None, Tensor | None, tuple[Tensor, ...] | None]:
+    """The gradient of x on the current stream, those of the norms and the weight beside it."""
+    dweight = None
+    dq_in = _through_norms(plan, f, t, kept, gr, gs, need, sums, beside.stream)
+    if need[2]:
+        with torch.cuda.stream(beside.side):
+            _, dunit = convolve_backward(dy, t.x, kept.unit, plan, (False, True))
+            assert dunit is not None
+            dweight = unit_weight_backward(plan, f.unit, t.weight, dunit, kept.inverse, beside.stream)
+    dx, _ = convolve_backward(dy, t.x, kept.unit, plan, (True, False))
+    beside.join()
+    return dx, dweight, dq_in
 
 
 def _weight_decides(t: Inputs) -> bool:
@@ -183,7 +222,7 @@ def _weight_decides(t: Inputs) -> bool:
 def _statistics(
     plan: Plan, tensors: tuple[Any, ...], t: Inputs, sums: Tensor, track: bool, group: Any, stream: int | None
 ) -> Tensor:
-    """BatchNorm's table: see device_statistics."""
+    """BatchNorm's table: see device/statistics.py."""
     e = plan.epilogue
     table = torch.empty(4 * e.channels, dtype=torch.float32, device=sums.device)
     norm = (t.gamma, t.beta, t.mean, t.var, t.tracked)
@@ -225,10 +264,8 @@ def _sums_of_gradients(
     return dgamma, dbeta
 
 
-def _maps(
-    plan: Plan, f: Any, t: Inputs, x: Tensor, sums: Tensor, track: bool, stream: int | None
-) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """r, s, the norms and the radius."""
+def _maps(plan: Plan, f: Any, t: Inputs, x: Tensor, sums: Tensor, track: bool, stream: int | None) -> tuple[Any, ...]:
+    """r, s, the norms and the radius; then what must live as long as the stream works on them."""
     if plan.depthwise:
         source = x
     elif t.q is not None:
@@ -238,17 +275,17 @@ def _maps(
         plan.squares(stream, x, source)
     found = _map_like(plan.map_shape, x, plan.last)
     if f.is_sphere:
-        plan.box(stream, source, None, found, None)
-        return found, None, None, None
+        partial = plan.box(stream, source, None, found, None)
+        return found, None, None, None, source, partial
     total = sums[-4:]
-    plan.box(stream, source, None, found, total if f.running and f.training else None)
+    partial = plan.box(stream, source, None, found, total if f.running and f.training else None)
     r = torch.empty_like(found)
     s = None if f.angular == "cosine" else torch.empty_like(found)
     radius = torch.empty((), dtype=torch.float32, device=x.device)
     (plan.magnitude_tracking if track else plan.magnitude)(
         stream, found, t.rho, total, t.running_norm, t.running_count, radius, r, s
     )
-    return r, s, found, radius
+    return r, s, found, radius, source, partial
 
 
 def _through_norms(
@@ -258,14 +295,11 @@ def _through_norms(
     kept: Kept,
     gr: Any,
     gs: Any,
-    dx: Tensor | None,
     need: tuple[bool, ...],
     sums: Tensor,
     stream: int | None,
-) -> tuple[Tensor | None, Tensor | None]:
-    """The gradient of q if it was given, and dx with its part through the norms if it was not."""
-    if gr.shape != plan.map_shape:
-        gr, gs = (None if m is None else _grouped(m, plan) for m in (gr, gs))
+) -> tuple[Any, ...] | None:
+    """The gradient of q where it or that of x is needed; then what must live as long as the stream works on it."""
     also: Tensor | None = kept.r
     if not f.is_sphere:
         out = torch.empty_like(gr)
@@ -274,81 +308,10 @@ def _through_norms(
         gr, also = out, None
     given = t.q is not None and not plan.depthwise
     if not (need[1] if given else need[0]):
-        return None, dx
+        return None
     dq = _map_like(plan.q_shape, t.x, plan.last)
-    plan.spread(stream, gr, also, dq, None)
-    if given:
-        return dq, dx
-    if dx is None:
-        return None, None
-    plan.add(stream, dx, t.x, dq)
-    return None, dx
-
-
-def _unit_weight(
-    plan: Plan, unit: bool, x: Tensor, w: Tensor, sums: Tensor, stream: int | None
-) -> tuple[Tensor, Tensor]:
-    """The weight of the convolution and 1/‖w‖ of each filter; ``sums`` becomes 0."""
-    if plan.unit is None:  # transposed, or weighted: prepared with torch's operations
-        sums.zero_()
-        if not unit:
-            return w.to(x.dtype), sums
-        grouped = w.float().unflatten(0, (plan.groups, -1))
-        axes = (1, *range(3, grouped.dim()))
-        largest = grouped.abs().amax(axes, keepdim=True)
-        over = torch.where(largest == 0, 0.0, 1.0 / torch.where(largest == 0, 1.0, largest))
-        scaled = grouped * over
-        length = scaled.square().sum(axes, keepdim=True).sqrt()
-        inverse = torch.where(length == 0, 0.0, 1.0 / torch.where(length == 0, 1.0, length))
-        direction = scaled * inverse
-        return (direction / plan.shift).flatten(0, 1).to(x.dtype), inverse * over
-    if plan.weight_moves:
-        out = empty(w.shape, x.dtype, w.device, plan.last)
-    else:
-        w = w if channels_last(w) else w.contiguous()
-        out = torch.empty_like(w, dtype=x.dtype)
-    inverse = torch.empty(w.shape[0], dtype=torch.float32, device=w.device)
-    plan.unit(stream, w, out, inverse, sums)
-    return out, inverse
-
-
-def _unit_weight_backward(plan: Plan, unit: bool, w: Tensor, grad: Tensor, kept: Kept, stream: int | None) -> Tensor:
-    if plan.unit is None:
-        if not unit:
-            return grad.to(w.dtype)
-        grouped, g = (v.float().unflatten(0, (plan.groups, -1)) for v in (w, grad))
-        axes = (1, *range(3, grouped.dim()))
-        direction = grouped * kept.inverse
-        along = (direction * g).sum(axes, keepdim=True)
-        return ((g - direction * along) * (kept.inverse / plan.shift)).flatten(0, 1).to(w.dtype)
-    w = w if channels_last(w) else w.contiguous()
-    grad = arranged(grad, channels_last(w) or plan.weight_moves)
-    out = torch.empty_like(w)
-    plan.unit_backward(stream, w, grad, kept.inverse, out)
-    return out
-
-
-def _convolve(x: Tensor, w: Tensor, plan: Plan) -> Tensor:
-    if plan.linear:
-        return torch.mm(x, w.t())
-    v = plan.window
-    outer = v.output_padding or (0,) * len(v.size)
-    return torch.convolution(x, w, None, v.stride, v.padding, v.dilation, v.transposed, outer, v.groups)
-
-
-def _convolve_backward(
-    dy: Tensor, x: Tensor, w: Tensor, plan: Plan, need: tuple[bool, bool]
-) -> tuple[Tensor | None, Tensor | None]:
-    if not any(need):
-        return None, None
-    if plan.linear:
-        return torch.mm(dy, w) if need[0] else None, torch.mm(dy.t(), x) if need[1] else None
-    v = plan.window
-    outer = v.output_padding or (0,) * len(v.size)
-    dx, dw, _ = torch.ops.aten.convolution_backward(
-        dy, x, w, None, v.stride, v.padding, v.dilation, v.transposed, outer, v.groups, (*need, False)
-    )
-    return (arranged(dx, plan.last) if need[0] else None), dw
+    partial = plan.spread(stream, gr, also, dq, None)
+    return dq, gr, partial
 
 
 def _map_like(shape: Any, like: Tensor, last: bool) -> Tensor:
@@ -360,10 +323,15 @@ def _grouped(m: Tensor, plan: Plan) -> Tensor:
     return arranged(m.unflatten(1, (plan.groups, -1)).sum(2), plan.last)
 
 
-def _as(row: Tensor, like: Tensor | None) -> Tensor | None:
+def _row(sums: Tensor, e: EpiloguePlan, row: int, like: Tensor | None) -> Tensor | None:
+    """A row of sums, its copies added up, as a gradient of ``like``."""
     if like is None:
         return None
-    return (row if like.numel() == row.numel() else row.sum()).reshape(like.shape).to(like.dtype)
+    size = e.slots * e.channels
+    copies = sums[row * size : (row + 1) * size].view(e.slots, e.channels)
+    each = like.numel() == e.channels
+    total = copies.sum(0, dtype=torch.float32) if each else copies.sum(dtype=torch.float32)
+    return total.reshape(like.shape).to(like.dtype)
 
 
 def _radius_gradient(sums: Tensor, radius: Tensor | None, rho: Tensor | None) -> Tensor | None:

@@ -1,6 +1,6 @@
 """The energy of many neurons on a GPU: Σ φ(c_ij) and its gradient in one sweep over strips of rows.
 
-For each strip one kernel makes the cosines, Σφ and φ' (``device_energy``), and two products carry φ' to the rows and
+For each strip one kernel makes the cosines, Σφ and φ' (``device/energy.py``), and two products carry φ' to the rows and
 to the columns. In a triangle every pair is met once. Memory is a strip of φ' and the halves of the vectors: linear
 in their number. How exact the gradient's products are:
 
@@ -20,7 +20,7 @@ import torch
 import triton
 from torch import Tensor
 
-from .device_energy import close_pairs, find_close, tiles
+from .device.energy import close_pairs, find_close, tiles
 
 __all__ = ["Pairing", "cross_energy", "sweep_energy"]
 

@@ -17,7 +17,7 @@ import torch
 import triton
 from torch import Tensor
 
-from . import device_heads as device
+from .device import heads as device
 from .launch import LAUNCHES, interpreting
 
 __all__ = ["Inputs", "Pass", "Rule", "backward", "forward", "polar", "polar_backward"]
@@ -28,7 +28,7 @@ BLOCK = 1 << 25  # logits of a block
 
 @dataclass(frozen=True)
 class Rule:
-    """f of u = a·f(z) + b (:mod:`.device_heads`) and its numbers.
+    """f of u = a·f(z) + b (:mod:`.device.heads`) and its numbers.
 
     Args:
         kind: One of :data:`KINDS`.

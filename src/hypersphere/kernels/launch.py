@@ -22,8 +22,10 @@ from .._core.errors import check_choice
 __all__ = [
     "FAMILIES",
     "LAUNCHES",
+    "Branch",
     "Launch",
     "aligned",
+    "branch",
     "enable",
     "enabled",
     "interpreted",
@@ -41,7 +43,7 @@ FAMILIES = {
     "recurrent": True,
     "orthogonal": True,
     "lowdin": False,
-    "pooling": False,
+    "pooling": True,
     "heads": False,
     "energy": False,
 }
@@ -156,7 +158,11 @@ def multiprocessors(index: int | None) -> int:
 
 def aligned(*tensors: Tensor | None) -> bool:
     """Whether all addresses are multiples of 16, as prepared launches assume."""
-    return all(tensor is None or tensor.data_ptr() & 15 == 0 for tensor in tensors)
+    bits = 0
+    for tensor in tensors:
+        if tensor is not None:
+            bits |= tensor.data_ptr()
+    return bits & 15 == 0
 
 
 def stream_of(x: Tensor, is_aligned: bool) -> int | None:
@@ -178,6 +184,39 @@ def on(device: torch.device) -> Any:
     if device.type != "cuda" or torch._C._cuda_getDevice() == device.index:
         return _NOTHING
     return torch.cuda.device(device)
+
+
+class Branch:
+    """Work beside the current stream, inside a CUDA graph that is being captured.
+
+    Launches on ``stream`` run from here on beside those of the current stream, until :meth:`join`. Tensors that they
+    read or write must live until then.
+    """
+
+    __slots__ = ("main", "side", "stream")
+
+    def __init__(self, device: torch.device) -> None:
+        self.main = torch.cuda.current_stream(device)
+        if device.index not in _SIDES:
+            _SIDES[device.index] = torch.cuda.Stream(device)
+        self.side = _SIDES[device.index]
+        self.stream = self.side.cuda_stream
+        self.side.wait_stream(self.main)
+
+    def join(self) -> None:
+        """What follows on the current stream comes after the branch."""
+        self.main.wait_stream(self.side)
+
+
+_SIDES: dict[int, torch.cuda.Stream] = {}
+
+
+def branch(device: torch.device, stream: int | None) -> Branch | None:
+    """A :class:`Branch` where a graph is being captured; elsewhere it would cost more time than it saves."""
+    if stream is None or not torch.cuda.is_current_stream_capturing():
+        return None
+    side = _SIDES.get(device.index)
+    return None if side is not None and side.cuda_stream == stream else Branch(device)
 
 
 class Launch:
@@ -207,10 +246,18 @@ class Launch:
         kinds = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         run = self.runners.get(kinds)
         if run is None:
-            compiled = self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
+            with _current(stream):
+                compiled = self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
             self.runners[kinds] = _runner(compiled, self.grid, self.tail)
         else:
             run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
+
+
+def _current(stream: int) -> Any:
+    """A context in which this stream is the current one: Triton's own launches, which compile, go there."""
+    if stream == torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice()):
+        return _NOTHING
+    return torch.cuda.stream(torch.cuda.ExternalStream(stream))  # a branch's: never 0, which would make a new one
 
 
 def _runner(compiled: Any, grid: tuple[int, ...], tail: tuple[Any, ...]) -> Any:

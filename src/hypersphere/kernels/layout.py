@@ -100,5 +100,5 @@ def out_shape(x: tuple[int, ...], w: tuple[int, ...], window: Window) -> tuple[i
 
 
 def sums_size(channels: int) -> int:
-    """How many sums a layer has: see device_statistics."""
+    """How many sums a layer has: see device/statistics.py."""
     return 8 * SLOTS * channels + 5

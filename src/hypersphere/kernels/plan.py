@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import device_epilogue as epilogue
-from . import device_magnitude as magnitude
-from . import device_norms as norms
-from . import device_statistics as statistics
-from . import device_weights as weights
-from .launch import Launch, interpreting
+from .device import epilogue, magnitude, norms, statistics, weights
+from .launch import Launch, interpreting, multiprocessors
 from .layout import SLOTS, Layout, channels_last, layout_of, next_power, out_shape, programs, sums_size, tiles
 from .spec import ACTIVATIONS, ANGULAR, MAGNITUDES, NORMS, Fields, Spec
 
 __all__ = ["TUNING", "EpiloguePlan", "Plan", "Tuning", "epilogue_plan", "plan_for"]
 
 _BLOCK = 256
+_LARGE_WINDOW = 16
+_FEW_TILES = 16  # for a program
+_WARPS = 32  # of such programs that run on a multiprocessor side by side
+_MOST_CHANNELS = 8192  # of a tile that holds all of them
 
 
 class Tuning(NamedTuple):
@@ -36,13 +36,21 @@ TUNING = {
     ("stats", True): Tuning(4096, 128, 4, 4),
     ("reduce", True): Tuning(1024, 128, 4, 4),
     ("narrow reduce", True): Tuning(2048, 64, 8, 8),  # up to 64 channels
-    ("apply", True): Tuning(2048, 1024, 4, 32),
-    ("grad", True): Tuning(2048, 1024, 4, 8),
+    ("apply", True): Tuning(2048, 2048, 4, 32),
+    ("grad", True): Tuning(2048, 2048, 4, 8),
     ("stats", False): Tuning(4096, 128, 4, 16),
     ("reduce", False): Tuning(2048, 128, 4, 16),
     ("apply", False): Tuning(2048, 1024, 4, 32),
     ("grad", False): Tuning(2048, 1024, 4, 32),
 }
+
+
+def _whole_rows(tuning: Tuning, channels: int) -> Tuning:
+    """Tiles that hold all channels of a position, so that sums over positions stay in registers."""
+    row = next_power(channels)
+    if row <= tuning.elements or row > _MOST_CHANNELS:
+        return tuning
+    return tuning._replace(elements=row, channels=row, warps=min(32, tuning.warps * row // tuning.elements))
 
 
 class EpiloguePlan:
@@ -55,16 +63,27 @@ class EpiloguePlan:
         half = top = 0.0
         if f.angular == "sigmoid" and f.k is not None:
             half, top = 0.5 / f.k, 1.0 / math.tanh(math.pi / (4 * f.k))
-        fast = dtype != torch.float32 and not interpreting()
+        fast = 2 if dtype != torch.float32 and not interpreting() else 0
         g, act, bn = ANGULAR[f.angular], ACTIVATIONS[f.activation], NORMS[f.norm]
         cl, count = layout.last, float(self.count)
+        per_channel_k = f.angular == "sigmoid" and f.k is None
 
-        def cut(name: str, over_channels: bool = False) -> tuple[Any, ...]:
-            """Grid, numbers, tile and warps of a pass."""
+        def cut(name: str, over_channels: bool = False, summing: bool = False) -> tuple[Any, ...]:
+            """Grid, numbers, tile and warps of a pass; sums take registers, so that each thread has fewer numbers."""
             tuning = TUNING[name, cl]
+            if summing:
+                fewer = tuning.elements // 2 if per_channel_k else tuning.elements
+                tuning = tuning._replace(elements=fewer, warps=2 * tuning.warps)
+            if cl and not over_channels:
+                tuning = _whole_rows(tuning, layout.channels)
             bl, bc, tile_count = tiles(layout, tuning.elements, tuning.channels)
             chunks = -(-layout.channels // bc) if over_channels else 1
-            grid = (programs(device, tile_count, max(1, tuning.programs // chunks)), chunks)
+            each = tuning.programs
+            if over_channels and tile_count < _FEW_TILES * each * multiprocessors(device.index):
+                each = min(each, max(1, _WARPS // tuning.warps))  # all at once, since each has a beginning and an end
+            if per_channel_k:
+                each = min(each, 8)  # each works out what it needs of k
+            grid = (programs(device, tile_count, max(1, each // chunks)), chunks)
             numbers = (tile_count, layout.positions, layout.channels, half, top)
             return grid, numbers, (maps, bl, bc), tuning.warps
 
@@ -96,16 +115,15 @@ class EpiloguePlan:
         self.apply = Launch(
             epilogue.apply_kernel, grid, (*numbers, f.eps, f.leak, g, bn, act, cl, fast, single, *tile), warps
         )
-        grid, numbers, tile, warps = cut("grad")
-        single = tile[2] >= layout.channels
         self.grad, self.grad_summing = (
             Launch(
                 epilogue.grad_kernel,
                 grid,
-                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, single, *tile),
+                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, tile[2] >= layout.channels, *tile),
                 warps,
             )
             for summing in (False, True)
+            for grid, numbers, tile, warps in [cut("grad", summing=summing)]
         )
 
 
@@ -198,22 +216,66 @@ class Plan:
                 magnitude.magnitude_backward_kernel, grid, (total, f.alpha, f.beta, self.shift, h, ratio, _BLOCK)
             )
 
-    def _box(self, f: Fields, backward: bool, pre: int, post: int, scale: float) -> Launch:
-        """The box of the window, or its transpose, as a map from inputs to outputs or the other way round."""
+    def _box(self, f: Fields, backward: bool, pre: int, post: int, scale: float) -> Any:
+        """The box of the window, or its transpose, as a map from inputs to outputs or the other way round.
+
+        A large window is summed along its last axis first: 7 + 7 numbers instead of 49.
+        """
         window = f.window
-        missing = 3 - len(window.size)
+        missing = (1,) * (3 - len(window.size))
         source, target = self.q_shape[2:], self.map_shape[2:]
         if backward:
             source, target = target, source
-        size, stride, dilation = ((1,) * missing + v for v in (window.size, window.stride, window.dilation))
-        padding = (0,) * missing + window.padding
-        total = self.q_shape[0] * self.groups * math.prod(target)
-        numbers = (
-            total, self.groups, *((1,) * missing + source), *((1,) * missing + target), *stride, *padding, *dilation,
-            scale,
-        )  # fmt: skip
-        constants = (*size, window.transposed != backward, pre, post, self.input.last, _BLOCK)
+        source, target, size = missing + source, missing + target, missing + window.size
+        if math.prod(size) < _LARGE_WINDOW or math.prod(size[:2]) == 1:
+            return self._sum(f, backward, source, target, (0, 1, 2), pre, post, scale)
+        between = (*source[:2], target[2])
+        along = self._sum(f, backward, source, between, (2,), pre, 0, scale)
+        across = self._sum(f, backward, between, target, (0, 1), 0, post, scale)
+        return TwoSums(along, across, self.q_shape[0] * self.groups * math.prod(between))
+
+    def _sum(
+        self,
+        f: Fields,
+        backward: bool,
+        source: tuple[int, ...],
+        target: tuple[int, ...],
+        axes: tuple[int, ...],
+        pre: int,
+        post: int,
+        scale: float,
+    ) -> Launch:
+        """The sum over the window along some of three axes; the others stay as they are."""
+        window = f.window
+        missing = 3 - len(window.size)
+
+        def along(values: tuple[int, ...], none: int) -> tuple[int, ...]:
+            return tuple(v if i in axes else none for i, v in enumerate((none,) * missing + values))
+
+        size, stride, dilation = (along(v, 1) for v in (window.size, window.stride, window.dilation))
+        padding = along(window.padding, 0)
+        images = self.q_shape[0] * self.groups
+        total = images * math.prod(target)
+        wide = max(total, images * math.prod(source)) + _BLOCK >= 2**31
+        numbers = (total, self.groups, *source, *target, *stride, *padding, *dilation, scale)
+        constants = (*size, window.transposed != backward, pre, post, self.input.last, wide, _BLOCK)
         return Launch(norms.box_kernel, (-(-total // _BLOCK),), (*numbers, *constants))
+
+
+class TwoSums:
+    """A sum over a window, first along one axis, then across it."""
+
+    __slots__ = ("across", "along", "between")
+
+    def __init__(self, along: Launch, across: Launch, between: int) -> None:
+        self.along, self.across, self.between = along, across, between
+
+    def __call__(self, stream: int | None, src: Tensor, also: Any, dst: Tensor, sums: Any) -> Tensor:
+        """Both launches; what lies between must live as long as the stream may read it."""
+        partial = torch.empty(self.between, dtype=torch.float32, device=dst.device)
+        self.along(stream, src, also, partial, None)
+        self.across(stream, partial, None, dst, sums)
+        return partial
 
 
 def plan_for(spec: Spec, x: Tensor, w: Tensor, last: bool) -> Plan:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from . import device_pool as device
+from .device import pool as device
 from .launch import Launch, aligned, interpreting, on, stream_of
 from .layout import arranged, channels_last, empty, next_power
 
@@ -57,10 +57,13 @@ def _launches(
     oh, ow = ((v + 2 * pad - k) // s + 1 for v, k, s, pad in zip((h, w), *p, strict=True))
     bc = min(next_power(c), 256) if last else min(next_power(c), 16)
     bl = max(1, 2048 // bc)
+    wide = max(n * c * h * w, n * c * oh * ow) + 2048 >= 2**31
+    outputs = -(-n * oh * ow // bl)
     numbers = (c, h, w, oh, ow, *p.stride, *p.padding)
+    there = Launch(device.pool_kernel, (outputs,), (n * oh * ow, *numbers, *p.size, last, wide, bl, bc))
+    if p.size == p.stride and p.padding == (0, 0) and (oh * p.size[0], ow * p.size[1]) == (h, w):
+        side_by_side = (n * oh * ow, *numbers[:5], *p.size, last, wide, bl, bc)
+        return there, Launch(device.pool_spread_kernel, (outputs,), side_by_side), torch.Size((n, c, oh, ow))
     reach = tuple(-(-k // s) for k, s in zip(p.size, p.stride, strict=True))
-    there = Launch(device.pool_kernel, (-(-n * oh * ow // bl),), (n * oh * ow, *numbers, *p.size, last, bl, bc))
-    back = Launch(
-        device.pool_backward_kernel, (-(-n * h * w // bl),), (n * h * w, *numbers, *p.size, *reach, last, bl, bc)
-    )
-    return there, back, torch.Size((n, c, oh, ow))
+    tail = (n * h * w, *numbers, *p.size, *reach, last, wide, bl, bc)
+    return there, Launch(device.pool_backward_kernel, (-(-n * h * w // bl),), tail), torch.Size((n, c, oh, ow))

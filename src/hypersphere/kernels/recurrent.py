@@ -137,7 +137,7 @@ def forward(t: Tensors, f: Settings, sizes: tuple[int, ...], reverse: bool, keep
         reverse: Whether time runs backwards.
         keep: Whether a backward pass follows.
     """
-    from . import device_recurrent as device
+    from .device import recurrent as device
 
     (batch, units), total = t.hidden.shape, t.pre.shape[0]
     gates = _GATES[f.mode]
@@ -188,7 +188,7 @@ def backward(
         dout, dcells: Gradients of the states and cells of all steps.
         need: Whether each gradient is needed.
     """
-    from . import device_recurrent as device
+    from .device import recurrent as device
 
     (batch, units), total = t.hidden.shape, t.pre.shape[0]
     gates = _GATES[f.mode]

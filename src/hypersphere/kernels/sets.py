@@ -8,7 +8,7 @@ import torch
 import triton
 from torch import Tensor
 
-from .device_sets import cosines, directions, gradients, set_pairs
+from .device.sets import cosines, directions, gradients, set_pairs
 
 __all__ = ["PADDING", "set_energies", "set_gradients"]
 
@@ -26,7 +26,7 @@ def set_energies(
 
     Args:
         flat: The neurons of all sets, one after the other, float32.
-        table: One row for each set on the device: see ``device_sets``.
+        table: One row for each set on the device: see ``device/sets.py``.
         sizes: Neurons, dimension and half space (0 or 1) of each set, one after the other.
         s, angular, floor: As in ``functional.energy.kernel.Kernel``.
     """

@@ -32,16 +32,27 @@ class AdaFace(MarginSoftmax):
 
     Args:
         in_features: length of a feature.
-        num_classes: number of classes.
-        margin: m.
-        scale: s.
-        concentration: h; a third puts two thirds of a normal distribution within [−1, 1].
-        momentum: share of the old μ and σ that a batch leaves.
-        options: those of :class:`MarginSoftmax`.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: m ≥ 0, in radians where it is added to the angle.
+        scale: s > 0, the length that features are given.
+        concentration: h > 0; a third puts two thirds of a normal distribution within [−1, 1].
+        momentum: share of the old μ and σ that remains after a batch, in [0, 1).
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
+            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
+            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
+            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
+            a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
     Example:
-        >>> head = hs.losses.AdaFace(512, 10575)
+        >>> head = hs.losses.AdaFace(64, 10)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
         >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     norm_mean: Tensor
@@ -96,21 +107,36 @@ class AdaFace(MarginSoftmax):
 class MagFace(MarginSoftmax):
     """Target s·cos(θ_y + m(a)), the others s·cos θ_j, plus λ_g·g(a) (Meng et al. 2021, eq. 3-5).
 
-    a = ‖x‖, kept in [l_a, u_a], is what the network says of the quality of an image. The margin grows with it,
-    m(a) = l_m + (u_m − l_m)/(u_a − l_a)·(a − l_a), and the regularizer g(a) = 1/a + a/u_a² rewards it, so that easy
-    samples become long. The gradient passes through a; outside of [l_a, u_a] it is 0. Beyond θ_y = π − m(a) the target
-    goes on as in :class:`ArcFace`.
+    a = ‖x‖, limited to [l_a, u_a], is the network's estimate of the quality of an image. The margin grows with it, m(a)
+    = l_m + (u_m − l_m)/(u_a − l_a)·(a − l_a), and the regularizer g(a) = 1/a + a/u_a² rewards large a, so that the
+    features of easy samples become long. The gradient passes through a; outside of [l_a, u_a] it is 0. Beyond θ_y = π −
+    m(a) the target continues as in :class:`ArcFace`.
 
     Args:
         in_features: length of a feature.
-        num_classes: number of classes.
-        lower_norm: l_a.
-        upper_norm: u_a.
-        lower_margin: l_m, in radians.
-        upper_margin: u_m, in radians.
-        scale: s.
-        norm_weight: λ_g.
-        options: those of :class:`MarginSoftmax`.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        lower_norm: l_a > 0, the norm below which quality no longer counts.
+        upper_norm: u_a, the norm above which it no longer counts.
+        lower_margin: l_m, the margin in radians at l_a.
+        upper_margin: u_m, the margin in radians at u_a.
+        scale: s > 0, the length that features are given in the logits.
+        norm_weight: λ_g ≥ 0, the weight of the regularizer.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
+            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
+            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
+            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
+            a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.MagFace(64, 10)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(
@@ -160,19 +186,33 @@ class MagFace(MarginSoftmax):
 class ElasticFace(MarginSoftmax):
     """Target s·cos(θ_y + m_i) or s·(cos θ_y − m_i) with m_i ~ N(m, σ²) drawn at each step (Boutros et al. 2022).
 
-    A drawn margin lets classes differ in how far they are pressed together. ``sort`` (ElasticFace+) gives the larger
-    of a batch's margins to the samples farther from their class vector. In ``eval()`` m_i = m. Draws come from
-    torch's generator of the device; a run that restores its state goes on exactly.
+    A drawn margin lets classes differ in how closely they are pressed together. In ``eval()`` m_i = m. Draws come from
+    torch's generator of the device, so that a run that restores its state continues exactly.
 
     Args:
         in_features: length of a feature.
-        num_classes: number of classes.
-        margin: m; None is 0.5 for the arc and 0.35 for the cosine.
-        scale: s.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: m ≥ 0, the mean margin; None is 0.5 for the arc and 0.35 for the cosine.
+        scale: s > 0, the length that features are given.
         form: ``"arc"`` adds to the angle, ``"cos"`` subtracts from the cosine.
-        std: σ.
-        sort: whether samples farther away get the larger margins.
-        options: those of :class:`MarginSoftmax`.
+        std: σ ≥ 0, the spread of the margins; 0 is a fixed margin.
+        sort: give the larger of a batch's margins to the samples farther from their class vector (ElasticFace+).
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
+            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
+            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
+            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
+            a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.ElasticFace(64, 10)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(
@@ -214,16 +254,31 @@ class CurricularFace(ArcFace):
     """ArcFace's target T = cos(θ_y + m); the others s·c_j, and s·c_j·(t + c_j) where c_j > T, c_j = cos θ_j.
 
     (Huang et al. 2020, eq. 4-5.) Classes that are closer than the target with its margin are hard negatives. t, the
-    running mean of cos θ_y, starts at 0: while the network is young they count less than they would, later more. No
-    gradient passes through t and through the comparison.
+    running mean of cos θ_y, starts at 0: hard negatives count less early in training and more later. No gradient passes
+    through t and through the comparison.
 
     Args:
         in_features: length of a feature.
-        num_classes: number of classes.
-        margin: m in radians.
-        scale: s.
-        momentum: share of the old t that a batch leaves, as in the authors' code.
-        options: those of :class:`MarginSoftmax`.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: m in radians, ≥ 0, a number or a tensor with one per class.
+        scale: s > 0, the length that features are given.
+        momentum: share of the old t that remains after a batch, in [0, 1); 0.99 as in the authors' code.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
+            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
+            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
+            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
+            a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.CurricularFace(64, 10)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     t: Tensor

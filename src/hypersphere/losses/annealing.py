@@ -14,11 +14,20 @@ __all__ = ["Annealing", "MarginSchedule", "MarginWarmup", "resolve"]
 
 
 class MarginSchedule(nn.Module):
-    """The share of the margin, in [0, 1], as a function of a counter that belongs to the state_dict.
+    """Base of schedules: the share of the margin, in [0, 1], as a function of a counter in the state_dict.
 
-    The target logit is plain + share·(with margin − plain). Calling the schedule gives the share and,
-    in training mode, moves the counter by one (if ``per_step``). The counter is a tensor: no host
-    synchronisation, no graph break, and resuming from a checkpoint continues exactly.
+    The target logit is plain + share·(with margin − plain). Calling the schedule gives the share and, in training mode,
+    advances the counter by one (if ``per_step``). The counter is a tensor: there is no host synchronisation and no
+    graph break, and resuming from a checkpoint continues exactly.
+
+    Shape:
+        - Output: scalar, the share of the margin.
+
+    Example:
+        >>> class Half(hs.losses.MarginSchedule):
+        ...     def share(self):
+        ...         return torch.tensor(0.5)
+        >>> loss = hs.losses.ArcFace(8, 4, annealing=Half())(torch.randn(2, 8), torch.tensor([0, 3]))
     """
 
     per_step = True
@@ -33,10 +42,19 @@ class MarginSchedule(nn.Module):
         self.step.zero_()
 
     def share(self) -> Tensor:
-        """The share at the present step, a float32 scalar tensor."""
+        """Compute the share at the present step.
+
+        Returns:
+            A float32 scalar in [0, 1].
+        """
         return torch.ones((), device=self.step.device)
 
     def forward(self) -> Tensor:
+        """Return the share and, in training mode, advance the counter.
+
+        Returns:
+            A float32 scalar in [0, 1].
+        """
         share = self.share()
         if not (self.training and self.per_step):
             return share
@@ -49,8 +67,21 @@ class MarginSchedule(nn.Module):
 class Annealing(MarginSchedule):
     """λ = max(minimum, base·(1 + γ·t)^(−power)); target logit (λ·plain + margin)/(1 + λ) (thesis A.7).
 
-    t counts the training-mode forwards. Defaults are SphereFace's. ``base=math.inf`` keeps the plain
-    form for ever. Published schedules: :meth:`preset`.
+    t counts the training-mode forwards. The defaults are SphereFace's; :meth:`preset` gives other published schedules.
+
+    Args:
+        base: λ at the first step, ≥ 0. ``math.inf`` keeps the plain logit for ever.
+        gamma: γ ≥ 0, how fast λ falls.
+        power: exponent of the decay, > 0.
+        minimum: smallest λ, ≥ 0; 0 ends with the pure margin, 5 with a sixth of it.
+
+    Shape:
+        - Output: scalar, the share of the margin in [0, 1].
+
+    Example:
+        >>> schedule = hs.losses.Annealing(base=9.0, gamma=0.0, minimum=0.0)
+        >>> schedule.share()  # 1/(1 + λ)
+        tensor(0.1000)
     """
 
     PRESETS = {
@@ -69,8 +100,14 @@ class Annealing(MarginSchedule):
 
     @classmethod
     def preset(cls, name: str) -> Annealing:
-        """A published schedule: ``"sphereface"``, ``"l_softmax_mnist"`` (m = 4), ``"l_softmax_cifar10"``
-        or ``"l_softmax_cifar10+"``."""
+        """Return a published schedule.
+
+        Args:
+            name: ``"sphereface"``, ``"l_softmax_mnist"`` (m = 4), ``"l_softmax_cifar10"`` or ``"l_softmax_cifar10+"``.
+
+        Returns:
+            A new schedule at its first step.
+        """
         return cls(*cls.PRESETS[check_choice("preset", name, cls.PRESETS)])
 
     @property
@@ -89,11 +126,21 @@ class Annealing(MarginSchedule):
 
 
 class MarginWarmup(MarginSchedule):
-    """The share grows linearly from 0 to 1 over the first ``epochs``.
+    """The share of the margin grows linearly from 0 to 1 over the first epochs.
 
-    With ``steps_per_epoch`` it grows a little at every training-mode forward. Without, it is constant
-    within an epoch: call ``set_epoch(epoch)`` (counted from 0) as each epoch begins, as with PyTorch's
-    distributed samplers.
+    Args:
+        epochs: length of the growth, ≥ 1.
+        steps_per_epoch: steps of an epoch; then the share grows at every training-mode forward. None keeps it constant
+            within an epoch: call ``set_epoch(epoch)`` as each epoch begins, as with PyTorch's distributed samplers.
+
+    Shape:
+        - Output: scalar, the share of the margin in [0, 1].
+
+    Example:
+        >>> warmup = hs.losses.MarginWarmup(epochs=4)
+        >>> warmup.set_epoch(1)
+        >>> warmup.share()
+        tensor(0.2500)
     """
 
     def __init__(self, epochs: int, steps_per_epoch: int | None = None) -> None:
@@ -103,6 +150,11 @@ class MarginWarmup(MarginSchedule):
         self.per_step = steps_per_epoch is not None
 
     def set_epoch(self, epoch: int) -> None:
+        """Set the epoch that begins.
+
+        Args:
+            epoch: its number, counted from 0.
+        """
         self.step.fill_(check_count("epoch", epoch, minimum=0) * (self.steps_per_epoch or 1))
 
     def share(self) -> Tensor:

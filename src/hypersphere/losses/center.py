@@ -57,12 +57,24 @@ class Centers(nn.Module):
 class CenterLoss(JoinedHead, BatchWide):
     """L = L_head + λ/2·mean_i ‖x_i − c_{y_i}‖² (Wen et al. 2016, eq. 5), c_j the centre of class j.
 
-    The centres follow the features in training mode (:class:`Centers`), after the loss is taken. Features count with
-    their length. The paper's λ = 0.003 and α = 0.5 are the defaults.
+    The centres follow the features in training mode (:class:`Centers`), after the loss is computed. The length of the
+    features matters. The paper's λ = 0.003 and α = 0.5 are the defaults.
 
     Args:
-        head: any head of this package, there the softmax.
-        weight: λ ≥ 0. rate: α, how fast the centres follow.
+        head: any head of this package; in the paper it is the softmax.
+        weight: λ ≥ 0, the weight of the distances to the centres.
+        rate: α in [0, 1], how fast the centres follow the features.
+
+    Shape:
+        - features: (..., in_features) of the head; labels: (...), class indices.
+        - Output: scalar, or (...) with the head's ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.CenterLoss(hs.losses.Softmax(64, 10))
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(self, head: ClassHead | JoinedHead, weight: float = 0.003, rate: float = 0.5) -> None:

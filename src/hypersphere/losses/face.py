@@ -23,10 +23,25 @@ class AMSoftmax(MarginSoftmax):
 
     Args:
         in_features: length of a feature.
-        num_classes: number of classes.
-        margin: m, a number or a tensor with one for each class.
-        scale: s.
-        options: those of :class:`MarginSoftmax`.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: m ≥ 0, a number or a tensor with one per class; subtracted from the cosine.
+        scale: s > 0, the length that features are given.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
+            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
+            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
+            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
+            a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.AMSoftmax(64, 10)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(
@@ -40,17 +55,33 @@ class AMSoftmax(MarginSoftmax):
 
 
 class ArcFace(MarginSoftmax):
-    """Target s·cos(θ_y + m), beyond θ_y = π − m s·(cos θ_y − m·sin m); the others s·cos θ_j. m in radians.
+    """Target s·cos(θ_y + m), beyond θ_y = π − m s·(cos θ_y − m·sin m); the others s·cos θ_j. m is in radians.
 
-    cos(θ + m) has an unbounded derivative in cos θ at θ = 0 and π: finite there, see
+    cos(θ + m) has an unbounded derivative in cos θ at θ = 0 and π: it is finite here, see
     :func:`hypersphere.functional.angle`.
 
     Args:
         in_features: length of a feature.
-        num_classes: number of classes.
-        margin: m in radians, a number or a tensor with one for each class.
-        scale: s.
-        options: those of :class:`MarginSoftmax`, e.g. ``sub_centers``.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: m in radians, ≥ 0, a number or a tensor with one per class. 0.5 (29°) suits many classes;
+            :func:`fitting_margin` suggests one for few.
+        scale: s > 0, the length that features are given.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
+            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
+            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
+            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
+            a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.ArcFace(64, 10, margin=0.3)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(
@@ -66,21 +97,32 @@ class ArcFace(MarginSoftmax):
 class SphereFaceR(MarginSoftmax):
     """SphereFace-R: SphereFace on normalised features, with a real margin of about 1.4 to 1.7.
 
-    ==========  ================================  =================
-    ``form``    target                            the others
-    ==========  ================================  =================
-    ``"v0"``    s·ψ(θ_y)                          s·cos θ_j
-    ``"v1"``    s·cos(min(mθ_y, π))               s·cos θ_j
-    ``"v2"``    s·cos θ_y                         s·cos(θ_j/m)
-    ==========  ================================  =================
+    ========== ================================ ================= ``form`` target the others ==========
+    ================================ ================= ``"v0"`` s·ψ(θ_y) s·cos θ_j ``"v1"`` s·cos(min(mθ_y, π)) s·cos
+    θ_j ``"v2"`` s·cos θ_y s·cos(θ_j/m) ========== ================================ =================
 
     Args:
         in_features: length of a feature.
-        num_classes: number of classes.
-        margin: m ≥ 1, which multiplies the angle.
-        scale: s.
-        form: one of the three forms above.
-        options: those of :class:`MarginSoftmax`.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: m ≥ 1, which multiplies the angle; 1 is no margin.
+        scale: s > 0, the length that features are given.
+        form: which logits the margin changes: one of the three forms above.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
+            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
+            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
+            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
+            a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.SphereFaceR(64, 10)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(

@@ -21,10 +21,10 @@ def fitting_scale(num_classes: int) -> float:
         num_classes: C, at least 2.
 
     Returns:
-        For example 10.3 for 10 classes, 16.1 for 1,000, 20.7 for 100,000.
+        s > 0, for example 10.3 for 10 classes, 16.1 for 1,000, 20.7 for 100,000.
 
     Example:
-        >>> round(fitting_scale(1000), 1)
+        >>> round(hs.losses.fitting_scale(1000), 1)
         16.1
     """
     others = check_count("num_classes", num_classes, minimum=2) - 1
@@ -40,8 +40,11 @@ def fitting_margin(num_classes: int) -> float:
     Args:
         num_classes: C, at least 2.
 
+    Returns:
+        The margin, in radians.
+
     Example:
-        >>> round(fitting_margin(10), 2), fitting_margin(100_000)
+        >>> round(hs.losses.fitting_margin(10), 2), hs.losses.fitting_margin(100_000)
         (0.3, 0.5)
     """
     return min(0.2 + 0.1 * math.log10(check_count("num_classes", num_classes, minimum=2)), 0.5)

@@ -68,9 +68,15 @@ class ClassHead(nn.Module):
             nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
 
     def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:
-        """The loss of features (..., in_features) with class indices labels (...).
+        """Compute the loss of a batch.
 
-        ``indices_tuple`` is what a miner of pytorch-metric-learning returns; it weighs the samples.
+        Args:
+            features: (..., in_features), any floating dtype.
+            labels: class indices (...).
+            indices_tuple: what a miner of pytorch-metric-learning returns; it weights the samples.
+
+        Returns:
+            A scalar, or one loss per sample with ``reduction="none"``.
         """
         if self.shards is not None:
             loss: Tensor = self.shards.loss(self, features, labels, indices_tuple)
@@ -86,7 +92,14 @@ class ClassHead(nn.Module):
             return reduce_losses(losses, torch.where(counts, divisors, 0.0), self.reduction, labels.shape)
 
     def logits(self, features: Tensor) -> Tensor:
-        """(..., num_classes): what is ranked at test time, without margin and annealing."""
+        """Compute what is ranked at test time, without margin and annealing.
+
+        Args:
+            features: (..., in_features).
+
+        Returns:
+            Logits (..., num_classes).
+        """
         check_features(features, self.in_features)
         with without_autocast(features.device):
             x = features.reshape(-1, self.in_features).to(self.computing_dtype(features))
@@ -96,7 +109,14 @@ class ClassHead(nn.Module):
             return scored.reshape(*features.shape[:-1], self.num_classes)
 
     def get_logits(self, embeddings: Tensor) -> Tensor:
-        """:meth:`logits`, by the name that pytorch-metric-learning uses."""
+        """Compute :meth:`logits`, under the name that pytorch-metric-learning uses.
+
+        Args:
+            embeddings: features (..., in_features).
+
+        Returns:
+            Logits (..., num_classes).
+        """
         return self.logits(embeddings)
 
     def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:

@@ -64,6 +64,16 @@ class JoinedHead(nn.Module):
         self.head.reset_parameters()
 
     def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:
+        """Compute the loss of a batch.
+
+        Args:
+            features: (..., in_features), any floating dtype.
+            labels: class indices (...).
+            indices_tuple: what a miner of pytorch-metric-learning returns; it weights the samples.
+
+        Returns:
+            A scalar, or one loss per sample with ``reduction="none"``.
+        """
         loss: Tensor = self.head(features, labels, indices_tuple)
         owner = self.owner
         flat, counts = check_labels(labels, features, owner.num_classes, self.ignore_index)
@@ -75,10 +85,25 @@ class JoinedHead(nn.Module):
         raise TypeError(f"{type(self).__name__} must define terms(x, labels, counts)")
 
     def logits(self, features: Tensor) -> Tensor:
-        """The head's logits: what is ranked at test time."""
+        """Compute what is ranked at test time, without margin and annealing.
+
+        Args:
+            features: (..., in_features).
+
+        Returns:
+            Logits (..., num_classes).
+        """
         return self.owner.logits(features)
 
     def get_logits(self, embeddings: Tensor) -> Tensor:
+        """Compute :meth:`logits`, under the name that pytorch-metric-learning uses.
+
+        Args:
+            embeddings: features (..., in_features).
+
+        Returns:
+            Logits (..., num_classes).
+        """
         return self.owner.logits(embeddings)
 
     def extra_repr(self) -> str:

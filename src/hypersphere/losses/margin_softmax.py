@@ -30,29 +30,37 @@ __all__ = ["MarginSoftmax"]
 class MarginSoftmax(ClassHead):
     """Cross-entropy of the logits amplitude·g(θ_j), with a margin on the target's (thesis 2.4, 2.20, D.11).
 
-    The amplitude is ‖x‖, or ``scale`` (then only the direction of the features counts), times ‖W_j‖ if
-    ``normalize`` is off. A new loss overrides :meth:`target`, and :meth:`others` if its margin is there. Where the
-    margin depends on the batch or on running state, :meth:`observe` finds it; :meth:`penalty` adds a term.
+    The amplitude is ‖x‖, or ``scale`` (then only the direction of the features counts), times ‖W_j‖ if ``normalize`` is
+    off. A new loss overrides :meth:`target`, and :meth:`others` if its margin is there. Where the margin depends on the
+    batch or on running state, :meth:`observe` computes it; :meth:`penalty` adds a term.
 
     Args:
         in_features: length of a feature.
-        num_classes: number of classes; ``weight`` has the shape (num_classes, in_features).
-        margin: kept as ``self.margin`` for the rules; a tensor of one for each class is a buffer, of which
-            :meth:`margin_of` gives a rule its samples' margins.
-        scale: s of s·g(θ); None takes ‖x‖.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: kept as ``self.margin`` for the rules; a tensor with one number per class becomes a buffer.
+        scale: s of s·g(θ), > 0; None takes ‖x‖.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         bias: add a learned number to the logit of each class.
-        annealing: :class:`Annealing`, :class:`MarginWarmup`, a preset's name; None is the pure margin.
-        detach_margin: take margin − plain as a constant in backward. Off by default: it is no gradient
-            of the loss.
-        reduction, ignore_index, label_smoothing: as in ``torch.nn.functional.cross_entropy`` (the mean over a
-            batch of ignored labels only is NaN, too), except that the mean over an empty batch is an error.
-        class_weight: its ``weight``, one number per class.
-        sub_centers: number K of vectors of a class, of which the closest counts. ``weight`` then has K·num_classes
-            rows, those of class j one after the other.
-        chunk: how many classes to take at a time. ``"auto"`` decides by the number of logits, None is
-            dense, a number always takes blocks of it. Second derivatives and ``torch.func`` are dense always.
-        device, dtype: of the parameters.
+        annealing: :class:`Annealing`, :class:`MarginWarmup` or a preset's name; None applies the margin from the start.
+        detach_margin: treat margin − plain as a constant in backward; off, because this is not the loss's gradient.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``, as in ``torch.nn.functional.cross_entropy``; the mean over an
+            empty batch is an error.
+        ignore_index: label of samples that are ignored; a batch of such samples has mean NaN, as in torch.
+        label_smoothing: share of the target that is spread over all classes, in [0, 1].
+        class_weight: one number per class that multiplies the loss of its samples.
+        sub_centers: vectors K of a class, of which the closest counts; class j has rows j·K to j·K + K − 1.
+        chunk: classes computed at a time: ``"auto"`` by the number of logits, None all at once, or a number. Second
+            derivatives and ``torch.func`` compute all at once.
+        device, dtype: where the parameters are made, and their type.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.MarginSoftmax(64, 10, scale=30.0)
+        >>> head(torch.randn(4, 64), torch.tensor([0, 1, 2, 9])).shape
+        torch.Size([])
     """
 
     bias: Tensor | None
@@ -101,7 +109,7 @@ class MarginSoftmax(ClassHead):
         self._reset_bias()
 
     def reset_parameters(self) -> None:
-        """Class vectors and biases drawn anew, g and the annealing at their start. ``class_weight`` stays as it is."""
+        """Draw class vectors and biases again, and reset g and the annealing; ``class_weight`` stays."""
         super().reset_parameters()
         self._reset_bias()
         for part in (getattr(self, "angular", None), getattr(self, "annealing", None)):
@@ -117,27 +125,64 @@ class MarginSoftmax(ClassHead):
     # The rules ------------------------------------------------------------------------------------------
 
     def target(self, cos: Tensor, sample: Sample) -> Tensor:
-        """g of the target with its margin, from cos θ_y (N,); here none: g(θ_y)."""
+        """Compute g of the target with its margin; a loss overrides it.
+
+        Args:
+            cos: cos θ_y of each sample, (N,).
+            sample: the norm, label and state of each sample.
+
+        Returns:
+            (N,); here g(θ_y), without a margin.
+        """
         return sample.from_cos(cos)
 
     def others(self, cos: Tensor, sample: Sample) -> Tensor:
-        """g of the other classes while training, from cos θ_j (N, B); here g(θ_j) as it is."""
+        """Compute g of the other classes while training.
+
+        Args:
+            cos: cos θ_j of a block of classes, (N, B).
+            sample: the norm, label and state of each sample, (N, 1).
+
+        Returns:
+            (N, B); here g(θ_j).
+        """
         return sample.from_cos(cos)
 
     def observe(self, cos: Tensor, sample: Sample) -> dict[str, Tensor]:
-        """What the rules find in ``sample.state``: named tensors, (N,) or a number; here nothing.
+        """Compute what the rules then find in ``sample.state``.
 
-        It is called once each forward, without gradients, with cos θ_y (N,). In training mode running buffers move
-        here, and only here. ``sample.counts`` leaves out what is ignored and what is not finite.
+        It is called once each forward, without gradients. Running buffers are updated here, and only here, in training
+        mode. ``sample.counts`` leaves out samples that are ignored or not finite.
+
+        Args:
+            cos: cos θ_y of each sample, (N,).
+            sample: the norm and label of each sample.
+
+        Returns:
+            Tensors by name, (N,) or scalar; here none.
         """
         return {}
 
     def penalty(self, sample: Sample) -> Tensor | None:
-        """What a sample adds to its loss, (N,); here nothing."""
+        """Compute a term that is added to each sample's loss.
+
+        Args:
+            sample: the norm, label and state of each sample.
+
+        Returns:
+            (N,), or None for nothing, as here.
+        """
         return None
 
     def margin_of(self, sample: Sample) -> Any:
-        """The margin of each sample: the number, or that of its class."""
+        """Return the margin of each sample.
+
+        Args:
+            sample: the samples, of which the labels are used.
+
+        Returns:
+            The number, or a tensor with the margin of each sample's class.
+        """
         return self.margin[sample.labels] if isinstance(self.margin, Tensor) else self.margin
 
     @property
@@ -228,11 +273,22 @@ class MarginSoftmax(ClassHead):
     # The logits of a block of classes -------------------------------------------------------------------
 
     def rows(self, x: Tensor) -> list[Tensor]:
-        """The vector of the inner product where g is the cosine (‖x‖cos θ = ŵ·x), else direction and amplitude."""
+        """Compute what the score needs of the samples.
+
+        Args:
+            x: features (N, in_features).
+
+        Returns:
+            The vector of the inner product where g is the cosine (‖x‖cos θ = ŵ·x), else direction and amplitude.
+        """
         return self._linear_rows(x, [] if self._linear and self.scale is None else self._polar(x))
 
     def classes(self) -> list[Tensor]:
-        """The class vectors; the biases, the k of each class and the class weights, where there are any."""
+        """Return what the score needs of the classes.
+
+        Returns:
+            The class vectors; then the biases, the k of each class and the class weights, where there are any.
+        """
         w = local(self.weight)
         w = w if self.sub_centers == 1 else w.unflatten(0, (-1, self.sub_centers))
         return [w, *(local(t) for t in (self.bias, self._k(), self.class_weight) if t is not None)]
@@ -285,7 +341,14 @@ class MarginSoftmax(ClassHead):
         return Known(form[0], (half_k, top, 0.0), amplitude=1, bias=bias)
 
     def known_others(self, names: tuple[str, ...]) -> tuple[str, float] | None:
-        """(kind, first number) of :meth:`others` for the kernels, None where they do not know it."""
+        """Describe :meth:`others` to the kernels: its kind and first number, or None where they do not know the rule.
+
+        Args:
+            names: the names of the state that :meth:`observe` returned.
+
+        Returns:
+            (kind, first number), or None.
+        """
         return None
 
     def _known_others(self, names: tuple[str, ...], share: Tensor) -> Known | None:

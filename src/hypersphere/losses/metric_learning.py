@@ -13,8 +13,8 @@ __all__ = ["metric_learning"]
 def metric_learning(head: nn.Module) -> Any:
     """``head`` as a loss of pytorch-metric-learning, for its ``DistributedLossWrapper`` and ``CrossBatchMemory``.
 
-    A head compares samples with class vectors. What a memory remembers are therefore further samples with a label:
-    they pull and push the class vectors, and have no gradient themselves. The loss is
+    A head compares samples with class vectors. What a memory remembers are therefore further samples with a label: they
+    pull and push the class vectors, and have no gradient themselves. The loss is
 
         L(batch) + L(memory),
 
@@ -32,7 +32,8 @@ def metric_learning(head: nn.Module) -> Any:
         ImportError: If pytorch-metric-learning is not installed.
 
     Example:
-        >>> loss = metric_learning(hs.losses.ArcFace(8, 10))  # doctest: +SKIP
+        >>> from pytorch_metric_learning.losses import CrossBatchMemory  # doctest: +SKIP
+        >>> loss = hs.losses.metric_learning(hs.losses.ArcFace(8, 10))  # doctest: +SKIP
         >>> memory = CrossBatchMemory(loss, embedding_size=8, memory_size=512)  # doctest: +SKIP
     """
     if not isinstance(head, nn.Module):

@@ -26,13 +26,26 @@ __all__ = ["ContrastiveLoss", "TripletLoss"]
 class ContrastiveLoss(JoinedHead, BatchWide):
     """L = L_head + λ·mean_i ½·(mean_{j: y_j=y_i} d_ij² + mean_{j: y_j≠y_i} max(0, m − d_ij)²) (DeepID2, eq. 3).
 
-    d_ij is the distance of two features of the batch; a sample without partners of one kind lacks that part.
-    The thesis prints neither λ, m nor the choice of pairs: here λ is DeepID2's 0.05, all pairs of a batch are taken,
-    same and different ones with equal weight, and m = 1 on normalised features, which is an angle of 60°.
+    d_ij is the distance of two features of the batch; a sample without partners of one kind lacks that part. The thesis
+    prints neither λ, m nor the choice of pairs: here λ is DeepID2's 0.05, all pairs of a batch are taken, same and
+    different ones with equal weight, and m = 1 on normalised features, which is an angle of 60°.
 
     Args:
-        head: any head of this package, there the softmax.
-        weight: λ ≥ 0. margin: m > 0. normalize: whether the features are brought to length 1 first.
+        head: any head of this package; in the thesis it is the softmax.
+        weight: λ ≥ 0, the weight of the pairs.
+        margin: m > 0, the distance from which different classes no longer repel.
+        normalize: scale the features to length 1 first, so that m is an angle.
+
+    Shape:
+        - features: (..., in_features) of the head; labels: (...), class indices.
+        - Output: scalar, or (...) with the head's ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.ContrastiveLoss(hs.losses.Softmax(64, 10))
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(
@@ -57,16 +70,33 @@ class ContrastiveLoss(JoinedHead, BatchWide):
 class TripletLoss(BatchWide):
     """L = mean_i mean_p max(0, ‖x̂_i − x̂_p‖² − ‖x̂_i − x̂_n‖² + α) (FaceNet, eq. 3), p of i's class, n of another.
 
-    ``mining="semihard"`` takes for each pair (i, p) the nearest n that is farther than p, or the farthest n where none
-    is (FaceNet, sec. 3.2, within the batch); ``"hard"`` takes for each i the farthest p and the nearest n. A sample
-    without partners loses nothing.
-
-    There are no class vectors to learn. What is ranked at test time is the cosine to the class centres, which follow
-    the normalised features in training mode (:class:`Centers`); ``weight`` are these centres.
+    A sample without partners contributes 0. There are no class vectors to learn: at test time classes are ranked by the
+    cosine to the class centres, which follow the normalised features in training mode (:class:`Centers`); ``weight``
+    holds these centres.
 
     Args:
-        in_features, num_classes: as of every head. margin: α > 0; FaceNet's is 0.2. mining: ``"semihard"``, ``"hard"``.
-        rate: how fast the centres follow.
+        in_features: length of a feature.
+        num_classes: number of classes, and of centres in ``weight``.
+        margin: α > 0, by how much the other class must be farther; FaceNet's is 0.2.
+        mining: ``"semihard"`` takes for each pair (i, p) the nearest n that is farther than p, or the farthest n if
+            there is none (FaceNet, sec. 3.2, within the batch); ``"hard"`` takes for each i the farthest p and the
+            nearest n.
+        rate: how fast the centres follow the features, in [0, 1].
+        reduction: ``"mean"``, ``"sum"`` or ``"none"`` over the samples.
+        ignore_index: label of samples that are ignored.
+        device: where the centres are made.
+        dtype: type of the centres.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.TripletLoss(64, 10)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(
@@ -100,7 +130,16 @@ class TripletLoss(BatchWide):
         self.centers.reset_parameters()
 
     def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:
-        """The loss of features (..., in_features) with class indices labels (...)."""
+        """Compute the loss of a batch.
+
+        Args:
+            features: (..., in_features), any floating dtype.
+            labels: class indices (...).
+            indices_tuple: what a miner of pytorch-metric-learning returns; it weights the samples.
+
+        Returns:
+            A scalar, or one loss per sample with ``reduction="none"``.
+        """
         if indices_tuple is not None:
             raise ValueError("TripletLoss chooses its own triplets: pass mining=, not indices_tuple")
         check_features(features, self.in_features)
@@ -114,14 +153,28 @@ class TripletLoss(BatchWide):
             return reduce_losses(losses, counts.to(losses.dtype), self.reduction, labels.shape)
 
     def logits(self, features: Tensor) -> Tensor:
-        """(..., num_classes): the cosine to each class centre, 0 to one that was never seen."""
+        """Compute the cosine to each class centre.
+
+        Args:
+            features: (..., in_features).
+
+        Returns:
+            (..., num_classes); 0 for a class that was never seen.
+        """
         check_features(features, self.in_features)
         with without_autocast(features.device):
             dtype = self._dtype(features)
             return unit(features.to(dtype)) @ unit(self.weight.to(dtype)).T
 
     def get_logits(self, embeddings: Tensor) -> Tensor:
-        """:meth:`logits`, by the name that pytorch-metric-learning uses."""
+        """Compute :meth:`logits`, under the name that pytorch-metric-learning uses.
+
+        Args:
+            embeddings: features (..., in_features).
+
+        Returns:
+            Logits (..., num_classes).
+        """
         return self.logits(embeddings)
 
     def extra_repr(self) -> str:

@@ -24,6 +24,12 @@ class Sample(NamedTuple):
         labels: class of each sample; 0 for the ignored ones.
         counts: which samples are not ignored.
         state: what :meth:`MarginSoftmax.observe` returned, by name.
+
+    Example:
+        >>> class Longer(hs.losses.MarginSoftmax):
+        ...     def target(self, cos, sample):
+        ...         return cos - self.margin * (sample.norm / 10).clamp(max=1)
+        >>> loss = Longer(8, 4, margin=0.4, scale=30.0)(torch.randn(2, 8), torch.tensor([0, 3]))
     """
 
     g: AngularLike
@@ -33,10 +39,24 @@ class Sample(NamedTuple):
     state: dict[str, Tensor]
 
     def from_cos(self, c: Tensor) -> Tensor:
-        """g from the cosine."""
+        """Compute g from the cosine.
+
+        Args:
+            c: cosines of any shape.
+
+        Returns:
+            g(θ), in the shape of ``c``.
+        """
         return self.g.from_cos(c)
 
     def from_angle(self, theta: Tensor) -> Tensor:
-        """g from the angle, also beyond π."""
+        """Compute g from the angle, also beyond π.
+
+        Args:
+            theta: angles in radians.
+
+        Returns:
+            g(θ), in the shape of ``theta``.
+        """
         value: Tensor = self.g.from_angle(theta)  # type: ignore[attr-defined]
         return value

@@ -41,7 +41,7 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
     of all classes, is for evaluation, and is called by all processes together.
 
     Args:
-        head: A head with class vectors; joined ones (SphereFace+, center loss) and a learned k are refused.
+        head: A head with class vectors. Joined heads (SphereFace+, center loss) and a learned k are refused.
         mesh: A ``DeviceMesh`` of one dimension.
         rate: Share of the classes that count as negatives at a training step, drawn anew each time on every process;
             the classes of the batch are always among them (Partial FC, An et al. 2022). 1 takes all.
@@ -50,13 +50,13 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
         The same head, sharded.
 
     Raises:
-        TypeError: If ``head`` is no head with class vectors, or ``mesh`` no mesh.
-        ValueError: If the mesh has several dimensions, the head is sharded already, something of it cannot be split or
+        TypeError: If ``head`` has no class vectors, or ``mesh`` is not a ``DeviceMesh``.
+        ValueError: If the mesh has several dimensions, the head is sharded already, a part of it cannot be split or
             ``rate`` is not in (0, 1].
 
     Example:
-        >>> mesh = torch.distributed.init_device_mesh("cuda", (8,))
-        >>> head = hs.losses.shard(hs.losses.ArcFace(512, 10_000_000), mesh)
+        >>> mesh = torch.distributed.init_device_mesh("cuda", (8,))  # doctest: +SKIP
+        >>> head = hs.losses.shard(hs.losses.ArcFace(512, 10_000_000), mesh)  # doctest: +SKIP
     """
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import DTensor, Shard, distribute_tensor

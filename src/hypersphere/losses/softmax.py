@@ -19,7 +19,24 @@ __all__ = ["ASoftmax", "GASoftmax", "LSoftmax", "SSoftmax", "Softmax", "SphereFa
 class Softmax(MarginSoftmax):
     """Logits W_j·x + b_j (thesis 2.1): the ordinary linear classifier with cross-entropy, as a head.
 
-    ``bias`` is off by default, as everywhere in the thesis. Other options: :class:`MarginSoftmax`.
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        bias: add a learned number to the logit of each class; off by default, as everywhere in the thesis.
+        **options: further settings of :class:`MarginSoftmax`: ``reduction`` (``"mean"``, ``"sum"`` or ``"none"``),
+            ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in [0, 1]), ``class_weight`` (one number
+            per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.Softmax(64, 10)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     normalize = False
@@ -29,7 +46,28 @@ class Softmax(MarginSoftmax):
 
 
 class WSoftmax(MarginSoftmax):
-    """Logits ‖x‖·g(θ_j) (paper eq. 10; with the cosine, the modified softmax of thesis 2.18)."""
+    """Logits ‖x‖·g(θ_j) (paper eq. 10; with the cosine, the modified softmax of thesis 2.18).
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``reduction``
+            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
+            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
+            a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.WSoftmax(64, 10, angular="sigmoid")
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
+    """
 
     def __init__(
         self, in_features: int, num_classes: int, *, angular: str | AngularLike = "cosine", **options: Any
@@ -39,7 +77,29 @@ class WSoftmax(MarginSoftmax):
 
 
 class SSoftmax(MarginSoftmax):
-    """Logits s·g(θ_j) (paper sec. 3, supplement C): features and class vectors both on the sphere; s in 10..70."""
+    """Logits s·g(θ_j) (paper sec. 3, supplement C): features and class vectors are both on the sphere.
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        scale: s > 0, usually 10 to 70: the larger, the closer a correct sample comes to loss 0 at the same angle.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``reduction``
+            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
+            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
+            a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.SSoftmax(64, 10, scale=30.0)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
+    """
 
     def __init__(
         self,
@@ -56,9 +116,31 @@ class SSoftmax(MarginSoftmax):
 class GASoftmax(MarginSoftmax):
     """Target ‖x‖·g(mθ_y), the others ‖x‖·g(θ_j) (paper eq. 11).
 
-    The linear and the sigmoid g decrease beyond π as they are; the cosine is folded to ψ and the square
-    cosine likewise (:func:`hypersphere.functional.psi`). A g of your own is taken at mθ as it is: it
-    needs ``from_angle`` and should decrease on [0, mπ].
+    The linear and the sigmoid g decrease beyond π as they are. The cosine and the square cosine are continued
+    monotonically by :func:`hypersphere.functional.psi`. Your own g is evaluated at mθ: it needs ``from_angle`` and
+    should decrease on [0, mπ].
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: m ≥ 1, which multiplies the angle; 1 is no margin. Larger values separate more and are harder to train.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``annealing`` (how
+            the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction`` (``"mean"``,
+            ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in [0, 1]),
+            ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at a time),
+            ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.GASoftmax(64, 10, margin=4, angular="linear")
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(
@@ -82,7 +164,28 @@ class GASoftmax(MarginSoftmax):
 class ASoftmax(GASoftmax):
     """A-Softmax, SphereFace: target ‖x‖·ψ(θ_y), the others ‖x‖·cos θ_j (thesis 2.20); the cosine GA-Softmax.
 
-    Trained from scratch it wants ``annealing="sphereface"`` (thesis A.7); the default is the pure margin.
+    Networks trained from scratch need ``annealing="sphereface"`` (thesis A.7); the default is the pure margin.
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: m ≥ 1, which multiplies the angle; 1 is no margin, 4 is the thesis' choice.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``annealing`` (how
+            the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction`` (``"mean"``,
+            ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in [0, 1]),
+            ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at a time),
+            ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.ASoftmax(64, 10, annealing="sphereface")
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(self, in_features: int, num_classes: int, margin: float = 4, **options: Any) -> None:
@@ -90,7 +193,28 @@ class ASoftmax(GASoftmax):
 
 
 class LSoftmax(ASoftmax):
-    """L-Softmax: target ‖W_y‖‖x‖·ψ(θ_y), the others W_j·x (thesis 2.4-2.13)."""
+    """L-Softmax: target ‖W_y‖‖x‖·ψ(θ_y), the others W_j·x (thesis 2.4-2.13).
+
+    Args:
+        in_features: length of a feature.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: m ≥ 1, which multiplies the angle; 1 is no margin.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``annealing`` (how
+            the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction`` (``"mean"``,
+            ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in [0, 1]),
+            ``class_weight`` (one number per class), ``chunk`` (classes at a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.LSoftmax(64, 10, margin=2)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
+    """
 
     normalize = False
 

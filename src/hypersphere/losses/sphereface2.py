@@ -22,13 +22,34 @@ _SOFTMAX_ONLY = ("label_smoothing", "class_weight", "annealing", "detach_margin"
 class SphereFace2(ClassHead):
     """(λ/r)·log(1+e^{−r(g(c_y)−m)−b}) + ((1−λ)/r)·Σ_{j≠y} log(1+e^{r(g(c_j)+m)+b}), c_j = cos θ_j.
 
-    g(z) = 2((z+1)/2)^t − 1. The bias b is learned; it starts where the loss is stationary in it when
-    all cosines are 0. Classes do not compete, so what only a softmax has is refused: label_smoothing,
-    class_weight, annealing, detach_margin and angular.
+    g(z) = 2((z+1)/2)^t − 1. The bias b is learned; it starts where the loss is stationary in it when all cosines are 0.
+    Classes do not compete, so settings that only a softmax has are refused.
 
     Args:
-        margin: m. scale: r. lam: λ, the weight of the positive part. exponent: t ≥ 1.
-        reduction, ignore_index, chunk, device, dtype: as in :class:`MarginSoftmax`.
+        in_features: length of a feature.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: m ≥ 0, added on both sides of the decision boundary.
+        scale: r > 0, the sharpness of the logistic.
+        lam: λ in (0, 1), the weight of the positive part; 0.7 makes up for the many negatives.
+        exponent: t ≥ 1; larger values spread the cosines more.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"`` over the batch.
+        ignore_index: label of samples that are ignored.
+        chunk: how many classes are computed at a time, as in :class:`MarginSoftmax`.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        **refused: ``label_smoothing``, ``class_weight``, ``annealing``, ``detach_margin``, ``angular`` and
+            ``sub_centers`` raise a TypeError that says why.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.SphereFace2(64, 10)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(
@@ -89,7 +110,16 @@ class SphereFace2(ClassHead):
         return [unit(x)]
 
     def score(self, rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
-        """r·g(cos θ_j) + b: what is ranked."""
+        """r·g(cos θ_j) + b: what is ranked.
+
+        Args:
+            rows: directions of the features.
+            classes: class vectors of a block.
+            shared: tensors that all blocks use.
+
+        Returns:
+            Logits (N, B) of the block.
+        """
         return self.scale * self._g(rows[0] @ unit(classes[0].to(rows[0].dtype)).T) + self._b(rows[0])
 
     def _negative_losses(self, rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:

@@ -18,15 +18,27 @@ __all__ = ["SphereFacePlus"]
 class SphereFacePlus(JoinedHead):
     """L = L_head + λ_M·1/(m(C−1))·Σ_i Σ_{j≠y_i} f_s(‖ŵ_{y_i} − ŵ_j‖) (thesis 5.8), f_s as in the energy (5.1).
 
-    The first part draws the features to their class vectors, the second drives the class vectors
-    apart. Near-duplicate class vectors have large finite energies (see
-    :func:`hypersphere.functional.energy`). Follows the head's ``reduction``, ``ignore_index`` and
-    ``chunk``: per sample it adds λ_M/(C−1)·Σ_j, so that "sum" and "none" mean what they say.
+    The first part draws the features to their class vectors, the second drives the class vectors apart. Near-duplicate
+    class vectors have large finite energies (see :func:`hypersphere.functional.energy`). The loss follows the head's
+    ``reduction``, ``ignore_index`` and ``chunk``: per sample it adds λ_M/(C−1)·Σ_j, so that "sum" and "none" mean what
+    they say.
 
     Args:
         head: any head of this package; it stays the owner of the class vectors.
         weight: λ_M ≥ 0. The property ``weight`` of the object is the class vectors, as in every head.
-        s: power of the energy, ≥ 0. distance: ``"euclidean"`` or ``"angular"``.
+        s: power of the energy, ≥ 0; larger values depend on the closest classes only.
+        distance: ``"euclidean"`` or ``"angular"``.
+
+    Shape:
+        - features: (..., in_features) of the head; labels: (...), class indices.
+        - Output: scalar, or (...) with the head's ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.SphereFacePlus(hs.losses.ASoftmax(64, 10))
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(
@@ -44,7 +56,16 @@ class SphereFacePlus(JoinedHead):
         return f"{super().extra_repr()}, s={self.s:g}, distance={self.distance!r}"
 
     def terms(self, x: Tensor, labels: Tensor, counts: Tensor) -> Tensor:
-        """1/(C−1)·Σ_{j≠y_i} f_s of each sample."""
+        """1/(C−1)·Σ_{j≠y_i} f_s of each sample.
+
+        Args:
+            x: features (N, in_features).
+            labels: class indices (N,).
+            counts: which samples are not ignored, (N,).
+
+        Returns:
+            What each sample adds to the loss before the weight, (N,).
+        """
         w = self.weight
         with without_autocast(w.device):
             own = unit(upcast(w.index_select(0, labels)))

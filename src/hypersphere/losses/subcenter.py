@@ -14,17 +14,31 @@ __all__ = ["SubcenterArcFace"]
 class SubcenterArcFace(ArcFace):
     """ArcFace with cos θ_j = max_k cos ∠(x, w_jk) over K sub-centers of a class (Deng et al. 2020, eq. 2-3).
 
-    Where labels are wrong or a class has several looks, one sub-center takes the clean majority and the others what
-    does not fit: samples need not be close to all of their class. ``weight`` has K·num_classes rows, those of class j
-    one after the other. Any softmax head on normalised class vectors takes ``sub_centers``, too.
+    Where labels are wrong or a class has several looks, one sub-center takes the clean majority and the others take
+    what does not fit: samples need not be close to all of their class. ``weight`` has K·num_classes rows, those of
+    class j one after the other. Every softmax head on normalised class vectors accepts ``sub_centers``.
 
     Args:
         in_features: length of a feature.
-        num_classes: number of classes.
-        margin: m in radians, a number or a tensor with one for each class.
-        scale: s.
-        sub_centers: K.
-        options: those of :class:`MarginSoftmax`.
+        num_classes: number of classes, and of class vectors in ``weight``.
+        margin: m in radians, ≥ 0, a number or a tensor with one per class.
+        scale: s > 0, the length that features are given.
+        sub_centers: K ≥ 1, the vectors of a class; the paper uses 3.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
+            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
+            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
+            [0, 1]), ``class_weight`` (one number per class), ``chunk`` (classes at a time), ``device`` and ``dtype``.
+
+    Shape:
+        - features: (..., in_features); labels: (...), class indices.
+        - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Example:
+        >>> head = hs.losses.SubcenterArcFace(64, 10, sub_centers=3)
+        >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
+        >>> loss = head(features, labels)
+        >>> loss.shape, head.logits(features).shape
+        (torch.Size([]), torch.Size([4, 10]))
     """
 
     def __init__(

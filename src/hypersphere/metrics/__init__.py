@@ -13,6 +13,7 @@ from ._angles import (
     uniformity,
 )
 from ._classification import ClassificationResult, classification, cosine_confusion
+from ._components import PrincipalComponents, principal_components
 from ._few_shot import FewShotResult, few_shot
 from ._holes import hole_radii
 from ._identification import identification
@@ -29,6 +30,7 @@ __all__ = [
     "FewShotResult",
     "IdentificationResult",
     "InceptionResult",
+    "PrincipalComponents",
     "RetrievalResult",
     "VerificationResult",
     "angular_fisher_score",
@@ -41,6 +43,7 @@ __all__ = [
     "identification",
     "inception_score",
     "pair_scores",
+    "principal_components",
     "retrieval",
     "separation_distance",
     "uniformity",

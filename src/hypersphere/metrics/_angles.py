@@ -33,8 +33,17 @@ _ROWS = 2048
 def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     """AVH = θ(W_y, x) / Σ_i θ(W_i, x), one value per sample, harder is larger (thesis sec. 1.1).
 
-    ``features`` (n, d), class vectors ``weight`` (C, d), ``labels`` (n,). With equal angles to all
-    classes it is 1/C.
+    Args:
+        features: features (n, d).
+        weight: class vectors (C, d).
+        labels: class of each sample, (n,).
+
+    Returns:
+        (n,), in [0, 1]; 1/C for a sample with equal angles to all classes.
+
+    Example:
+        >>> hs.metrics.angular_visual_hardness(torch.ones(1, 2), torch.eye(2), [0])
+        tensor([0.5000])
     """
     _check_matrix("features", features)
     _check_matrix("weight", weight)
@@ -53,7 +62,18 @@ def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) ->
 def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
     """AFS = Σ_i Σ_{x∈X_i} (1 − cos⟨x, m_i⟩) / Σ_i n_i (1 − cos⟨m_i, m⟩), lower is more discriminative (thesis A.1).
 
-    m_i is the mean feature of class i, m that of all. Infinite if all class means agree in direction.
+    m_i is the mean feature of class i, m that of all.
+
+    Args:
+        features: features (n, d).
+        labels: class of each, (n,).
+
+    Returns:
+        A scalar ≥ 0; infinite if all class means agree in direction.
+
+    Example:
+        >>> hs.metrics.angular_fisher_score(torch.eye(2).repeat(2, 1), [0, 1, 0, 1]).item()
+        0.0
     """
     _check_matrix("features", features)
     names = check_labels("labels", labels, len(features)).to(features.device)
@@ -72,10 +92,21 @@ def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
 @takes_arrays("w")
 @torch.no_grad()
 def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
-    """ψ = min_{i≠j} arccos(ŵ_i·ŵ_j), radians (thesis F.37); of {ŵ, −ŵ} in half space.
+    """ψ = min_{i≠j} arccos(ŵ_i·ŵ_j), radians (thesis F.37).
 
-    The closest pair is found by cosines and its angle computed from the difference, which is exact
-    for near-duplicates: equal vectors give 0.
+    The closest pair is found by cosines and its angle computed from the difference, which is exact for near-duplicates:
+    equal vectors give 0.
+
+    Args:
+        w: vectors (N, d).
+        half_space: take the vectors {ŵ, −ŵ}: lines instead of directions.
+
+    Returns:
+        A scalar in [0, π].
+
+    Example:
+        >>> hs.metrics.separation_distance(torch.eye(3))
+        tensor(1.5708)
     """
     _check_matrix("w", w)
     if len(w) < 2:
@@ -101,11 +132,22 @@ def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
 @takes_arrays("w")
 @torch.no_grad()
 def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generator | None = None) -> Tensor:
-    """α = max_u min_i arccos(u·ŵ_i), radians (thesis F.36), over ``samples`` random directions u.
+    """α = max_u min_i arccos(u·ŵ_i), radians (thesis F.36), over random directions u.
 
-    A lower bound that grows with ``samples``: in d dimensions random directions come within ε of the
-    deepest hole with probability of order samples·ε^(d−1), so state the sample size with the value.
-    ``generator`` is a CPU generator; None seeds one with 0, so that equal calls give equal values.
+    It is a lower bound that grows with ``samples``: in d dimensions random directions come within ε of the deepest hole
+    with probability of order samples·ε^(d−1), so state the sample size with the value.
+
+    Args:
+        w: vectors (N, d).
+        samples: number of directions u.
+        generator: a CPU generator; None seeds one with 0, so that equal calls give equal values.
+
+    Returns:
+        A scalar in [0, π].
+
+    Example:
+        >>> bool(hs.metrics.covering_radius(torch.eye(3), samples=1000) > 1.5)
+        True
     """
     _check_matrix("w", w)
     check_count("samples", samples)
@@ -126,7 +168,19 @@ def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generato
 @takes_arrays("w")
 @torch.no_grad()
 def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
-    """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²) for any number of vectors: 0 if all agree, lower is more even."""
+    """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²) for any number of vectors: 0 if all agree, lower is more even.
+
+    Args:
+        w: vectors (N, d).
+        t: sharpness of the kernel, > 0; large t depends on the closest pairs only.
+
+    Returns:
+        A scalar ≤ 0.
+
+    Example:
+        >>> hs.metrics.uniformity(torch.eye(3))
+        tensor(-4.)
+    """
     _check_matrix("w", w)
     check_positive("t", t)
     if len(w) < 2:

@@ -19,11 +19,20 @@ __all__ = ["ClassificationResult", "classification", "cosine_confusion"]
 
 @dataclass(frozen=True, eq=False)
 class ClassificationResult:
-    """Rates are fractions in [0, 1].
+    """What :func:`classification` gives; rates are fractions in [0, 1].
 
-    ``accuracy`` and ``top5``; ``class_errors`` (C,), NaN for classes without samples; ``counts`` (C,) of samples;
-    ``confusion`` (C, C), how many of class i (row) were taken for class j (column); ``ranks`` (n,), the place of the
-    right class, 1 the first; ``classes``, their names.
+    Attributes:
+        accuracy: Share of samples whose class comes first.
+        top5: Share of samples whose class is among the first five.
+        class_errors: Error of each class, (C,); NaN for classes without samples.
+        counts: Number of samples of each class, (C,).
+        confusion: How many samples of class i (row) were taken for class j (column), (C, C).
+        ranks: Rank of the right class of each sample, from 1, (n,).
+        classes: Names of the classes.
+
+    Example:
+        >>> hs.metrics.classification([[2.0, 1.0], [0.0, 3.0]], [0, 0]).accuracy
+        0.5
     """
 
     accuracy: float
@@ -35,7 +44,14 @@ class ClassificationResult:
     classes: tuple[str, ...]
 
     def top(self, k: int) -> float:
-        """Share of samples whose class is among the first ``k``."""
+        """Compute the share of samples whose class is among the first ``k``.
+
+        Args:
+            k: number of guesses, ≥ 1.
+
+        Returns:
+            A fraction.
+        """
         check_count("k", k)
         return float((self.ranks <= k).double().mean())
 
@@ -45,7 +61,14 @@ class ClassificationResult:
         return 1 - float(self.class_errors.nanmean())
 
     def worst(self, count: int = 5) -> list[tuple[str, float, int]]:
-        """Name, error and number of samples of the classes with the highest error."""
+        """Return the classes with the highest error.
+
+        Args:
+            count: how many of them.
+
+        Returns:
+            Name, error and number of samples of each.
+        """
         order = self.class_errors.nan_to_num(-1.0).argsort(descending=True, stable=True)
         chosen = [int(i) for i in order if self.counts[i]][: check_count("count", count)]
         return [(self.classes[i], float(self.class_errors[i]), int(self.counts[i])) for i in chosen]
@@ -60,9 +83,22 @@ class ClassificationResult:
 @takes_arrays("logits", labels=("labels",))
 @torch.no_grad()
 def classification(logits: Tensor, labels: Tensor, classes: Sequence[str] | None = None) -> ClassificationResult:
-    """What ``logits`` (n, C), whatever their scale, make of ``labels`` (n,).
+    """Compare logits, of any scale, with labels.
 
-    Of equal logits the lower class number comes first, as for ``argmax``. ``classes`` are C names; None: the numbers.
+    Of equal logits the lower class number comes first, as for ``argmax``.
+
+    Args:
+        logits: scores of the classes, (n, C).
+        labels: class of each sample, (n,).
+        classes: C names; None: the numbers.
+
+    Returns:
+        Accuracy, errors by class, confusion matrix and ranks.
+
+    Example:
+        >>> result = hs.metrics.classification([[2.0, 1.0], [0.0, 3.0], [0.0, 1.0]], [0, 1, 0])
+        >>> round(result.accuracy, 3), result.confusion.tolist()
+        (0.667, [[1, 1], [0, 1]])
     """
     x = check_features("logits", logits)
     target = check_labels("labels", labels, len(x)).to(x.device)
@@ -92,11 +128,24 @@ def classification(logits: Tensor, labels: Tensor, classes: Sequence[str] | None
 @takes_arrays("features", "weight", labels=("labels",))
 @torch.no_grad()
 def cosine_confusion(features: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
-    """(C, C): mean cosine of the features of class i with the vector of class j.
+    """Mean cosine of the features of class i with the vector of class j.
 
-    ``weight`` (C, d) are the class vectors, e.g. ``head.weight``; None: the mean feature of each class, with C the
-    largest label + 1. The mean cosine is the product of the mean direction with the class's direction, so nothing of
-    size n × C is formed. Rows (and, without ``weight``, columns) of classes that do not occur are NaN.
+    The mean cosine is the product of the mean direction with the class's direction, so that nothing of size n × C is
+    formed.
+
+    Args:
+        features: features (n, d).
+        labels: class of each sample, (n,).
+        weight: class vectors (C, d), e.g. ``head.weight``; None: the mean feature of each class, with C the largest
+            label + 1.
+
+    Returns:
+        (C, C); rows (and, without ``weight``, columns) of classes that do not occur are NaN.
+
+    Example:
+        >>> hs.metrics.cosine_confusion(torch.eye(2), [0, 1])
+        tensor([[1., 0.],
+                [0., 1.]])
     """
     x = check_features("features", features)
     target = check_labels("labels", labels, len(x)).to(x.device)

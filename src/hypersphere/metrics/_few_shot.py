@@ -24,8 +24,19 @@ _EPISODES = 100  # trained at once
 
 @dataclass(frozen=True, eq=False)
 class FewShotResult:
-    """Mean ``accuracy`` over the episodes (a fraction), the half-width ``interval`` of its 95 % confidence interval,
-    1.96 sample standard deviations over √episodes, and ``episode_accuracies``."""
+    """What :func:`few_shot` gives; rates are fractions in [0, 1].
+
+    Attributes:
+        accuracy: Mean over the episodes.
+        interval: Half-width of its 95 % confidence interval, 1.96 sample standard deviations over √episodes.
+        episode_accuracies: Accuracy of each episode.
+
+    Example:
+        >>> features, labels = torch.randn(60, 8), torch.arange(60) % 3
+        >>> result = hs.metrics.few_shot(features, labels, ways=3, shots=2, queries=4, episodes=5, method="nearest")
+        >>> result.episode_accuracies.shape
+        torch.Size([5])
+    """
 
     accuracy: float
     interval: float
@@ -55,15 +66,37 @@ def few_shot(
     weight_decay: float = 1e-3,
     scale: float = 2.0,
 ) -> FewShotResult:
-    """Accuracy on ``queries`` new samples of each of ``ways`` classes seen ``shots`` times (thesis Table 7.10).
+    """Accuracy on new samples of classes that were seen a few times (thesis Table 7.10).
 
     - ``"baseline"``: a linear classifier w·x + b trained on the support samples;
     - ``"baseline++"``: a cosine classifier c·ŵ·x̂ with c = ``scale``;
     - ``"nearest"``: the class whose mean support direction has the largest cosine; nothing is trained.
 
     The training is that of thesis sec. F.3: SGD with momentum 0.9 and dampening 0.9 over shuffled support batches,
-    cross-entropy, a classifier drawn anew for each episode. The features stay fixed, as in the two baselines. The same
-    ``seed`` gives the same episodes for every method.
+    cross-entropy, a new classifier for each episode. The features stay fixed, as in the two baselines.
+
+    Args:
+        features: embeddings (N, d).
+        labels: class of each, (N,).
+        ways: classes of an episode, ≥ 2.
+        shots: support samples of each class, ≥ 1.
+        queries: samples of each class that are classified.
+        episodes: number of draws; the interval shrinks with its root.
+        method: the classifier, see above.
+        seed: seed of the episodes and classifiers; the same seed gives the same episodes for every method.
+        epochs: passes over the support samples.
+        batch_size: support samples of a step.
+        lr: learning rate, > 0.
+        weight_decay: decay of the classifier, ≥ 0.
+        scale: c of the cosine classifier, > 0.
+
+    Returns:
+        Mean accuracy, its confidence interval and the accuracy of each episode.
+
+    Example:
+        >>> features, labels = torch.eye(3).repeat(20, 1), torch.arange(60) % 3
+        >>> hs.metrics.few_shot(features, labels, ways=3, shots=2, queries=4, episodes=5, method="nearest").accuracy
+        1.0
     """
     x = check_features("features", features)
     y = check_labels("labels", labels, len(x)).cpu()

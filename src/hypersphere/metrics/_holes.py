@@ -37,7 +37,7 @@ def hole_radii(w: Tensor) -> Tensor:
 
     Example:
         >>> octahedron = torch.cat([torch.eye(3), -torch.eye(3)])
-        >>> len(hole_radii(octahedron))
+        >>> len(hs.metrics.hole_radii(octahedron))
         8
     """
     check_floating("w", w)

@@ -50,15 +50,26 @@ def identification(
     Only blocks of scores exist at a time: memory does not grow with the number of distractors.
 
     Args:
-        probes: (P, d) embeddings with ``probe_labels`` (P,). A probe without a mate is not ranked but counted in
-            ``unmated``, and its competitors are impostors like all others.
-        gallery: (G, d) with ``gallery_labels``; None: the probes themselves, no probe being its own mate.
-        distractors: nobody's mates: a tensor of any floating dtype (also memory-mapped), a NumPy array or memory map,
-            or an iterable of blocks (b, d), each read once.
+        probes: embeddings (P, d). A probe without a mate is not ranked but counted in ``unmated``, and its competitors
+            are impostors like all others.
+        probe_labels: label of each probe, (P,).
+        gallery: embeddings (G, d); None: the probes themselves, no probe being its own mate.
+        gallery_labels: label of each row of the gallery, (G,).
+        distractors: embeddings of people who are mates of no probe: a tensor of any floating dtype (also
+            memory-mapped), a NumPy array or memory map, or an iterable of blocks (b, d), each read once.
         ranks: the ranks shown in ``rates``; any other can be asked of the result.
+        protocol: ``"closest"`` or ``"megaface"``, see above.
         block: how many rows are compared at a time.
         tail: how many of the highest impostor scores are kept. False accept rates up to ``tail`` over the number of
-            impostor scores are then exact; higher ones are refused.
+            impostor scores are then exact; higher ones raise a ValueError.
+
+    Returns:
+        The rank and score of every search.
+
+    Example:
+        >>> result = hs.metrics.identification(torch.eye(3), [0, 1, 2], torch.eye(3), [0, 1, 2])
+        >>> result.ranks
+        tensor([1, 1, 1])
     """
     check_choice("protocol", protocol, ("closest", "megaface"))
     check_count("block", block)

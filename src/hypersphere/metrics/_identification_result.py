@@ -18,9 +18,20 @@ __all__ = ["IdentificationResult"]
 class IdentificationResult:
     """Ranks and scores of all searches; rates are fractions in [0, 1].
 
-    Of each search: ``ranks`` (from 1), ``scores`` (cosine of the mate), ``probes`` (which probe). Of each probe:
-    ``best_impostors``, the highest cosine of a competitor. ``impostors`` counts the scores of competitors, of which
-    ``impostor_tail`` holds the highest in falling order. ``unmated`` probes have no mate in the gallery.
+    Attributes:
+        ranks: Rank of the mate in each search, from 1.
+        scores: Cosine of the mate in each search.
+        probes: Which probe each search is of.
+        best_impostors: Highest cosine of a competitor, for each probe.
+        impostor_tail: The highest scores of competitors, in falling order.
+        impostors: Number of scores of competitors.
+        unmated: Number of probes without a mate in the gallery.
+        shown: Ranks that ``rates`` holds.
+
+    Example:
+        >>> result = hs.metrics.identification(torch.eye(3), [0, 1, 2], torch.eye(3), [0, 1, 2])
+        >>> result.rank(1)
+        1.0
     """
 
     ranks: Tensor
@@ -33,7 +44,14 @@ class IdentificationResult:
     shown: tuple[int, ...]
 
     def rank(self, k: int) -> float:
-        """Share of searches whose mate is among the first ``k``."""
+        """Compute the share of searches whose mate is among the first ``k``.
+
+        Args:
+            k: rank, from 1.
+
+        Returns:
+            A fraction.
+        """
         check_count("k", k)
         return float((self.ranks <= k).double().mean())
 
@@ -52,10 +70,16 @@ class IdentificationResult:
     @overload
     def tar_at(self, far: Tensor) -> Tensor: ...
     def tar_at(self, far: float | Tensor) -> float | Tensor:
-        """Verification: the largest share of mates accepted by a threshold that accepts at most ``far`` of all
-        impostor scores (each probe against each of its competitors; MegaFace's TAR at FAR 10⁻⁶).
+        """Return the largest share of mates accepted at a false accept rate of at most ``far``.
 
-        Exact: from the impostor scores themselves. A ``far`` beyond the kept tail is refused.
+        The false accept rate is over all impostor scores, those of each probe against each of its competitors
+        (MegaFace's TAR at FAR 10⁻⁶). The result is exact, from the scores themselves.
+
+        Args:
+            far: a rate in [0, 1] or a tensor of rates. One beyond the kept tail raises a ValueError.
+
+        Returns:
+            A rate, or a tensor of rates.
         """
         rates = check_rate("far", far)
         if not self.impostors:
@@ -65,10 +89,17 @@ class IdentificationResult:
         return found.view(rates.shape) if isinstance(far, Tensor) else float(found)
 
     def dir_at(self, fpir: float, rank: int = 1) -> float:
-        """Open-set identification: share of searches that are detected and within ``rank``.
+        """Open-set identification: the share of searches that are detected and within ``rank``.
 
-        Detected is a mate whose score is above the lowest threshold at which at most ``fpir`` of the probes, their
+        A mate is detected if its score is above the lowest threshold at which at most ``fpir`` of the probes, their
         mates taken away, would still find somebody (their best competitor).
+
+        Args:
+            fpir: false positive identification rate, in [0, 1].
+            rank: largest rank that counts.
+
+        Returns:
+            A fraction.
         """
         check_count("rank", rank)
         allowed = _allowed(float(check_rate("fpir", fpir)), len(self.best_impostors))

@@ -15,8 +15,17 @@ __all__ = ["InceptionResult", "inception_score"]
 
 @dataclass(frozen=True, eq=False)
 class InceptionResult:
-    """Mean ``score`` over the splits, their standard deviation ``std`` (of the splits themselves, not of a larger
-    population, as published scores count), and ``split_scores``."""
+    """What :func:`inception_score` gives.
+
+    Attributes:
+        score: Mean over the splits.
+        std: Standard deviation of the splits themselves, not of a larger population, as published scores count.
+        split_scores: Score of each split.
+
+    Example:
+        >>> round(hs.metrics.inception_score(torch.zeros(20, 5), splits=2).score, 6)
+        1.0
+    """
 
     score: float
     std: float
@@ -30,13 +39,21 @@ class InceptionResult:
 def inception_score(logits: Tensor, *, splits: int = 10) -> InceptionResult:
     """exp E_x KL(p(y|x) ‖ p(y)) of the class probabilities that a classifier gives generated images.
 
-    p(y|x) = softmax(``logits``) and p(y) is its mean over a split. Between 1 (every image alike, or none recognised)
-    and the number of classes (each recognised beyond doubt, all equally often). Published numbers are those of
-    Inception-v3 on 50,000 images in ten splits: scores of another classifier compare with each other only.
+    p(y|x) = softmax(``logits``) and p(y) is its mean over a split. The score lies between 1 (every image alike, or none
+    recognised) and the number of classes (each recognised beyond doubt, all equally often). Published numbers are those
+    of Inception-v3 on 50,000 images in ten splits: scores of another classifier compare with each other only.
 
     Args:
-        logits: ``(N, classes)``; log-probabilities will do, too.
-        splits: consecutive parts of (nearly) equal size, each with its own p(y).
+        logits: ``(N, classes)``; log-probabilities work, too.
+        splits: number of consecutive parts of (nearly) equal size, each with its own p(y).
+
+    Returns:
+        Mean and standard deviation over the splits.
+
+    Example:
+        >>> sure = 100 * torch.eye(5).repeat(4, 1)
+        >>> round(hs.metrics.inception_score(sure, splits=1).score, 3)
+        5.0
     """
     if not isinstance(logits, Tensor) or logits.dim() != 2 or logits.shape[1] < 2:
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__

@@ -32,10 +32,20 @@ class PairList(Protocol):
 @takes_arrays("features", "mean", labels=("left", "right"))
 @torch.no_grad()
 def pair_scores(features: Tensor, left: Tensor, right: Tensor, mean: Tensor | None = None) -> Tensor:
-    """cos⟨x_l − μ, x_r − μ⟩ of each pair of rows (l, r), (n,).
+    """cos⟨x_l − μ, x_r − μ⟩ of each pair of rows (l, r).
 
-    ``features`` (N, d); ``left`` and ``right`` (n,) are row numbers; ``mean`` μ (d,) is subtracted from every feature,
-    e.g. the mean of the training set. A feature equal to μ has cosine 0 with every other.
+    Args:
+        features: features (N, d).
+        left: row number of the first of each pair, (n,).
+        right: row number of the second, (n,).
+        mean: μ (d,), subtracted from every feature, e.g. the mean of the training set; None subtracts nothing.
+
+    Returns:
+        (n,); a feature equal to μ has cosine 0 with every other.
+
+    Example:
+        >>> hs.metrics.pair_scores(torch.eye(2), [0, 0], [0, 1])
+        tensor([1., 0.])
     """
     x = check_features("features", features)
     pairs = [_rows(name, index, len(x)).to(x.device) for name, index in (("left", left), ("right", right))]
@@ -53,7 +63,7 @@ def pair_scores(features: Tensor, left: Tensor, right: Tensor, mean: Tensor | No
 def verify_pairs(
     features: Tensor, pairs: PairList, *, center: bool | Tensor = False, train_pairs: PairList | None = None
 ) -> VerificationResult:
-    """The cosines of ``pairs``, verified as in LFW.
+    """Evaluate the cosines of pairs of features as in LFW.
 
     View 2: ``pairs.fold`` numbers the folds, and each fold's threshold is chosen on the others. View 1: with
     ``train_pairs`` the threshold is chosen on those.
@@ -62,9 +72,18 @@ def verify_pairs(
         features: embeddings of all images, (N, d); ``hs.embed(model, images, flip=True)`` gives those of image and
             mirror concatenated.
         pairs: anything with ``left``, ``right``, ``same`` and, for View 2, ``fold``, such as ``faces.pairs``.
-        center: subtract a mean from every feature first. True: the mean of the features of the pairs that the
-            threshold is chosen on, each as often as a pair names it, as the SphereFace evaluation does; a tensor (d,):
-            that mean.
+        center: subtract a mean from every feature first. True: the mean of the features of the pairs that the threshold
+            is chosen on, each as often as a pair names it, as the SphereFace evaluation does; a tensor (d,): that mean.
+        train_pairs: pairs that the threshold is chosen on; None: the other folds.
+
+    Returns:
+        Accuracy, its standard error, the thresholds and the ROC curve.
+
+    Example:
+        >>> features = torch.eye(4).repeat(2, 1)
+        >>> pairs = hs.data.make_pairs(torch.arange(8) % 4, folds=2, each=2)
+        >>> hs.metrics.verify_pairs(features, pairs).accuracy
+        1.0
     """
     x = check_features("features", features)
     same = pair_kinds("pairs.same", pairs.same, len(pairs.left))

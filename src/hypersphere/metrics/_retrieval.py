@@ -20,9 +20,18 @@ __all__ = ["RetrievalResult", "retrieval"]
 class RetrievalResult:
     """Means over the queries that have something to find; rates are fractions in [0, 1].
 
-    Of each such query: ``average_precisions``, ``average_precisions_at_r``, ``r_precisions`` and ``first_hits`` (rank
-    of its first relevant item). ``queries`` holds their row numbers; ``excluded`` counts the queries without any
-    relevant item, such as the only member of a class.
+    Attributes:
+        average_precisions: Average precision of each such query.
+        average_precisions_at_r: The same among the first R items, R being the number of relevant ones.
+        r_precisions: Share of relevant items among the first R.
+        first_hits: Rank of the first relevant item, from 1.
+        queries: Row numbers of these queries.
+        excluded: Number of queries without any relevant item, such as the only member of a class.
+        shown: The k that ``recall`` holds.
+
+    Example:
+        >>> hs.metrics.retrieval(torch.eye(2).repeat(2, 1), [0, 1, 0, 1]).recall_at(1)
+        1.0
     """
 
     average_precisions: Tensor
@@ -49,7 +58,14 @@ class RetrievalResult:
         return float(self.r_precisions.mean())
 
     def recall_at(self, k: int) -> float:
-        """Share of queries with a relevant item among the first ``k`` (R@k)."""
+        """Compute the share of queries with a relevant item among the first ``k`` (R@k).
+
+        Args:
+            k: number of items, ≥ 1.
+
+        Returns:
+            A fraction.
+        """
         check_count("k", k)
         return float((self.first_hits <= k).double().mean())
 
@@ -75,15 +91,25 @@ def retrieval(
     queries: Tensor | None = None,
     query_labels: Tensor | None = None,
 ) -> RetrievalResult:
-    """Rank ``features`` (N, d) by cosine for each query; an item is relevant if it has the query's label.
+    """Rank items by cosine for each query; an item is relevant if it has the query's label.
 
     Average precision is Σ_{relevant i} (relevant with score ≥ s_i)/(all with score ≥ s_i)/R: items of equal score enter
     together, as in scikit-learn's ``average_precision_score``. Where a rank is needed (R@k, R-precision, mAP@R), ties
     count against the query: irrelevant items of equal score come first.
 
     Args:
-        ks: the k of R@k shown in ``recall``; any other can be asked of the result.
-        queries: (Q, d) with ``query_labels`` (Q,); None: each item in turn queries all others.
+        features: embeddings of the items, (N, d).
+        labels: label of each item, (N,).
+        ks: the k of R@k shown in ``recall``; the result computes any other.
+        queries: embeddings of the queries, (Q, d); None: each item in turn queries all others.
+        query_labels: label of each query, (Q,).
+
+    Returns:
+        Precision and recall of every query, and their means.
+
+    Example:
+        >>> hs.metrics.retrieval(torch.eye(2).repeat(2, 1), [0, 1, 0, 1]).map
+        1.0
     """
     items = check_features("features", features)
     classes = check_labels("labels", labels, len(items)).to(items.device)

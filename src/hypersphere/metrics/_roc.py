@@ -17,8 +17,18 @@ __all__ = ["ROC", "accept_counts", "check_rate", "roc_curve"]
 class ROC:
     """The points (``fpr``, ``tpr``) of accepting pairs with score ≥ ``thresholds``; float64, from (0, 0) to (1, 1).
 
-    One point for each distinct score, in falling order; equal scores are accepted together. The first threshold is
-    infinite and accepts nothing.
+    There is one point for each distinct score, in falling order; equal scores are accepted together. The first
+    threshold is infinite and accepts nothing.
+
+    Attributes:
+        fpr: False accept rate, share of different pairs that are accepted.
+        tpr: True accept rate, share of same pairs that are accepted.
+        thresholds: Lowest accepted score at each point.
+
+    Example:
+        >>> result = hs.metrics.verification([0.9, 0.3, 0.8, 0.1], [1, 0, 1, 0], folds=2)
+        >>> result.roc.tar_at(0.0)
+        1.0
     """
 
     fpr: Tensor
@@ -44,10 +54,15 @@ class ROC:
     @overload
     def tar_at(self, far: Tensor) -> Tensor: ...
     def tar_at(self, far: float | Tensor) -> float | Tensor:
-        """The largest true accept rate of a threshold whose false accept rate is at most ``far``.
+        """Return the largest true accept rate of a threshold whose false accept rate is at most ``far``.
 
-        Nothing is interpolated: below one over the number of different pairs it is the rate at no false accept.
-        A tensor of rates gives a tensor.
+        Nothing is interpolated: below one over the number of different pairs it is the rate without a false accept.
+
+        Args:
+            far: a rate in [0, 1], or a tensor of rates.
+
+        Returns:
+            A rate, or a tensor of rates.
         """
         rates = check_rate("far", far)
         last = torch.searchsorted(self.fpr, rates, right=True) - 1

@@ -19,10 +19,19 @@ __all__ = ["VerificationResult", "cross_validate", "pair_kinds", "split_validate
 
 @dataclass(frozen=True, eq=False)
 class VerificationResult:
-    """What verification gives. Rates are fractions in [0, 1].
+    """What verification gives; rates are fractions in [0, 1].
 
-    ``accuracy``: mean over the folds; ``std``: its standard error, as LFW reports beside it (the folds' sample standard
-    deviation over √folds); ``fold_accuracies`` and ``thresholds`` of each fold; ``roc`` of all held-out scores.
+    Attributes:
+        accuracy: Mean over the folds.
+        std: Its standard error, as LFW reports beside it (the folds' sample standard deviation over √folds).
+        fold_accuracies: Accuracy of each fold.
+        thresholds: Threshold of each fold.
+        roc: Curve of all held-out scores.
+        pairs: Number of pairs.
+
+    Example:
+        >>> hs.metrics.verification([0.9, 0.3, 0.8, 0.1], [1, 0, 1, 0], folds=2).pairs
+        4
     """
 
     accuracy: float
@@ -47,7 +56,14 @@ class VerificationResult:
     @overload
     def tar_at(self, far: Tensor) -> Tensor: ...
     def tar_at(self, far: float | Tensor) -> float | Tensor:
-        """The largest true accept rate at a false accept rate of at most ``far``: see :meth:`ROC.tar_at`."""
+        """Return the largest true accept rate at a false accept rate of at most ``far``: see :meth:`ROC.tar_at`.
+
+        Args:
+            far: a rate in [0, 1], or a tensor of rates.
+
+        Returns:
+            A rate, or a tensor of rates.
+        """
         return self.roc.tar_at(far)
 
     def __repr__(self) -> str:
@@ -70,6 +86,13 @@ def verification(scores: Tensor, same: Tensor, folds: int | Tensor = 10) -> Veri
         same: whether the two are of one class, (n,), booleans or 0 and 1.
         folds: how many consecutive folds of equal size, as LFW lists its pairs (sizes differ by one where n does
             not divide), or the fold number of each pair, (n,).
+
+    Returns:
+        Accuracy, its standard error, the thresholds and the ROC curve.
+
+    Example:
+        >>> hs.metrics.verification([0.9, 0.3, 0.8, 0.1], [1, 0, 1, 0], folds=2).accuracy
+        1.0
     """
     column = score_column("scores", scores)
     kinds = pair_kinds("same", same, len(column))
@@ -79,9 +102,21 @@ def verification(scores: Tensor, same: Tensor, folds: int | Tensor = 10) -> Veri
 @takes_arrays("train_scores", "scores", labels=("train_same", "same"))
 @torch.no_grad()
 def verification_split(train_scores: Tensor, train_same: Tensor, scores: Tensor, same: Tensor) -> VerificationResult:
-    """Accuracy on ``scores`` with the threshold that is best on ``train_scores`` (LFW View 1).
+    """Accuracy with the threshold that is best on other pairs (LFW View 1).
 
-    ``std`` is the standard error of one share, √(p(1−p)/n); the ROC is that of ``scores``.
+    Args:
+        train_scores: similarity of the pairs that the threshold is chosen on, (m,).
+        train_same: whether the two of each are of one class, (m,).
+        scores: similarity of the pairs that are evaluated, (n,).
+        same: whether the two of each are of one class, (n,).
+
+    Returns:
+        The accuracy on ``scores``; ``std`` is the standard error of one share, √(p(1−p)/n), and the ROC is that of
+        ``scores``.
+
+    Example:
+        >>> hs.metrics.verification_split([0.9, 0.1], [1, 0], [0.8, 0.3], [1, 0]).accuracy
+        1.0
     """
     train_column, column = score_column("train_scores", train_scores), score_column("scores", scores)
     train_kinds = pair_kinds("train_same", train_same, len(train_column))

@@ -19,7 +19,21 @@ __all__ = ["MODELS", "Generator", "discriminator", "generator"]
 class Generator(nn.Module):
     """z ~ N(0, I) → dense 512·M×M → three 4×4 transposed convolutions of stride 2 (256, 128, 64) → 3×3, tanh.
 
-    ``forward(z)`` gives images ``(N, channels, 8·M, 8·M)`` in [−1, 1].
+    Args:
+        slots: operators, normalisation, activation.
+        latent_dim: length of z.
+        base: M, height and width of the first map.
+        widths: channels of the first map and after each transposed convolution.
+        channels: channels of the images.
+
+    Shape:
+        - z: (N, latent_dim).
+        - Output: (N, channels, 8·M, 8·M), in [−1, 1].
+
+    Example:
+        >>> net = hs.models.create("sngan_generator", latent_dim=16, widths=(32, 16, 8, 4))
+        >>> net(torch.randn(2, 16)).shape
+        torch.Size([2, 3, 32, 32])
     """
 
     def __init__(self, slots: Slots, latent_dim: int, base: int, widths: tuple[int, ...], channels: int) -> None:
@@ -33,6 +47,14 @@ class Generator(nn.Module):
         self.last = slots.operator("Conv2d", widths[-1], channels, 3, normed=False, padding=1)
 
     def forward(self, z: Tensor) -> Tensor:
+        """Generate images.
+
+        Args:
+            z: latent vectors (N, latent_dim).
+
+        Returns:
+            Images in [−1, 1].
+        """
         maps = self.dense(z).unflatten(-1, self.shape)
         return torch.tanh(self.last(self.deconvs(maps)))
 

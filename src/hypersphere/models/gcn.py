@@ -28,7 +28,16 @@ class GCN(nn.Module):
         hidden: size of each hidden layer; the last one is the embedding.
         num_classes: columns of the classifier W₁, 0 for none.
         slots: operators, normalisation, activation.
-        dropout: probability.
+        dropout: probability with which an input of a layer is set to 0, in [0, 1).
+
+    Shape:
+        - x: (N, in_features), dense or sparse; adjacency: (N, N).
+        - Output: (N, num_classes).
+
+    Example:
+        >>> net = hs.models.GCN(8, 16, num_classes=3, slots=hs.models.Slots(norm="none"))
+        >>> net(torch.randn(5, 8), hs.models.normalize_adjacency(torch.ones(5, 5))).shape
+        torch.Size([5, 3])
     """
 
     def __init__(
@@ -46,7 +55,15 @@ class GCN(nn.Module):
         self.classifier = slots.classifier(self.feature_dim, num_classes)
 
     def features(self, x: Tensor, adjacency: Tensor) -> Tensor:
-        """The embedding of each node, ``(N, feature_dim)``; ``x`` and ``adjacency`` (Â) may be dense or sparse."""
+        """Compute the embedding of each node.
+
+        Args:
+            x: features of the nodes, dense or sparse.
+            adjacency: Â of :func:`normalize_adjacency`, dense or sparse.
+
+        Returns:
+            ``(N, feature_dim)``.
+        """
         for layer, norm, act in zip(self.layers, self.norms, self.acts, strict=True):
             x = act(norm(_propagate(adjacency, self._apply_layer(layer, x))))
         return x
@@ -65,11 +82,27 @@ class GCN(nn.Module):
         return out if layer.bias is None else out + layer.bias
 
     def forward_features(self, x: Tensor, adjacency: Tensor) -> Tensor:
-        """The same as :meth:`features`."""
+        """Compute the same as :meth:`features`, under timm's name.
+
+        Args:
+            x: features of the nodes, dense or sparse.
+            adjacency: Â of :func:`normalize_adjacency`, dense or sparse.
+
+        Returns:
+            ``(N, feature_dim)``.
+        """
         return self.features(x, adjacency)
 
     def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
-        """Class scores of each node, or its embedding for ``num_classes=0``."""
+        """Compute the class scores of each node.
+
+        Args:
+            x: features of the nodes, dense or sparse.
+            adjacency: Â of :func:`normalize_adjacency`, dense or sparse.
+
+        Returns:
+            ``(N, num_classes)``, or the embedding for ``num_classes=0``.
+        """
         x = self.features(x, adjacency)
         if self.num_classes == 0:
             return x
@@ -79,8 +112,18 @@ class GCN(nn.Module):
 def normalize_adjacency(adjacency: Tensor) -> Tensor:
     """Â = D^(−1/2)·Ã·D^(−1/2), Ã = A + I, D_ii = Σ_j Ã_ij.
 
-    (The thesis prints D^(1/2), a misprint.) ``adjacency`` is A, dense, sparse COO or sparse CSR, with weights ≥ 0; the
-    result has the same layout.
+    The thesis prints D^(1/2), a misprint.
+
+    Args:
+        adjacency: A, dense, sparse COO or sparse CSR, with weights ≥ 0.
+
+    Returns:
+        Â, in the same layout.
+
+    Example:
+        >>> hs.models.normalize_adjacency(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+        tensor([[0.5000, 0.5000],
+                [0.5000, 0.5000]])
     """
     check_floating("adjacency", adjacency)
     if adjacency.dim() != 2 or adjacency.shape[0] != adjacency.shape[1]:

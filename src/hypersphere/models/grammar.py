@@ -20,31 +20,86 @@ Size: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class Conv:
-    """``[kernel×kernel, width]``: operator, normalisation, activation; padded to keep the size at stride 1."""
+    """``[kernel×kernel, width]``: operator, normalisation, activation; padded to keep the size at stride 1.
+
+    Args:
+        width: number of filters.
+        kernel: size of the window.
+        stride: step of the window.
+
+    Example:
+        >>> layer, channels = hs.models.Conv(16).build(hs.models.Slots(), 3)
+        >>> channels, hs.models.Conv(16, stride=2).shrink(32)
+        (16, 16)
+    """
 
     width: int
     kernel: int = 3
     stride: int = 1
 
     def build(self, slots: Slots, cin: int) -> tuple[nn.Module, int]:
+        """Build the layer.
+
+        Args:
+            slots: operator, normalisation and activation of the network.
+            cin: channels of its input.
+
+        Returns:
+            The layer and the number of its output channels.
+        """
         return slots.block("Conv2d", cin, self.width, self.kernel, stride=self.stride), self.width
 
     def shrink(self, size: int) -> int:
+        """Compute the size of the output.
+
+        Args:
+            size: height or width of the input.
+
+        Returns:
+            Height or width of the output.
+        """
         return _shrink(size, self.kernel, self.stride, (self.kernel - 1) // 2)
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Max pooling, 2×2 with stride 2 unless said otherwise."""
+    """Max pooling, 2×2 with stride 2 by default.
+
+    Args:
+        kernel: size of the window.
+        stride: step of the window.
+        padding: pixels added on each side, which never are the maximum.
+
+    Example:
+        >>> hs.models.Pool().shrink(32)
+        16
+    """
 
     kernel: int = 2
     stride: int = 2
     padding: int = 0
 
     def build(self, slots: Slots, cin: int) -> tuple[nn.Module, int]:
+        """Build the layer.
+
+        Args:
+            slots: not used.
+            cin: channels of its input.
+
+        Returns:
+            The layer and the number of its output channels.
+        """
         return nn.MaxPool2d(self.kernel, self.stride, self.padding), cin
 
     def shrink(self, size: int) -> int:
+        """Compute the size of the output.
+
+        Args:
+            size: height or width of the input.
+
+        Returns:
+            Height or width of the output.
+        """
         return _shrink(size, self.kernel, self.stride, self.padding)
 
 
@@ -54,11 +109,16 @@ class Unit:
 
     Args:
         width: filters of the unit.
-        stride: of its first convolution.
+        stride: step of its first convolution.
         form: ``"basic"`` or ``"bottleneck"``, with the last activation after the sum; ``"face"`` with both activations
             inside the branch, as in the SphereFace networks.
-        shortcut: where the shape changes, a 1×1 convolution with the network's ``"operator"`` (SphereResNet-v1) or
-            a ``"plain"`` one (v2), or ``"pad"``: subsample and append channels of zeros, without parameters.
+        shortcut: where the shape changes, a 1×1 convolution with the network's ``"operator"`` (SphereResNet-v1) or a
+            ``"plain"`` one (v2), or ``"pad"``: subsample and append channels of zeros, without parameters.
+
+    Example:
+        >>> unit, channels = hs.models.Unit(16, form="bottleneck").build(hs.models.Slots(), 3)
+        >>> channels
+        64
     """
 
     width: int
@@ -72,9 +132,19 @@ class Unit:
 
     @property
     def cout(self) -> int:
+        """Channels of the output: the width, or 4 times that of a bottleneck."""
         return self.width * (4 if self.form == "bottleneck" else 1)
 
     def build(self, slots: Slots, cin: int) -> tuple[nn.Module, int]:
+        """Build the unit.
+
+        Args:
+            slots: operator, normalisation and activation of the network.
+            cin: channels of its input.
+
+        Returns:
+            The unit and the number of its output channels.
+        """
         kernels = (1, 3, 1) if self.form == "bottleneck" else (3, 3)
         channels = [cin, *[self.width] * (len(kernels) - 1), self.cout]
         branch = nn.Sequential()
@@ -95,6 +165,14 @@ class Unit:
         return slots.block("Conv2d", cin, self.cout, 1, stride=self.stride, activate=False, plain=plain)
 
     def shrink(self, size: int) -> int:
+        """Compute the size of the output.
+
+        Args:
+            size: height or width of the input.
+
+        Returns:
+            Height or width of the output.
+        """
         return _shrink(size, 3, self.stride, 1)
 
 

@@ -15,10 +15,18 @@ __all__ = ["Network", "image_network", "neck"]
 
 
 class Network(nn.Module):
-    """``classifier(features(x))``.
+    """``classifier(features(x))``: a body that computes the embedding, and a linear classifier on it.
 
-    ``features`` gives the embedding ``(N, feature_dim)`` that heads of :mod:`hypersphere.losses` take. With
-    ``num_classes=0`` the classifier is the identity, so the network itself gives the embedding.
+    Args:
+        body: inputs to the embedding ``(N, feature_dim)`` that heads of :mod:`hypersphere.losses` take.
+        feature_dim: length of the embedding.
+        num_classes: outputs of the classifier; 0 makes it the identity, so that the network gives the embedding.
+        slots: initialisation and bias of the classifier.
+
+    Example:
+        >>> net = hs.models.Network(nn.Flatten(), 12, num_classes=5, slots=hs.models.Slots())
+        >>> net(torch.randn(2, 3, 2, 2)).shape
+        torch.Size([2, 5])
     """
 
     def __init__(self, body: nn.Module, feature_dim: int, num_classes: int, slots: Slots) -> None:
@@ -28,16 +36,37 @@ class Network(nn.Module):
         self.classifier = slots.classifier(feature_dim, num_classes)
 
     def features(self, x: Tensor) -> Tensor:
-        """The embedding, ``(N, feature_dim)``."""
+        """Compute the embedding.
+
+        Args:
+            x: inputs of the body.
+
+        Returns:
+            ``(N, feature_dim)``.
+        """
         out: Tensor = self.body(x)
         return out
 
     def forward_features(self, x: Tensor) -> Tensor:
-        """The same as :meth:`features`."""
+        """Compute the same as :meth:`features`, under timm's name.
+
+        Args:
+            x: inputs of the body.
+
+        Returns:
+            ``(N, feature_dim)``.
+        """
         return self.features(x)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Class scores ``(N, num_classes)``, or the embedding for ``num_classes=0``."""
+        """Compute the class scores.
+
+        Args:
+            x: inputs of the body.
+
+        Returns:
+            ``(N, num_classes)``, or the embedding for ``num_classes=0``.
+        """
         out: Tensor = self.classifier(self.features(x))
         return out
 
@@ -51,7 +80,26 @@ def image_network(
     fully_connected: Sequence[int] | None,
     fc_norm: bool = True,
 ) -> Network:
-    """Stages, then fully connected layers on the flattened maps, or global average pooling for None."""
+    """Build a network of stages and fully connected layers.
+
+    Args:
+        stages: pairs of a stage's name and its layers, as the tables print them.
+        slots: operators, normalisation, activation.
+        num_classes: outputs of the classifier; 0 for none.
+        in_channels: channels of the images.
+        image_size: height and width of the images.
+        fully_connected: widths of layers on the flattened maps; None takes global average pooling instead.
+        fc_norm: whether the normalisation follows the last of them.
+
+    Returns:
+        The network.
+
+    Example:
+        >>> stages = [("stage1", [hs.models.Conv(8), hs.models.Pool()])]
+        >>> net = hs.models.image_network(stages, hs.models.Slots(), 10, 3, (32, 32), [16])
+        >>> net.feature_dim
+        16
+    """
     body, channels, (height, width) = build_stages(stages, slots, in_channels, image_size)
     if fully_connected is None:
         body.add_module("pool", nn.AdaptiveAvgPool2d(1))

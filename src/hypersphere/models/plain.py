@@ -53,7 +53,8 @@ def plain_cnn(
             and 64 features), ``"f1"`` (64, 64, 64 and 64 features), ``"f1_imagenet"`` (64, 128, 256).
         feature_dim: size of the fully connected layer; None: that of the width set, 256 for a tuple.
         fc_norm: normalise the embedding, as the authors' released code does.
-        in_channels, image_size: of the images.
+        in_channels: channels of the images.
+        image_size: height and width of the images, a number or both.
     """
     if isinstance(widths, str):
         (first, second, third), dim = WIDTHS[check_choice("widths", widths, WIDTHS)]
@@ -101,8 +102,9 @@ def table_cnn(
     Args:
         num_classes: outputs of the classifier, 0 for none.
         slots: operators, normalisation, activation.
-        table: the column.
-        image_size, in_channels: of the images.
+        table: the column of the table, e.g. ``"mnist"``.
+        image_size: height and width of the images, a number or both.
+        in_channels: channels of the images.
         feature_dim: size of the last fully connected layer; None: that of the table.
         fc_norm: normalise the embedding (off by default where it has 2 dimensions, to be looked at).
     """
@@ -131,7 +133,8 @@ def few_shot_cnn(
         num_classes: outputs of the linear classifier, 0 for none (a cosine head is "baseline++").
         slots: operators, normalisation, activation.
         width: filters of each layer.
-        in_channels, image_size: of the images (mini-ImageNet: 84×84).
+        in_channels: channels of the images.
+        image_size: height and width of the images (mini-ImageNet: 84×84).
     """
     stages = [(f"conv{i}", (Conv(width), Pool())) for i in range(1, 5)]
     return image_network(stages, slots, num_classes, in_channels, image_size_of(image_size), ())

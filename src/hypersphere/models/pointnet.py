@@ -21,9 +21,9 @@ __all__ = ["MODELS", "PointNet", "head_of", "pointnet"]
 class PointNet(Network):
     """A function of point sets: the same layers on every point, the maximum over points, fully connected layers.
 
-    Points ``(N, P, in_channels)`` → 64, 64 | 64, 128, 1024 → max → 512, 256 → classifier. With ``tnet`` the
-    coordinates are multiplied by a 3×3 matrix, and the 64 features by a 64×64 one, which two small networks of the
-    same kind compute.
+    Points ``(N, P, in_channels)`` → 64, 64 | 64, 128, 1024 → max → 512, 256 → classifier. With ``tnet`` the coordinates
+    are multiplied by a 3×3 matrix, and the 64 features by a 64×64 one, which two small networks of the same kind
+    compute.
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
@@ -32,6 +32,11 @@ class PointNet(Network):
         in_channels: numbers of a point; the first 3 are coordinates.
         dropout: probability, on the last hidden layer (256); with ``tnet`` on both (512, 256), as in the authors' code.
         width: multiplies every layer.
+
+    Example:
+        >>> net = hs.models.create("pointnet", num_classes=4, width=0.1)
+        >>> net(torch.randn(2, 32, 3)).shape
+        torch.Size([2, 4])
     """
 
     def __init__(
@@ -47,14 +52,27 @@ class PointNet(Network):
         super().__init__(body, body.feature_dim, num_classes, slots)
 
     def features(self, x: Tensor) -> Tensor:
-        """The embedding ``(N, feature_dim)`` of clouds ``(N, P, in_channels)``."""
+        """Compute the embedding of point clouds.
+
+        Args:
+            x: clouds ``(N, P, in_channels)``.
+
+        Returns:
+            ``(N, feature_dim)``.
+        """
         features, _ = self.body(x)
         return features
 
     def forward(self, x: Tensor, penalty: bool = False) -> Any:
-        """Class scores; with ``penalty`` also ‖I − AAᵀ‖²_F/2 summed over the batch, A the feature transform.
+        """Compute the class scores, and if asked the penalty of the feature transform.
 
-        Its weight is 0.001 in the authors' released code; it is 0 without T-Nets.
+        Args:
+            x: clouds ``(N, P, in_channels)``.
+            penalty: also return ‖I − AAᵀ‖²_F/2 summed over the batch, A the feature transform. Its weight is 0.001 in
+                the authors' released code; it is 0 without T-Nets.
+
+        Returns:
+            ``(N, num_classes)``, or that and the penalty.
         """
         features, transform = self.body(x)
         scores: Tensor = self.classifier(features)

@@ -23,11 +23,16 @@ class PointNet2(Network):
     Args:
         num_classes: outputs of the classifier, 0 for none.
         slots: operators, normalisation, activation.
-        points: centres of the two levels.
-        radii: of their balls.
-        samples: points of a ball that are used at most, the first in the cloud's order.
+        points: number of centres of the two levels.
+        radii: radius of their balls.
+        samples: largest number of points of a ball, the first in the cloud's order.
         in_channels: numbers of a point; the first 3 are coordinates, further ones features.
-        dropout: probability, after both hidden layers.
+        dropout: probability after both hidden layers, in [0, 1).
+
+    Example:
+        >>> net = hs.models.PointNet2(4, hs.models.Slots(), points=(8, 4), samples=(4, 4))
+        >>> net.feature_dim
+        256
     """
 
     def __init__(

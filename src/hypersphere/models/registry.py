@@ -36,14 +36,20 @@ def create(
 
     Args:
         name: one of :func:`list_models`, or ``package.module:function`` of a builder of your own.
-        num_classes: outputs of the classifier; 0 for none (the network gives its embedding to a margin head), None
-            for the classes of the data set that the documents use.
-        device, dtype: where and in what precision to make it.
+        num_classes: outputs of the classifier; 0 for none (the network gives its embedding to a margin head), None for
+            the classes of the data set that the documents use.
+        device: where to make it.
+        dtype: precision of its parameters.
         **settings: those of :class:`~hypersphere.models.Slots` (``conv``, ``angular``, ``magnitude``, ``norm``,
             ``activation``, ...) and the network's own (``widths``, ``image_size``, ...): see :func:`options`.
 
     Returns:
         A module with ``features(x)``, ``feature_dim`` and ``classifier`` (the GAN's generator has none of them).
+
+    Example:
+        >>> net = hs.models.create("cnn9", num_classes=10, conv="sphere", angular="sigmoid")
+        >>> net(torch.randn(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
     """
     entry = _find(name)
     known = entry.options()
@@ -62,17 +68,50 @@ def create(
 
 
 def list_models(pattern: str = "*") -> list[str]:
-    """Names that match a shell pattern, numbers in numerical order."""
+    """List the networks, with numbers in numerical order.
+
+    Args:
+        pattern: shell pattern of the names.
+
+    Returns:
+        The names.
+
+    Example:
+        >>> hs.models.list_models("sphereface*")
+        ['sphereface4', 'sphereface10', 'sphereface20', 'sphereface36', 'sphereface64']
+    """
     return sorted(fnmatch.filter(MODELS, pattern), key=_natural)
 
 
 def options(name: str) -> dict[str, Any]:
-    """The options that :func:`create` takes for a name, with their defaults."""
+    """Return the options that :func:`create` takes for a network.
+
+    Args:
+        name: one of :func:`list_models`.
+
+    Returns:
+        Defaults by name.
+
+    Example:
+        >>> hs.models.options("cnn9")["image_size"]
+        32
+    """
     return _find(name).options()
 
 
 def describe(name: str) -> str:
-    """What a name stands for: its table in the documents, the builder's description, options and defaults."""
+    """Describe a network: its table in the documents, the builder's description, options and defaults.
+
+    Args:
+        name: one of :func:`list_models`.
+
+    Returns:
+        Text of several lines.
+
+    Example:
+        >>> hs.models.describe("cnn9").splitlines()[0]
+        'cnn9: paper Table 5; thesis Tables B.1, C.1, D.1, E.1, E.3, F.1'
+    """
     entry = _find(name)
     settings = ", ".join(f"{key}={value!r}" for key, value in entry.options().items())
     return f"{name}: {entry.table}\n\n{inspect.getdoc(entry.build)}\n\nOptions: {settings}"

@@ -30,23 +30,29 @@ class Slots:
     """The choices that every network takes; each block is operator → normalisation → activation.
 
     Args:
-        conv: operator of the convolutions and fully connected layers: ``"plain"`` w·x, ``"sphere"`` g(θ) (paper
-            eq. 1), ``"decoupled"`` h(‖x‖)·g(θ) (thesis 4.1). The classifier is always plain.
+        conv: operator of the convolutions and fully connected layers: ``"plain"`` w·x, ``"sphere"`` g(θ) (paper eq. 1),
+            ``"decoupled"`` h(‖x‖)·g(θ) (thesis 4.1). The classifier is always plain.
         angular: g, a name or an object of :mod:`hypersphere.angular`; None is the cosine.
         magnitude: h of ``"decoupled"``, a name or an object of :mod:`hypersphere.magnitude`; None is tanh.
-        weighted: how ‖w‖ enters a ``"decoupled"`` operator (thesis sec. 4.3.5).
+        weighted: how ‖w‖ enters a ``"decoupled"`` operator (thesis sec. 4.3.5); None ignores it.
         affine: rescale what the operator gives, β·F + γ (rescaled SphereNorm, paper sec. 2.5).
-        norm: ``"batch"`` BatchNorm; ``"sphere"`` SphereNorm, that is the operator normalises and nothing follows
-            it (paper sec. 2.5: a plain slot becomes SphereConv, spherical and decoupled ones stay what they are);
+        norm: ``"batch"`` BatchNorm; ``"sphere"`` SphereNorm, that is the operator normalises and nothing follows it
+            (paper sec. 2.5: a plain slot becomes SphereConv, spherical and decoupled ones stay what they are);
             ``"both"`` SphereNorm, then BatchNorm; ``"none"``.
-        norm_eps, norm_momentum: of BatchNorm (the authors' released code has eps 1e-3).
-        activation: ``"relu"``, ``"prelu"`` (a slope per channel, from 0.25), ``"leaky_relu"`` (slope 0.1, thesis
-            Table D.5) or ``"none"``.
+        norm_eps: ε of BatchNorm (the authors' released code has 1e-3).
+        norm_momentum: weight of the newest batch in BatchNorm's averages.
+        activation: ``"relu"``, ``"prelu"`` (a slope per channel, from 0.25), ``"leaky_relu"`` (slope 0.1, thesis Table
+            D.5) or ``"none"``.
         bias: a bias in the operators; None: only in plain ones that no BatchNorm follows.
         init: weights ``"he"`` normal, std √(2/((1+a²)·fan_in)) with a the slope of the activation's negative half;
             ``"xavier"`` uniform; ``"normal"`` N(0, 0.01²). Biases start at 0.
         spectral_norm: divide every weight by its largest singular value (the GAN of thesis D.7).
         classifier_bias: a bias in the classifier.
+
+    Example:
+        >>> slots = hs.models.Slots(conv="sphere", angular="sigmoid")
+        >>> type(slots.operator("Linear", 8, 4)).__name__
+        'SphereLinear'
     """
 
     conv: str = "plain"
@@ -90,9 +96,17 @@ class Slots:
         return self.norm in ("batch", "both")
 
     def operator(self, kind: str, *shape: int, plain: bool = False, normed: bool = True, **geometry: int) -> nn.Module:
-        """A bare operator, initialised: ``kind`` is torch's name ("Conv2d", "ConvTranspose2d", "Linear").
+        """Build a bare operator with initial weights.
 
-        ``plain`` overrules ``conv``; ``normed`` says whether the normalisation follows.
+        Args:
+            kind: torch's name: ``"Conv2d"``, ``"ConvTranspose2d"``, ``"Linear"``, ...
+            *shape: input channels, output channels and, for convolutions, the size of the window.
+            plain: make a plain operator whatever ``conv`` is.
+            normed: whether a normalisation follows, on which the bias depends.
+            **geometry: ``stride``, ``padding`` and the like, as torch's layer takes them.
+
+        Returns:
+            The layer.
         """
         choice = "plain" if plain else self._operator
         rules: dict[str, Any] = {}
@@ -106,13 +120,29 @@ class Slots:
         return self._prepare(make(*shape, **geometry, bias=bias, **rules))
 
     def normalization(self, channels: int, dim: int = 2) -> nn.Module:
-        """BatchNorm over ``dim``-dimensional maps (0: vectors), or nothing."""
+        """Build the normalisation.
+
+        Args:
+            channels: channels of its input.
+            dim: number of spatial dimensions; 0 for vectors.
+
+        Returns:
+            BatchNorm, or the identity.
+        """
         if not self._batch_norm:
             return nn.Identity()
         make = nn.BatchNorm2d if dim == 2 else nn.BatchNorm1d
         return make(channels, self.norm_eps, self.norm_momentum)
 
     def nonlinearity(self, channels: int) -> nn.Module:
+        """Build the activation.
+
+        Args:
+            channels: channels of its input, for a slope per channel.
+
+        Returns:
+            The activation, or the identity.
+        """
         match self.activation:
             case "relu":
                 return nn.ReLU()
@@ -136,7 +166,22 @@ class Slots:
         normalize: bool = True,
         plain: bool = False,
     ) -> nn.Sequential:
-        """Operator → normalisation → activation; odd kernels keep the size unless ``padding`` is given."""
+        """Build operator → normalisation → activation.
+
+        Args:
+            kind: torch's name of the operator.
+            cin: channels of the input.
+            cout: channels of the output.
+            kernel: size of the window.
+            stride: step of the window.
+            padding: pixels added on each side; None keeps the size of odd kernels.
+            activate: whether the activation follows.
+            normalize: whether the normalisation follows.
+            plain: make a plain operator whatever ``conv`` is.
+
+        Returns:
+            The block.
+        """
         geometry = {"stride": stride, "padding": (kernel - 1) // 2 if padding is None else padding}
         if kind == "Linear":
             layer = self.operator(kind, cin, cout, plain=plain, normed=normalize)
@@ -150,11 +195,27 @@ class Slots:
         return nn.Sequential(parts)
 
     def chain(self, kind: str, sizes: Sequence[int]) -> nn.Sequential:
-        """Blocks with kernels of 1 from each size to the next: the same perceptron at every position."""
+        """Build blocks with kernels of 1 from each size to the next: the same perceptron at every position.
+
+        Args:
+            kind: torch's name of the operator.
+            sizes: channels, first those of the input.
+
+        Returns:
+            The blocks.
+        """
         return nn.Sequential(*(self.block(kind, cin, cout) for cin, cout in pairwise(sizes)))
 
     def classifier(self, features: int, num_classes: int) -> nn.Module:
-        """The plain output layer, or the identity for ``num_classes=0`` (a margin head follows)."""
+        """Build the plain output layer.
+
+        Args:
+            features: length of the embedding.
+            num_classes: number of outputs; 0 gives the identity, for a margin head.
+
+        Returns:
+            A linear layer or the identity.
+        """
         if check_count("num_classes", num_classes, minimum=0) == 0:
             return nn.Identity()
         return self._prepare(nn.Linear(features, num_classes, bias=self.classifier_bias))

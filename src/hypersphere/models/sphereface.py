@@ -42,7 +42,8 @@ def sphereface(
         units: residual units of each stage.
         widths: filters of the stages.
         feature_dim: size of FC1 (3 for thesis Figure 2.10).
-        in_channels, image_size: of the images (aligned faces of 112×96).
+        in_channels: channels of the images.
+        image_size: height and width of the images (aligned faces of 112×96), a number or both.
         branch_std: deviation of the weights of residual branches; None: as ``init`` says.
         last_relu: a ReLU after FC1, as networks had before (thesis Table A.1, CNN A).
     """

@@ -14,10 +14,21 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import kernels
+from .._core.modes import autocast_dtype, is_exporting
 from .._core.sphere import upcast
 from ..functional.operators import Activation, Norm, as_convolution_takes, fused_block, fused_max_pool
 
-__all__ = ["ACTIVATIONS", "Parts", "affine_of", "fused_step", "is_activation", "is_norm", "pool", "run"]
+__all__ = [
+    "ACTIVATIONS",
+    "Parts",
+    "affine_of",
+    "fused_step",
+    "is_activation",
+    "is_norm",
+    "pool",
+    "run",
+    "wants_channels_last",
+]
 
 ACTIVATIONS: tuple[type[nn.Module], ...] = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.GELU, nn.SiLU, nn.Identity)
 
@@ -59,6 +70,17 @@ def run(parts: Parts, x: Tensor, q: Tensor | None = None, give_q: bool = False) 
         if module is not None:
             out = module(x if out is None else out)
     return out, None
+
+
+def wants_channels_last(x: Tensor) -> bool:
+    """Whether maps in their usual order are better put channels last between blocks, and back behind them.
+
+    cuDNN's products on tensor cores are channels last: in the usual order it would turn around what goes in and out
+    of each of them. Float32 without TF32 has kernels for the usual order.
+    """
+    if x.dim() != 4 or not x.is_cuda or not x.is_contiguous() or not kernels.usable(x) or is_exporting():
+        return False
+    return torch.backends.cudnn.allow_tf32 or x.dtype != torch.float32 or autocast_dtype(x.device) is not None
 
 
 def pool(module: nn.MaxPool2d, x: Tensor, give_q: bool) -> tuple[Tensor, Tensor | None]:

@@ -126,24 +126,180 @@ class _SphereConv(_DecoupledConv):
 
 
 class DecoupledConv1d(_DecoupledConv, nn.Conv1d):
-    pass
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on patches (thesis sec. 4.3): the twin of :class:`torch.nn.Conv1d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the window.
+        padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
+        dilation: distance between the entries of a patch.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, L).
+        - Output: (N, C_out, L_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.DecoupledConv1d(3, 16, 3, padding=1, magnitude="tanh")
+        >>> layer(torch.randn(2, 3, 8)).shape
+        torch.Size([2, 16, 8])
+    """
 
 
 class DecoupledConv2d(_DecoupledConv, nn.Conv2d):
-    pass
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on patches (thesis sec. 4.3): the twin of :class:`torch.nn.Conv2d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the window.
+        padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
+        dilation: distance between the entries of a patch.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, H, W).
+        - Output: (N, C_out, H_out, W_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.DecoupledConv2d(3, 16, 3, padding=1, magnitude="tanh")
+        >>> layer(torch.randn(2, 3, 8, 8)).shape
+        torch.Size([2, 16, 8, 8])
+    """
 
 
 class DecoupledConv3d(_DecoupledConv, nn.Conv3d):
-    pass
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on patches (thesis sec. 4.3): the twin of :class:`torch.nn.Conv3d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the window.
+        padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
+        dilation: distance between the entries of a patch.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, D, H, W).
+        - Output: (N, C_out, D_out, H_out, W_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.DecoupledConv3d(3, 16, 3, padding=1, magnitude="tanh")
+        >>> layer(torch.randn(2, 3, 8, 8, 8)).shape
+        torch.Size([2, 16, 8, 8, 8])
+    """
 
 
 class SphereConv1d(_SphereConv, DecoupledConv1d):
-    pass
+    """g(θ) on patches (SphereConv, paper eq. 1-4): the twin of :class:`torch.nn.Conv1d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the window.
+        padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
+        dilation: distance between the entries of a patch.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, L).
+        - Output: (N, C_out, L_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.SphereConv1d(3, 16, 3, padding=1)
+        >>> layer(torch.randn(2, 3, 8)).shape
+        torch.Size([2, 16, 8])
+    """
 
 
 class SphereConv2d(_SphereConv, DecoupledConv2d):
-    pass
+    """g(θ) on patches (SphereConv, paper eq. 1-4): the twin of :class:`torch.nn.Conv2d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the window.
+        padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
+        dilation: distance between the entries of a patch.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, H, W).
+        - Output: (N, C_out, H_out, W_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.SphereConv2d(3, 16, 3, padding=1, angular="sigmoid")
+        >>> layer(torch.randn(2, 3, 8, 8)).shape
+        torch.Size([2, 16, 8, 8])
+    """
 
 
 class SphereConv3d(_SphereConv, DecoupledConv3d):
-    pass
+    """g(θ) on patches (SphereConv, paper eq. 1-4): the twin of :class:`torch.nn.Conv3d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the window.
+        padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
+        dilation: distance between the entries of a patch.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, D, H, W).
+        - Output: (N, C_out, D_out, H_out, W_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.SphereConv3d(3, 16, 3, padding=1)
+        >>> layer(torch.randn(2, 3, 8, 8, 8)).shape
+        torch.Size([2, 16, 8, 8, 8])
+    """

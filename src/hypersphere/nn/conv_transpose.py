@@ -122,24 +122,186 @@ class _SphereConvTranspose(_DecoupledConvTranspose):
 
 
 class DecoupledConvTranspose1d(_DecoupledConvTranspose, nn.ConvTranspose1d):
-    pass
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on zero-stuffed patches (thesis sec. 4.3), like :class:`torch.nn.ConvTranspose1d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the output for one step of the input.
+        padding: entries cut from each side of the output.
+        output_padding: entries added to one side of the output, to choose among the sizes that a stride allows.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        dilation: distance between the entries of a patch.
+        padding_mode: only ``"zeros"``, as in torch.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, L).
+        - Output: (N, C_out, L_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.DecoupledConvTranspose1d(3, 16, 2, stride=2, magnitude="tanh")
+        >>> layer(torch.randn(2, 3, 8)).shape
+        torch.Size([2, 16, 16])
+    """
 
 
 class DecoupledConvTranspose2d(_DecoupledConvTranspose, nn.ConvTranspose2d):
-    pass
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on zero-stuffed patches (thesis sec. 4.3), like :class:`torch.nn.ConvTranspose2d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the output for one step of the input.
+        padding: entries cut from each side of the output.
+        output_padding: entries added to one side of the output, to choose among the sizes that a stride allows.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        dilation: distance between the entries of a patch.
+        padding_mode: only ``"zeros"``, as in torch.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, H, W).
+        - Output: (N, C_out, H_out, W_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.DecoupledConvTranspose2d(3, 16, 2, stride=2, magnitude="tanh")
+        >>> layer(torch.randn(2, 3, 8, 8)).shape
+        torch.Size([2, 16, 16, 16])
+    """
 
 
 class DecoupledConvTranspose3d(_DecoupledConvTranspose, nn.ConvTranspose3d):
-    pass
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on zero-stuffed patches (thesis sec. 4.3), like :class:`torch.nn.ConvTranspose3d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the output for one step of the input.
+        padding: entries cut from each side of the output.
+        output_padding: entries added to one side of the output, to choose among the sizes that a stride allows.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        dilation: distance between the entries of a patch.
+        padding_mode: only ``"zeros"``, as in torch.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, D, H, W).
+        - Output: (N, C_out, D_out, H_out, W_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.DecoupledConvTranspose3d(3, 16, 2, stride=2, magnitude="tanh")
+        >>> layer(torch.randn(2, 3, 8, 8, 8)).shape
+        torch.Size([2, 16, 16, 16, 16])
+    """
 
 
 class SphereConvTranspose1d(_SphereConvTranspose, DecoupledConvTranspose1d):
-    pass
+    """g(θ) on zero-stuffed patches (SphereConv, paper eq. 1-4), like :class:`torch.nn.ConvTranspose1d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the output for one step of the input.
+        padding: entries cut from each side of the output.
+        output_padding: entries added to one side of the output, to choose among the sizes that a stride allows.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        dilation: distance between the entries of a patch.
+        padding_mode: only ``"zeros"``, as in torch.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, L).
+        - Output: (N, C_out, L_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.SphereConvTranspose1d(3, 16, 2, stride=2)
+        >>> layer(torch.randn(2, 3, 8)).shape
+        torch.Size([2, 16, 16])
+    """
 
 
 class SphereConvTranspose2d(_SphereConvTranspose, DecoupledConvTranspose2d):
-    pass
+    """g(θ) on zero-stuffed patches (SphereConv, paper eq. 1-4), like :class:`torch.nn.ConvTranspose2d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the output for one step of the input.
+        padding: entries cut from each side of the output.
+        output_padding: entries added to one side of the output, to choose among the sizes that a stride allows.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        dilation: distance between the entries of a patch.
+        padding_mode: only ``"zeros"``, as in torch.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, H, W).
+        - Output: (N, C_out, H_out, W_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.SphereConvTranspose2d(3, 16, 2, stride=2, angular="sigmoid")
+        >>> layer(torch.randn(2, 3, 8, 8)).shape
+        torch.Size([2, 16, 16, 16])
+    """
 
 
 class SphereConvTranspose3d(_SphereConvTranspose, DecoupledConvTranspose3d):
-    pass
+    """g(θ) on zero-stuffed patches (SphereConv, paper eq. 1-4), like :class:`torch.nn.ConvTranspose3d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output: the number of kernels.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the output for one step of the input.
+        padding: entries cut from each side of the output.
+        output_padding: entries added to one side of the output, to choose among the sizes that a stride allows.
+        groups: number of groups of channels that are convolved separately.
+        bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
+        dilation: distance between the entries of a patch.
+        padding_mode: only ``"zeros"``, as in torch.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (N, C_in, D, H, W).
+        - Output: (N, C_out, D_out, H_out, W_out), sizes as in torch.
+
+    Example:
+        >>> layer = hs.nn.SphereConvTranspose3d(3, 16, 2, stride=2)
+        >>> layer(torch.randn(2, 3, 8, 8, 8)).shape
+        torch.Size([2, 16, 16, 16, 16])
+    """

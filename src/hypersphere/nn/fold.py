@@ -70,7 +70,21 @@ def fold(model: nn.Module) -> nn.Module:
 
 
 class Folded(nn.Module):
-    """An operator with constant filters of norm 1, and the BatchNorm after it: what :func:`fold` puts in its place."""
+    """An operator with constant filters of norm 1, and the BatchNorm after it: :func:`fold` puts it in their place.
+
+    Args:
+        op: the layer whose filters are taken.
+        norm: the BatchNorm after it, folded into scale and shift; None if there is none.
+
+    Shape:
+        - Input: as the layer's.
+        - Output: as the layer's.
+
+    Example:
+        >>> folded = hs.nn.Folded(hs.nn.SphereLinear(8, 4), None)
+        >>> folded(torch.randn(2, 8)).shape
+        torch.Size([2, 4])
+    """
 
     def __init__(self, op: Decoupled, norm: nn.Module | None) -> None:
         super().__init__()
@@ -91,6 +105,14 @@ class Folded(nn.Module):
     weight: Tensor
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the operator with its constant filters.
+
+        Args:
+            input: as for the layer that was folded.
+
+        Returns:
+            The output of that layer and its BatchNorm in evaluation mode.
+        """
         read = self._read(input, self.weight)
         rows, geometry = read
         out = deployed(rows, self.weight, geometry, self.magnitude, self.angular, self.scale, self.shift)

@@ -14,20 +14,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .block import Parts, is_activation, is_norm, pool, run
+from .block import ACTIVATIONS, Parts, is_activation, is_norm, pool, run, wants_channels_last
 from .layer import Decoupled
 
 __all__ = ["Fusion", "blocks_of", "fuse"]
 
+_ANY_ORDER = (  # modules that take maps in any order of their axes in memory
+    *ACTIVATIONS, nn.Dropout, nn.Dropout2d, nn.BatchNorm2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Flatten,
+)  # fmt: skip
+
 
 @dataclass
 class Fusion:
-    """What :func:`fuse` found.
+    """What :func:`fuse` found in a model.
 
     Attributes:
         blocks: Names of the modules of each block, operator first.
-        alone: Names of operators that nothing follows that could be taken over; kernels run them by themselves.
-        left: Names of operators that no kernel serves, with the reason.
+        alone: Names of operators without a following module that the block could include; kernels run them by
+            themselves.
+        left: Names of operators that no kernel supports, with the reason.
+
+    Example:
+        >>> model = hs.nn.fuse(nn.Sequential(hs.nn.SphereConv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()))
+        >>> model.fusion.blocks
+        [('0', '1', '2')]
     """
 
     blocks: list[tuple[str, ...]] = field(default_factory=list)
@@ -125,15 +135,19 @@ class FusedSequential(nn.Sequential):
     def forward(self, input: Tensor) -> Tensor:
         x, q = input, None
         steps = list(_blocks(_flat(self)))
+        move = wants_channels_last(input) and any(isinstance(s, Parts) and s.op.weight.dim() == 4 for s in steps)
         for i, step in enumerate(steps):
             read_on = i + 1 < len(steps) and isinstance(steps[i + 1], Parts)
             if isinstance(step, Parts):
+                if move and step.op.weight.dim() == 4:
+                    x = x.contiguous(memory_format=torch.channels_last)
                 x, q = run(step, x, q, read_on)
             elif type(step) is nn.MaxPool2d and not _hooked(step):
                 x, q = pool(step, x, read_on)
             else:
-                x, q = step(x), None
-        return x
+                x, q = step(x.contiguous() if move and type(step) not in _ANY_ORDER else x), None
+            move = move and x.dim() == 4
+        return x.contiguous() if move else x
 
     def _get_name(self) -> str:
         return "Sequential"

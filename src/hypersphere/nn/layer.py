@@ -13,6 +13,7 @@ from .. import angular as angular_module
 from .. import kernels
 from .. import magnitude as magnitude_module
 from .._core.errors import check_choice
+from .._core.modes import is_exporting
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
 from ..functional.operators.deployed import deployed, deployed_unit
 from ..functional.operators.geometry import Geometry
@@ -89,7 +90,7 @@ class Decoupled(nn.Module):
 
     def exported(self, x: Tensor, norm: Any = None) -> Tensor | None:
         """The layer and a BatchNorm as exporters see them in evaluation mode; None where the usual code must serve."""
-        if not torch.compiler.is_exporting() or self.training or self.weighted is not None:
+        if not is_exporting() or self.training or self.weighted is not None:
             return None
         if norm is not None and (norm.training or norm.running_mean is None):
             return None

@@ -16,11 +16,26 @@ __all__ = ["DecoupledLinear", "DecoupledTransposedLinear", "SphereLinear", "Sphe
 
 
 class DecoupledLinear(Decoupled, nn.Linear):
-    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) of each row of the weight.
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) of each row of the weight: the twin of :class:`torch.nn.Linear`.
 
     Args:
-        in_features, out_features, device, dtype: as in :class:`torch.nn.Linear`.
-        bias, magnitude, angular, weighted, affine: as in :class:`DecoupledConv2d`.
+        in_features: length of an input vector.
+        out_features: number of outputs: rows of the weight.
+        bias: add a learned number per output. Off by default: a BatchNorm usually follows.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
+        affine: rescale the output to β·F + γ per output, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (..., in_features).
+        - Output: (..., out_features).
+
+    Example:
+        >>> hs.nn.DecoupledLinear(8, 16, magnitude="tanh")(torch.randn(2, 8)).shape
+        torch.Size([2, 16])
     """
 
     def __init__(
@@ -55,7 +70,25 @@ class DecoupledLinear(Decoupled, nn.Linear):
 
 
 class SphereLinear(DecoupledLinear):
-    """g(θ) of each row of the weight and the input: arguments as in :class:`SphereConv2d`."""
+    """g(θ) of each row of the weight and the input: the twin of :class:`torch.nn.Linear`.
+
+    Args:
+        in_features: length of an input vector.
+        out_features: number of outputs: rows of the weight.
+        bias: add a learned number per output. Off by default: a BatchNorm usually follows.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        affine: rescale the output to β·F + γ per output, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (..., in_features).
+        - Output: (..., out_features).
+
+    Example:
+        >>> hs.nn.SphereLinear(8, 16, angular="linear")(torch.randn(2, 8)).shape
+        torch.Size([2, 16])
+    """
 
     def __init__(
         self,
@@ -76,14 +109,26 @@ class SphereLinear(DecoupledLinear):
 class DecoupledTransposedLinear(Decoupled, nn.Module):
     """:class:`DecoupledLinear` whose weight is (in_features, out_features), as GPT-2's layers keep it.
 
-    The twin of ``transformers.pytorch_utils.Conv1D``: the same parameters under the same names.
+    It is the twin of ``transformers.pytorch_utils.Conv1D``: the same parameters under the same names.
 
     Args:
-        in_features, out_features: Sizes of input and output.
-        bias, device, dtype, magnitude, angular, weighted, affine: As in :class:`DecoupledLinear`.
+        in_features: length of an input vector.
+        out_features: number of outputs: columns of the weight.
+        bias: add a learned number per output. On by default, as in the layer that it replaces.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
+        affine: rescale the output to β·F + γ per output, both learned (SphereNorm, paper sec. 2.5).
 
     Shape:
-        Input: (..., in_features). Output: (..., out_features).
+        - Input: (..., in_features).
+        - Output: (..., out_features).
+
+    Example:
+        >>> hs.nn.DecoupledTransposedLinear(8, 16)(torch.randn(2, 8)).shape
+        torch.Size([2, 16])
     """
 
     def __init__(
@@ -114,6 +159,14 @@ class DecoupledTransposedLinear(Decoupled, nn.Module):
         self._reset_rules()
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the operator to the last dimension.
+
+        Args:
+            input: vectors (..., in_features).
+
+        Returns:
+            (..., out_features).
+        """
         out = decoupled_linear(
             input, self.weight.mT, magnitude=self.magnitude, angular=self.angular, weighted=self.weighted
         )
@@ -125,7 +178,27 @@ class DecoupledTransposedLinear(Decoupled, nn.Module):
 
 
 class SphereTransposedLinear(DecoupledTransposedLinear):
-    """g(θ) of each column of the weight and the input: see :class:`DecoupledTransposedLinear`."""
+    """g(θ) of each column of the weight and the input, with the weight as GPT-2's layers keep it.
+
+    It is the twin of ``transformers.pytorch_utils.Conv1D``: the same parameters under the same names.
+
+    Args:
+        in_features: length of an input vector.
+        out_features: number of outputs: columns of the weight.
+        bias: add a learned number per output. On by default, as in the layer that it replaces.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+        angular: g, a name or an object of :mod:`hypersphere.angular`.
+        affine: rescale the output to β·F + γ per output, both learned (SphereNorm, paper sec. 2.5).
+
+    Shape:
+        - Input: (..., in_features).
+        - Output: (..., out_features).
+
+    Example:
+        >>> hs.nn.SphereTransposedLinear(8, 16)(torch.randn(2, 8)).shape
+        torch.Size([2, 16])
+    """
 
     def __init__(
         self,

@@ -249,10 +249,25 @@ def _listed(shapes: Sequence[tuple[int, ...]]) -> str:
 
 
 class DecoupledRNN(RecurrentLayer):
-    """h_t = tanh(f(w_x, x_t) + b_x + f(w_h, h_{t−1}) + b_h), or with relu: arguments of :class:`torch.nn.RNN`, and
+    """h_t = tanh(f(w_x, x_t) + b_x + f(w_h, h_{t−1}) + b_h), or with relu: the twin of :class:`torch.nn.RNN`.
 
-    magnitude, angular, weighted: as in :class:`DecoupledConv2d`; every weight matrix has its own copy.
-    affine: a learnable scale per neuron (its shift is the layer's bias).
+    Args:
+        input_size: length of an input vector.
+        hidden_size: length of the state.
+        num_layers: layers on top of each other.
+        nonlinearity: ``"tanh"`` or ``"relu"``.
+        *args: ``bias``, ``batch_first``, ``dropout`` and ``bidirectional``, in the order of :class:`torch.nn.RNN`.
+        **kwargs: those by name, ``device`` and ``dtype``, and ``magnitude`` (h, default ``"tanh"``), ``angular`` (g,
+            default ``"cosine"``), ``weighted`` (how ‖w‖ enters, default None: not) and ``affine`` (a learned scale per
+            neuron, default False). Every weight matrix has its own copy of h and g.
+
+    Shape:
+        - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
+        - Output: like the input, with hidden_size entries (twice that if bidirectional), and the last state h.
+
+    Example:
+        >>> hs.nn.DecoupledRNN(4, 8)(torch.randn(5, 2, 4))[0].shape
+        torch.Size([5, 2, 8])
     """
 
     def __init__(
@@ -270,35 +285,115 @@ class DecoupledRNN(RecurrentLayer):
 
 
 class DecoupledLSTM(RecurrentLayer):
-    """Arguments of :class:`torch.nn.LSTM`; the rest as in :class:`DecoupledRNN`, each gate with neurons of its own."""
+    """:class:`torch.nn.LSTM` with f(w, x) = h(‖w‖, ‖x‖)·g(θ) in place of inner products; each gate has its own neurons.
+
+    Args:
+        *args: ``input_size``, ``hidden_size``, ``num_layers``, ``bias``, ``batch_first``, ``dropout``,
+            ``bidirectional`` and ``proj_size``, in the order of :class:`torch.nn.LSTM`.
+        **kwargs: those by name, ``device`` and ``dtype``, and ``magnitude`` (h, default ``"tanh"``), ``angular`` (g,
+            default ``"cosine"``), ``weighted`` (how ‖w‖ enters, default None: not) and ``affine`` (a learned scale per
+            neuron, default False). Every weight matrix has its own copy of h and g.
+
+    Shape:
+        - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
+        - Output: like the input, with hidden_size entries (twice that if bidirectional), and the last state (h, c).
+
+    Example:
+        >>> hs.nn.DecoupledLSTM(4, 8)(torch.randn(5, 2, 4))[0].shape
+        torch.Size([5, 2, 8])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
 
 class DecoupledGRU(RecurrentLayer):
-    """Arguments of :class:`torch.nn.GRU`; the rest as in :class:`DecoupledRNN`, each gate with neurons of its own."""
+    """:class:`torch.nn.GRU` with f(w, x) = h(‖w‖, ‖x‖)·g(θ) in place of inner products; each gate has its own neurons.
+
+    Args:
+        *args: ``input_size``, ``hidden_size``, ``num_layers``, ``bias``, ``batch_first``, ``dropout`` and
+            ``bidirectional``, in the order of :class:`torch.nn.GRU`.
+        **kwargs: those by name, ``device`` and ``dtype``, and ``magnitude`` (h, default ``"tanh"``), ``angular`` (g,
+            default ``"cosine"``), ``weighted`` (how ‖w‖ enters, default None: not) and ``affine`` (a learned scale per
+            neuron, default False). Every weight matrix has its own copy of h and g.
+
+    Shape:
+        - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
+        - Output: like the input, with hidden_size entries (twice that if bidirectional), and the last state h.
+
+    Example:
+        >>> hs.nn.DecoupledGRU(4, 8)(torch.randn(5, 2, 4))[0].shape
+        torch.Size([5, 2, 8])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("GRU", *args, **kwargs)
 
 
 class SphereRNN(DecoupledRNN):
-    """g(θ) in place of every inner product: arguments of :class:`torch.nn.RNN`, ``angular`` and ``affine``."""
+    """:class:`torch.nn.RNN` with g(θ) in place of every inner product (paper sec. 2.4).
+
+    Args:
+        *args: ``input_size``, ``hidden_size``, ``num_layers``, ``nonlinearity``, ``bias``, ``batch_first``, ``dropout``
+            and ``bidirectional``, in the order of :class:`torch.nn.RNN`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`; every weight matrix has its own copy.
+        affine: multiply the output of each neuron by a learned scale.
+        **kwargs: the arguments above by name, ``device`` and ``dtype``.
+
+    Shape:
+        - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
+        - Output: like the input, with hidden_size entries (twice that if bidirectional), and the last state h.
+
+    Example:
+        >>> hs.nn.SphereRNN(4, 8)(torch.randn(5, 2, 4))[0].shape
+        torch.Size([5, 2, 8])
+    """
 
     def __init__(self, *args: Any, angular: str | AngularRule = "cosine", affine: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, magnitude="sphere", weighted=None, angular=angular, affine=affine, **kwargs)
 
 
 class SphereLSTM(DecoupledLSTM):
-    """g(θ) in place of every inner product: arguments of :class:`torch.nn.LSTM`, ``angular`` and ``affine``."""
+    """:class:`torch.nn.LSTM` with g(θ) in place of every inner product (paper sec. 2.4).
+
+    Args:
+        *args: ``input_size``, ``hidden_size``, ``num_layers``, ``bias``, ``batch_first``, ``dropout``,
+            ``bidirectional`` and ``proj_size``, in the order of :class:`torch.nn.LSTM`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`; every weight matrix has its own copy.
+        affine: multiply the output of each neuron by a learned scale.
+        **kwargs: the arguments above by name, ``device`` and ``dtype``.
+
+    Shape:
+        - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
+        - Output: like the input, with hidden_size entries (twice that if bidirectional), and the last state (h, c).
+
+    Example:
+        >>> hs.nn.SphereLSTM(4, 8)(torch.randn(5, 2, 4))[0].shape
+        torch.Size([5, 2, 8])
+    """
 
     def __init__(self, *args: Any, angular: str | AngularRule = "cosine", affine: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, magnitude="sphere", weighted=None, angular=angular, affine=affine, **kwargs)
 
 
 class SphereGRU(DecoupledGRU):
-    """g(θ) in place of every inner product: arguments of :class:`torch.nn.GRU`, ``angular`` and ``affine``."""
+    """:class:`torch.nn.GRU` with g(θ) in place of every inner product (paper sec. 2.4).
+
+    Args:
+        *args: ``input_size``, ``hidden_size``, ``num_layers``, ``bias``, ``batch_first``, ``dropout`` and
+            ``bidirectional``, in the order of :class:`torch.nn.GRU`.
+        angular: g, a name or an object of :mod:`hypersphere.angular`; every weight matrix has its own copy.
+        affine: multiply the output of each neuron by a learned scale.
+        **kwargs: the arguments above by name, ``device`` and ``dtype``.
+
+    Shape:
+        - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
+        - Output: like the input, with hidden_size entries (twice that if bidirectional), and the last state h.
+
+    Example:
+        >>> hs.nn.SphereGRU(4, 8)(torch.randn(5, 2, 4))[0].shape
+        torch.Size([5, 2, 8])
+    """
 
     def __init__(self, *args: Any, angular: str | AngularRule = "cosine", affine: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, magnitude="sphere", weighted=None, angular=angular, affine=affine, **kwargs)

@@ -22,13 +22,19 @@ __all__ = ["WeightProjection", "parameter_groups", "weighted_gradients"]
 class WeightProjection:
     """w ← s·w/‖w‖ for every neuron of the unweighted operators, every n steps (thesis sec. 4.4.1).
 
-    Args:
-        model: its hyperspherical and decoupled layers are projected; plain layers are left alone.
-        every: how many calls of :meth:`step` make one projection (the released code's 100).
-        norm: s; larger means smaller turns for the same gradient.
+    Call :meth:`step` after each optimizer step. The forward pass does not change. Weighted operators, whose output
+    depends on ‖w‖, raise a ValueError. ``state_dict`` holds the step count.
 
-    Call :meth:`step` after each optimizer step. The forward pass does not change. Weighted operators,
-    whose output depends on ‖w‖, are refused. ``state_dict`` holds the step count.
+    Args:
+        model: its hyperspherical and decoupled layers are projected; plain layers stay unchanged.
+        every: how many calls of :meth:`step` make one projection (the released code's 100).
+        norm: s > 0; a larger norm means smaller turns for the same gradient.
+
+    Example:
+        >>> layer = hs.nn.SphereLinear(4, 2)
+        >>> projection = hs.optim.WeightProjection(layer, every=1)
+        >>> projection.step(), torch.allclose(layer.weight.norm(dim=1), torch.ones(2))
+        (True, True)
     """
 
     def __init__(self, model: nn.Module, every: int = 100, norm: float = 1.0) -> None:
@@ -38,7 +44,11 @@ class WeightProjection:
         self._neurons = _directions(model, "WeightProjection")
 
     def step(self) -> bool:
-        """Count a step; project and return True if it is time to."""
+        """Count a step, and project the weights if it is time to.
+
+        Returns:
+            Whether the weights were projected.
+        """
         self.count += 1
         if self.count % self.every:
             return False
@@ -54,17 +64,37 @@ class WeightProjection:
             weight.copy_(neurons.unflatten(projected, weight.shape))
 
     def state_dict(self) -> dict[str, int]:
+        """Return the step count, for a checkpoint.
+
+        Returns:
+            A dictionary with one number.
+        """
         return {"count": self.count}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue from a checkpoint.
+
+        Args:
+            state: what :meth:`state_dict` returned.
+        """
         self.count = check_count("count", state["count"], minimum=0)
 
 
 def weighted_gradients(model: nn.Module) -> list[RemovableHandle]:
-    """Multiply each neuron's gradient by ‖w‖ (thesis eq. 4.18), so that it no longer depends on it.
+    """Multiply each neuron's gradient by ‖w‖ (thesis eq. 4.18), so that it no longer depends on ‖w‖.
 
-    Returns the handles of the hooks; ``handle.remove()`` undoes it. Weighted operators are refused, frozen
-    weights left alone.
+    Weighted operators raise a ValueError; frozen weights stay unchanged.
+
+    Args:
+        model: the network, whose hyperspherical and decoupled layers get the hooks.
+
+    Returns:
+        The handles of the hooks; ``handle.remove()`` removes one.
+
+    Example:
+        >>> handles = hs.optim.weighted_gradients(hs.nn.SphereLinear(4, 2))
+        >>> len(handles)
+        1
     """
     return [_weigh(neurons) for neurons in _directions(model, "weighted_gradients") if neurons.weight.requires_grad]
 
@@ -81,12 +111,24 @@ def _weigh(neurons: Neurons) -> RemovableHandle:
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Two optimizer groups: weights that decay, and parameters that must not.
+    """Return two optimizer groups: weights that decay, and parameters that must not.
 
-    Not decayed are the directions (weights of unweighted operators, normalised class vectors, also those
-    that weight norm or another parametrization computes: decay would only change their step size), what
-    h and g learn (k, ρ), biases, the parameters of normalisation layers, and everything with fewer than
-    two dimensions.
+    Not decayed are the directions (weights of unweighted operators, normalised class vectors, also those that weight
+    norm or another parametrization computes: decay would only change their step size), what h and g learn (k, ρ),
+    biases, the parameters of normalisation layers, and everything with fewer than two dimensions.
+
+    Args:
+        model: the network, with its head if that is trained too.
+        weight_decay: decay of the first group, ≥ 0.
+
+    Returns:
+        The groups, for any torch optimizer.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(4, 3), hs.nn.SphereLinear(3, 2))
+        >>> groups = hs.optim.parameter_groups(model, weight_decay=5e-4)
+        >>> [(group["weight_decay"], len(group["params"])) for group in groups]
+        [(0.0005, 1), (0.0, 2)]
     """
     check_positive("weight_decay", weight_decay, zero=True)
     free = {id(p) for module in model.modules() for p in _undecayed(module)}

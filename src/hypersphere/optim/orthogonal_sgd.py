@@ -20,29 +20,41 @@ __all__ = ["OrthogonalSGD"]
 class OrthogonalSGD(Optimizer):
     """R ← (I − λ/2·W)⁻¹(I + λ/2·W)R for orthogonal matrices (thesis 7.5), SGD with momentum for the rest.
 
-    W = Ŵ − Ŵᵀ with Ŵ = −∇f·Rᵀ − ½R(Rᵀ(−∇f)Rᵀ), which is W = ½(R∇fᵀ − ∇fRᵀ) as R is square. (The
-    printed W of thesis 7.5 lacks the minus and ascends.) W is skew, so the step multiplies R by a
-    rotation; to first order it is −λ times the gradient's projection on the tangent space.
-    Momentum is accumulated like SGD's and projected on the tangent space in each step.
+    W = Ŵ − Ŵᵀ with Ŵ = −∇f·Rᵀ − ½R(Rᵀ(−∇f)Rᵀ), which is W = ½(R∇fᵀ − ∇fRᵀ) as R is square. (The printed W of thesis 7.5
+    lacks the minus and ascends.) W is skew, so the step multiplies R by a rotation; to first order it is −λ times the
+    gradient's projection on the tangent space. Momentum is accumulated like SGD's and projected on the tangent space in
+    each step.
 
-    Orthogonal are the matrices of ``attach(model, "gradient")``, and those of groups given with
-    ``"orthogonal": True`` (stacks (..., d, d) are fine). Use it on all parameters of a model, or on
-    the orthogonal ones beside another optimizer for the remaining: see ``is_orthogonal``.
+    Orthogonal are the matrices of ``attach(model, "gradient")``, and those of groups given with ``"orthogonal": True``
+    (stacks (..., d, d) are fine). Use it on all parameters of a model, or on the orthogonal ones beside another
+    optimizer for the remaining: see ``is_orthogonal``.
 
-    Rounding (and the truncated iteration) lets R drift. After every step max|RᵀR − I| is compared
-    with ``tolerance`` and, where above, R is re-orthogonalised: by one Newton-Schulz step (or
-    two), or by Löwdin's map if R is far off. ``state[p]["repairs"]`` counts these.
+    Rounding (and the truncated iteration) lets R drift. After every step max|RᵀR − I| is compared with ``tolerance``
+    and, where above, R is re-orthogonalised: by one Newton-Schulz step (or two), or by Löwdin's map if R is far off.
+    ``state[p]["repairs"]`` counts these.
 
     Args:
-        lr: λ, a number, or a tensor that holds one.
-        weight_decay: of the plain parameters only; it has no effect on orthogonal matrices.
-        solver: ``"solve"`` is the closed form 7.5; ``"fixed_point"`` iterates 7.6,
-            Y ← R + λ/2·W(R + Y) from Y = R + λWR, ``iterations`` times (the thesis: two suffice).
-        bounded: never step further than λ = 1/‖W‖_F, as the authors' code does; keeps the
-            iteration contracting. Off by default, as in the thesis.
-        tolerance: of max|RᵀR − I|; the default is meant for float32.
-        nonfinite: NaN or infinite gradients of orthogonal matrices ``"raise"`` before anything is
-            changed, or ``"skip"`` the whole step (counted in ``skipped``).
+        params: parameters or groups of them, as for every torch optimizer.
+        lr: λ > 0, a number, or a tensor that holds one.
+        momentum: share of the last step that is added to the next, in [0, 1).
+        weight_decay: decay of the plain parameters, ≥ 0; it does not affect orthogonal matrices.
+        nesterov: look ahead along the momentum, as in ``torch.optim.SGD``; needs a momentum.
+        solver: ``"solve"`` is the closed form 7.5; ``"fixed_point"`` iterates 7.6, Y ← R + λ/2·W(R + Y) from Y = R +
+            λWR, ``iterations`` times (the thesis: two suffice).
+        iterations: steps of the fixed point; the thesis finds that two suffice.
+        bounded: never step further than λ = 1/‖W‖_F, as the authors' code does; keeps the iteration contracting. Off by
+            default, as in the thesis.
+        tolerance: largest max|RᵀR − I| that is not repaired; the default suits float32.
+        nonfinite: NaN or infinite gradients of orthogonal matrices ``"raise"`` before anything is changed, or
+            ``"skip"`` the whole step (counted in ``skipped``).
+
+    Example:
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), "gradient")
+        >>> optimizer = hs.optim.OrthogonalSGD(model.parameters(), lr=0.1, momentum=0.9)
+        >>> model(torch.randn(5, 4)).square().mean().backward()
+        >>> optimizer.step()
+        >>> optimizer.drift() < 1e-5
+        True
     """
 
     def __init__(
@@ -117,7 +129,11 @@ class OrthogonalSGD(Optimizer):
         return loss
 
     def drift(self) -> float:
-        """The largest max|RᵀR − I| of all orthogonal matrices now."""
+        """Compute how far the orthogonal matrices are from orthogonal.
+
+        Returns:
+            The largest max|RᵀR − I| of all of them.
+        """
         with torch.no_grad():
             found = [p for group in self.param_groups for p in group["params"] if _on_manifold(p, group)]
             return max((float(_defect(p).max()) for p in found), default=0.0)

@@ -19,6 +19,7 @@ from ._model import (
     set_task,
     unconverged,
 )
+from ._nonlinear import Nonlinear
 
 __all__ = [
     "Banded",
@@ -27,6 +28,7 @@ __all__ = [
     "Hessenberg",
     "LowRank",
     "Map",
+    "Nonlinear",
     "SkewSymmetric",
     "Symmetric",
     "Triangular",

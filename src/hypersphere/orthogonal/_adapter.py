@@ -111,8 +111,8 @@ def adapter(
             ``blocks``, or has an adapter of that name. Nothing is changed then.
 
     Example:
-        >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-        >>> _ = adapter(model, blocks=2)
+        >>> model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
+        >>> _ = hs.orthogonal.adapter(model, blocks=2)
         >>> [tuple(p.shape) for p in model.parameters() if p.requires_grad]
         [(2, 4, 4)]
     """
@@ -147,6 +147,10 @@ def enable(model: nn.Module, name: str | None = None) -> nn.Module:
 
     Returns:
         ``model``.
+
+    Example:
+        >>> model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), name="first")
+        >>> _ = hs.orthogonal.enable(hs.orthogonal.disable(model), "first")
     """
     known = adapters(model)
     _refuse_merged(model, "enable")
@@ -161,7 +165,18 @@ def enable(model: nn.Module, name: str | None = None) -> nn.Module:
 
 
 def disable(model: nn.Module) -> nn.Module:
-    """Let the network compute as it did before there were adapters; :func:`enable` brings one back."""
+    """Let the network compute as it did before there were adapters; :func:`enable` brings one back.
+
+    Args:
+        model: a network with adapters.
+
+    Returns:
+        ``model``.
+
+    Example:
+        >>> model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+        >>> _ = hs.orthogonal.disable(model)
+    """
     adapters(model)
     _refuse_merged(model, "disable")
     for *_, found in iter_adapters(model):
@@ -170,10 +185,21 @@ def disable(model: nn.Module) -> nn.Module:
 
 
 def adapters(model: nn.Module) -> list[str]:
-    """The names of the model's adapters, in the order in which they were added.
+    """Return the names of the model's adapters, in the order in which they were added.
+
+    Args:
+        model: a network with adapters.
+
+    Returns:
+        The names.
 
     Raises:
-        ValueError: If it has none.
+        ValueError: If the model has no adapter.
+
+    Example:
+        >>> model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+        >>> hs.orthogonal.adapters(model)
+        ['default']
     """
     lists = [found.by_name for *_, found in iter_adapters(model)]
     lists += [kept.by_name for _, _, stash in _merged(model) for kept, _ in stash.values()]
@@ -215,6 +241,12 @@ def unmerge(model: nn.Module) -> nn.Module:
 
     Returns:
         ``model``, with its adapters beside the weights and the same one active.
+
+    Example:
+        >>> model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+        >>> _ = hs.orthogonal.unmerge(hs.orthogonal.merge(model))
+        >>> hs.orthogonal.adapters(model)
+        ['default']
     """
     found = list(_merged(model))
     if not found:

@@ -41,7 +41,12 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
         The folder.
 
     Raises:
-        ValueError: If there is no such adapter, or several and no name.
+        ValueError: If the model has no adapter of that name, or several and no name is given.
+
+    Example:
+        >>> model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+        >>> sorted(path.name for path in hs.orthogonal.save_adapter(model, "saved").iterdir())
+        ['adapter.json', 'adapter.safetensors']
     """
     found = [(weight, part) for weight, _, _, part in iter_adapters(model)]
     known = adapters(model)
@@ -92,6 +97,13 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
     Raises:
         FileNotFoundError: If the folder holds no adapter.
         ValueError: If a weight is missing in the network or has another size, or PEFT's adapter is no OFT.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+        >>> folder = hs.orthogonal.save_adapter(hs.orthogonal.adapter(model), "adapter")
+        >>> model = hs.orthogonal.load_adapter(model, "adapter", name="again")
+        >>> hs.orthogonal.adapters(model)
+        ['default', 'again']
     """
     path = Path(folder)
     if not (path / _CONFIG).exists() and (path / PEFT_CONFIG).exists():

@@ -44,44 +44,58 @@ def attach(
     output_layer: OutputLayer = None,
     generator: torch.Generator | None = None,
 ) -> nn.Module:
-    """Train w = Rv with one learned matrix R a layer and fixed neurons v (OPT, thesis 7.1).
+    """Train w = Rv with one learned matrix R per layer and fixed neurons v (OPT, thesis 7.1).
 
-    Changes ``model`` in place and returns it.
-    R acts on the flattened neurons of every convolution (1d-3d, transposed, grouped), linear,
-    recurrent and attention weight but the output layer, and is shared by all neurons of a weight.
-    An orthogonal R leaves norms, angles and the hyperspherical energy of v as they are. Build the
-    optimizer afterwards: v is a buffer now, R's parameters are new. :func:`merge` ends it.
+    R acts on the flattened neurons of every convolution (1d-3d, transposed, grouped), linear, recurrent and attention
+    weight except the output layer, and is shared by all neurons of a weight. An orthogonal R leaves norms, angles and
+    the hyperspherical energy of v unchanged. Build the optimizer afterwards: v is a buffer now, and R's parameters are
+    new. :func:`merge` ends it.
 
     Args:
-        method: ``"gram_schmidt"``, ``"householder"``, ``"lowdin"``, ``"cayley"``, ``"exponential"``
-            (see :func:`hypersphere.functional.orthogonalize`); ``"gradient"`` (R is the parameter,
-            train it with :class:`hypersphere.optim.OrthogonalSGD`); ``"relaxed"`` (add
-            :func:`penalty` to the loss); ``"canonical"`` (F.11); ``"free"`` (no constraint: the ablation UPT);
-            ``"cholesky"``, ``"triangular"``, ``"banded"``, ``"symmetric"``, ``"skew_symmetric"``, ``"hessenberg"``,
-            ``"low_rank"`` (thesis F.6, also as objects: ``Banded(width=2)``); or your own function or module from a
-            (blocks, d, d) parameter to as many matrices (a module is copied for each layer).
-        blocks: R is block-diagonal with so many blocks (thesis F.5); where d does not divide, the
-            first blocks are longer by one. For convolutions a block is a run of input channels
-            if ``blocks`` divides their number.
+        model: The network, changed in place.
+        method: ``"gram_schmidt"``, ``"householder"``, ``"lowdin"``, ``"cayley"``, ``"exponential"`` (see
+            :func:`hypersphere.functional.orthogonalize`); ``"gradient"`` (R is the parameter, train it with
+            :class:`hypersphere.optim.OrthogonalSGD`); ``"relaxed"`` (add :func:`penalty` to the loss); ``"canonical"``
+            (F.11); ``"free"`` (no constraint: the ablation UPT); ``"cholesky"``, ``"triangular"``, ``"banded"``,
+            ``"symmetric"``, ``"skew_symmetric"``, ``"hessenberg"``, ``"low_rank"``, ``"nonlinear"`` (thesis F.6, also
+            as objects: ``Banded(width=2)``); or your own function or module from a (blocks, d, d) parameter to as many
+            matrices (a module is copied for each layer).
+        blocks: number of blocks on R's diagonal (thesis F.5), ≥ 1; more blocks have fewer parameters. Where d does not
+            divide, the first blocks are longer by one. For convolutions a block is a run of input channels if
+            ``blocks`` divides their number.
         share_blocks: all blocks (of one size) are the same matrix.
         normalize: scale every v to length 1 (7.3.7).
         refine: ``"full"`` or ``"half"``: minimise the (half-space) energy of v first (7.3.7), keeping lengths.
-        init: ``"random"`` is the orthogonalised N(0, 1) matrix (F.3). For Cayley and exponential the
-            skew matrix is drawn smaller, so that R is like a uniformly random rotation:
-            ``"literal"`` N(0, 1) puts the Cayley R near −I. ``"identity"`` starts at R = I.
-        include, skip: glob patterns on module or weight names.
-        neurons: ``"gaussian"`` draws v from N(0, 2/d) (He), ``"keep"`` takes the present weights.
-            By default new ones for a random start (training from scratch), which a log message of the
-            level WARNING announces, and the present ones for ``init="identity"`` (fine-tuning a trained
-            network).
+        init: ``"random"`` is the orthogonalised N(0, 1) matrix (F.3). For Cayley and exponential the skew matrix is
+            drawn smaller, so that R is like a uniformly random rotation: ``"literal"`` N(0, 1) puts the Cayley R near
+            −I. ``"identity"`` starts at R = I.
+        include: glob patterns on module or weight names; None takes every layer.
+        skip: patterns of layers that keep their weights.
+        neurons: ``"gaussian"`` draws v from N(0, 2/d) (He), ``"keep"`` takes the present weights. By default new ones
+            for a random start (training from scratch), which a log message of the level WARNING announces, and the
+            present ones for ``init="identity"`` (fine-tuning a trained network).
         learn_v: train v as well; its parameter stays the one the module had.
-        tasks: as many R for the one v, see :func:`set_task` (thesis F.8).
-        head, output_layer: what counts as output layer. If neither is given, what the model says (``get_classifier``,
-            ``num_classes``, ...), else the last linear layer; ``output_layer=False``: there is none.
-        generator: source of the random numbers (on the CPU).
+        tasks: number of matrices R for the one v, see :func:`set_task` (thesis F.8).
+        head: a module with the class vectors, if they are not in the model.
+        output_layer: the output layer, by name or module; False if there is none. None takes what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
+        generator: source of the random numbers (on the CPU). Raises ``ValueError`` before anything is changed, if a
+            weight is attached already, is shared with another module or parametrized otherwise, or if the output layer
+            is asked for by name.
 
-    Raises ``ValueError`` before anything is changed, if a weight is attached already, is shared
-    with another module or parametrized otherwise, or if the output layer is asked for by name.
+    Returns:
+        ``model``.
+
+    Raises:
+        ValueError: Before anything is changed, if a weight is attached already, is shared with another module or
+            parametrized otherwise, or if the output layer is asked for by name.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))
+        >>> _ = hs.orthogonal.attach(model, "cayley")
+        >>> r = hs.orthogonal.matrices(model)["0.weight"]
+        >>> torch.allclose(r.mT @ r, torch.eye(8), atol=1e-5)
+        True
     """
     check_model(model, head)
     chosen_map = resolve(method)

@@ -86,6 +86,8 @@ class BlockMatrix(nn.Module):
             return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def _turn(self, index: int, v: Tensor) -> Tensor:
+        if not self.method.linear:
+            return self.method.move(self.raw[index], v)
         matrix = self.matrices()[index]
         if torch.compiler.is_compiling() or not is_reduced(matrix):
             return v @ matrix.mT
@@ -184,7 +186,19 @@ def tag_orthogonal(parameter: Tensor) -> None:
 
 
 def is_orthogonal(parameter: Tensor) -> bool:
-    """Whether ``parameter`` holds orthogonal matrices that only :class:`hypersphere.optim.OrthogonalSGD` keeps so."""
+    """Say whether a parameter holds orthogonal matrices, which need :class:`hypersphere.optim.OrthogonalSGD`.
+
+    Args:
+        parameter: a parameter of a model.
+
+    Returns:
+        True for the matrices of ``attach(model, "gradient")``.
+
+    Example:
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), "gradient")
+        >>> sum(hs.orthogonal.is_orthogonal(parameter) for parameter in model.parameters())
+        1
+    """
     return getattr(parameter, "_hypersphere_orthogonal", False)
 
 

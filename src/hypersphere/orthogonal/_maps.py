@@ -36,8 +36,16 @@ _NOISE = 0.1
 class Map:
     """R = map(raw) on blocks: ``raw`` (count, ...) gives (count, dim, dim). The base class is R = raw itself.
 
-    Subclass it for a constraint of your own (generalised OPT, thesis F.6): ``start`` draws the
-    parameter, ``__call__`` makes R of it. ``init`` is ``"random"``, ``"identity"`` or ``"literal"``.
+    Subclass it for a constraint of your own (generalised OPT, thesis F.6): ``start`` draws the parameter, ``__call__``
+    computes R from it.
+
+    Example:
+        >>> class Scaling(hs.orthogonal.Map):
+        ...     def start(self, count, dim, init, draw):
+        ...         return torch.ones(count, dim)
+        ...     def __call__(self, raw):
+        ...         return torch.diag_embed(raw)
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), Scaling())
     """
 
     #: R is kept until backward (see the page on orthogonal training); for maps worth it that allow it
@@ -46,9 +54,21 @@ class Map:
     on_manifold = False
     #: counted by :func:`hypersphere.orthogonal.penalty`
     penalized = False
+    #: w = Rv; else :meth:`move` makes w from v, and there is no R
+    linear = True
 
     def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
-        """Identity, or the orthogonalised N(0, 1) matrix (thesis F.3); ``"literal"`` leaves it as drawn."""
+        """Draw the parameter: the identity, or the orthogonalised N(0, 1) matrix (thesis F.3).
+
+        Args:
+            count: number of blocks.
+            dim: size of a block.
+            init: ``"random"``, ``"identity"``, or ``"literal"`` for N(0, 1) as drawn.
+            draw: gives normal random numbers of a shape.
+
+        Returns:
+            The parameter (count, ...); here (count, dim, dim).
+        """
         if init == "identity":
             return _identity(count, dim)
         gaussian = draw(count, dim, dim)
@@ -56,6 +76,18 @@ class Map:
 
     def __call__(self, raw: Tensor) -> Tensor:
         return raw
+
+    def move(self, raw: Tensor, v: Tensor) -> Tensor:
+        """Make the neurons w from the neurons v, where the map is not ``linear``.
+
+        Args:
+            raw: the parameter of the blocks.
+            v: neurons, (blocks, n, dim).
+
+        Returns:
+            As many neurons, of the same shape.
+        """
+        return v @ self(raw).mT
 
 
 @dataclass(frozen=True)
@@ -120,7 +152,13 @@ class _Structured(Map):
 
 
 class Cholesky(_Structured):
-    """R = LLᵀ with L lower triangular: symmetric positive definite, so that vᵀRv > 0 (thesis F.6)."""
+    """R = LLᵀ with L lower triangular: symmetric positive definite, so that vᵀRv > 0 (thesis F.6).
+
+    Example:
+        >>> r = hs.orthogonal.Cholesky()(torch.randn(1, 3, 3))
+        >>> torch.allclose(r, r.mT)
+        True
+    """
 
     def __call__(self, raw: Tensor) -> Tensor:
         lower = raw.tril()
@@ -129,7 +167,16 @@ class Cholesky(_Structured):
 
 @dataclass(frozen=True)
 class Triangular(_Structured):
-    """R lower (or ``upper``) triangular (thesis F.6)."""
+    """R is triangular (thesis F.6).
+
+    Args:
+        upper: upper triangular instead of lower.
+
+    Example:
+        >>> hs.orthogonal.Triangular()(torch.ones(1, 2, 2))[0]
+        tensor([[1., 0.],
+                [1., 1.]])
+    """
 
     upper: bool = False
 
@@ -139,7 +186,15 @@ class Triangular(_Structured):
 
 @dataclass(frozen=True)
 class Banded(_Structured):
-    """R zero beyond ``width`` diagonals on each side (thesis F.6); 1 is tridiagonal."""
+    """R is zero beyond some diagonals on each side (thesis F.6).
+
+    Args:
+        width: number of diagonals kept on each side, ≥ 0; 1 is tridiagonal.
+
+    Example:
+        >>> int(hs.orthogonal.Banded(width=1)(torch.ones(1, 4, 4)).sum())  # 4 + 3 + 3 entries
+        10
+    """
 
     width: int = 1
 
@@ -151,7 +206,13 @@ class Banded(_Structured):
 
 
 class Symmetric(Map):
-    """R = (U + Uᵀ)/2 (thesis F.6). ``"random"`` gives entries of variance 1/d, which keeps lengths on average."""
+    """R = (U + Uᵀ)/2 (thesis F.6). ``"random"`` gives entries of variance 1/d, which keeps lengths on average.
+
+    Example:
+        >>> r = hs.orthogonal.Symmetric()(torch.randn(1, 3, 3))
+        >>> torch.equal(r, r.mT)
+        True
+    """
 
     def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
         return _identity(count, dim) if init == "identity" else draw(count, dim, dim) * math.sqrt(2.0 / dim)
@@ -163,7 +224,13 @@ class Symmetric(Map):
 class SkewSymmetric(Map):
     """R = (U − Uᵀ)/2 (thesis F.6): Rv ⟂ v, and R loses a dimension where d is odd.
 
-    No skew matrix is the identity, so ``init="identity"`` is refused. ``"random"`` gives entries of variance 1/d.
+    A skew-symmetric matrix is never the identity, so ``init="identity"`` raises a ValueError. ``"random"`` gives
+    entries of variance 1/d.
+
+    Example:
+        >>> r = hs.orthogonal.SkewSymmetric()(torch.randn(1, 3, 3))
+        >>> torch.equal(r, -r.mT)
+        True
     """
 
     def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
@@ -177,7 +244,15 @@ class SkewSymmetric(Map):
 
 @dataclass(frozen=True)
 class Hessenberg(_Structured):
-    """R upper Hessenberg, zero below the first subdiagonal; lower with ``upper=False`` (thesis F.6)."""
+    """R is Hessenberg: zero beyond the first diagonal on one side (thesis F.6).
+
+    Args:
+        upper: zero below the first subdiagonal; False: zero above the first superdiagonal.
+
+    Example:
+        >>> hs.orthogonal.Hessenberg()(torch.ones(1, 3, 3))[0, 2]
+        tensor([0., 1., 1.])
+    """
 
     upper: bool = True
 
@@ -192,10 +267,25 @@ class Canonical(Map):
     columns of V are free; here the entry of each that is largest in absolute value is positive. R jumps where two
     singular values meet or that entry changes, and its gradient is unbounded near the former: Löwdin's symmetric
     orthogonalization (F.10) has neither flaw.
+
+    Example:
+        >>> r = hs.orthogonal.Canonical()(torch.randn(1, 4, 4))
+        >>> torch.allclose(r.mT @ r, torch.eye(4), atol=1e-4)
+        True
     """
 
     def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
-        """N(0, 1), or for ``"identity"`` the diagonal matrix of d, d − 1, ..., 1."""
+        """Draw N(0, 1), or for ``"identity"`` the diagonal matrix of d, d − 1, ..., 1.
+
+        Args:
+            count: number of blocks.
+            dim: size of a block.
+            init: ``"random"``, ``"identity"`` or ``"literal"``.
+            draw: gives normal random numbers of a shape.
+
+        Returns:
+            The parameter (count, dim, dim).
+        """
         if init != "identity":
             return draw(count, dim, dim)
         return torch.diag(torch.arange(dim, 0.0, -1.0)).repeat(count, 1, 1)
@@ -208,7 +298,17 @@ class Canonical(Map):
 
 @dataclass(frozen=True)
 class LowRank(Map):
-    """R = I + ABᵀ with A, B of ``rank`` columns (at most d). B starts at 0 for ``"identity"``, else small."""
+    """R = I + ABᵀ: a change of low rank. B starts at 0 for ``init="identity"``, else with small entries.
+
+    Args:
+        rank: number of columns of A and B, ≥ 1; at most d counts. 8 keeps the number of parameters at 16·d.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(16, 8), nn.Linear(8, 2))
+        >>> _ = hs.orthogonal.attach(model, hs.orthogonal.LowRank(rank=2))
+        >>> [tuple(parameter.shape) for parameter in hs.orthogonal.rotation_parameters(model)]
+        [(1, 2, 16, 2)]
+    """
 
     rank: int = 8
 

@@ -15,15 +15,26 @@ __all__ = ["merge"]
 
 
 def merge(model: nn.Module, task: int | None = None) -> nn.Module:
-    """Replace every attached weight by w = Rv, an ordinary parameter; in place, returns ``model``.
+    """Replace every attached weight by w = Rv, an ordinary parameter.
 
-    The network computes what it did, with the size, speed and ``state_dict`` keys of the plain one.
-    The optimizer's state of all other parameters stays valid; the merged weights are new parameters
-    (with ``learn_v`` the ones they were). ``attach`` may start again from them (thesis F.8).
-    ``task`` picks one of several R; by default the active one.
+    The network computes what it did, with the size, speed and ``state_dict`` keys of the plain one. The optimizer's
+    state of all other parameters stays valid; the merged weights are new parameters (with ``learn_v`` the ones they
+    were). ``attach`` may start again from them (thesis F.8).
 
-    Adapters (:func:`adapter`) are folded in likewise: the network then has the keys and the speed of the plain one.
-    They and the weights they changed are kept aside, so that :func:`unmerge` restores both.
+    Adapters (:func:`adapter`) are multiplied into the weights in the same way. They and the weights they changed are
+    kept aside, so that :func:`unmerge` restores both.
+
+    Args:
+        model: a network with attached weights or adapters, changed in place.
+        task: which of several R; None is the active one.
+
+    Returns:
+        ``model``.
+
+    Example:
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)))
+        >>> list(hs.orthogonal.merge(model).state_dict())
+        ['0.weight', '0.bias', '1.weight', '1.bias']
     """
     if merge_adapters(model) and not any(True for _ in iter_rotations(model)):
         return model

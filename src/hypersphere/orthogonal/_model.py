@@ -27,17 +27,54 @@ __all__ = [
 
 
 def matrices(model: nn.Module) -> dict[str, Tensor]:
-    """R of every attached weight by its name, (d, d), of the active task; part of the autograd graph."""
+    """Return R of every attached weight, for the active task; part of the autograd graph.
+
+    Args:
+        model: a network with attached weights.
+
+    Returns:
+        Matrices (d, d) by weight name.
+
+    Example:
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)))
+        >>> {name: tuple(r.shape) for name, r in hs.orthogonal.matrices(model).items()}
+        {'0.weight': (4, 4)}
+    """
     return {name: rotation.active.dense() for name, _, _, rotation in attached(model)}
 
 
 def asks_host(model: nn.Module) -> bool:
-    """Whether a forward pass needs answers from the device (the matrix exponential does): no CUDA graph then."""
+    """Say whether a forward pass waits for the device, as the matrix exponential does: no CUDA graph can record it.
+
+    Args:
+        model: a network with attached weights.
+
+    Returns:
+        Whether it waits.
+
+    Example:
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), "exponential")
+        >>> hs.orthogonal.asks_host(model)
+        True
+    """
     return any(getattr(rotation.active.method, "method", "") == "exponential" for *_, rotation in iter_rotations(model))
 
 
 def penalty(model: nn.Module, beta: float = 1.0) -> Tensor:
-    """β Σ ‖RᵀR − I‖²_F over the layers attached with ``method="relaxed"`` (thesis 7.7); add it to the loss."""
+    """β Σ ‖RᵀR − I‖²_F over the layers attached with ``method="relaxed"`` (thesis 7.7); add it to the loss.
+
+    Args:
+        model: a network with attached weights.
+        beta: β ≥ 0, how strongly R is kept orthogonal.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), "relaxed", init="identity")
+        >>> hs.orthogonal.penalty(model).item()
+        0.0
+    """
     check_positive("beta", beta, zero=True)
     terms = []
     for _, _, _, rotation in attached(model):
@@ -56,16 +93,19 @@ def penalty(model: nn.Module, beta: float = 1.0) -> Tensor:
 def prepared(model: nn.Module) -> Iterator[None]:
     """Compute all attached weights on entry; inside, every read of one finds it ready.
 
-    Put it around a compiled forward pass: the maps then run as they do in eager mode, all of them in a few launches
-    and each from where the last step left it, and the compiled code takes the weights as inputs. A model without
-    attached weights is left as it is.
+    Put it around a compiled forward pass: the maps then run as they do in eager mode, all of them in a few launches and
+    each from where the last step left it, and the compiled code takes the weights as inputs. A model without attached
+    weights is left as it is.
 
     Args:
         model: The model, or a module that holds it. Its parameters must not change inside.
 
+    Returns:
+        A context manager.
+
     Example:
-        >>> model = attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
-        >>> with prepared(model):
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+        >>> with hs.orthogonal.prepared(model):
         ...     model(torch.ones(1, 4)).sum().backward()
     """
     found = [(module, name, rotation) for _, module, name, rotation in iter_rotations(model)]
@@ -81,10 +121,21 @@ def prepared(model: nn.Module) -> Iterator[None]:
 
 
 def restart(model: nn.Module) -> nn.Module:
-    """Let the next step compute every R from the parameters alone, and forget failures.
+    """Compute every R from the parameters alone at the next step, and forget failures.
 
     On a GPU the Cayley matrices start from those of the last step, which changes R by rounding errors. Two runs that
     must agree bit by bit, one of them resumed from a checkpoint, both restart where the checkpoint was written.
+
+    Args:
+        model: a network with attached weights.
+
+    Returns:
+        ``model``.
+
+    Example:
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)))
+        >>> hs.orthogonal.restart(model) is model
+        True
     """
     for blocks in model.modules():
         if isinstance(blocks, BlockMatrix):
@@ -94,27 +145,57 @@ def restart(model: nn.Module) -> nn.Module:
 
 
 def unconverged(model: nn.Module) -> bool:
-    """Whether a step since the last :func:`restart` had a Cayley matrix that could not be computed on the GPU.
+    """Say whether a step since the last :func:`restart` had a Cayley matrix that could not be computed on the GPU.
 
-    Such a matrix is NaN, and so is the loss of its step. It takes a parameter that jumps by a factor of thousands
-    between two steps. Waits for the device.
+    Such a matrix is NaN, and so is the loss of its step. This takes a parameter that jumps by a factor of thousands
+    between two steps. The function waits for the device.
+
+    Args:
+        model: a network with attached weights.
+
+    Returns:
+        Whether there was such a step.
+
+    Example:
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)))
+        >>> hs.orthogonal.unconverged(model)
+        False
     """
     return any(blocks.peers.failed() for blocks in model.modules() if isinstance(blocks, BlockMatrix))
 
 
 def rotation_parameters(model: nn.Module) -> list[nn.Parameter]:
-    """The parameters that R is computed from, of all attached weights and tasks: for a learning rate of their own.
+    """Return the parameters that R is computed from, e.g. to give them another learning rate.
+
+    Args:
+        model: a network with attached weights.
+
+    Returns:
+        The parameters of all attached weights and tasks.
 
     Example:
-        >>> model = attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
-        >>> [tuple(parameter.shape) for parameter in rotation_parameters(model)]
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+        >>> [tuple(parameter.shape) for parameter in hs.orthogonal.rotation_parameters(model)]
         [(1, 4, 4)]
     """
     return [parameter for *_, rotation in iter_rotations(model) for parameter in rotation.tasks.parameters()]
 
 
 def set_task(model: nn.Module, task: int) -> nn.Module:
-    """Let every attached layer use the R of ``task`` (0 to tasks − 1, see ``attach(tasks=...)``)."""
+    """Let every attached layer use the R of one task (thesis F.8).
+
+    Args:
+        model: a network attached with ``attach(tasks=...)``.
+        task: its number, 0 to tasks − 1.
+
+    Returns:
+        ``model``.
+
+    Example:
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), tasks=2)
+        >>> hs.orthogonal.set_task(model, 1) is model
+        True
+    """
     check_count("task", task, minimum=0)
     found = attached(model)
     for name, _, _, rotation in found:

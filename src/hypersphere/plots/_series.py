@@ -89,11 +89,11 @@ def run_keys(run: Any) -> list[str]:
 
 
 def band_of(series: Sequence[Series], band: str) -> Band:
-    """Mean over seeds, with the smallest and largest value (``"range"``) or mean ± sample standard deviation
-    (``"std"``, divisor n − 1; 0 for one seed) at each step.
+    """Mean over seeds at each step, with a band.
 
-    The steps are those of all seeds; between its own steps a seed counts with straight lines, before its first and
-    after its last it does not count.
+    The band goes from the smallest to the largest value (``"range"``), or is mean ± sample standard deviation
+    (``"std"``, divisor n − 1; 0 for one seed). The steps are those of all seeds; between its own steps a seed
+    counts with straight lines, before its first and after its last it does not count.
     """
     check_choice("band", band, BANDS)
     steps = torch.cat([one[0] for one in series]).unique()

@@ -52,13 +52,13 @@ SIZES = {"title": 10.0, "label": 9.5, "tick": 8.5, "legend": 8.5}
 P = ParamSpec("P")
 R = TypeVar("R")
 _CANVAS: ContextVar[Axes | None] = ContextVar("canvas", default=None)
-_AX = "Matplotlib axes to draw on instead of a new figure; the figure that comes back is then theirs."
+_AX = "    ax: Matplotlib axes to draw on instead of a new figure; the figure that holds them is returned."
 
 
 def picture(draw: Callable[P, R]) -> Callable[..., R]:
     """Declare a public plot: it asks for matplotlib before it computes anything, and records no gradients.
 
-    Every plot takes ``ax=``, axes of the caller's to draw on; the figure that comes back is then theirs. Labels may be
+    Every plot takes ``ax=``, Matplotlib axes to draw on; the figure that holds them is returned. Labels may be
     names, which are numbered in the order of ``classes``, or sorted.
     """
     signature = inspect.signature(draw)
@@ -89,7 +89,7 @@ def picture(draw: Callable[P, R]) -> Callable[..., R]:
     parameters = list(signature.parameters.values())
     place = next((i for i, p in enumerate(parameters) if p.kind is p.VAR_KEYWORD), len(parameters))
     parameters.insert(place, inspect.Parameter("ax", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"))
-    wrapper.__doc__ = f"{inspect.cleandoc(draw.__doc__ or '')}\n    ax: {_AX}\n"
+    wrapper.__doc__ = inspect.cleandoc(draw.__doc__ or "").replace("\n\nReturns:", f"\n{_AX}\n\nReturns:", 1)
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     PLOTS.add(draw.__name__, wrapper)
     return wrapper

@@ -44,11 +44,19 @@ def angle_distributions(
         labels: (n,) class indices; at least two classes, one of them with two samples.
         scores: (pairs,) cosines in [−1, 1], e.g. of a verification protocol.
         same: (pairs,) true where both belong together.
-        bins: bars over [0°, 180°].
-        max_pairs: of each kind, take all pairs up to this many, else this many drawn evenly with replacement; None
+        bins: number of bars over [0°, 180°].
+        max_pairs: of each kind, take all pairs up to this number, else this number drawn evenly with replacement; None
             always takes all, in blocks of rows, so that no n × n matrix is in memory.
-        seed: of that draw.
-        title: above the picture.
+        seed: seed of that draw.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.angle_distributions(torch.randn(20, 4), torch.arange(20) % 2)
+        >>> type(figure).__name__
+        'Figure'
     """
     check_count("bins", bins, minimum=2)
     if max_pairs is not None:

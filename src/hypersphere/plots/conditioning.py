@@ -30,13 +30,21 @@ def condition_numbers(
 ) -> Figure:
     """Restricted condition number κ of the Hessian at the rescaled optimum (cU, V/c), relative to that at c = 1.
 
-    The plain problem grows at least like c² when n, m > k (asymptotically like c⁴: λ_max rises and λ_min falls). On
-    the sphere it stays, provided rows are re-normalised after each step: G_S does not feel the scale, its Hessian does.
+    The plain problem grows at least like c² when n, m > k (asymptotically like c⁴: λ_max rises and λ_min falls). On the
+    sphere it stays, provided rows are re-normalised after each step: G_S does not feel the scale, its Hessian does.
 
     Args:
         scales: each c > 0; shown on logarithmic axes.
         shape: (n, m, k) of U (n, k) and V (m, k).
-        seed: of U and V, whose rows have length 1.
+        seed: seed of U and V, whose rows have length 1.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.condition_numbers((1.0, 2.0), shape=(4, 3, 2))
+        >>> type(figure).__name__
+        'Figure'
     """
     if not len(scales):
         raise ValueError("scales is empty: pass at least one c > 0")

@@ -37,9 +37,17 @@ def confusion_matrix(
         labels: (n,) true class indices; or, without predictions, a table of counts (num_classes, num_classes) or a
             result with such a table as ``.confusion`` (:func:`hypersphere.metrics.classification`).
         predictions: (n,) predicted class indices, or (n, num_classes) logits or scores, of which the largest counts.
-        classes: a name for each class; None: their indices.
+        classes: a name for each class; None shows their indices.
         normalize: ``"true"`` for percentages of each true class, ``"none"`` for counts.
-        title: above the picture.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.confusion_matrix([0, 1, 1], [0, 1, 0], ["cat", "dog"])
+        >>> type(figure).__name__
+        'Figure'
     """
     check_choice("normalize", normalize, ("true", "none"))
     matrix = _table(labels) if predictions is None else _count(labels, predictions, len(classes or ()))
@@ -70,8 +78,16 @@ def cosine_confusion_matrix(
         features: (n, d), any device and dtype.
         labels: (n,) class indices.
         class_vectors: (num_classes, d), e.g. the head's ``weight``; None: the mean feature of each class.
-        classes: a name for each class; None: their indices.
-        title: above the picture.
+        classes: a name for each class; None shows their indices.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.cosine_confusion_matrix(torch.randn(6, 4), torch.arange(6) % 2)
+        >>> type(figure).__name__
+        'Figure'
     """
     x = float_values("features", features, 2)
     y = integer_labels("labels", labels, len(x))

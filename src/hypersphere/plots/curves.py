@@ -37,10 +37,19 @@ def angular_curves(
     """g(θ) on [0°, 180°]: every g that has a name, and the sigmoid for each ``k`` (thesis Figures 3.2, 4.3).
 
     Args:
-        functions: Names of angular functions; or label → g object of :mod:`hypersphere.angular` (or your own with
-            ``from_cos``). They are drawn instead. A g with one k per filter gives one line for each filter.
-        k: curvatures of the sigmoid.
-        points: samples of each line.
+        functions: names of angular functions to draw; or label → g object of :mod:`hypersphere.angular` (or your own
+            with ``from_cos``). None draws every g that has a name. A g with one k per filter gives one line for each
+            filter.
+        k: curvatures of the sigmoid, one line each.
+        points: number of points of each line.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.angular_curves(["cosine", "linear"])
+        >>> type(figure).__name__
+        'Figure'
     """
     theta = torch.linspace(0, math.pi, check_count("points", points, minimum=2), dtype=torch.float64)
     if functions is None:
@@ -69,11 +78,21 @@ def magnitude_curves(
     """h(‖x‖) of every h that has a name, with its parameters (thesis Figure 4.3 left, 4.4-4.10).
 
     Args:
-        functions: Names of magnitude functions; or label → h object of :mod:`hypersphere.magnitude` (or any callable
-            of the norm). They are drawn instead; ρ is multiplied by the layer's mean norm where the object does so.
-        alpha, rho: parameters of the built-in ones; β is its default (0.5 for segment, 1 for mix).
-        maximum: the largest norm.
-        points: samples of each line.
+        functions: names of magnitude functions to draw; or label → h object of :mod:`hypersphere.magnitude` (or any
+            callable of the norm). None draws every h that has a name; ρ is multiplied by the layer's mean norm where
+            the object does so.
+        alpha: α of the built-in ones, > 0.
+        rho: ρ of the built-in ones, > 0; β is its default (0.5 for segment, 1 for mix).
+        maximum: largest norm that is drawn.
+        points: number of points of each line.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.magnitude_curves(["ball", "tanh"])
+        >>> type(figure).__name__
+        'Figure'
     """
     norm = torch.linspace(0, check_positive("maximum", maximum), check_count("points", points, minimum=2)).double()
     if functions is None:
@@ -99,10 +118,18 @@ def psi_curves(
     """ψ(θ) = (−1)^k·cos(mθ) − 2k for each margin m; m = 1 is the softmax's cos θ (thesis Figure 2.3, eq. 2.6).
 
     Args:
-        margins: each m ≥ 1, whole or not.
+        margins: each m ≥ 1, whole or not; one line each.
         kind: ``"cosine"`` or ``"square_cosine"``.
         annealing: λ ≥ 0; draws (λ·cos θ + ψ(θ))/(1 + λ), the target's curve early in training (thesis 2.2.7).
-        points: samples of each line.
+        points: number of points of each line.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.psi_curves((1, 4))
+        >>> type(figure).__name__
+        'Figure'
     """
     if not len(margins):
         raise ValueError("margins is empty: pass at least one m ≥ 1")

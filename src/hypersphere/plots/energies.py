@@ -31,13 +31,25 @@ def layer_energies(
 ) -> Figure:
     """Hyperspherical energy of each layer (thesis 5.1), beside that of as many random directions in its dimension.
 
-    A bar longer than its tick: neurons are more crowded than chance; shorter: more even. The output layer
-    (``head``, or the last linear layer) is in full space always.
+    A bar longer than its tick: neurons are more crowded than chance; shorter: more even. The output layer (``head``, or
+    the last linear layer) is in full space always.
 
     Args:
-        model, head, s, distance, half_space: as in :class:`hypersphere.regularizers.MHE`.
-        seed: of the random directions.
-        title: above the picture.
+        model: the network.
+        head: a module with the class vectors, if they are not in the model.
+        s: power of the energy, ≥ 0; 0 is the logarithm.
+        distance: ``"euclidean"`` or ``"angular"``.
+        half_space: energy of {ŵ, −ŵ} in hidden layers.
+        seed: seed of the random directions.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.layer_energies(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))
+        >>> type(figure).__name__
+        'Figure'
     """
     meter = MHE(model, head, s=s, distance=distance, half_space=half_space)
     found = {name: float(value) for name, value in meter.layers().items()}

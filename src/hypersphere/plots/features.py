@@ -35,10 +35,18 @@ def features_2d(
     Args:
         features: (n, 2), any device and dtype.
         labels: (n,) class indices.
-        class_vectors: (num_classes, 2), e.g. the head's ``weight``; drawn as rays as long as the 98th percentile of
-            the features' norms, with the class's name at the end.
-        classes: a name for each class; None: their indices.
-        title: above the picture.
+        class_vectors: (num_classes, 2), e.g. the head's ``weight``; drawn as rays as long as the 98th percentile of the
+            features' norms, with the class's name at the end.
+        classes: a name for each class; None shows their indices.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.features_2d(torch.randn(6, 2), torch.arange(6) % 2)
+        >>> type(figure).__name__
+        'Figure'
     """
     x, y, vectors, names = _inputs(features, labels, class_vectors, classes, 2)
     figure, (axes,) = new_figure(size=(6.0, 5.2))
@@ -88,9 +96,17 @@ def features_3d(
         features: (n, 3), any device and dtype; divided by their norms.
         labels: (n,) class indices.
         class_vectors: (num_classes, 3), drawn from the centre to the sphere, with the class's name.
-        classes: a name for each class; None: their indices.
-        title: above the picture.
+        classes: a name for each class; None shows their indices.
+        title: text above the picture; None has none.
         view: elevation and azimuth of the viewer, in degrees.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.features_3d(torch.randn(6, 3), torch.arange(6) % 2)
+        >>> type(figure).__name__
+        'Figure'
     """
     x, y, vectors, names = _inputs(features, labels, class_vectors, classes, 3)
     figure, (axes,) = new_spheres([title or ""], columns=1, panel=5.2, view=view)

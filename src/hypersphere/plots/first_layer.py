@@ -36,10 +36,18 @@ def filters(
         source: a model, of which the first layer with neurons is drawn, or a weight (filters, channels, height, width).
             With other than 1 or 3 channels each row is a filter, each column a channel.
         image_shape: (channels, height, width) of the inputs of a linear first layer.
-        columns: filters in a row; None: as square as possible.
-        max_filters: draw the first so many.
+        columns: filters in a row; None makes the grid as square as possible.
+        max_filters: largest number of filters; the first ones are drawn.
         normalize: divide each ``"filter"`` by its own largest entry, or all of the ``"layer"`` by one.
-        title: above the picture.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.filters(nn.Conv2d(3, 8, 5))
+        >>> type(figure).__name__
+        'Figure'
     """
     check_count("max_filters", max_filters)
     check_choice("normalize", normalize, ("filter", "layer"))

@@ -25,6 +25,19 @@ def learned_k(model: nn.Module, *, bins: int = 24, title: str | None = None) -> 
     """Histograms of the learned curvature k of sigmoid angular functions, a panel for each layer; dashed: the start.
 
     A layer with a single k (``share="layer"`` or ``"network"``) is a point. Layers share the axis of k.
+
+    Args:
+        model: holds layers with a learnable k.
+        bins: number of bars of a histogram.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.learned_k(hs.nn.SphereLinear(8, 6, angular=hs.angular.Sigmoid(learnable=True)))
+        >>> type(figure).__name__
+        'Figure'
     """
     values, starts = {}, []
     for name, module in model.named_modules():
@@ -44,8 +57,16 @@ def learned_rho(model: nn.Module, *, effective: bool = False, bins: int = 24, ti
     Args:
         model: holds layers with a learnable ρ (ball, tanh, segment).
         effective: draw ρ times the running mean norm, the radius that applies at test time (thesis C.1), not ρ itself.
-        bins: bars of the histogram.
-        title: above the picture.
+        bins: number of bars of the histogram.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.learned_rho(hs.nn.DecoupledLinear(8, 6, magnitude="tanh"))
+        >>> type(figure).__name__
+        'Figure'
     """
     values, starts = {}, []
     for name, module in model.named_modules():

@@ -29,15 +29,24 @@ def learning_curves(
     """A logged value over training steps: the mean over the seeds of each run, in a band.
 
     Args:
-        runs: a run folder, a list of them, or a mapping from names to runs. A run is a folder, a ``runs.Run``, one
-            log (a list of records with ``"step"``), one pair (steps, values), or a list of logs or pairs, one for each
+        runs: a run folder, a list of them, or a mapping from names to runs. A run is a folder, a ``runs.Run``, one log
+            (a list of records with ``"step"``), one pair (steps, values), or a list of logs or pairs, one for each
             seed.
         key: which number of the records, e.g. ``"accuracy"``, ``"loss"``, ``"test_loss"``.
         band: ``"range"`` from the lowest to the highest seed, or ``"std"`` for mean ± sample standard deviation. Seeds
             logged at different steps are joined by straight lines; a seed counts from its first to its last step.
-        label: of the vertical axis; None: from the key. Values are drawn as logged (accuracies in percent).
-        log_scale: logarithmic vertical axis.
-        title: above the picture.
+        label: label of the vertical axis; None makes one from the key. Values are drawn as logged (accuracies in
+            percent).
+        log_scale: make the vertical axis logarithmic.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.learning_curves({"ours": ([1, 2, 3], [10.0, 50.0, 80.0])})
+        >>> type(figure).__name__
+        'Figure'
     """
     check_choice("band", band, BANDS)
     named = named_runs(runs)
@@ -56,8 +65,16 @@ def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title:
         runs: as in :func:`learning_curves`; records hold ``key`` (the mean over layers, as training logs it) and may
             hold ``key/LAYER`` for each layer.
         key: the name of the number in the records.
-        band: as in :func:`learning_curves`.
-        title: above the picture.
+        band: ``"range"`` or ``"std"``, as in :func:`learning_curves`.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.energy_curves({"ours": [{"step": 1, "energy": 0.6}, {"step": 2, "energy": 0.5}]})
+        >>> type(figure).__name__
+        'Figure'
     """
     check_choice("band", band, BANDS)
     named = named_runs(runs)

@@ -25,9 +25,17 @@ def roc(curves: Any, *, scale: str = "both", title: str | None = None) -> Figure
     Args:
         curves: name → curve, or a single curve: a pair (far, tar) of equally long sequences in [0, 1], rising, or a
             result with ``.roc`` (``.fpr``, ``.tpr``), such as that of :func:`hypersphere.metrics.verification`.
-        scale: of the FAR axis: ``"linear"`` (with the diagonal of chance), ``"log"``, or ``"both"`` side by side. A FAR
-            of 0 has no place on a logarithmic axis and is left out there.
-        title: above the picture.
+        scale: scale of the FAR axis: ``"linear"`` (with the diagonal of chance), ``"log"``, or ``"both"`` side by side.
+            A FAR of 0 cannot be shown on a logarithmic axis and is left out there.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.roc(([0.0, 0.1, 1.0], [0.0, 0.9, 1.0]))
+        >>> type(figure).__name__
+        'Figure'
     """
     check_choice("scale", scale, ("linear", "log", "both"))
     named = {name: _roc_curve(name, curve) for name, curve in _named("curves", curves).items()}
@@ -62,8 +70,16 @@ def cmc(curves: Any, *, max_rank: int | None = None, title: str | None = None) -
     Args:
         curves: name → curve, or a single curve: rates in [0, 1] for ranks 1, 2, ...; a pair (ranks, rates); or a result
             with ``.cmc``, such as that of :func:`hypersphere.metrics.identification`.
-        max_rank: show ranks up to this; None: all. Beyond 50 ranks the axis is logarithmic.
-        title: above the picture.
+        max_rank: show ranks up to this; None shows all. Beyond 50 ranks the axis is logarithmic.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.cmc({"ours": [0.8, 0.9, 1.0]})
+        >>> type(figure).__name__
+        'Figure'
     """
     named = {name: _cmc_curve(name, curve) for name, curve in _named("curves", curves).items()}
     last = max(float(ranks.max()) for ranks, _ in named.values())

@@ -44,12 +44,21 @@ def neuron_trajectories(
 
     Args:
         regularizers: any of ``"orthonormal"``, ``"mhe"``, ``"half_space_mhe"``, one panel each.
-        neurons: how many.
+        neurons: number of neurons.
         dim: 3 for the sphere, 2 for the circle.
-        steps, lr: of gradient descent on the sphere; a step too long for the value to fall as it should is halved.
-        s: power of the energies.
-        seed: of the start.
+        steps: number of steps of gradient descent on the sphere.
+        lr: length of a step; one too long for the value to fall as it should is halved.
+        s: power of the energies, ≥ 0.
+        seed: seed of the first neurons.
         view: elevation and azimuth of the viewer, in degrees.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.neuron_trajectories(["mhe"], neurons=4, steps=3)
+        >>> type(figure).__name__
+        'Figure'
     """
     if isinstance(regularizers, str) or not len(regularizers):
         raise ValueError(f"regularizers={regularizers!r} must be a list of one or more of: {', '.join(REGULARIZERS)}")
@@ -91,9 +100,22 @@ def weighted_neuron_trajectories(
 
     Args:
         betas: weight of the first neurons, one panel each.
-        weighted: how many neurons have it: 1 as in Figure D.1, 2 as in Figure D.2 (at most 3).
-        neurons, dim, steps, lr, s, seed: as in :func:`neuron_trajectories`.
+        weighted: number of neurons with that weight: 1 as in Figure D.1, 2 as in Figure D.2 (at most 3).
+        neurons: number of neurons.
+        dim: 3 for the sphere, 2 for the circle.
+        steps: number of steps of gradient descent on the sphere.
+        lr: length of a step, halved where the value does not fall as it should.
+        s: power of the energy, ≥ 0.
+        seed: seed of the first neurons.
         view: elevation and azimuth of the viewer, in degrees; None: in front of the start of the first neuron.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.weighted_neuron_trajectories((1.0, 4.0), neurons=4, steps=3)
+        >>> type(figure).__name__
+        'Figure'
     """
     _check_dim(dim)
     if not len(betas):

@@ -17,34 +17,92 @@ _FILES = (paper, thesis2, thesis4, thesis5, thesis6, thesis7, appendices, open_s
 
 @cache
 def tables() -> dict[str, Table]:
-    """Every table of this package, by name, in the order of the documents."""
+    """Return every table of this package, in the order of the documents.
+
+    Returns:
+        Tables by name.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> "paper.table1" in recipes.tables()
+        True
+    """
     found = {table.name: table for file in _FILES for table in file.TABLES}
     return dict(sorted(found.items(), key=lambda item: _order(item[0])))
 
 
 def list_recipes(pattern: str = "*") -> list[str]:
-    """Full names ``table.cell`` that match a shell pattern."""
+    """List the recipes.
+
+    Args:
+        pattern: shell pattern of the names ``table.cell``.
+
+    Returns:
+        The names.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> recipes.list_recipes("digits.*")
+        ['digits.spherenet', 'digits.cnn']
+    """
     names = [f"{table.name}.{cell.name}" for table in tables().values() for cell in table.cells]
     return [name for name in names if fnmatch(name, pattern)]
 
 
 def get(name: str) -> Config:
-    """The settings of a recipe; a table's name alone means its first cell."""
+    """Return the settings of a recipe.
+
+    Args:
+        name: ``table.cell``; a table's name alone means its first cell.
+
+    Returns:
+        The settings.
+
+    Raises:
+        ValueError: If there is no such recipe.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> recipes.get("digits.cnn").model.name
+        'cnn3'
+    """
     if name in tables():
         name = f"{name}.{tables()[name].cells[0].name}"
     table, cell = find(name)
     return table.cells[cell].config(table.name)
 
 
+@cache
+def _places() -> dict[str, tuple[Table, int]]:
+    """Table and number of every cell by ``table.cell``, and of the first cell of a training that several share."""
+    places: dict[str, tuple[Table, int]] = {}
+    for table in tables().values():
+        for index, cell in enumerate(table.cells):
+            places.setdefault(f"{table.name}.{cell.training}", (table, index))
+    for table in tables().values():
+        for index, cell in enumerate(table.cells):
+            places[f"{table.name}.{cell.name}"] = (table, index)
+    return places
+
+
 def find(name: str) -> tuple[Table, int]:
-    """Table and number of the cell ``table.cell``, or of the first cell of a training that several share."""
-    names: dict[str, tuple[Table, int]] = {}
-    for table in tables().values():
-        for index, cell in enumerate(table.cells):
-            names.setdefault(f"{table.name}.{cell.training}", (table, index))
-    for table in tables().values():
-        for index, cell in enumerate(table.cells):
-            names[f"{table.name}.{cell.name}"] = (table, index)
+    """Find a cell.
+
+    Args:
+        name: ``table.cell``, or the name of a training that several cells share.
+
+    Returns:
+        The table and the number of the cell.
+
+    Raises:
+        ValueError: If there is no such recipe.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> recipes.find("digits.cnn")[0].name
+        'digits'
+    """
+    names = _places()
     if name not in names:
         near = [one for one in names if one.startswith(name)] or difflib.get_close_matches(name, names, 4, 0.5)
         shown = ", ".join(near[:6]) + (", ..." if len(near) > 6 else "")

@@ -19,12 +19,18 @@ class Cell:
     """One number of a table and the settings that should give it.
 
     Args:
-        name: of the cell within its table, without spaces.
-        make: the settings, made when asked for.
-        published: the number as printed, None where the table prints none (or "N/C").
-        note: what stands in the way, where the data cannot be had, e.g. the folder it needs.
+        name: name of the cell within its table, without spaces.
+        make: makes the settings when they are asked for.
+        published: the number as printed; None where the table prints none (or "N/C").
+        note: what prevents it where the data are not available, e.g. the folder it needs.
         measure: the measurement that is compared, a name in ``metrics`` of the result.
-        run: name of the training, where several cells are measured on one; None: the cell's own name.
+        run: name of the training, where several cells are evaluated on one; None is the cell's own name.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> table, number = recipes.find("digits.cnn")
+        >>> table.cells[number].name
+        'cnn'
     """
 
     name: str
@@ -40,16 +46,33 @@ class Cell:
         return self.run or self.name
 
     def config(self, table: str) -> Config:
-        """The settings, named after the training."""
+        """Make the settings, named after the training.
+
+        Args:
+            table: name of the table.
+
+        Returns:
+            The settings.
+        """
         return replace(self.make(), recipe=f"{table}.{self.training}")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table or figure.
+    """A table or figure of the documents.
 
-    ``metric`` is ``"accuracy"`` or ``"error"`` in percent (an error is 100 − an accuracy), or what else the
-    numbers are, e.g. ``"inception score"``.
+    Args:
+        name: its name, e.g. ``"paper.table1"``.
+        title: its title, in words.
+        metric: ``"accuracy"`` or ``"error"`` in percent (an error is 100 − an accuracy), or what else the numbers are,
+            e.g. ``"inception score"``.
+        cells: the numbers.
+        note: what is said about it.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> recipes.tables()["paper.table1"].metric
+        'accuracy'
     """
 
     name: str
@@ -59,7 +82,15 @@ class Table:
     note: str = ""
 
     def ours(self, value: float, measure: str) -> float:
-        """A measurement as the table counts: accuracies as errors where it prints errors."""
+        """Convert a measurement to what the table prints: accuracies to errors where it prints errors.
+
+        Args:
+            value: the measurement.
+            measure: its name.
+
+        Returns:
+            The number to compare.
+        """
         return 100.0 - value if self.metric == "error" and measure.endswith("accuracy") else value
 
 

@@ -25,30 +25,32 @@ class Regularizer(nn.Module):
     A regularizer of your own defines one method, :meth:`value`. Then it works in the training program as well:
     ``hypersphere train RECIPE --regularizer.name mypackage.mymodule:MyRegularizer --regularizer.weight 0.1``.
 
-    The model is held by plain reference: it is no submodule of the regularizer, and its weights are
-    none of the regularizer's parameters. Weights are read at each call, parametrized ones as the
-    layer sees them, sharded ones (FSDP2) gathered. Copy or pickle model and regularizer together, so
-    that they stay connected.
+    The regularizer keeps a plain reference to the model: the model is not a submodule, and its weights are not
+    parameters of the regularizer. Weights are read at each call, parametrized ones as the layer sees them, sharded ones
+    (FSDP2) gathered. Copy or pickle model and regularizer together, so that they stay connected.
 
-    The call count (advanced by calls in training mode only) and the seed are in ``state_dict``, and
-    every random draw is a function of both: a resumed run continues as if never stopped. Both are
-    kept in a tensor beside the weights, so that a call compiles once and can be captured in a CUDA graph.
+    The call count (advanced by calls in training mode only) and the seed are in ``state_dict``, and every random draw
+    is a function of both: a resumed run continues as if never stopped. Both are kept in a tensor beside the weights, so
+    that a call compiles once and can be captured in a CUDA graph.
 
     Args:
         model: The network.
-        weight: Factor of the sum.
-        head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that
-            end in features.
+        weight: Factor of the sum, ≥ 0: the strength of the regularizer.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
         include: Glob patterns on layer names (``"layer1.*"``) or weight names (``"rnn.weight_hh*"``); None takes all.
-        skip: Patterns of what is left out.
-        seed: Of every draw.
+        skip: Patterns of layers that are left out.
+        seed: Seed of every random draw.
+
+    Shape:
+        - Input: none, or labels (N,).
+        - Output: scalar.
 
     Raises:
         ValueError: If no layer with neurons is left, or a pattern matches nothing.
 
     Example:
-        >>> class Decorrelation(Regularizer):
+        >>> class Decorrelation(hs.regularizers.Regularizer):
         ...     def value(self, matrix, neurons):
         ...         unit = torch.nn.functional.normalize(matrix, dim=-1)
         ...         return (unit @ unit.mT).square().mean()
@@ -89,7 +91,14 @@ class Regularizer(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} defines no value(matrix, neurons): see Regularizer.value")
 
     def forward(self, labels: Tensor | None = None) -> Tensor:
-        """The penalty; ``labels`` are for regularizers that look at the classes of a batch."""
+        """Compute the penalty, to be added to the loss.
+
+        Args:
+            labels: class indices of the batch (N,), for regularizers that depend on them.
+
+        Returns:
+            A scalar.
+        """
         self._check_shapes()
         total = (self._compiled or self._penalty)(labels)
         if self.training:
@@ -98,12 +107,21 @@ class Regularizer(nn.Module):
 
     @torch.no_grad()
     def layers(self) -> dict[str, Tensor]:
-        """The unweighted value of each layer, by weight name."""
+        """Compute the value of each layer, for logging.
+
+        Returns:
+            The unweighted values by weight name.
+        """
         self._check_shapes()
         return {neurons.name: self._value(neurons) for neurons in self._all}
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the penalty with ``torch.compile(..., *args, **kwargs)``. Copies and pickles are not compiled."""
+        """Compile the penalty with ``torch.compile``. Copies and pickles are not compiled.
+
+        Args:
+            *args: positional arguments of ``torch.compile``.
+            **kwargs: arguments of ``torch.compile`` by name, e.g. ``mode``.
+        """
         self._compiled = torch.compile(self._penalty, *args, **kwargs)
 
     @property
@@ -118,6 +136,7 @@ class Regularizer(nn.Module):
 
     @property
     def seed(self) -> int:
+        """The seed of every random draw."""
         return int(self._counter[0])
 
     @property
@@ -126,10 +145,17 @@ class Regularizer(nn.Module):
         return int(self._counter[1])
 
     def draws(self, purpose: str) -> Draws:
-        """Random numbers for this call: ``.normal(*shape)``, ``.permutation(count)``, ``.integers(high, *shape)``.
+        """Return random numbers for this call, with ``.normal``, ``.permutation`` and ``.integers``.
 
-        They depend on the seed, the call count and ``purpose``. On a CPU they are those of a ``torch.Generator``; on a
-        GPU, and where the call is compiled, they are computed from the tensor that counts, without the host.
+        They depend on the seed, the call count and ``purpose``. On a CPU they come from a ``torch.Generator``. On a
+        GPU, and where the call is compiled, they are computed from the counter on the device, without waiting for the
+        host.
+
+        Args:
+            purpose: a word that separates one use of random numbers from another.
+
+        Returns:
+            The source of random numbers.
         """
         if self._on_host():
             return HostDraws(host_generator(self.seed, purpose, self.steps))
@@ -176,7 +202,27 @@ class Regularizer(nn.Module):
 
 
 class HiddenRegularizer(Regularizer):
-    """A :class:`Regularizer` of hidden layers: the output layer is left alone. Arguments as there."""
+    """A :class:`Regularizer` of hidden layers only: it does not touch the output layer.
+
+    Args:
+        model: The network.
+        weight: Factor of the sum, ≥ 0: the strength of the regularizer.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
+        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        include: Glob patterns on layer or weight names; None takes all hidden layers.
+        skip: Patterns of layers that are left out.
+        seed: Seed of every random draw.
+
+    Shape:
+        - Output: scalar.
+
+    Example:
+        >>> class Short(hs.regularizers.HiddenRegularizer):
+        ...     def value(self, matrix, neurons):
+        ...         return matrix.square().sum()
+        >>> list(Short(nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 2))).layers())
+        ['0.weight']
+    """
 
     def __init__(
         self,

@@ -16,7 +16,25 @@ __all__ = ["SRIP", "Orthogonal", "Orthonormal"]
 
 
 class Orthonormal(HiddenRegularizer):
-    """weight · Σ ‖WᵀW − I‖²_F, the columns of W being the neurons (paper sec. 2.5; 1e-5 in thesis D.1)."""
+    """weight · Σ ‖WᵀW − I‖²_F, the columns of W being the neurons (paper sec. 2.5; 1e-5 in thesis D.1).
+
+    Args:
+        model: The network; its output layer is not touched.
+        weight: Factor of the sum, ≥ 0; 1e-5 in thesis D.1.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
+        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        include: Glob patterns on layer or weight names; None takes all hidden layers.
+        skip: Patterns of layers that are left out.
+
+    Shape:
+        - Output: scalar.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+        >>> _ = nn.init.eye_(model[0].weight)
+        >>> hs.regularizers.Orthonormal(model, 1.0)().item()
+        0.0
+    """
 
     def __init__(
         self,
@@ -41,19 +59,23 @@ class Orthonormal(HiddenRegularizer):
 class Orthogonal(HiddenRegularizer):
     """weight · Σ_layers Σ_{i≠j} of what w_i and w_j share: directions towards π/2, lengths free.
 
-    ====================  ====================================================================
-    ``of``                a pair counts
-    ====================  ====================================================================
-    ``"products"``        (w_i·w_j)², so the sum is ‖WᵀW − diag(WᵀW)‖²_F (thesis 4.5)
-    ``"cosines"``         cos θ_ij, the sum of cosines that thesis 5.3.7 names, from −N up
-    ``"cosines_squared"`` cos² θ_ij, as Rodriguez et al., whom 5.3.7 cites, have it
-    ====================  ====================================================================
+    ==================== ==================================================================== ``of`` a pair counts
+    ==================== ==================================================================== ``"products"`` (w_i·w_j)²,
+    so the sum is ‖WᵀW − diag(WᵀW)‖²_F (thesis 4.5) ``"cosines"`` cos θ_ij, the sum of cosines that thesis 5.3.7 names,
+    from −N up ``"cosines_squared"`` cos² θ_ij, as Rodriguez et al., whom 5.3.7 cites, have it ====================
+    ====================================================================
 
     Args:
-        model: The network; its output layer is left alone.
-        weight: Factor of the sum, 1e-5 in thesis E.1.
-        head, output_layer, include, skip: As in :class:`Regularizer`.
-        of: What is summed.
+        model: The network; its output layer is not touched.
+        weight: Factor of the sum, ≥ 0; 1e-5 in thesis E.1.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
+        of: What is summed over pairs: a row of the table above.
+        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        include: Glob patterns on layer or weight names; None takes all hidden layers.
+        skip: Patterns of layers that are left out.
+
+    Shape:
+        - Output: scalar.
 
     Raises:
         ValueError: If ``of`` is unknown, or the model has no hidden layer.
@@ -61,7 +83,7 @@ class Orthogonal(HiddenRegularizer):
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
         >>> _ = nn.init.eye_(model[0].weight)
-        >>> Orthogonal(model, 1.0, of="cosines")().item()
+        >>> hs.regularizers.Orthogonal(model, 1.0, of="cosines")().item()
         0.0
     """
 
@@ -95,8 +117,25 @@ class Orthogonal(HiddenRegularizer):
 class SRIP(HiddenRegularizer):
     """weight · Σ σ(WᵀW − I), the spectral norm by power iteration (thesis Table 6.1).
 
-    The iterated vector of each layer is in ``state_dict``; calls in training mode advance it by
-    ``iterations``. The thesis names no weight; 1e-5 is that of the other two.
+    The iterated vector of each layer is in ``state_dict``; calls in training mode advance it by ``iterations``.
+
+    Args:
+        model: The network; its output layer is not touched.
+        weight: Factor of the sum, ≥ 0. The thesis names no weight; 1e-5 is that of the other two.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
+        iterations: Power iterations at each call; two suffice because the vector is kept from call to call.
+        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        include: Glob patterns on layer or weight names; None takes all hidden layers.
+        skip: Patterns of layers that are left out.
+        seed: Seed of the first vector.
+
+    Shape:
+        - Output: scalar.
+
+    Example:
+        >>> reg = hs.regularizers.SRIP(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))
+        >>> reg().shape
+        torch.Size([])
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from ._views import bilateral_views, channel_count, channel_views, low_rank_fact
 
 __all__ = ["CoMHE"]
 
-_PROJECTIONS = ("random", "angle_preserving", "adversarial", "group", "bilateral")
+_PROJECTIONS = ("random", "angle_preserving", "adversarial", "learned", "group", "bilateral")
 
 
 class CoMHE(EnergyRegularizer):
@@ -33,6 +33,9 @@ class CoMHE(EnergyRegularizer):
       a constant.
       ``unroll=n`` takes the energy after n steps and differentiates through them (second order).
     - ``"adversarial"``: ascends the energy itself (6.8), in the same two ways.
+    - ``"learned"``: descends the energy itself along with the weights, which is what learning P from the training data
+      by back-propagation comes to, for only the penalty depends on P (E.8); in the same two ways. P may find directions
+      in which the neurons are spread already, and then asks nothing of them.
     - ``"group"``: the neurons' input channels in groups of ``group`` (6.9), in order or, if
       ``stochastic``, in an order drawn anew every ``refresh`` calls.
     - ``"bilateral"``: E(P_1 W) + E(W P_2) (E.21); for layers made by :func:`low_rank`, the energies of
@@ -41,37 +44,45 @@ class CoMHE(EnergyRegularizer):
     Args:
         model: The network.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer; None: see ``output_layer``.
-        projection: See above.
-        dim: Dimensions of a projection.
+        projection: Where the projections come from, see above.
+        dim: Dimensions of a projection, ≥ 2; 30 is the thesis' choice.
         count: Number of projections; None is 5, and 1 for the learned and bilateral ones (thesis E.9, E.6).
         aggregate: ``"mean"`` over the projections (6.4), or ``"max"`` (6.5).
-        refresh: Redraw every so many calls in training mode, learned projections too; None never.
-            Thesis Table E.4 finds 1 and 1000 alike and never worse.
+        refresh: Number of training-mode calls after which projections are drawn again, learned ones too; None never.
+            Thesis Table E.4 finds 1 and 1000 equally good and never worse.
         half_space: Energy of {ŵ, −ŵ} in hidden layers; the output layer is always in full space.
         hidden: λ_h, 1 (thesis E.1).
         output: λ_o, 1.
-        s: Power of the energy.
+        s: Power of the energy, ≥ 0; 0 is the logarithm.
         distance: ``"euclidean"`` or ``"angular"``.
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
         matrix: ``"gaussian"``, ``"hadamard"`` (subsampled, randomized) or ``"count_sketch"``.
         share: One basis for all layers of equal dimension (6.3.6), or one for each layer.
-        small: Layers whose neurons have no more than ``dim`` dimensions cannot be compressed:
-            ``"plain"`` takes their plain energy, ``"skip"`` leaves them out, ``"error"`` refuses.
-            A model with no other layer is refused.
+        small: What happens to layers whose neurons have no more than ``dim`` dimensions and cannot be compressed:
+            ``"plain"`` takes their plain energy, ``"skip"`` leaves them out, ``"error"`` raises. A model without any
+            other layer is refused.
         unroll: Steps on a learned projection that are differentiated through; 0 alternates.
-        inner_steps: Steps on an alternating one at a call.
-        inner_lr: Step size η of learned projections; of angle-preserving ones as if their entries were N(0, 1) like
-            in 6.4 (here they are N(0, 1/dim), so a step is η/dim). The thesis prints no η.
-        inner_every: Alternating ones move at every so many calls in training mode, first at the first one (thesis
-            6.6.1: every 10 steps of the network). Unrolled ones move at each call.
+        inner_steps: Steps on an alternating projection at each call.
+        inner_lr: Step size η of learned projections; of angle-preserving ones as if their entries were N(0, 1) like in
+            6.4 (here they are N(0, 1/dim), so a step is η/dim). The thesis prints no η.
+        inner_every: Alternating projections move at every so many calls in training mode, first at the first one
+            (thesis 6.6.1: every 10 steps of the network). Unrolled ones move at each call.
         preserve: ``"cosine"`` or ``"angle"`` in L_P.
-        group: Channels in a group.
-        stochastic: Whether groups are drawn.
+        group: Number of channels in a group.
+        stochastic: Whether groups are drawn at random.
         include: Glob patterns on layer or weight names; None takes all.
-        skip: Patterns of what is left out.
-        seed: Of the draws.
+        skip: Patterns of layers that are left out.
+        seed: Seed of the random draws.
 
-    The projections, the call count and the seed are in ``state_dict``.
+    Shape:
+        - Input: none, or labels (N,).
+        - Output: scalar.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 3))
+        >>> reg = hs.regularizers.CoMHE(model, dim=30, count=5)
+        >>> reg().shape
+        torch.Size([])
     """
 
     def __init__(
@@ -219,7 +230,7 @@ class CoMHE(EnergyRegularizer):
 
     def _sets(self) -> list[list[Tensor]]:
         current = self._current()
-        if self.projection in ("angle_preserving", "adversarial"):
+        if self.projection in ("angle_preserving", "adversarial", "learned"):
             current = self._learn(current)
         if self.projection in ("group", "bilateral") or self._counter.device.type == "cpu":
             return [self._views(neurons, current) for neurons in self._hidden]
@@ -339,5 +350,6 @@ class CoMHE(EnergyRegularizer):
                 found = [energy(one, self.s, self.distance, self.half_space) for one in images]
             else:
                 found = self._energies(images)
-            terms = [-energies.mean(1).sum() for energies in found]
+            sign = 1 if self.projection == "learned" else -1
+            terms = [sign * energies.mean(1).sum() for energies in found]
         return torch.stack(terms).sum()

@@ -13,7 +13,25 @@ __all__ = ["Polarization", "Separation", "Uniformity"]
 
 
 class Uniformity(HiddenRegularizer):
-    """weight · Σ_hidden log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²)."""
+    """weight · Σ_hidden log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²): pushes all pairs apart, close ones most.
+
+    Args:
+        model: The network; its output layer is not touched.
+        weight: Factor of the sum, ≥ 0.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
+        t: Sharpness of the kernel, > 0; large t depends on the closest pairs only.
+        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        include: Glob patterns on layer or weight names; None takes all hidden layers.
+        skip: Patterns of layers that are left out.
+
+    Shape:
+        - Output: scalar.
+
+    Example:
+        >>> reg = hs.regularizers.Uniformity(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))
+        >>> bool(reg() < 0)
+        True
+    """
 
     def __init__(
         self,
@@ -34,7 +52,24 @@ class Uniformity(HiddenRegularizer):
 
 
 class Separation(HiddenRegularizer):
-    """weight · Σ_hidden mean_i max_{j≠i} ŵ_i·ŵ_j: each neuron away from its nearest one."""
+    """weight · Σ_hidden mean_i max_{j≠i} ŵ_i·ŵ_j: moves each neuron away from its nearest one.
+
+    Args:
+        model: The network; its output layer is not touched.
+        weight: Factor of the sum, ≥ 0.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
+        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        include: Glob patterns on layer or weight names; None takes all hidden layers.
+        skip: Patterns of layers that are left out.
+
+    Shape:
+        - Output: scalar.
+
+    Example:
+        >>> reg = hs.regularizers.Separation(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))
+        >>> bool(reg().abs() <= 1)
+        True
+    """
 
     def __init__(
         self,
@@ -53,7 +88,27 @@ class Separation(HiddenRegularizer):
 
 
 class Polarization(HiddenRegularizer):
-    """−weight · Σ_hidden min_u mean_i ‖u − ŵ_i‖^(−s), over ``samples`` random directions u drawn anew each call."""
+    """−weight · Σ_hidden min_u mean_i ‖u − ŵ_i‖^(−s), over random directions u drawn again at each call.
+
+    Args:
+        model: The network; its output layer is not touched.
+        weight: Factor of the sum, ≥ 0.
+        head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
+        s: Power of the distance, > 0.
+        samples: Number of directions u; more find smaller holes and cost more.
+        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        include: Glob patterns on layer or weight names; None takes all hidden layers.
+        skip: Patterns of layers that are left out.
+        seed: Seed of the directions.
+
+    Shape:
+        - Output: scalar.
+
+    Example:
+        >>> reg = hs.regularizers.Polarization(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))
+        >>> bool(reg() < 0)
+        True
+    """
 
     def __init__(
         self,

@@ -16,10 +16,24 @@ __all__ = ["LowRankBilateral", "low_rank"]
 
 
 def low_rank(module: nn.Module, rank: int = 30, name: str = "weight", seed: int = 0) -> nn.Module:
-    """Parametrize ``module.weight`` by :class:`LowRankBilateral`, from its present value; returns the module.
+    """Parametrize a weight by :class:`LowRankBilateral`, from its present value.
 
     ``CoMHE(model, projection="bilateral")`` then regularizes the two factors of such a layer.
-    ``torch.nn.utils.parametrize.remove_parametrizations(module, "weight")`` folds them back.
+    ``torch.nn.utils.parametrize.remove_parametrizations(module, "weight")`` replaces them by the weight again.
+
+    Args:
+        module: a layer with a weight of at least two dimensions; it is changed in place.
+        rank: r of the factors; 30 is the dimension of the projections in the thesis.
+        name: name of the parameter.
+        seed: seed of the fixed projection P_1.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> layer = hs.regularizers.low_rank(nn.Linear(64, 40), rank=8)
+        >>> [tuple(p.shape) for p in layer.parametrizations.weight.parameters()]
+        [(40, 8), (8, 64)]
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor) or weight.ndim < 2:
@@ -38,9 +52,23 @@ def low_rank(module: nn.Module, rank: int = 30, name: str = "weight", seed: int 
 class LowRankBilateral(nn.Module):
     """W̃ = Y_2 (P_1 Y_2)^(−1) Y_1 (thesis E.23), with rows as neurons: y1·(y2 P_1ᵀ)^(−1)·y2.
 
-    The layer learns y1 (N, r) and y2 (r, d) instead of (N, d) numbers; P_1 (r, d) is random and stays.
-    A given weight starts as its best approximation of rank r: of the y2 = P_2 W that E.20 admits, the
-    one whose rows are the first right singular vectors, which a random P_2 would miss by far.
+    The layer learns y1 (N, r) and y2 (r, d) instead of (N, d) numbers; P_1 (r, d) is random and stays fixed. A given
+    weight starts as its best approximation of rank r: of the y2 = P_2 W that E.20 admits, the one whose rows are the
+    first right singular vectors, which a random P_2 would miss by far.
+
+    Args:
+        shape: Shape of the weight; its first dimension counts the neurons.
+        rank: r, at least 1 and at most min(N, d).
+        seed: Seed of P_1.
+
+    Shape:
+        - Input: y1 (N, r) and y2 (r, d).
+        - Output: the weight, in ``shape``.
+
+    Example:
+        >>> layer = hs.regularizers.low_rank(nn.Linear(20, 10), rank=4)
+        >>> int(torch.linalg.matrix_rank(layer.weight))
+        4
     """
 
     projection: Tensor
@@ -56,6 +84,15 @@ class LowRankBilateral(nn.Module):
         self.register_buffer("projection", gaussian(rank, dim, HostDraws(generator)))
 
     def forward(self, y1: Tensor, y2: Tensor) -> Tensor:
+        """Compute the weight from its factors.
+
+        Args:
+            y1: coefficients (N, r).
+            y2: directions (r, d).
+
+        Returns:
+            The weight, of rank at most r.
+        """
         with without_autocast(y1.device):
             codes, directions = upcast(y1), upcast(y2)
             core = directions @ self.projection.to(directions).mT
@@ -63,6 +100,14 @@ class LowRankBilateral(nn.Module):
         return weight.reshape(self.shape).to(y1.dtype)
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute factors that approximate a weight best.
+
+        Args:
+            weight: the weight to start from.
+
+        Returns:
+            y1 (N, r) and y2 (r, d).
+        """
         matrix = upcast(weight.reshape(self.shape[0], -1))
         left, singular, right = torch.linalg.svd(matrix, full_matrices=False)
         rank = len(self.projection)

@@ -122,28 +122,38 @@ class EnergyRegularizer(Regularizer):
 class MHE(EnergyRegularizer):
     """λ_h · Σ_hidden mean_{i≠j} ‖ŵ_i − ŵ_j‖^(−s) + λ_o · the same for the output layer (thesis 5.4).
 
-    ``reg()`` each step, added to the loss; ``reg(labels)`` takes the batch's classes in the output
-    layer instead of all pairs (thesis 5.3.6), without labels that the head ignores (without a head: -100).
+    Call ``reg()`` each step and add it to the loss. ``reg(labels)`` takes the batch's classes in the output layer
+    instead of all pairs (thesis 5.3.6), without labels that the head ignores (without a head: -100).
+
+    A convolution's neurons are its flattened filters. Grouped convolutions are taken per group, LSTM and GRU weights
+    per gate, packed attention per query, key and value; the value is the mean over these sets.
 
     Args:
         model: The network.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer; None: see ``output_layer``.
         hidden: λ_h; None is 10 in full space, 1 in half space (thesis D.1).
         output: λ_o, 1 (thesis D.1).
-        s: Power of the energy.
-        distance: ``"euclidean"`` or ``"angular"``.
+        s: Power of the energy, ≥ 0; 0 is the logarithm. Larger values depend on the closest neurons only.
+        distance: ``"euclidean"`` or ``"angular"``, which takes arccos(ŵ_i·ŵ_j) instead.
         half_space: Energy of {ŵ, −ŵ} in hidden layers; the output layer is always in full space.
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
-        sample: Take so many random neurons of each larger hidden layer at each call (thesis 5.3.6);
-            None takes all.
+        sample: Take this number of random neurons of each larger hidden layer at each call (thesis 5.3.6); None takes
+            all.
         weights: β of hidden layers by name, one number for each neuron: the energy of β_i ŵ_i (thesis D.10). Neurons of
             larger β move less, e.g. those that are known to be good. Euclidean distance only. Kept as buffers.
         include: Glob patterns on layer or weight names; None takes all.
-        skip: Patterns of what is left out.
-        seed: Of the draws.
+        skip: Patterns of layers that are left out.
+        seed: Seed of the random draws.
 
-    Convolutions count their flattened filters (grouped ones per group, LSTM and GRU weights per gate,
-    packed attention per query, key and value: means over the sets).
+    Shape:
+        - Input: none, or labels (N,).
+        - Output: scalar.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))
+        >>> reg = hs.regularizers.MHE(model)
+        >>> reg().shape, list(reg.layers())
+        (torch.Size([]), ['0.weight', '2.weight'])
     """
 
     def __init__(

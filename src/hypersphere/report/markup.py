@@ -31,6 +31,7 @@ def element(tag: str, *content: object, **attributes: object) -> Html:
 
 
 def join(parts: Iterable[object], between: str = "\n") -> Html:
+    """Join parts into one text, each escaped."""
     return Html(between.join(map(escape, parts)))
 
 
@@ -51,10 +52,12 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]], caption: str
 
 
 def definitions(rows: Iterable[tuple[object, object]]) -> Html:
+    """A list of terms and their definitions."""
     return element("dl", *(join([element("dt", name), element("dd", text)], "") for name, text in rows))
 
 
 def details(summary: str, *content: object) -> Html:
+    """A section that opens when its summary is clicked."""
     return element("details", element("summary", summary), *content)
 
 

@@ -62,7 +62,23 @@ def build(
     device: torch.device | str = "cpu",
     data: bool = True,
 ) -> str:
-    """The report as one HTML text under 6 MB. Arguments as in :func:`hypersphere.report.write`."""
+    """Build the report as one HTML text under 6 MB.
+
+    Args:
+        runs: run folders, folders of single seeds in them, or subjects that were read already.
+        root: folder of the data, if it is elsewhere than at training.
+        device: where the networks compute features of their test splits.
+        data: False builds it from the logs alone, without the network and its test split.
+
+    Returns:
+        HTML.
+
+    Example:
+        >>> from hypersphere import report
+        >>> page = report.build(["runs/digits"], data=False)
+        >>> page.startswith("<!doctype html>")
+        True
+    """
     given = [one for one in runs if isinstance(one, Subject)]
     found = given or subjects([one for one in runs if not isinstance(one, Subject)])
     device = usable_device(device)

@@ -26,16 +26,27 @@ def write(
     force: bool = False,
     trust: str | Sequence[str] | None = None,
 ) -> Path:
-    """Write the report of one run or the comparison of several, and return its path.
+    """Write the report of one run or the comparison of several.
 
     Args:
         runs: run folders, folders of single seeds in them, or folders that hold runs, at any depth.
-        out: the file; None: ``report.html`` in the run folder, or beside the run folders if there are several.
-        root: folder of the data, if it lies elsewhere than at training.
-        device: where the networks look at their test splits.
-        data: False: from the logs alone, without the network and its test split.
-        force: write over a file that is no report.
+        out: the file; None is ``report.html`` in the run folder, or beside the run folders if there are several.
+        root: folder of the data, if it is elsewhere than at training.
+        device: where the networks compute features of their test splits.
+        data: False writes it from the logs alone, without the network and its test split.
+        force: overwrite a file that is not a report.
         trust: modules whose code the settings of the runs may name by ``module:Name``.
+
+    Returns:
+        The file.
+
+    Raises:
+        ValueError: If there is no run, or the file exists and is not a report.
+
+    Example:
+        >>> from hypersphere import report
+        >>> report.write("runs/digits", "page.html", data=False).name
+        'page.html'
     """
     trust_modules(trust)
     named = [runs] if isinstance(runs, str | Path) else list(runs)

@@ -8,7 +8,23 @@ __all__ = ["usable_device"]
 
 
 def usable_device(device: torch.device | str, compute: bool = True, argument: str = "device") -> torch.device:
-    """The device of that name, or an error that says why it cannot be used here (to ``compute``: not ``meta``)."""
+    """Return a device, or raise an error that says why it cannot be used here.
+
+    Args:
+        device: its name.
+        compute: whether it must compute, which ``meta`` cannot.
+        argument: name of the argument for the error.
+
+    Returns:
+        The device.
+
+    Raises:
+        ValueError: If the device does not exist here.
+
+    Example:
+        >>> hs.runs.usable_device("cpu")
+        device(type='cpu')
+    """
     try:
         place = torch.device(device)
         probe = torch.zeros((), device=place)

@@ -19,7 +19,18 @@ __all__ = ["environment"]
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """Versions of what computes, the device by name, and the commit of the code, if it lies in a repository."""
+    """Describe what computes.
+
+    Args:
+        device: the device that is used.
+
+    Returns:
+        Versions of the libraries, the device by name, and the commit of the code, if it is in a repository.
+
+    Example:
+        >>> "torch" in hs.runs.environment(torch.device("cpu"))
+        True
+    """
     return {
         "hypersphere": __version__,
         "torch": torch.__version__,

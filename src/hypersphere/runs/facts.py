@@ -11,10 +11,20 @@ __all__ = ["Facts", "facts_from"]
 
 @dataclass(frozen=True)
 class Facts:
-    """What the model must know of the data, and how images were brought to ``image_size``.
+    """What a network must know of the data.
 
-    ``resized`` is ``"cover"`` (scaled to cover it, the middle cut out), ``"window"`` (squeezed to a square of
-    ``data.resize`` pixels, the middle cut out), or None: they had that size.
+    Attributes:
+        num_classes: Number of classes of the training data.
+        in_channels: Channels of images; None for other data.
+        image_size: Height and width of images; None for other data.
+        in_features: Numbers of a sample that is not an image; None for images.
+        classes: Names of the classes; empty if they have none.
+        resized: How images were brought to ``image_size``: ``"cover"`` (scaled to cover it, the middle cut out),
+            ``"window"`` (squeezed to a square of ``data.resize`` pixels, the middle cut out), or None: they had it.
+
+    Example:
+        >>> hs.runs.Facts(num_classes=10, in_channels=3, image_size=(32, 32)).image_size
+        (32, 32)
     """
 
     num_classes: int

@@ -53,6 +53,7 @@ def write_bytes(path: Path, content: bytes) -> str:
 
 
 def write_json(path: Path, content: Any) -> str:
+    """Write a JSON file and return its hash."""
     return write_bytes(path, json_bytes(content))
 
 

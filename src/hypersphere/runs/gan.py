@@ -18,9 +18,17 @@ __all__ = ["Gan", "make_gan", "to_pixels"]
 
 
 class Gan(nn.Module):
-    """``gan(z)`` gives images ``(N, channels, H, W)``, pixels (x − 127.5)/128; ``discriminator(images)`` their logits.
+    """A generator and its discriminator: ``gan(z)`` gives images, ``discriminator(images)`` their logits.
 
-    ``sample(n)`` draws the noise, too.
+    Args:
+        generator: noise ``(N, latent_dim)`` to images ``(N, channels, H, W)``, pixels (x − 127.5)/128.
+        discriminator: images to logits.
+
+    Example:
+        >>> generator = hs.models.create("sngan_generator", latent_dim=16, widths=(32, 16, 8, 4))
+        >>> gan = hs.runs.Gan(generator, nn.Flatten())
+        >>> gan.sample(2).shape
+        torch.Size([2, 3, 32, 32])
     """
 
     def __init__(self, generator: nn.Module, discriminator: nn.Module) -> None:
@@ -28,11 +36,27 @@ class Gan(nn.Module):
         self.generator, self.discriminator = generator, discriminator
 
     def forward(self, z: Tensor) -> Tensor:
+        """Generate images.
+
+        Args:
+            z: noise ``(N, latent_dim)``.
+
+        Returns:
+            Images ``(N, channels, H, W)``.
+        """
         out: Tensor = self.generator(z)
         return out
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
-        """``count`` images of fresh noise, drawn on the CPU."""
+        """Generate images of fresh noise, drawn on the CPU.
+
+        Args:
+            count: number of images.
+            generator: source of the noise; None is torch's own.
+
+        Returns:
+            Images ``(count, channels, H, W)``.
+        """
         z = torch.randn(count, int(self.generator.latent_dim), generator=generator)  # type: ignore[arg-type]
         return self(z.to(next(self.parameters()).device))
 

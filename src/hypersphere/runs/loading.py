@@ -32,23 +32,28 @@ def load(
     device: torch.device | str = "cpu",
     trust: str | Iterable[str] | None = None,
 ) -> nn.Module:
-    """The network of a run for evaluation: inputs → logits, with ``features`` for the embedding.
+    """Load the network of a run for evaluation: inputs → logits, with ``features`` for the embedding.
 
-    Orthogonal matrices are multiplied into the weights, so it is an ordinary network. A run that is not finished
-    gives its newest checkpoint. A damaged file is a ``ValueError`` that names it and the remedy: older weights never
-    stand in for it unasked. Nothing that is read can run code, unless it names a module that you trust.
+    Orthogonal matrices are multiplied into the weights, so that it is an ordinary network. A run that is not finished
+    gives its newest checkpoint. A damaged file raises a ``ValueError`` that names it and the remedy: older weights
+    never replace it silently. Nothing that is read can run code, unless it names a module that you trust.
 
     Args:
         run: the run folder, the folder of one seed in it, or an export: its folder or its ``model.safetensors``.
         seed: which seed of a run; None: the first.
-        device: where to put it.
-        trust: modules whose code the settings may name by ``module:Name``, e.g. those of your own head.
+        device: where to put the network.
+        trust: modules whose code the settings may name by ``module:Name``, e.g. the module of your own head.
 
     Returns:
         The network in evaluation mode.
 
     Raises:
         ValueError: If a file is missing, damaged or of another run, or names code of a module that is not trusted.
+
+    Example:
+        >>> model = hs.load("runs/digits")
+        >>> model.training
+        False
     """
     trust_modules(trust)
     place = usable_device(device, compute=False)

@@ -43,24 +43,24 @@ def unnamed(*_: Any, **__: Any) -> Any:
 class Logger:
     """Write the files of a run from your own loop: settings, environment, log, network, result.
 
-    ``hypersphere report``, ``evaluate`` and ``export`` then read the folder as any other. The curves and tables of the
-    report are always there. What needs the network itself (features, evaluation, export) needs to build it again: name
-    in ``settings`` what builds it, ``{"model.name": "mypackage.nets:Net"}`` with its arguments in ``model.extra``, the
-    head in ``loss.name``, and the data in ``data.name``. Another process follows such an address only if it is given
-    ``--trust mypackage``. :meth:`save` tries it, and the folder says why where it fails.
+    ``hypersphere report``, ``evaluate`` and ``export`` then read the folder like any other. The report always has the
+    curves and tables. Features, evaluation and export must build the network again: name in ``settings`` what builds
+    it, ``{"model.name": "mypackage.nets:Net"}`` with its arguments in ``model.extra``, the head in ``loss.name``, and
+    the data in ``data.name``. Another process follows such an address only if it is given ``--trust mypackage``.
+    :meth:`save` tries to build it, and the folder says why if that fails.
 
-    A folder that holds a finished seed is refused; one that holds an unfinished log is begun anew.
+    A folder that holds a finished seed raises a ValueError; one with an unfinished log starts over.
 
     Args:
         folder: The run folder, e.g. ``"runs/mine"``.
-        model: The network; its place says which device is used.
-        head: A head of :mod:`hypersphere.losses` or any module with ``logits``, if the class vectors are not the
-            model's own.
+        model: The network; the run's device is the one that it is on.
+        head: A head of :mod:`hypersphere.losses` or any module with ``logits``, if the class vectors are not in the
+            model.
         settings: Settings by dotted name, as the command line has them, or a whole ``Config``.
-        steps: How many steps there will be, for the report.
+        steps: Number of steps of the training, for the report.
         seed: The number of this training; several of them make one run.
-        num_classes: Number of classes; None: that of the head, or of ``classes``.
-        classes: Their names.
+        num_classes: Number of classes; None takes that of the head, or of ``classes``.
+        classes: Names of the classes.
         image_size: Height and width of images, if there are any.
         in_channels: Channels of images.
         in_features: Number of features of other inputs.
@@ -69,12 +69,12 @@ class Logger:
         ValueError: If a setting is unknown, or the folder holds another run.
 
     Example:
-        >>> with hs.runs.Logger("runs/mine", model=net, head=head, steps=1000) as log:  # doctest: +SKIP
-        ...     for step, (x, y) in enumerate(batches, start=1):
-        ...         ...
-        ...         log(step, loss=loss)
-        ...         if step % 100 == 0:
-        ...             log.evaluate(step, accuracy=accuracy_in_percent, test_loss=test_loss)
+        >>> model = nn.Linear(4, 3)
+        >>> with hs.runs.Logger("runs/mine", model=model, steps=200, num_classes=3, in_features=4) as log:
+        ...     log(100, loss=1.1)
+        ...     log.evaluate(200, accuracy=33.3, test_loss=1.1)
+        >>> [line["step"] for line in hs.runs.Run("runs/mine").log()]
+        [100, 200]
     """
 
     def __init__(
@@ -143,7 +143,13 @@ class Logger:
         self._folder.log({"step": step, **line})
 
     def evaluate(self, step: int, **values: Any) -> None:
-        """Log an evaluation: ``accuracy`` in percent is the headline, ``test_loss`` and others stand beside it."""
+        """Log an evaluation.
+
+        Args:
+            step: Its step.
+            **values: Numbers by name: ``accuracy`` in percent is the main one, ``test_loss`` and others are shown
+                beside it.
+        """
         line = {name: _number(name, value) for name, value in values.items()}
         accuracy = line.get("accuracy", math.nan)
         if accuracy > self._best:

@@ -78,17 +78,43 @@ def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module 
 
 
 class Classifier(nn.Module):
-    """A network and its head: ``classifier(x)`` gives the logits ranked at test time, ``features(x)`` the embedding."""
+    """A network and its head: ``classifier(x)`` gives the logits ranked at test time, ``features(x)`` the embedding.
+
+    Args:
+        network: inputs to features.
+        head: a head of :mod:`hypersphere.losses`, or a module with ``logits``.
+
+    Example:
+        >>> model = hs.runs.Classifier(nn.Linear(4, 8), hs.losses.ArcFace(8, 3))
+        >>> model(torch.randn(2, 4)).shape, model.features(torch.randn(2, 4)).shape
+        (torch.Size([2, 3]), torch.Size([2, 8]))
+    """
 
     def __init__(self, network: nn.Module, head: nn.Module) -> None:
         super().__init__()
         self.network, self.head = network, head
 
     def features(self, *inputs: Tensor) -> Tensor:
+        """Compute the embedding.
+
+        Args:
+            *inputs: what the network takes: one tensor, or a graph's features and adjacency.
+
+        Returns:
+            ``(N, feature_dim)``.
+        """
         out: Tensor = self.network(*inputs)
         return out
 
     def forward(self, *inputs: Tensor) -> Tensor:
+        """Compute the logits ranked at test time.
+
+        Args:
+            *inputs: what the network takes: one tensor, or a graph's features and adjacency.
+
+        Returns:
+            ``(N, num_classes)``.
+        """
         out: Tensor = self.head.logits(self.network(*inputs))  # type: ignore[operator]
         return out
 

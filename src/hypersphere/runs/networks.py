@@ -19,9 +19,19 @@ __all__ = ["Networks", "attach", "make_networks", "merged"]
 
 
 class Networks(nn.Module):
-    """The network of a run, its head where the class vectors are not its own, and a GAN's generator.
+    """The network of a run, its head where the class vectors are separate, and a GAN's generator.
 
     Its ``state_dict`` is that of a checkpoint: ``model.*``, ``head.*``, ``generator.*``.
+
+    Args:
+        model: The network, or the discriminator of a GAN.
+        head: The head, if the class vectors are not in the network.
+        generator: The generator of a GAN.
+
+    Example:
+        >>> networks = hs.runs.Networks(nn.Linear(4, 8), hs.losses.ArcFace(8, 3))
+        >>> networks.classifier()(torch.randn(2, 4)).shape
+        torch.Size([2, 3])
     """
 
     def __init__(self, model: nn.Module, head: nn.Module | None = None, generator: nn.Module | None = None) -> None:
@@ -29,19 +39,33 @@ class Networks(nn.Module):
         self.model, self.head, self.generator = model, head, generator
 
     def classifier(self) -> nn.Module:
-        """What is evaluated and kept: inputs → logits, or both networks of a GAN."""
+        """Return what is evaluated and kept.
+
+        Returns:
+            Inputs → logits, or both networks of a GAN.
+        """
         if self.generator is not None:
             return Gan(self.generator, self.model)
         return self.model if self.head is None else Classifier(self.model, self.head)
 
 
 def make_networks(config: Config, facts: Facts, *, embedding: bool = False) -> Networks:
-    """Networks with fresh weights, drawn from torch's random numbers; :func:`attach` puts orthogonal matrices in.
+    """Build networks with fresh weights, drawn from torch's random numbers; :func:`attach` adds orthogonal matrices.
 
     Args:
         config: The settings of the run.
         facts: Classes and sizes of its data.
         embedding: Leave out the network's own classifier, if it has one: its output is then the embedding.
+
+    Returns:
+        The network, its head and a GAN's generator.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> facts = hs.runs.Facts(num_classes=10, in_channels=1, image_size=(8, 8))
+        >>> networks = hs.runs.make_networks(recipes.get("digits.cnn"), facts)
+        >>> networks.classifier()(torch.randn(2, 1, 8, 8)).shape
+        torch.Size([2, 10])
     """
     if config.gan.generator is not None:
         gan = make_gan(config, facts)
@@ -53,9 +77,23 @@ def make_networks(config: Config, facts: Facts, *, embedding: bool = False) -> N
 
 
 def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, seed: int, keep: bool = False) -> None:
-    """Put the orthogonal matrices in, if any are asked for; on fresh neurons, or on the present ones to ``keep``.
+    """Put orthogonal matrices into a network, if the settings ask for them.
 
-    Layers with fewer dimensions than ``blocks`` (a first convolution of three channels) take a block a channel.
+    Layers with fewer dimensions than ``blocks`` (a first convolution of three channels) get a block per channel.
+
+    Args:
+        config: the settings of orthogonal training.
+        model: the network, changed in place.
+        head: its head, if it has one.
+        seed: seed of the matrices and neurons.
+        keep: rotate the present neurons instead of new ones.
+
+    Example:
+        >>> from hypersphere.config import OrthogonalConfig
+        >>> model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+        >>> hs.runs.attach(OrthogonalConfig(method="cayley"), model, None, seed=0)
+        >>> list(hs.orthogonal.matrices(model))
+        ['0.weight']
     """
     if config.method is None:
         return
@@ -93,7 +131,19 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
 
 
 def merged(classifier: nn.Module) -> nn.Module:
-    """A copy with orthogonal matrices multiplied in, if there are any."""
+    """Copy a network with its orthogonal matrices multiplied into the weights, if it has any.
+
+    Args:
+        classifier: the network.
+
+    Returns:
+        The copy.
+
+    Example:
+        >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+        >>> list(hs.runs.merged(model).state_dict())
+        ['0.weight', '0.bias', '1.weight', '1.bias']
+    """
     plain = copy.deepcopy(classifier)
     try:
         return orthogonal.merge(plain)

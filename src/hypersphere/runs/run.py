@@ -25,14 +25,20 @@ _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 class Run:
     """A run folder, or the folder of one seed in it, read only.
 
-    Anything that is missing, foreign or torn is a ``ValueError`` that names the file. A last line of the log that was
-    cut off by a crash is not an error: training would drop it, too. Folders such as ``seed-0 (copy)`` are no seeds.
+    A file that is missing, of another run or damaged raises a ``ValueError`` that names it. A last line of the log that
+    was cut off by a crash is not an error: training would drop it, too. Folders such as ``seed-0 (copy)`` do not count
+    as seeds.
 
     Args:
         path: ``RUN`` or ``RUN/seed-0``.
-        seed: look at this seed only; None: at all of them.
+        seed: read this seed only; None reads all of them.
         trust: modules whose code the settings may name by ``module:Name``. Addresses in a file are refused otherwise,
             unless a program or a command line named them in this process before.
+
+    Example:
+        >>> run = hs.runs.Run("runs/digits")
+        >>> run.seeds, run.recipe
+        ((0,), 'digits.cnn')
     """
 
     def __init__(self, path: str | Path, seed: int | None = None, *, trust: str | Iterable[str] | None = None) -> None:
@@ -63,6 +69,7 @@ class Run:
 
     @property
     def recipe(self) -> str:
+        """Name of the recipe that the settings came from."""
         return self.config.recipe
 
     @property
@@ -71,13 +78,27 @@ class Run:
         return tuple(seed for seed in self.seeds if self.result(seed) is not None)
 
     def folder(self, seed: int | None = None) -> SeedFolder:
-        """The folder of a seed; None: of the first."""
+        """Return the folder of a seed.
+
+        Args:
+            seed: which one; None is the first.
+
+        Returns:
+            The folder, with its files.
+        """
         if seed is not None and seed not in self.seeds:
             raise ValueError(f"{self.path} was opened for seed {', '.join(map(str, self.seeds))}, not {seed}")
         return SeedFolder(self.path, self.seeds[0] if seed is None else seed, self.config)
 
     def log(self, seed: int | None = None) -> list[dict[str, Any]]:
-        """The lines of the log, each with its ``step``."""
+        """Read the log.
+
+        Args:
+            seed: which one; None is the first.
+
+        Returns:
+            Its lines, each with its ``step``.
+        """
         path = self.folder(seed).log_path
         lines = _text(path).splitlines() if path.exists() else []
         records = []
@@ -91,23 +112,51 @@ class Run:
         return records
 
     def result(self, seed: int | None = None) -> dict[str, Any] | None:
-        """``result.json`` of a seed, None while it is not done."""
+        """Read ``result.json``.
+
+        Args:
+            seed: which one; None is the first.
+
+        Returns:
+            The result, or None while the seed is not finished.
+        """
         return self.folder(seed).result
 
     def environment(self, seed: int | None = None) -> dict[str, Any]:
-        """Versions, device, commit and command; empty if the file is not there."""
+        """Read versions, device, commit and command.
+
+        Args:
+            seed: which one; None is the first.
+
+        Returns:
+            The values by name; empty if the file is not there.
+        """
         path = self.folder(seed).path / "environment.json"
         return _mapping(path) if path.exists() else {}
 
     def facts(self, seed: int | None = None) -> Facts:
-        """What the network was told of the data: classes and sizes."""
+        """Read what the network was told of the data: classes and sizes.
+
+        Args:
+            seed: which one; None is the first.
+
+        Returns:
+            The facts.
+        """
         path = self.folder(seed).path / "facts.json"
         if not path.exists():
             raise ValueError(f"{path.parent} has no facts.json: it holds no training that began")
         return facts_from(_mapping(path, self.folder(seed).known().get(path.name)), path)
 
     def own_loop(self, seed: int | None = None) -> dict[str, Any] | None:
-        """Of a training by :class:`hypersphere.runs.Logger`: ``rebuilds``, ``why_not``, ``data``; None for others."""
+        """Read what :class:`hypersphere.runs.Logger` noted.
+
+        Args:
+            seed: which one; None is the first.
+
+        Returns:
+            ``rebuilds``, ``why_not`` and ``data``; None for a training by the program.
+        """
         path = self.folder(seed).path / "logger.json"
         return _mapping(path) if path.exists() else None
 

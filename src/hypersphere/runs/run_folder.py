@@ -33,18 +33,58 @@ WAIT = 60.0
 
 
 def run_path(config: Config) -> Path:
-    """Where the run of ``config`` lies."""
+    """Return the folder of a run.
+
+    Args:
+        config: the settings of the run.
+
+    Returns:
+        ``run.folder/run.name``, or the recipe's name where ``run.name`` is None.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> str(hs.runs.run_path(recipes.get("digits.cnn")))
+        'runs/digits.cnn'
+    """
     return Path(config.run.folder).expanduser() / (config.run.name or config.recipe)
 
 
 def beside(config: Config, name: str) -> Path:
-    """The run of that name beside this one, else the folder ``name``."""
+    """Find another run by name.
+
+    Args:
+        config: the settings of a run.
+        name: name of the other run, or a folder.
+
+    Returns:
+        The run of that name beside this one, else the folder ``name``.
+
+    Example:
+        >>> from hypersphere.config import Config
+        >>> str(hs.runs.beside(Config(), "digits"))
+        'runs/digits'
+    """
     near = Path(config.run.folder).expanduser() / name
     return near if near.exists() else Path(name).expanduser()
 
 
 def open_run(config: Config) -> Path:
-    """Make the run folder, or go on in it if it holds a run with the same settings, or one that never began."""
+    """Make the run folder, or continue in it if it holds a run with the same settings, or one that never began.
+
+    Args:
+        config: the settings of the run.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: If the folder holds a run with other settings.
+
+    Example:
+        >>> from hypersphere.config import Config, with_values
+        >>> str(hs.runs.open_run(with_values(Config(), {"run.name": "new"})))
+        'runs/new'
+    """
     folder = run_path(config)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, str(folder), wait=WAIT):
@@ -82,14 +122,22 @@ def _began(folder: Path) -> bool:
 
 
 def read_config(folder: Path, *, follow: bool = True) -> Config:
-    """The settings of a run.
+    """Read the settings of a run.
 
     Args:
         folder: The run folder.
         follow: Whether addresses ``module:Name`` in them will be followed, which needs trust; False only to compare.
 
+    Returns:
+        The settings.
+
     Raises:
         ValueError: If there are none, they are damaged, or they name code that is not trusted.
+
+    Example:
+        >>> from pathlib import Path
+        >>> hs.runs.read_config(Path("runs/digits")).data.name
+        'digits'
     """
     path = Path(folder) / "config.json"
     if not path.exists():
@@ -117,7 +165,21 @@ def _of_this_version(values: Any) -> Any:
 
 
 def write_result(folder: Path, config: Config) -> dict[str, Any]:
-    """Gather the results of all seeds that are done in ``RUN/result.json``."""
+    """Collect the results of all finished seeds in ``RUN/result.json``.
+
+    Args:
+        folder: the run folder.
+        config: the settings of the run.
+
+    Returns:
+        What was written.
+
+    Example:
+        >>> from pathlib import Path
+        >>> folder = Path("runs/digits")
+        >>> list(hs.runs.write_result(folder, hs.runs.read_config(folder)))[0]
+        'recipe'
+    """
     with locked(folder, str(folder), wait=WAIT):
         return _gather(folder, config)
 

@@ -44,8 +44,13 @@ class SeedFolder:
 
     Args:
         run: The run folder.
-        seed: Its number.
-        config: The settings of the run; checkpoints of other ones are refused. None takes any.
+        seed: The number of the seed.
+        config: The settings of the run; checkpoints with other settings are refused. None accepts any.
+
+    Example:
+        >>> from pathlib import Path
+        >>> hs.runs.SeedFolder(Path("runs/digits"), 0).newest()
+        0
     """
 
     def __init__(self, run: Path, seed: int, config: Config | None = None) -> None:
@@ -54,7 +59,11 @@ class SeedFolder:
         self.config = config
 
     def lock(self) -> AbstractContextManager[None]:
-        """Hold this seed: another process that would train it is told so."""
+        """Hold this seed: another process that wants to train it gets an error.
+
+        Returns:
+            A context manager.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         return locked(self.path, str(self.path))
 
@@ -88,23 +97,36 @@ class SeedFolder:
         return read_result(self.path / "result.json", self.known().get("result.json"))
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Write it, after the manifest that vouches for it: a seed with a result is done."""
+        """Write the result, after the manifest with the hashes of all files: a seed with a result is finished.
+
+        Args:
+            result: the content of ``result.json``.
+        """
         content = json_bytes(result)
         add_file(self.path, "result.json", digest(content))
         write_bytes(self.path / "result.json", content)
 
     def known(self) -> dict[str, str]:
-        """The hashes of the files of a seed that is done, by name; empty before."""
+        """Return the hashes of the files of a finished seed.
+
+        Returns:
+            Hashes by file name; empty before the seed is finished.
+        """
         return dict(read_manifest(self.path).get("files", {}))
 
     # The trained network ----------------------------------------------------------------------------
 
     @property
     def weights_path(self) -> Path:
+        """File of the trained network."""
         return self.path / "model.safetensors"
 
     def write_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Write the trained network, and the manifest that vouches for it."""
+        """Write the trained network, and the manifest with its hash.
+
+        Args:
+            weights: tensors by name.
+        """
         files = {self.weights_path.name: write_tensors(self.weights_path, weights)}
         facts = self.path / "facts.json"
         if facts.exists():
@@ -112,14 +134,28 @@ class SeedFolder:
         write_manifest(self.path, files, self.config, weights)
 
     def weights(self) -> dict[str, Tensor]:
-        """The trained network; a ``ValueError`` where it is damaged or of another run."""
+        """Read the trained network.
+
+        Returns:
+            Tensors by name; a ``ValueError`` is raised where the file is damaged or of another run.
+        """
         manifest = read_manifest(self.path, self.config)
         return read_tensors(self.weights_path, manifest.get("files", {}).get(self.weights_path.name))
 
     # Checkpoints ------------------------------------------------------------------------------------
 
     def save(self, step: int, model: dict[str, Tensor], state: Any, keep: int) -> Path:
-        """Write a checkpoint under a temporary name, rename it, point ``latest`` at it, drop old ones."""
+        """Write a checkpoint under a temporary name, rename it, point ``latest`` at it, and remove old ones.
+
+        Args:
+            step: its step.
+            model: weights by name.
+            state: everything else that is needed to continue.
+            keep: number of checkpoints that stay.
+
+        Returns:
+            The folder of the checkpoint.
+        """
         final = self.checkpoint(step)
         name, temporary = final.name, self.checkpoints / f"tmp-{final.name}"
         shutil.rmtree(temporary, ignore_errors=True)
@@ -151,21 +187,43 @@ class SeedFolder:
                 shutil.rmtree(gone, ignore_errors=True)
 
     def checkpoint(self, step: int) -> Path:
-        """Where the checkpoint of a step lies."""
+        """Return the folder of the checkpoint of a step.
+
+        Args:
+            step: its step.
+
+        Returns:
+            The folder, whether it exists or not.
+        """
         return self.checkpoints / f"step-{step:08d}"
 
     def newest(self) -> int:
-        """The step of the newest checkpoint; 0 if there is none."""
+        """Return the step of the newest checkpoint.
+
+        Returns:
+            The step; 0 if there is none.
+        """
         found = self.latest()
         return 0 if found is None else int(found.name.removeprefix("step-"))
 
     def latest(self) -> Path | None:
-        """The newest whole checkpoint. A directory gets its final name only once it is complete."""
+        """Return the newest complete checkpoint. A directory gets its final name only once it is complete.
+
+        Returns:
+            Its folder, or None.
+        """
         found = [path for path in self._all() if (path / "state.json").exists()]
         return found[-1] if found else None
 
     def load(self, checkpoint: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """(model, state) of a checkpoint; a ``ValueError`` where it is damaged, :class:`Foreign` if of another run."""
+        """Read a checkpoint.
+
+        Args:
+            checkpoint: its folder.
+
+        Returns:
+            Weights and state. A ``ValueError`` is raised where it is damaged, :class:`Foreign` if it is of another run.
+        """
         try:
             known = read_manifest(checkpoint, self.config).get("files", {})
             content = read_json(checkpoint / "state.json", known.get("state.json"))
@@ -180,9 +238,13 @@ class SeedFolder:
             raise ValueError(f"{checkpoint} is damaged ({error})") from error
 
     def set_aside(self) -> list[str]:
-        """Rename the checkpoints after the newest whole one to ``damaged-*``, and say why.
+        """Rename the checkpoints after the newest complete one to ``damaged-*``.
 
-        A disk may lose what was written whole. Training goes on from what it kept, never from the start unasked.
+        A disk may lose what was completely written. Training continues from what is left, never silently from the
+        start.
+
+        Returns:
+            Why each was set aside.
         """
         damaged: dict[Path, str] = {}
         for checkpoint in reversed(self._all()):
@@ -215,7 +277,12 @@ class SeedFolder:
     # Pictures ---------------------------------------------------------------------------------------
 
     def show(self, step: int, image: Tensor) -> None:
-        """Keep a picture of an evaluation."""
+        """Keep a picture of an evaluation.
+
+        Args:
+            step: its step.
+            image: uint8 ``(C, H, W)``.
+        """
         folder = self.path / "samples"
         folder.mkdir(exist_ok=True)
         write_bytes(folder / f"step-{step:08d}.png", png(image))
@@ -224,18 +291,32 @@ class SeedFolder:
 
     @property
     def log_path(self) -> Path:
+        """File of the log."""
         return self.path / "log.jsonl"
 
     def log(self, line: dict[str, Any]) -> None:
+        """Append a line to the log.
+
+        Args:
+            line: numbers by name, with the ``step``.
+        """
         with open(self.log_path, "a") as file:
             file.write(json.dumps(line) + "\n")
 
     def logged(self) -> dict[str, Any]:
-        """The last value of everything in the log."""
+        """Return the last value of everything in the log.
+
+        Returns:
+            Values by name.
+        """
         return {name: value for line in self._lines() for name, value in line.items()}
 
     def rate(self) -> float | None:
-        """Median of the steps per second that were logged: compilation and other hitches do not count."""
+        """Compute the median of the logged steps per second, which compilation and other pauses do not change.
+
+        Returns:
+            Steps per second; None without any.
+        """
         rates = [line["rate"] for line in self._lines() if "rate" in line]
         return statistics.median(rates) if rates else None
 
@@ -261,7 +342,14 @@ class SeedFolder:
         return len(lines), digest(_text(lines))
 
     def rewind_log(self, step: int) -> str | None:
-        """Drop the lines after ``step`` (and a torn one): they will be written again. Say if some before are lost."""
+        """Drop the lines after a step, and an incomplete one: they will be written again.
+
+        Args:
+            step: the step from which training continues.
+
+        Returns:
+            A warning if lines before it are lost, or None.
+        """
         kept = [line for line in self._lines() if line["step"] <= step]
         if self.log_path.exists():
             write_bytes(self.log_path, _text(kept))

@@ -14,7 +14,21 @@ __all__ = ["Team"]
 
 @dataclass(frozen=True)
 class Team:
-    """This process among ``world``."""
+    """The processes that train together, seen by one of them.
+
+    Attributes:
+        rank: Number of this process, 0 to world − 1.
+        world: Number of processes.
+        device: Device of this process.
+        backend: What carries the messages: nccl, gloo (on a CPU, and where processes share a GPU); None for one
+            process.
+        peers: Machine and number of each process, by rank; empty for one process.
+
+    Example:
+        >>> team = hs.runs.Team(rank=0, world=1, device=torch.device("cpu"))
+        >>> team.writer, team.agree(False)
+        (True, False)
+    """
 
     rank: int
     world: int
@@ -30,7 +44,11 @@ class Team:
         return self.rank == 0
 
     def average_gradients(self, parameters: list[nn.Parameter]) -> None:
-        """Replace every gradient by its mean over the processes, in one message."""
+        """Replace every gradient by its mean over the processes, in one message.
+
+        Args:
+            parameters: the parameters, in the same order everywhere.
+        """
         if self.world == 1:
             return
         gradients = [p.grad for p in parameters if p.grad is not None]
@@ -42,13 +60,27 @@ class Team:
             gradient.copy_(part.view_as(gradient))
 
     def sum(self, values: Tensor) -> Tensor:
-        """The sum over the processes."""
+        """Sum over the processes.
+
+        Args:
+            values: a tensor of the same shape everywhere.
+
+        Returns:
+            The sum.
+        """
         if self.world > 1:
             dist.all_reduce(values)
         return values
 
     def gather(self, value: Tensor) -> list[Tensor]:
-        """The tensors of all processes, which have one shape, on the CPU."""
+        """Collect a tensor of every process.
+
+        Args:
+            value: a tensor of the same shape everywhere.
+
+        Returns:
+            The tensors by rank, on the CPU.
+        """
         if self.world == 1:
             return [value.cpu()]
         mine = value.to(self.device)
@@ -57,11 +89,25 @@ class Team:
         return [one.cpu() for one in every]
 
     def agree(self, flag: bool) -> bool:
-        """Whether any process says so."""
+        """Say whether a flag is set in any process.
+
+        Args:
+            flag: the flag of this process.
+
+        Returns:
+            The same answer everywhere.
+        """
         return self.smallest(-int(flag)) < 0
 
     def smallest(self, value: int) -> int:
-        """The smallest over the processes."""
+        """Return the smallest number of all processes.
+
+        Args:
+            value: the number of this process.
+
+        Returns:
+            The smallest.
+        """
         if self.world == 1:
             return value
         shared = torch.tensor([value], device=self.device)
@@ -69,7 +115,14 @@ class Team:
         return int(shared.item())
 
     def follow(self, value: int) -> int:
-        """What the writer says."""
+        """Return the number of the writer.
+
+        Args:
+            value: the number of this process.
+
+        Returns:
+            The number of the process that writes files.
+        """
         if self.world == 1:
             return value
         shared = torch.tensor([value], device=self.device)
@@ -77,12 +130,21 @@ class Team:
         return int(shared.item())
 
     def everyone(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, int]:
-        """Rows and labels of all processes, differentiably, and where those of this one begin."""
+        """Collect the rows of all processes, differentiably.
+
+        Args:
+            x: rows of this process.
+            labels: their labels.
+
+        Returns:
+            Rows and labels of all processes, and where those of this one begin.
+        """
         names = [torch.empty_like(labels) for _ in range(self.world)]
         dist.all_gather(names, labels.contiguous())
         return _Gather.apply(x.contiguous(), self.rank, self.world), torch.cat(names), self.rank * len(labels)
 
     def wait(self) -> None:
+        """Wait until all processes are here."""
         if self.world > 1:
             dist.barrier()
 

@@ -21,6 +21,7 @@ from ..config import (
     with_values,
 )
 from ..runs import Classifier, Gan, Run, load
+from .at_once import Job, Outcome, run_at_once
 from .callbacks import Callback, Started
 from .launch import run
 from .stopped import Stopped
@@ -34,10 +35,12 @@ __all__ = [
     "EvaluationConfig",
     "Gan",
     "GanConfig",
+    "Job",
     "LossConfig",
     "ModelConfig",
     "OptimConfig",
     "OrthogonalConfig",
+    "Outcome",
     "RegularizerConfig",
     "Run",
     "RunConfig",
@@ -47,6 +50,7 @@ __all__ = [
     "from_dict",
     "load",
     "run",
+    "run_at_once",
     "to_dict",
     "with_values",
 ]

@@ -18,15 +18,21 @@ __all__ = ["Callback", "Callbacks", "Started"]
 
 @dataclass(frozen=True, eq=False)
 class Started:
-    """The training that a callback is told of.
+    """The training that a callback is called for.
 
     Args:
-        config: Its settings; ``hypersphere.train.to_dict(config)`` gives plain values.
-        seed: Its seed.
-        folder: The folder of this seed. It stays the same when an interrupted training goes on, so an identity for
-            another program can be made from it.
-        step: The step from which training goes on; 0 at the beginning. Steps after it may have been told before.
-        model: What is trained, network and head. It is for reading.
+        config: The settings; ``hypersphere.train.to_dict(config)`` gives plain values.
+        seed: The number of the seed.
+        folder: The folder of this seed. It stays the same when an interrupted training continues, so another program
+            can derive an identity from it.
+        step: The step from which training continues; 0 at the beginning. Callbacks may have seen later steps before.
+        model: What is trained, network and head; only for reading.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from hypersphere.train import Config, Started
+        >>> Started(Config(), 0, Path("runs/mine/seed-0"), 0, nn.Linear(2, 2)).step
+        0
     """
 
     config: Config
@@ -37,23 +43,51 @@ class Started:
 
 
 class Callback:
-    """Base class: override what you need. Only the process that writes the run folder calls.
+    """Base class of callbacks: override what you need. Only the process that writes the run folder calls them.
 
-    An exception in a callback does not end the training: it becomes a warning, and the callback is not called again
-    for this seed. Random numbers that a callback draws with torch do not change the training.
+    An exception in a callback does not end the training: it becomes a warning, and the callback is not called again for
+    this seed. Random numbers that a callback draws with torch do not change the training.
+
+    Example:
+        >>> from hypersphere.train import Callback
+        >>> class Print(Callback):
+        ...     def on_evaluation(self, training, step, values):
+        ...         print(step, values["accuracy"])
+        >>> callbacks = [Print()]  # for run(config, callbacks=callbacks)
     """
 
     def on_start(self, training: Started) -> None:
-        """Before the first step, or before the next one of a training that goes on. Finished seeds are not told."""
+        """Called before the first step, or before the next one of a training that continues; not for finished seeds.
+
+        Args:
+            training: the training.
+        """
 
     def on_step(self, training: Started, step: int, values: Mapping[str, float]) -> None:
-        """After each ``run.log_every`` steps: loss, accuracy on the batches, rate, learning rate, as in the log."""
+        """Called after each ``run.log_every`` steps.
+
+        Args:
+            training: the training.
+            step: the step, from 1.
+            values: loss, accuracy on the batches, steps per second and learning rate, as in the log.
+        """
 
     def on_evaluation(self, training: Started, step: int, values: Mapping[str, float]) -> None:
-        """After each evaluation: accuracy, test loss, energies, and what the protocol measures."""
+        """Called after each evaluation.
+
+        Args:
+            training: the training.
+            step: the step, from 1.
+            values: accuracy, test loss, energies, and the numbers of the protocol.
+        """
 
     def on_end(self, training: Started, result: Mapping[str, Any] | None) -> None:
-        """At the end: the content of ``result.json``, or None for a training that was stopped or has failed."""
+        """Called at the end.
+
+        Args:
+            training: the training.
+            result: the content of ``result.json``, or None for a training that was stopped or failed.
+        """
 
 
 class Callbacks:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from .._core.trust import named
@@ -16,23 +17,37 @@ from .callbacks import Callback
 from .distributed import team
 from .peers import together
 from .progress import Progress
+from .step import Mark
 from .training import Training
 
-__all__ = ["run"]
+__all__ = ["begin", "events_of", "interrupt", "run", "seed_turns", "signals"]
 
 
 def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
-    """Train every seed of ``config`` and return what ``RUN/result.json`` holds.
+    """Train every seed of a configuration.
 
-    Calling it again goes on where it was: seeds that are done are not trained again, one that was interrupted
-    continues from its newest checkpoint, with the same weights in the end as if it had not been. Ctrl-C (and a
-    termination signal) saves first.
+    Calling it again continues: finished seeds are not trained again, and an interrupted one continues from its newest
+    checkpoint, with the same weights in the end as if it had not been interrupted. Ctrl-C (and a termination signal)
+    saves first.
 
-    ``callbacks`` are told of start, steps, evaluations and end of every seed: see
-    :class:`hypersphere.train.Callback`.
+    Args:
+        config: the settings.
+        callbacks: told of start, steps, evaluations and end of every seed: see :class:`hypersphere.train.Callback`.
 
-    Raises :class:`hypersphere.train.Stopped` when training ends early, and ``OSError`` before training if the folder
-    cannot be written.
+    Returns:
+        The content of ``RUN/result.json``.
+
+    Raises:
+        Stopped: If training ends early.
+        OSError: Before training, if the folder cannot be written.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> from hypersphere.train import run, with_values
+        >>> short = {"schedule.steps": 1, "schedule.milestones": (), "run.tensorboard": False, "run.progress": "off"}
+        >>> result = run(with_values(recipes.get("digits.cnn"), {**short, "run.device": "cpu", "run.compile": "off"}))
+        >>> result["recipe"]
+        'digits.cnn'
     """
     named(to_dict(config))
     crew = team(config.run.device)
@@ -41,39 +56,73 @@ def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]
 
 
 def _run(config: Config, crew: Team, callbacks: Sequence[Callback]) -> dict[str, Any]:
-    folder = run_path(config)
-    if crew.writer:
-        check_room(folder, 2**16)
-        open_run(config)
-    crew.wait()
+    folder = begin(config, crew)
     for seed in config.run.seeds:
-        seed_folder = SeedFolder(folder, seed, config)
-        with seed_folder.lock() if crew.writer else nullcontext():
-            _train(config, seed, crew, seed_folder, callbacks)
+        progress = Progress(config.run.progress if crew.writer else "off", events_of(config, seed, crew))
+        with ExitStack() as listening:
+
+            def listen(training: Training, stack: ExitStack = listening) -> None:
+                stack.enter_context(signals(lambda: interrupt([training])))
+
+            for _ in seed_turns(config, seed, crew, progress, callbacks, listen):
+                pass
     summary = write_result(folder, config) if crew.writer else {}
     crew.wait()
     return summary
 
 
-def _train(config: Config, seed: int, crew: Team, folder: SeedFolder, callbacks: Sequence[Callback] = ()) -> None:
-    kind = config.run.progress if crew.writer else "off"
-    events = folder.path / "events" if config.run.tensorboard and crew.writer else None
-    progress = Progress(kind, events)
-    done = folder.result
+def begin(config: Config, crew: Team) -> Path:
+    """Make the run folder, or see that it may go on."""
+    folder = run_path(config)
+    if crew.writer:
+        check_room(folder, 2**16)
+        open_run(config)
     crew.wait()
-    if done is not None:
-        progress.say(f"{config.recipe} seed {seed} is done: {done['final_accuracy']:.2f}% ({folder.path})")
-        return
-    training = Training(config, seed, crew, folder, progress, callbacks)
-    with _signals(lambda: setattr(training, "interrupted", True)):
+    return folder
+
+
+def events_of(config: Config, seed: int, crew: Team) -> Path | None:
+    """Where TensorBoard's events of a seed belong; None if they are not wanted of this process."""
+    return run_path(config) / f"seed-{seed}" / "events" if config.run.tensorboard and crew.writer else None
+
+
+def seed_turns(
+    config: Config,
+    seed: int,
+    crew: Team,
+    progress: Progress,
+    callbacks: Sequence[Callback] = (),
+    begun: Callable[[Training], None] = lambda training: None,
+) -> Generator[Mark, None, dict[str, Any]]:
+    """Train one seed in its run folder, a turn at a time, or find that it is done; the result is returned.
+
+    See :meth:`Training.turns` for what is yielded. ``begun`` gets the training once it is there.
+    """
+    folder = SeedFolder(run_path(config), seed, config)
+    with folder.lock() if crew.writer else nullcontext():
+        done = folder.result
+        crew.wait()
+        if done is not None:
+            progress.say(f"{config.recipe} seed {seed} is done: {done['final_accuracy']:.2f}% ({folder.path})")
+            return done
+        training = Training(config, seed, crew, folder, progress, callbacks)
+        begun(training)
         try:
-            training.run()
+            yield from training.turns()
         finally:
             progress.stop()
+        assert training.result is not None  # the turns end with it, or raise
+        return training.result
+
+
+def interrupt(trainings: Sequence[Training]) -> None:
+    """Ask them to save after their next step, and to stop."""
+    for training in trainings:
+        training.interrupted = True
 
 
 @contextmanager
-def _signals(ask: Callable[[], None]) -> Iterator[None]:
+def signals(ask: Callable[[], None]) -> Iterator[None]:
     """Let the first Ctrl-C or termination finish the step and save; a second one acts at once."""
     if threading.current_thread() is not threading.main_thread():
         yield

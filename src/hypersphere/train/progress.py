@@ -12,7 +12,7 @@ from typing import Any
 from .._core.streams import hush
 from ..runs.quantities import declared
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "settle"]
 
 _FIRST = ("loss", "generator_loss", "penalty", "accuracy", "best_accuracy")
 
@@ -24,7 +24,7 @@ class Progress:
     """
 
     def __init__(self, kind: str = "auto", events: Path | None = None) -> None:
-        self._kind = _settle(kind)
+        self._kind = settle(kind)
         self._events = events
         self._values: dict[str, float] = {}
         self._bar: Any = None
@@ -35,26 +35,37 @@ class Progress:
         self._begin, self._first = time.perf_counter(), done
         if self._events is not None:
             self._writer = _event_writer(self._events, done)
-        if self._kind == "rich":
-            with self._unheard():
-                self._bar = _Live(title, total, done)
+        with self._unheard():
+            self._open(done)
 
     def update(self, step: int, line: dict[str, float]) -> None:
         self._values |= line
         if self._writer is not None:
             for name, value in line.items():
                 self._writer.add_scalar(name, value, step)
-        if self._kind == "off":
-            return
+        if self._kind != "off":
+            self._show(step, line)
+
+    def _open(self, done: int) -> None:
+        """Prepare what is shown while it trains."""
+        if self._kind == "rich":
+            self._bar = _Live(self._title, self._total, done)
+
+    def _show(self, step: int, line: dict[str, float]) -> None:
+        """Show the newest values, after ``line`` was added to them."""
+        if self._bar is not None:
+            self._bar.update(step, self._numbers())
+        elif "loss" in line or "accuracy" in line:
+            self.say(f"{self._title}  {step}/{self._total}  {self._numbers()}  {self._left(step)}".rstrip())
+
+    def _numbers(self) -> str:
+        """The newest values as words."""
         forms = {one.key: one.short for one in declared() if one.short}
         names = [*_FIRST, *(key for key in forms if key not in _FIRST)]
         shown = [forms[name].format(self._values[name]) for name in names if self._shows(name)]
         if "rate" in self._values:
             shown.append(f"{self._values['rate']:.1f} steps/s")
-        if self._bar is not None:
-            self._bar.update(step, "  ".join(shown))
-        elif "loss" in line or "accuracy" in line:
-            self.say(f"{self._title}  {step}/{self._total}  {'  '.join(shown)}  {self._left(step)}".rstrip())
+        return "  ".join(shown)
 
     def say(self, text: str) -> None:
         if self._kind != "off":
@@ -84,12 +95,15 @@ class Progress:
         return name in self._values and (name != "penalty" or self._values[name] != 0)
 
     def _left(self, step: int) -> str:
+        if not self._first < step < self._total:
+            return ""
         speed = (step - self._first) / max(time.perf_counter() - self._begin, 1e-9)
-        seconds = int((self._total - step) / speed) if speed else 0
-        return f"{seconds // 60}:{seconds % 60:02d} left" if step < self._total else ""
+        seconds = int((self._total - step) / speed)
+        return f"{seconds // 60}:{seconds % 60:02d} left"
 
 
-def _settle(kind: str) -> str:
+def settle(kind: str) -> str:
+    """Which kind of progress ``auto`` and ``rich`` come to here: rich, plain or off."""
     if kind in ("auto", "rich"):
         try:
             import rich  # noqa: F401

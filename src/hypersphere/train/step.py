@@ -27,7 +27,10 @@ from .objective import Objective
 from .optimizer import Optimizers
 from .penalty import Penalty
 
-__all__ = ["NotFinite", "Parts", "Step"]
+__all__ = ["Mark", "NotFinite", "Parts", "Step"]
+
+Mark = torch.cuda.Event | None
+"""A place in the work of a GPU, which can be asked whether it has come that far; None on a CPU, which has."""
 
 _NEVER = 2**62
 _WARM_UP = 3  # eager steps before a capture: they are part of the training
@@ -115,6 +118,15 @@ class Step:
         if first < _NEVER:
             raise NotFinite(first, math.nan)
 
+    @property
+    def settled(self) -> bool:
+        """Whether the step is captured, or never will be: until then no other training may begin in this process."""
+        return self._graph is not None or self._eager_left < 0
+
+    def mark(self) -> Mark:
+        """The end of what the device was asked for so far."""
+        return torch.cuda.current_stream(self.device).record_event() if self._cuda else None
+
     def state_dict(self) -> dict[str, Any]:
         return {"sums": self._sums}
 
@@ -184,11 +196,18 @@ class Step:
     # Graphs -----------------------------------------------------------------------------------------
 
     def _capture(self) -> None:
-        """Record the step without doing it, then do it by the first replay."""
+        """Record the step without doing it, then do it by the first replay.
+
+        A training on a stream of its own is recorded there: products keep their scratch memory by stream, and those
+        of two graphs that run at once must not be the same.
+        """
         torch.cuda.synchronize()
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        stream = torch.cuda.current_stream(self.device)
+        own = None if stream == torch.cuda.default_stream(self.device) else stream
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=own):
             self._work()
+        self._graph = graph
         self._graph.replay()
 
     def _obstacle(self) -> str | None:

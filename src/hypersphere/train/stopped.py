@@ -6,9 +6,17 @@ __all__ = ["Stopped"]
 
 
 class Stopped(RuntimeError):
-    """Training ended before its last step; the message says why and how to go on. ``code`` is the exit status.
+    """Raised when training ends before its last step; the message says why and how to continue.
 
-    Of several processes the one of rank ``speaker`` shows the message.
+    Args:
+        message: why, and how to continue.
+        code: exit status of the command line.
+        speaker: rank of the process that shows the message, of several.
+
+    Example:
+        >>> from hypersphere.train import Stopped
+        >>> Stopped("the loss is NaN at step 12", code=2).code
+        2
     """
 
     def __init__(self, message: str, code: int = 1, speaker: int = 0) -> None:

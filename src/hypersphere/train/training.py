@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -23,16 +23,24 @@ from ..runs.manifest import check_shapes
 from .build import make_parts, make_step
 from .callbacks import Callback, Callbacks, Started
 from .collapse import Collapse, mean_length, sign_of_collapse
+from .compiled import forget_compiled
 from .diagnose import FINITE, blame, spoiled
 from .progress import Progress
-from .step import NotFinite
+from .step import Mark, NotFinite
 from .stopped import Stopped
 
 __all__ = ["Training"]
 
 
+TURN = 32
+"""Steps between two turns of a training: a GPU has work for a while when another training has its turn."""
+
+
 class Training:
-    """``run()`` trains to the end and returns the result; the same call after a crash goes on."""
+    """``run()`` trains to the end and returns the result; the same call after a crash goes on.
+
+    :meth:`turns` does the same a few steps at a time, so that others can go on in between.
+    """
 
     def __init__(
         self,
@@ -46,16 +54,31 @@ class Training:
         self.config, self.seed, self.team, self.folder, self.progress = config, seed, team, folder, progress
         self.callbacks = Callbacks(callbacks if team.writer else (), team.device)
         self.interrupted = False
+        self.at_once = 1  # how many trainings share the device, for those who read its steps per second
+        self.result: dict[str, Any] | None = None
+        self._mark: Mark = None
         self.best, self.best_step, self.seconds = -math.inf, 0, 0.0
         self.last: dict[str, float] = {}
         self.scores: dict[str, float] = {}
         self._warned: bool | None = None
-        torch.compiler.reset()  # what an earlier training compiled would count against this one
+        forget_compiled(config)
         self.parts = make_parts(config, seed, team)
         self.step = make_step(self.parts)
         self._first_energies = self._energies(half_space=True).hidden
 
     def run(self) -> dict[str, Any]:
+        for _ in self.turns():
+            pass
+        assert self.result is not None  # the turns end with it, or raise
+        return self.result
+
+    def turns(self) -> Iterator[Mark]:
+        """Train to the end, a turn at a time; ``result`` is there afterwards.
+
+        Yields:
+            What the device should have done before the next turn, so that it neither idles nor is waited for.
+            Nothing breaks if it is not looked at.
+        """
         if self.team.writer:
             self.folder.prepare(self.config.run.keep)
             check_room(self.folder.path, self._bytes() * (self.config.run.keep + 2))
@@ -65,15 +88,13 @@ class Training:
         self.team.wait()
         self._resume()
         self.callbacks.start(Started(self.config, self.seed, self.folder.path, self.step.step, self.parts.objective))
-        result = None
         try:
-            self._steps()
-            result = self._finish()
+            yield from self._steps()
+            self.result = self._finish()
         except NotFinite as error:
             raise Stopped(self._explain(error)) from error
         finally:
-            self.callbacks.end(result)
-        return result
+            self.callbacks.end(self.result)
 
     def _describe_data(self) -> None:
         """Write down how the user's own images were split, and which of them could not be read."""
@@ -88,15 +109,18 @@ class Training:
 
     # The loop ---------------------------------------------------------------------------------------
 
-    def _steps(self) -> None:
-        run, total = self.config.run, self.config.schedule.steps
+    def _steps(self) -> Iterator[Mark]:
+        total = self.config.schedule.steps
         self.progress.start(f"{self.config.recipe} seed {self.seed}", total, self.step.step)
         since, done, idle = time.perf_counter(), self.step.step, 0.0
         while self.step.step < total:
             self.step()
             now = self.step.step
             end, stop = now == total, self._stop(now)
-            if now % run.log_every == 0 or end:
+            logs, evaluates, saves = (now % every == 0 or end for every in self._intervals)
+            if self.step.settled:
+                yield from self._pause(now, waits=logs or evaluates or saves)
+            if logs:
                 line = self.step.read()
                 elapsed = time.perf_counter() - since - idle
                 self.seconds += elapsed
@@ -105,13 +129,26 @@ class Training:
                 self.callbacks.step(now, line)
                 since, done, idle = time.perf_counter(), now, 0.0
             pause = time.perf_counter()
-            if now % run.eval_every == 0 or end:
+            if evaluates:
                 self._evaluate(now)
-            if now % run.checkpoint_every == 0 or end or stop:
+            if saves or stop:
                 self.save()
             if stop and not end:
                 raise Stopped(self._goodbye(now), code=130)
             idle += time.perf_counter() - pause
+
+    def _pause(self, now: int, waits: bool) -> Iterator[Mark]:
+        """Let others go on: before what waits for the device, until it is there; else with a turn still queued."""
+        if waits:
+            yield self.step.mark()
+        elif now % TURN == 0:
+            before, self._mark = self._mark, self.step.mark()
+            yield before
+
+    @property
+    def _intervals(self) -> tuple[int, int, int]:
+        run = self.config.run
+        return run.log_every, run.eval_every, run.checkpoint_every
 
     def _stop(self, now: int) -> bool:
         if self.team.world == 1:
@@ -278,6 +315,8 @@ class Training:
             "precision": config.run.precision,
             "environment": environment(self.team.device),
         }
+        if self.at_once > 1:
+            result["at_once"] = self.at_once
         if self.team.writer and done is None:
             self.folder.write_weights(merged(self.parts.objective.classifier()).state_dict())
             self.folder.write_result(result)

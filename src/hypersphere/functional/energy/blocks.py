@@ -183,7 +183,7 @@ def _tile(
 
 
 def _clear(cosines: Tensor, kernel: Kernel) -> bool:
-    """Whether no pair of the tile is so close that the precision guard acts. (With NaN: yes, to carry it on.)"""
+    """Whether no pair of the tile is so close that the precision guard acts; also with NaN, to carry it on."""
     low, high = cosines.aminmax() if kernel.half_space else (None, cosines.max())
     limit = 1 - kernel.floor / 2
     return not bool(high > limit) and (low is None or not bool(low < -limit))

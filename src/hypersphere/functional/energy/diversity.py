@@ -17,7 +17,23 @@ __all__ = ["largest_cosine", "polarization", "uniformity"]
 
 
 def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
-    """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²) of (..., N, d): 0 if all agree, lower is more even."""
+    """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²): 0 if all directions agree, lower is more even.
+
+    Args:
+        w: sets of neurons, one neuron per row.
+        t: sharpness of the kernel, > 0; large t depends on the closest pairs only.
+
+    Returns:
+        One number ≤ 0 per set.
+
+    Shape:
+        - w: (..., N, d).
+        - Output: (...).
+
+    Example:
+        >>> hs.functional.uniformity(torch.eye(3))  # every squared distance is 2
+        tensor(-4.)
+    """
     check_positive("t", t)
     cosines, itself = _cosines(w)
     count = w.shape[-2]
@@ -29,7 +45,22 @@ def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
 
 
 def largest_cosine(w: Tensor) -> Tensor:
-    """mean_i max_{j≠i} ŵ_i·ŵ_j of (..., N, d): minimising it maximises every neuron's separation."""
+    """mean_i max_{j≠i} ŵ_i·ŵ_j: minimising it maximises every neuron's separation.
+
+    Args:
+        w: sets of neurons, one neuron per row.
+
+    Returns:
+        One number in [−1, 1] per set.
+
+    Shape:
+        - w: (..., N, d).
+        - Output: (...).
+
+    Example:
+        >>> hs.functional.largest_cosine(torch.eye(3))
+        tensor(0.)
+    """
     cosines, itself = _cosines(w)
     if w.shape[-2] < 2:
         return 0 * cosines.sum((-2, -1))
@@ -37,10 +68,26 @@ def largest_cosine(w: Tensor) -> Tensor:
 
 
 def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
-    """min_u mean_i ‖u − ŵ_i‖^(−s) over the given ``points`` u (M, d): the worst-covered direction of (..., N, d).
+    """min_u mean_i ‖u − ŵ_i‖^(−s) over the given ``points`` u: large where no direction is left uncovered.
 
-    Configurations of large polarization leave no hole: maximise it. The guard near u = ŵ_i is that of
-    :func:`energy`.
+    Configurations of large polarization leave no hole: maximise it. The guard near u = ŵ_i is that of :func:`energy`.
+
+    Args:
+        w: sets of neurons, one neuron per row.
+        points: directions at which coverage is evaluated, e.g. random ones.
+        s: power of the distance, > 0.
+
+    Returns:
+        The smallest potential, one per set.
+
+    Shape:
+        - w: (..., N, d).
+        - points: (M, d).
+        - Output: (...).
+
+    Example:
+        >>> hs.functional.polarization(torch.eye(3), torch.tensor([[1.0, 1.0, 1.0]]))
+        tensor(1.1830)
     """
     check_floating("w", w)
     check_positive("s", s, zero=True)

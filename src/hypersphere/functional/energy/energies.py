@@ -31,28 +31,42 @@ def energy(
 ) -> Tensor:
     """E_s = Σ_{i≠j} ‖ŵ_i − ŵ_j‖^(−s), and Σ_{i≠j} log(1/‖ŵ_i − ŵ_j‖) for s = 0 (thesis 5.1).
 
-    The rows of ``w`` (..., N, d) are the neurons, ŵ their directions; one energy per set, shape (...).
+    The rows of ``w`` are the neurons, ŵ their directions; each set of neurons has one energy.
+
+    Half precision is computed and returned in float32, with or without autocast. Matrix products follow torch's float32
+    matmul precision, so that with TF32 allowed the floor should be about 1e-2. The function is twice differentiable. A
+    set of no or one neuron has energy 0 in full space. A zero vector has no direction: it counts as orthogonal to every
+    other one and gets gradient 0. NaN in ``w`` gives NaN.
 
     Args:
-        s: any real number ≥ 0. Large s looks at the closest pairs only.
+        w: sets of neurons, one neuron per row.
+        s: any real number ≥ 0. Large s depends on the closest pairs only; 2 is the thesis' choice.
         distance: ``"euclidean"``, or ``"angular"`` for arccos(ŵ_i·ŵ_j) instead (thesis 5.5).
         half_space: the energy of the 2N vectors {ŵ, −ŵ} (thesis 5.3.4), the pairs ŵ_i, −ŵ_i included.
-        weights: β (..., N), not zero: distances ‖β_i ŵ_i − β_j ŵ_j‖ (thesis D.10). Euclidean only;
-            constants, to which no gradient flows. A zero is refused on a CPU; a GPU is not waited for.
+        weights: β, not zero: distances ‖β_i ŵ_i − β_j ŵ_j‖ (thesis D.10). Euclidean only; they count as constants and
+            get no gradient. A zero raises an error on a CPU and is not looked for on a GPU, which would have to wait.
         reduction: ``"mean"`` over the N(N−1) ordered pairs (2N(2N−1) in half space), or their ``"sum"``.
-        block_size: None keeps all cosines for up to 2^20 pairs (N = 1024) and beyond that sweeps over
-            tiles, value and gradient together, with no N × N tensor in memory. A number forces tiles
-            of that size.
-        floor: the precision guard. Squared distances (or angles) below it are noise, since 1 − c
-            carries the rounding error of c; there the pair's energy continues along its tangent, so
-            that near-duplicates have large finite energies and gradients that push them apart. None
-            is 16·eps of the computing dtype (distances of 1.4e-3 in float32, 6e-8 in float64), or
-            more where s is so large that energies would overflow: max^(−1.5/(s+2)) of the dtype.
+        block_size: None keeps all cosines for up to 2^20 pairs (N = 1024) and beyond that sweeps over tiles, value and
+            gradient together, with no N × N tensor in memory. A number forces tiles of that size.
+        floor: the precision guard. Squared distances (or angles) below it are noise, since 1 − c carries the rounding
+            error of c; there the pair's energy continues along its tangent, so that near-duplicates have large finite
+            energies and gradients that push them apart. None is 16·eps of the computing dtype (distances of 1.4e-3 in
+            float32, 6e-8 in float64), or more where s is so large that energies would overflow: max^(−1.5/(s+2)) of the
+            dtype.
 
-    Half precision is computed and returned in float32, autocast or not; matrix products follow torch's
-    float32 matmul precision, so that with TF32 allowed the floor should be about 1e-2. Twice differentiable. No or
-    one neuron has energy 0 in full space. A zero vector has no direction: it counts as orthogonal to
-    every other one and gets gradient 0. NaN in ``w`` gives NaN.
+    Returns:
+        One energy per set.
+
+    Shape:
+        - w: (..., N, d).
+        - weights: (..., N).
+        - Output: (...).
+
+    Example:
+        >>> hs.functional.energy(torch.eye(3))  # every distance is √2
+        tensor(0.5000)
+        >>> hs.functional.energy(torch.eye(3), reduction="sum")
+        tensor(3.)
     """
     _check(w, s, distance, half_space, weights, reduction, floor)
     w = whole(w)
@@ -88,13 +102,31 @@ def class_energy(
     floor: float | None = None,
     ignore_index: int = -100,
 ) -> Tensor:
-    """1/(m(N−1)) Σ_i Σ_{j≠y_i} f_s(‖ŵ_{y_i} − ŵ_j‖): the energy seen by a batch (thesis 5.3.6).
+    """1/(m(N−1)) Σ_i Σ_{j≠y_i} f_s(‖ŵ_{y_i} − ŵ_j‖): the energy of a batch's classes (thesis 5.3.6).
 
-    ``w`` (N, d) are all class vectors, ``labels`` (m,) the classes of the batch, in [0, N); those equal
-    to ``ignore_index`` are left out, and m is the number of the others. An unbiased estimate of the mean
-    energy for labels drawn evenly; always in full space, the only one for output layers. Memory m × N on a
-    CPU, linear in N on a GPU.
-    ``distance`` and ``floor`` as in :func:`energy`. 0 for an empty batch or a single class.
+    It estimates the mean energy without bias if labels are drawn evenly. It is always taken in full space, the only
+    choice for output layers. Memory is m × N on a CPU and linear in N on a GPU.
+
+    Args:
+        w: all class vectors.
+        labels: the classes of the batch, in [0, N).
+        s: power of the distance, ≥ 0; 0 is the logarithm.
+        distance: ``"euclidean"`` or ``"angular"``, as in :func:`energy`.
+        floor: smallest squared distance that counts, as in :func:`energy`.
+        ignore_index: label of samples that are ignored; m counts the others.
+
+    Returns:
+        A scalar; 0 for an empty batch or a single class.
+
+    Shape:
+        - w: (N, d).
+        - labels: (m,).
+        - Output: scalar.
+
+    Example:
+        >>> w = torch.eye(3)
+        >>> hs.functional.class_energy(w, torch.tensor([0, 2]))
+        tensor(0.5000)
     """
     _check(w, s, distance, False, None, "mean", floor)
     if w.ndim != 2:

@@ -28,6 +28,15 @@ _Number = TypeVar("_Number", float, Tensor)
 
 
 class Kernel(NamedTuple):
+    """The energy of a pair as numbers.
+
+    Attributes:
+        s: power of the distance.
+        angular: take angles instead of Euclidean distances.
+        half_space: count every neuron with its opposite.
+        floor: smallest squared distance that counts.
+    """
+
     s: float
     angular: bool
     half_space: bool

@@ -30,23 +30,35 @@ def refine(
     tolerance: float | None = None,
     seed: int = 0,
 ) -> Tensor:
-    """argmin E_s over unit vectors, starting from the directions of ``w`` (..., N, d) (thesis 7.3.7).
+    """argmin E_s over unit vectors, starting from the directions of ``w`` (thesis 7.3.7).
 
-    Limited-memory quasi-Newton steps on the sphere, on the scale-free objective (1/s)·log E_s (E_0
-    itself for s = 0). ``s=math.inf`` maximises the smallest distance (Tammes' problem) by continuation
-    in s. Returns unit vectors in the dtype of ``w``; no gradient flows through.
+    Limited-memory quasi-Newton steps on the sphere minimise the scale-free objective (1/s)·log E_s (E_0 itself for s =
+    0). ``s=math.inf`` maximises the smallest distance (Tammes' problem) by continuation in s. The matrix of all pairs
+    is kept only for s > 16. Half precision is computed in float32. No gradient flows through.
 
     Args:
-        half_space, distance: as in :func:`energy`.
-        steps: at most so many steps (a fifth for each s on the way of a continuation); 0 only normalises.
-        starts: independent descents, the first from ``w``, the others from ``w`` shaken hard; the
-            lowest energy wins. None is 8 (32 for s > 16) for small sets (N·d ≤ 1024), where local
-            minima abound and a start costs little, else 1.
+        w: sets of neurons, one neuron per row; zero vectors get random directions.
+        s: power of the distance, ≥ 0, or ``math.inf``.
+        half_space: minimise the energy of {ŵ, −ŵ} instead, as in :func:`energy`.
+        steps: largest number of steps (a fifth of it for each s of a continuation); 0 only normalises.
+        distance: ``"euclidean"`` or ``"angular"``, as in :func:`energy`.
+        starts: independent descents, the first from ``w``, the others from ``w`` shaken hard; the lowest energy wins.
+            None is 8 (32 for s > 16) for small sets (N·d ≤ 1024), where local minima abound and a start costs little,
+            else 1.
         tolerance: stop when no entry of the gradient exceeds it; None is √eps/100 of the dtype.
-        seed: of the shaking, and of the tiny jitter (1e-4) that lets equal vectors part. Zero vectors
-            get random directions.
+        seed: seed of the shaking, and of the tiny jitter (1e-4) that lets equal vectors part.
 
-    The matrix of all pairs is kept only for s > 16. Half precision is computed in float32.
+    Returns:
+        Unit vectors in the dtype of ``w``.
+
+    Shape:
+        - w: (..., N, d).
+        - Output: (..., N, d).
+
+    Example:
+        >>> w = hs.functional.refine(torch.randn(4, 3))  # a regular tetrahedron
+        >>> round(float(hs.functional.largest_cosine(w)), 3)
+        -0.333
     """
     check_floating("w", w)
     if w.ndim < 2 or w.shape[-1] == 0:

@@ -9,6 +9,7 @@ compiled graphs by one operator that they do not look into, and second derivativ
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import kernels
-from ..._core.modes import autocast_dtype, is_plain_eager
+from ..._core.modes import autocast_dtype, is_exporting, is_plain_eager
 from ..._core.sphere import safe_reciprocal, sqrt, unit, upcast
 from ...kernels.spec import Fields, Spec, Window, encode, spec_of
 from ..angular import angular
@@ -76,15 +77,19 @@ def fused_block(
 
     Args:
         x: (N, C, ...), as autocast would give it to a convolution.
-        weight, geometry, h, g: The operator without weighting.
+        weight: Filters of the operator.
+        geometry: How patches are read.
+        h: Magnitude function.
+        g: Angular function.
         q: Σ_c x², if a block gave it.
-        scale, shift: a and b for each channel.
+        scale: a for each channel.
+        shift: b for each channel.
         norm: BatchNorm, if one follows.
         activation: What follows it.
         give_q: Whether q′ is wanted.
     """
     compiling = torch.compiler.is_compiling()
-    if not kernels.usable(x) or (compiling and torch.compiler.is_exporting()):
+    if not kernels.usable(x) or (compiling and is_exporting()):
         return None
     found = _settle(x, weight, geometry, h, g, scale, shift, norm, activation or Activation())
     if found is None:
@@ -105,10 +110,17 @@ def fused_block(
     if torch.is_grad_enabled() and any(t.requires_grad for t in every):
         z, out = _Block.apply(spec, group, give_q, x, q, *tensors)
         return z, out
-    from ...kernels import block
-
+    block = _kernels()
     z, out, _, _ = block.forward(spec, block.Inputs._make((x, q, *tensors)), True, give_q, group)
     return z, out
+
+
+@functools.cache
+def _kernels() -> Any:
+    """The module of the kernels, which imports Triton: not before the first call that needs it."""
+    from ...kernels import block
+
+    return block
 
 
 def _settle(
@@ -197,8 +209,7 @@ class _Block(torch.autograd.Function):
     def forward(
         ctx: Any, spec: Spec, group: Any, give_q: bool, x: Tensor, q: Tensor | None, *tensors: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        from ...kernels import block
-
+        block = _kernels()
         z, out, read, kept = block.forward(spec, block.Inputs._make((x, q, *tensors)), True, give_q, group)
         ctx.spec, ctx.group, ctx.last, ctx.fresh = spec, group, kept.last, True
         statistics = tensors[8:10] if spec.fields.norm == "eval" else (None, None)
@@ -208,8 +219,7 @@ class _Block(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor | None, dq: Tensor | None) -> tuple[Any, ...]:
-        from ...kernels import block
-
+        block = _kernels()
         saved = ctx.saved_tensors
         need = ctx.needs_input_grad[3:13]
         if dz is None and dq is None:

@@ -30,8 +30,10 @@ class AngularRule(Protocol):
 
 
 class MagnitudeRule(Protocol):
-    """An h(n). Optional: ``ratio(n)`` = h(n)/n with its limit at 0; ``weight_factor(n)``, the factor of
-    ‖w‖ in the separately weighted operator; ``constant``, a number if h is one.
+    """An h(n).
+
+    Optional: ``ratio(n)`` = h(n)/n with its limit at 0; ``weight_factor(n)``, the factor of ‖w‖ in the separately
+    weighted operator; ``constant``, a number if h is one.
     """
 
     def __call__(self, n: Tensor, /) -> Tensor: ...

@@ -17,11 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..._core.modes import is_exporting
 from ..._core.sphere import upcast
 from ..angular import ANGULAR
 from .geometry import Geometry, convolve
 
 __all__ = ["deployed", "deployed_norm", "deployed_unit"]
+
+_NOTHING = 1e-30  # BatchNorm's ε must be positive; 1 + _NOTHING is 1
 
 
 def deployed(
@@ -39,8 +42,10 @@ def deployed(
         x: (N, C, ...).
         unit: Filters of norm 1 (zero filters stay zero); where g is the cosine, they may hold a factor for each filter.
         geometry: How patches are read.
-        h, g: Magnitude and angular function.
-        scale, shift: a and b, one for each channel.
+        h: Magnitude function.
+        g: Angular function.
+        scale: a, one for each channel.
+        shift: b, one for each channel.
 
     Returns:
         What the layer gives, without gradients in mind: at a zero patch and at cos = ±1 they are not defined.
@@ -71,7 +76,7 @@ def _affine(value: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor
     shape = (-1, *[1] * (value.dim() - 2))
     if scale is not None and shift is not None:
         zeros, ones = torch.zeros_like(shift), torch.ones_like(shift)
-        return F.batch_norm(value, zeros, ones, scale.expand_as(shift), shift, False, 0.0, 0.0)
+        return F.batch_norm(value, zeros, ones, scale.expand_as(shift), shift, False, 0.0, _NOTHING)
     if scale is not None:
         return value * (scale if scale.dim() == 0 else scale.view(shape))
     return value if shift is None else value + shift.view(shape)
@@ -107,7 +112,7 @@ def deployed_norm(x: Tensor, geometry: Geometry) -> Tensor:
 
 def _channel_squares(x: Tensor) -> Tensor:
     """Σ_c x² of every position; ONNX has one operator for it."""
-    if torch.onnx.is_in_onnx_export() and torch.compiler.is_exporting():
+    if torch.onnx.is_in_onnx_export() and is_exporting():
         axes, shape = torch.tensor([1]), (x.shape[0], 1, *x.shape[2:])
         return torch.onnx.ops.symbolic("ReduceSumSquare", (x, axes), {"keepdims": 1}, dtype=x.dtype, shape=shape)
     # the square of a small map costs less than a map of squares

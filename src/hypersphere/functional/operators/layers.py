@@ -32,21 +32,41 @@ def decoupled_conv(
     angular: str | AngularRule = "cosine",
     weighted: str | None = None,
 ) -> Tensor:
-    """h·g on the patches of x, as many spatial dimensions (1-3) as ``weight`` has.
+    """f(w, x) = h(‖x‖)·g(θ) on the patches of x (thesis sec. 4.3), in 1 to 3 dimensions.
 
-    =====================  ==========================================
-    ``weighted``           f(w, x)
-    =====================  ==========================================
-    None                   h(‖x‖)·g(θ)
-    ``"linear"``           ‖w‖·h(‖x‖)·g(θ)
-    ``"product"``          h(‖w‖·‖x‖)·g(θ)
-    ``"separate"``         h(‖w‖)·h(‖x‖)·g(θ), α counted once
-    =====================  ==========================================
+    ===================== ========================================== ``weighted`` f(w, x) =====================
+    ========================================== None h(‖x‖)·g(θ) ``"linear"`` ‖w‖·h(‖x‖)·g(θ) ``"product"``
+    h(‖w‖·‖x‖)·g(θ) ``"separate"`` h(‖w‖)·h(‖x‖)·g(θ), α counted once =====================
+    ==========================================
 
-    Args are those of :func:`torch.nn.functional.conv2d`. ``magnitude`` and ``angular`` are names (with
-    their default parameters) or objects: anything called with the norm, anything with ``from_cos(c)``.
-    A zero patch gives 0, with gradient 0 unless g is the cosine and h vanishes linearly, where the
-    gradient is the limit; a zero kernel gives 0. Half precision computes norms and angles in float32.
+    A zero patch gives 0, with gradient 0 unless g is the cosine and h vanishes linearly, where the gradient is the
+    limit; a zero kernel gives 0. Half precision computes norms and angles in float32.
+
+    Args:
+        x: the input.
+        weight: the kernels; only their directions matter unless ``weighted`` says otherwise.
+        bias: a number per output channel, added to the result.
+        stride: step of the window, a number or one per dimension.
+        padding: zeros added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
+        dilation: distance between the entries of a patch.
+        groups: number of groups of channels that are convolved separately.
+        magnitude: h, a name with its default parameters or a callable of the norm (:mod:`hypersphere.magnitude`).
+        angular: g, a name with its default parameters or an object with ``from_cos`` (:mod:`hypersphere.angular`).
+        weighted: how ‖w‖ enters (table above, thesis sec. 4.3.5); None ignores it.
+
+    Returns:
+        The output of the operator, in the dtype of ``x``.
+
+    Shape:
+        - x: (N, C_in, ...), with one to three spatial dimensions.
+        - weight: (C_out, C_in/groups, ...).
+        - Output: (N, C_out, ...), as of :func:`torch.nn.functional.conv2d`.
+
+    Example:
+        >>> x, w = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3)
+        >>> y = hs.functional.decoupled_conv(x, w, padding=1, magnitude="sphere", angular="cosine")
+        >>> y.shape, bool((y.abs() <= 1 + 1e-6).all())
+        (torch.Size([2, 4, 8, 8]), True)
     """
     _check_tensors(x, weight, 3, 5)
     dims = weight.dim() - 2
@@ -77,10 +97,36 @@ def decoupled_conv_transpose(
     angular: str | AngularRule = "cosine",
     weighted: str | None = None,
 ) -> Tensor:
-    """h·g on the patches of the zero-stuffed x, whose convolution a transposed convolution is.
+    """f(w, x) = h(‖x‖)·g(θ) on the patches of the zero-stuffed x, whose convolution a transposed convolution is.
 
-    Args are those of :func:`torch.nn.functional.conv_transpose2d`; the rest as in :func:`decoupled_conv`.
-    ‖w‖ is the norm of an output channel's whole kernel.
+    ‖w‖ is the norm of an output channel's whole kernel. Gradients at zero and precision are as in
+    :func:`decoupled_conv`.
+
+    Args:
+        x: the input.
+        weight: the kernels, input channels first as torch has them.
+        bias: a number per output channel, added to the result.
+        stride: step of the output for one step of the input.
+        padding: entries cut from each side of the output.
+        output_padding: entries added to one side of the output, to choose among the sizes that a stride allows.
+        groups: number of groups of channels that are convolved separately.
+        dilation: distance between the entries of a patch.
+        magnitude: h, a name with its default parameters or a callable of the norm.
+        angular: g, a name with its default parameters or an object with ``from_cos``.
+        weighted: how ‖w‖ enters, as in :func:`decoupled_conv`; None ignores it.
+
+    Returns:
+        The output of the operator, in the dtype of ``x``.
+
+    Shape:
+        - x: (N, C_in, ...), with one to three spatial dimensions.
+        - weight: (C_in, C_out/groups, ...).
+        - Output: (N, C_out, ...), as of :func:`torch.nn.functional.conv_transpose2d`.
+
+    Example:
+        >>> x, w = torch.randn(2, 3, 8, 8), torch.randn(3, 4, 2, 2)
+        >>> hs.functional.decoupled_conv_transpose(x, w, stride=2).shape
+        torch.Size([2, 4, 16, 16])
     """
     _check_tensors(x, weight, 3, 5)
     dims = weight.dim() - 2
@@ -102,7 +148,29 @@ def decoupled_linear(
     angular: str | AngularRule = "cosine",
     weighted: str | None = None,
 ) -> Tensor:
-    """h·g of the rows of ``weight`` (out, in) and x (..., in): see :func:`decoupled_conv`."""
+    """f(w, x) = h(‖x‖)·g(θ) of the rows of ``weight`` and of x: see :func:`decoupled_conv`.
+
+    Args:
+        x: the input.
+        weight: one vector per output; only its direction matters unless ``weighted`` says otherwise.
+        bias: a number per output, added to the result.
+        magnitude: h, a name with its default parameters or a callable of the norm.
+        angular: g, a name with its default parameters or an object with ``from_cos``.
+        weighted: how ‖w‖ enters, as in :func:`decoupled_conv`; None ignores it.
+
+    Returns:
+        The output of the operator, in the dtype of ``x``.
+
+    Shape:
+        - x: (..., in).
+        - weight: (out, in).
+        - Output: (..., out).
+
+    Example:
+        >>> x = torch.tensor([[3.0, 4.0]])
+        >>> hs.functional.decoupled_linear(x, torch.eye(2))
+        tensor([[0.6000, 0.8000]])
+    """
     _check_tensors(x, weight, 2, 2)
     if x.dim() == 0 or x.shape[-1] != weight.shape[1]:
         raise ValueError(

@@ -24,14 +24,31 @@ def patch_norm(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Euclidean norm of the patches of x (N, C, ...) under each window position: (N, groups, ...).
+    """Euclidean norm of the patch of x under each position of a window.
 
-    ``padding`` is given in numbers, the rest as in :func:`torch.nn.functional.conv2d`. The result is
-    float32 for half-precision inputs, whose squares would overflow, else of x's dtype. A zero patch has
-    norm 0 and gradient 0. On CPU the norm is right for inputs of any finite size, next to each other
-    too (in float64, and in compiled and exported graphs, down to 1e-30 of the largest entry of a
-    sample). On other devices squares must fit the dtype (norms from 1e-19 to 1e19 in float32): larger
-    patches give inf, for which operators return 0.
+    The norm is float32 for half-precision inputs, whose squares would overflow, else of x's dtype. A zero patch has
+    norm 0 and gradient 0. On a CPU the norm is right for inputs of any finite size, next to each other too (in float64,
+    and in compiled and exported graphs, down to 1e-30 of the largest entry of a sample). On other devices squares must
+    fit the dtype (norms from 1e-19 to 1e19 in float32): larger patches give inf, for which operators return 0.
+
+    Args:
+        x: the input, with one to three spatial dimensions.
+        kernel_size: size of the window, a number or one per dimension.
+        stride: step of the window.
+        padding: zeros added on each side, in numbers.
+        dilation: distance between the entries of a patch.
+        groups: number of groups of channels, each with a norm of its own.
+
+    Returns:
+        The norms.
+
+    Shape:
+        - x: (N, C, ...).
+        - Output: (N, groups, ...), the spatial size of a convolution's output.
+
+    Example:
+        >>> hs.functional.patch_norm(torch.ones(1, 4, 5, 5), kernel_size=3).shape
+        torch.Size([1, 1, 3, 3])
     """
     check_floating("x", x)
     check_count("groups", groups)

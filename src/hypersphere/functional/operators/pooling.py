@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ... import kernels
-from ..._core.modes import is_plain_eager
+from ..._core.modes import is_exporting, is_plain_eager
 
 __all__ = ["fused_max_pool"]
 
@@ -20,7 +21,7 @@ def fused_max_pool(
     if not kernels.usable(x, "pooling") or x.dim() != 4 or x.numel() == 0 or size[0] * size[1] > 255:
         return None
     if torch.compiler.is_compiling():
-        if torch.compiler.is_exporting():
+        if is_exporting():
             return None
         z, q, _ = torch.ops.hypersphere.max_pool(x, size, stride, padding)
         return z, q
@@ -29,16 +30,22 @@ def fused_max_pool(
     if torch.is_grad_enabled() and x.requires_grad:
         z, q = _Pool.apply(x, (size, stride, padding), give_q)
         return z, q
+    pool = _kernels()
+    return pool.forward(x, pool.Pooling(size, stride, padding), False, give_q)[:2]
+
+
+@functools.cache
+def _kernels() -> Any:
+    """The module of the kernels, which imports Triton: not before the first call that needs it."""
     from ...kernels import pool
 
-    return pool.forward(x, pool.Pooling(size, stride, padding), False, give_q)[:2]
+    return pool
 
 
 class _Pool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, pooling: Any, give_q: bool) -> tuple[Tensor, Tensor | None]:
-        from ...kernels import pool
-
+        pool = _kernels()
         z, q, chosen = pool.forward(x, pool.Pooling(*pooling), True, give_q)
         ctx.pooling, ctx.shape = pooling, x.shape
         ctx.save_for_backward(z if give_q else None, chosen)
@@ -47,8 +54,7 @@ class _Pool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor | None, dq: Tensor | None) -> tuple[Tensor | None, None, None]:
-        from ...kernels import pool
-
+        pool = _kernels()
         z, chosen = ctx.saved_tensors
         if dz is None and dq is None:
             return None, None, None

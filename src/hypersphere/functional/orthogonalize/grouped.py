@@ -40,9 +40,9 @@ def usable(x: Tensor, family: str = "orthogonal") -> bool:
 @functools.cache
 def kernels() -> Any:
     """The modules with the kernels; imported late, since Triton takes half a second."""
-    from . import device_cayley, device_products
+    from ...kernels.device import cayley, products
 
-    return device_products, device_cayley
+    return products, cayley
 
 
 @functools.cache
@@ -144,14 +144,14 @@ def product(
 
     ``mirror`` 1 or −1 says that the result is symmetric or skew: half of it is computed.
     """
-    device_products, _ = kernels()
+    products, _ = kernels()
     wanted = {"plain": 1, "transposed": 2, "both": 3}[store]
     out = layout.empty(a) if wanted & 1 else a
     out_t = layout.empty(a) if wanted & 2 else a
     tiles = layout.upper_tiles if mirror else layout.tiles
     addend = 0 if c is None else 2 if transposed_addend else 1
     with torch.cuda.device_of(a):
-        device_products.product_kernel[(len(tiles),)](
+        products.product_kernel[(len(tiles),)](
             a, b, a if c is None else c, out, out_t, tiles, layout.table, alpha, beta, gamma,
             **TILE, PRECISE=precise, ADDEND=addend, STORE=wanted, MIRROR=mirror,
             num_warps=WARPS, num_stages=STAGES,

@@ -30,26 +30,41 @@ __all__ = [
 def orthogonalize(u: Tensor, method: str) -> Tensor:
     """R with RᵀR = I from each square matrix of ``u`` (..., d, d), differentiable in ``u``.
 
-    ================ ======================================================= ====================
-    method           R                                                       determinant
-    ================ ======================================================= ====================
-    ``gram_schmidt`` Q of U = QT, diag T > 0 (Algorithms 1, 2)               sign det U
-    ``householder``  H₁H₂⋯H_{d−1} (Algorithm 3): Q up to its last sign       (−1)^(reflections)
-    ``lowdin``       U(UᵀU)^(−1/2), the nearest orthogonal matrix (F.10)     sign det U
-    ``cayley``       (I+A)(I−A)⁻¹ with A = tril(U,−1) − tril(U,−1)ᵀ          +1
-    ``exponential``  exp A, same A                                           +1
-    ================ ======================================================= ====================
+    ================ ======================================================= ==================== method R determinant
+    ================ ======================================================= ==================== ``gram_schmidt`` Q of
+    U = QT, diag T > 0 (Algorithms 1, 2) sign det U ``householder`` H₁H₂⋯H_{d−1} (Algorithm 3): Q up to its last sign
+    (−1)^(reflections) ``lowdin`` U(UᵀU)^(−1/2), the nearest orthogonal matrix (F.10) sign det U ``cayley`` (I+A)(I−A)⁻¹
+    with A = tril(U,−1) − tril(U,−1)ᵀ +1 ``exponential`` exp A, same A +1 ================
+    ======================================================= ====================
 
-    Agrees with the literal algorithms of the thesis to rounding; in float32 max|RᵀR − I| ≤ 1e-5
-    (``exponential`` ends with one Newton-Schulz step for it). Each gradient is in closed form, and
-    Löwdin's is finite where singular values coincide: (G − Gᵀ)/2 at U = I. For a rank-deficient U
-    the maps have no derivative; R is still orthogonal, and the directions that U does not determine
-    get gradient 0. Once differentiable: a second derivative is refused with an error.
+    Agrees with the literal algorithms of the thesis to rounding; in float32 max|RᵀR − I| ≤ 1e-5 (``exponential`` ends
+    with one Newton-Schulz step for it). Each gradient is in closed form, and Löwdin's is finite where singular values
+    coincide: (G − Gᵀ)/2 at U = I. For a rank-deficient U the maps have no derivative; R is still orthogonal, and the
+    directions that U does not determine get gradient 0. Once differentiable: a second derivative is refused with an
+    error.
 
-    Half precision is computed in float32 and rounded at the end (that rounding costs the
-    orthogonality 1e-2): keep ``u`` in float32 where R must stay orthogonal. Leading dimensions are
-    blocks, computed in one call. The algorithm depends on the device, see
-    :func:`register_orthogonalizer`.
+    Half precision is computed in float32 and rounded at the end (that rounding costs the orthogonality 1e-2): keep
+    ``u`` in float32 where R must stay orthogonal. Leading dimensions are blocks, computed in one call. The algorithm
+    depends on the device, see :func:`register_orthogonalizer`.
+
+    Args:
+        u: square matrices; keep them in float32 where R must stay orthogonal.
+        method: the map, one of the names above or of a registered one.
+
+    Returns:
+        Orthogonal matrices R in the dtype of ``u``.
+
+    Shape:
+        - u: (..., d, d).
+        - Output: (..., d, d).
+
+    Raises:
+        ValueError: If no map has that name, or ``u`` is not square.
+
+    Example:
+        >>> r = hs.functional.orthogonalize(torch.randn(5, 5), "cayley")
+        >>> torch.allclose(r.mT @ r, torch.eye(5), atol=1e-5)
+        True
     """
     algorithm_of(method, u.device.type if isinstance(u, Tensor) else "cpu")
     check_floating("u", u)
@@ -68,11 +83,23 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
 
 @dataclass(frozen=True)
 class Orthogonalizer:
-    """How one method is computed on one kind of device; nothing in it is recorded by autograd.
+    """An algorithm that makes square matrices orthogonal, for one method on one kind of device.
 
-    ``forward(u)`` returns ``(R, *kept)``: R like ``u``, and tensors like ``u`` ("matrix") or like
-    its diagonal ("vector"), at most three, in the order that ``keeps`` announces. ``backward(grad, R, *kept)``
-    returns the gradient of ``u``. Both receive float32 or float64 of shape (..., d, d).
+    ``forward(u)`` returns ``(R, *kept)``: R like ``u``, and tensors like ``u`` ("matrix") or like its diagonal
+    ("vector"), at most three, in the order that ``keeps`` announces. ``backward(grad, R, *kept)`` returns the gradient
+    of ``u``. Both receive float32 or float64 of shape (..., d, d). Autograd records nothing inside either function.
+
+    Args:
+        forward: computes R and what the backward pass needs.
+        backward: computes the gradient of ``u`` from that of R.
+        keeps: the kinds of the tensors kept for the backward pass, ``"matrix"`` or ``"vector"`` each; none by default.
+
+    Example:
+        >>> def forward(u):
+        ...     return (torch.linalg.qr(u).Q,)
+        >>> algorithm = hs.functional.Orthogonalizer(forward, lambda grad, r: torch.zeros_like(grad))
+        >>> algorithm.keeps
+        ()
     """
 
     forward: Callable[[Tensor], tuple[Tensor, ...]]
@@ -81,15 +108,28 @@ class Orthogonalizer:
 
 
 def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonalizer) -> Orthogonalizer:
-    """Compute ``method`` by ``algorithm`` on devices of ``device_type``; returns the one used so far.
+    """Compute ``method`` by ``algorithm`` on devices of ``device_type``.
 
-    The device type ``"any"`` stands for all that have no algorithm of their own. A new method is declared with
-    ``hs.register("map", name, Orthogonalizer(...))``.
+    A new method is declared with ``hs.register("map", name, Orthogonalizer(...))``; this function only chooses how an
+    existing one is computed. By default LAPACK-like factorizations are used everywhere, except on ``"cuda"`` for
+    Gram-Schmidt (CholeskyQR, twice, in float64) and Löwdin (polynomial iterations in float64), where a GPU's
+    factorizations are slow, and on ``"cpu"`` for Gram-Schmidt of small float32 matrices (CholeskyQR in float64,
+    checked, where reflections are slow).
 
-    By default LAPACK-like factorizations everywhere, except on ``"cuda"`` for Gram-Schmidt
-    (CholeskyQR, twice, in float64) and Löwdin (polynomial iterations in float64), where a GPU's
-    factorizations are slow, and on ``"cpu"`` for Gram-Schmidt of small float32 matrices (CholeskyQR in
-    float64, checked, where reflections are slow).
+    Args:
+        method: name of a map of :func:`orthogonalize`.
+        device_type: ``"cpu"``, ``"cuda"``, ...; ``"any"`` stands for all devices without an algorithm of their own.
+        algorithm: forward and backward pass.
+
+    Returns:
+        The algorithm used so far, to put it back.
+
+    Example:
+        >>> def forward(u):
+        ...     return (torch.linalg.qr(u).Q,)
+        >>> slow = hs.functional.Orthogonalizer(forward, lambda grad, r: torch.zeros_like(grad))
+        >>> before = hs.functional.register_orthogonalizer("gram_schmidt", "meta", slow)
+        >>> _ = hs.functional.register_orthogonalizer("gram_schmidt", "meta", before)
     """
     if not isinstance(algorithm, Orthogonalizer):
         raise TypeError(f"algorithm must be an Orthogonalizer, not {type(algorithm).__name__}")

@@ -21,6 +21,7 @@ _Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def orthogonalize_op(u: Tensor, method: str) -> Tensor:
+    """Compute R with autograd, outside of compiled graphs."""
     r: Tensor = _Orthogonalize.apply(u, method)[0]
     return r
 

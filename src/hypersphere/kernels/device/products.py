@@ -1,4 +1,3 @@
-# mypy: disable-error-code="no-untyped-def, import-untyped"
 """Triton kernels: products A·Bᵀ of many square matrices of different sizes in one launch.
 
 The matrices of a group lie one behind the other in flat float32 buffers, each padded to a multiple of 32

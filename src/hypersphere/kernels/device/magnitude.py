@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_math import tanh_exact
+from .math import tanh_exact
 
 __all__ = ["magnitude_backward_kernel", "magnitude_kernel"]
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_math import tanh_exact
-from .device_neurons import neurons, neurons_backward
+from .math import tanh_exact
+from .neurons import neurons, neurons_backward
 
 __all__ = ["MODES", "recurrent_backward_kernel", "recurrent_forward_kernel"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_pair import pair
+from .pair import pair
 
 __all__ = ["cosines", "directions", "gradients", "set_pairs"]
 

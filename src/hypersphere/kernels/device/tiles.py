@@ -5,11 +5,12 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_math import curvature
+from .math import curvature
 
-__all__ = ["add_to_row", "channel_numbers", "leak_of", "map_at", "norm_numbers", "place_of", "store_map"]
+__all__ = ["add_to_row", "channel_numbers", "folded", "leak_of", "map_at", "norm_numbers", "place_of", "store_map"]
 
 TRAIN = tl.constexpr(1)
+SIGMOID = tl.constexpr(2)
 
 
 @triton.jit
@@ -68,7 +69,7 @@ def norm_numbers(gamma, beta, mean, var, table, col, C, eps, BN: tl.constexpr):
     else:
         m = tl.load(mean + col, mask=ok, other=0.0).to(tl.float32)
         v = tl.load(var + col, mask=ok, other=1.0).to(tl.float32)
-        scale = 1.0 / tl.sqrt_rn(v + eps)
+        scale = tl.rsqrt(v + eps)
         shift = -m * scale
         if gamma is not None:
             scale = scale * tl.load(gamma + col, mask=ok, other=0.0).to(tl.float32)
@@ -90,3 +91,14 @@ def add_to_row(sums, values, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
     """Add to a row of sums; programs take turns in SLOTS copies of it, since additions to one place queue up."""
     slot = tl.program_id(0) % SLOTS
     tl.atomic_add(sums + (ROW * SLOTS + slot) * C + col, values.to(tl.float64), mask=col < C, sem="relaxed")
+
+
+@triton.jit
+def folded(top, s, a, b, G: tl.constexpr):
+    """The factor of the sigmoid as two: one for F at once, and one that can wait for the sums over F."""
+    if G != SIGMOID:
+        return 1.0, 1.0
+    elif (s is None) and (a is None) and (b is None):
+        return 1.0, top
+    else:
+        return top, 1.0

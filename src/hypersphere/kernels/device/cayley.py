@@ -1,4 +1,3 @@
-# mypy: disable-error-code="no-untyped-def, import-untyped"
 """Triton kernels of the warm-started Cayley map: X → (I − A)⁻¹ by Newton's iteration, decided on the device.
 
 A step is two launches: the residual E = I − X(I − A), then X ← X + EX. The program that finishes the last tile
@@ -17,7 +16,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_products import locate, multiply
+from .products import locate, multiply
 
 __all__ = ["FIELDS", "finish_kernel", "gram_kernel", "residual_kernel", "update_kernel"]
 

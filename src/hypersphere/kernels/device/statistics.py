@@ -9,23 +9,34 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_math import activate, activation_slope, angular
-from .device_tiles import add_to_row, channel_numbers, leak_of, map_at, norm_numbers, place_of
+from .math import angular_value, pulled
+from .tiles import add_to_row, channel_numbers, folded, leak_of, map_at, norm_numbers, place_of
 
 __all__ = ["finish_kernel", "reduce_kernel", "stats_kernel"]
 
 # rows of sums, SLOTS times each: ΣF, ΣF², Σdu, Σdu·F, the gradients of the slope, a, b and k; then the count of
 # positions (of several processes), Σn, the gradient of the radius, how many programs of stats and reduce have ended
 TRAIN = tl.constexpr(1)
-NONE = tl.constexpr(0)
 
 
 @triton.jit
-def _row(sums, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
-    """A row of sums, its copies added up."""
+def _rows(sums, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
+    """Two neighbouring rows of sums, their copies added up; both are loaded before either is needed."""
     slot = tl.arange(0, SLOTS)
     place = sums + (ROW * SLOTS + slot)[:, None] * C + col[None, :]
-    return tl.sum(tl.load(place, mask=(col < C)[None, :], other=0.0, cache_modifier=".cg"), 0)
+    ok = (col < C)[None, :]
+    one = tl.load(place, mask=ok, other=0.0, cache_modifier=".cg")
+    other = tl.load(place + SLOTS * C, mask=ok, other=0.0, cache_modifier=".cg")
+    return tl.sum(one, 0), tl.sum(other, 0)
+
+
+@triton.jit
+def _at(vector, col, ok):
+    """Numbers of the channels in float32, 0 where there are none."""
+    if vector is None:
+        return 0.0
+    else:
+        return tl.load(vector + col, mask=ok, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -41,33 +52,44 @@ def _finish_statistics(
     sums, table, gamma, beta, mean, var, tracked, C, count, eps, momentum,
     UPDATE: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """From ΣF and ΣF² to the rows mean, 1/√(var+ε), A, B of the table; the running statistics move."""
+    """From ΣF and ΣF² to the rows mean, 1/√(var+ε), A, B of the table; the running statistics move.
+
+    One program does this while the GPU waits: all loads come first.
+    """
+    seen = 0
+    if UPDATE:
+        if tracked is not None:
+            seen = tl.load(tracked)
     for c0 in range(0, C, BLOCK):
         col = c0 + tl.arange(0, BLOCK)
         ok = col < C
-        m = _row(sums, 0, col, C, SLOTS) / count
-        v = _row(sums, 1, col, C, SLOTS) / count - m * m
+        weight = _at(gamma, col, ok)
+        bias = _at(beta, col, ok)
+        if UPDATE:
+            old_mean = _at(mean, col, ok)
+            old_var = _at(var, col, ok)
+        first, second = _rows(sums, 0, col, C, SLOTS)
+        m = first / count
+        v = second / count - m * m
         v = tl.where(v < 0.0, 0.0, v)
         mean32 = m.to(tl.float32)
         over = 1.0 / tl.sqrt_rn(v.to(tl.float32) + eps)
         scale = over
         shift = -mean32 * over
         if gamma is not None:
-            scale = over * tl.load(gamma + col, mask=ok, other=0.0).to(tl.float32)
-            shift = tl.load(beta + col, mask=ok, other=0.0).to(tl.float32) - mean32 * scale
+            scale = over * weight
+            shift = bias - mean32 * scale
         tl.store(table + col, mean32, mask=ok)
         tl.store(table + C + col, over, mask=ok)
         tl.store(table + 2 * C + col, scale, mask=ok)
         tl.store(table + 3 * C + col, shift, mask=ok)
         if UPDATE:
             unbiased = (v * (count / tl.where(count > 1.0, count - 1.0, 1.0))).to(tl.float32)
-            old = tl.load(mean + col, mask=ok, other=0.0).to(tl.float32)
-            tl.store(mean + col, (old + (mean32 - old) * momentum).to(mean.dtype.element_ty), mask=ok)
-            old = tl.load(var + col, mask=ok, other=0.0).to(tl.float32)
-            tl.store(var + col, (old + (unbiased - old) * momentum).to(var.dtype.element_ty), mask=ok)
+            tl.store(mean + col, (old_mean + (mean32 - old_mean) * momentum).to(mean.dtype.element_ty), mask=ok)
+            tl.store(var + col, (old_var + (unbiased - old_var) * momentum).to(var.dtype.element_ty), mask=ok)
     if UPDATE:
         if tracked is not None:
-            tl.store(tracked, tl.load(tracked) + 1)
+            tl.store(tracked, seen + 1)
 
 
 @triton.jit
@@ -79,8 +101,8 @@ def _finish_gradients(sums, table, rest, dgamma, dbeta, C, count, SLOTS: tl.cons
         m = tl.load(table + col, mask=ok, other=0.0)
         over = tl.load(table + C + col, mask=ok, other=0.0)
         scale = tl.load(table + 2 * C + col, mask=ok, other=0.0)
-        total = _row(sums, 2, col, C, SLOTS)
-        along = _row(sums, 3, col, C, SLOTS) - m.to(tl.float64) * total
+        total, along = _rows(sums, 2, col, C, SLOTS)
+        along = along - m.to(tl.float64) * total
         tilt = -scale * over * over * (along / count).to(tl.float32)
         tl.store(rest + col, -scale * (total / count).to(tl.float32) - tilt * m, mask=ok)
         tl.store(rest + C + col, tilt, mask=ok)
@@ -114,6 +136,7 @@ def stats_kernel(
     col = tl.program_id(1) * BC + tl.arange(0, BC)
     row = tl.arange(0, BL)
     hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
+    now, later = folded(tv, s, a, b, G)
     first_sum = tl.zeros([BL, BC], tl.float32)
     second_sum = tl.zeros([BL, BC], tl.float32)
     per_image = tl.cdiv(L, BL)
@@ -125,7 +148,7 @@ def stats_kernel(
         v = tl.load(y + place_of(image, first, row, col, L, C, CL), mask=mask, other=0.0).to(tl.float32)
         if r is not None:
             v = v * map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
-        f, _slope = angular(v, hv, tv, G, FAST)
+        f = angular_value(v, hv, G, FAST, k is not None) * now
         if s is not None:
             f = f * map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
         if a is not None:
@@ -134,8 +157,8 @@ def stats_kernel(
             f = tl.where(mask, f + shift, 0.0)
         first_sum += f
         second_sum += f * f
-    add_to_row(sums, tl.sum(first_sum, 0), 0, col, C, SLOTS)
-    add_to_row(sums, tl.sum(second_sum, 0), 1, col, C, SLOTS)
+    add_to_row(sums, tl.sum(first_sum * later, 0), 0, col, C, SLOTS)
+    add_to_row(sums, tl.sum(second_sum * (later * later), 0), 1, col, C, SLOTS)
     if FINISH:
         if _is_last(sums + 8 * SLOTS * C + 3):
             _finish_statistics(
@@ -155,6 +178,8 @@ def reduce_kernel(
     row = tl.arange(0, BL)
     hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
     big, lift = norm_numbers(None, None, None, None, table, col, C, 0.0, TRAIN)
+    now, later = folded(tv, s, a, b, G)
+    steep = big[None, :] * later
     lv = leak_of(leaks, leak, col, C)
     sum_u = tl.zeros([BL, BC], tl.float32)
     sum_uf = tl.zeros([BL, BC], tl.float32)
@@ -171,25 +196,24 @@ def reduce_kernel(
         du = tl.load(dz + place, mask=mask, other=0.0).to(tl.float32)
         if r is not None:
             v = v * map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
-        f, _slope = angular(v, hv, tv, G, FAST)
+        f = angular_value(v, hv, G, FAST, k is not None) * now
         if s is not None:
             f = f * map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
         if a is not None:
             f = f * scale
         if b is not None:
             f = f + shift
-        u = f * big[None, :] + lift[None, :]
+        u = f * steep + lift[None, :]
+        along = 0.0
         if dq is not None:
             along = tl.load(dq + image * L + first + row, mask=inside, other=0.0)[:, None]
-            du = du + 2.0 * along * activate(u, lv, ACT)
+        du, whole = pulled(du, along, u, lv, dq is not None, ACT)
         if leaks is not None:
-            sum_leak += tl.where(u <= 0.0, du * u, 0.0)
-        if ACT != NONE:
-            du = du * activation_slope(u, lv, ACT)
+            sum_leak += tl.where(u <= 0.0, whole * u, 0.0)
         sum_u += du
         sum_uf += du * f
     add_to_row(sums, tl.sum(sum_u, 0), 2, col, C, SLOTS)
-    add_to_row(sums, tl.sum(sum_uf, 0), 3, col, C, SLOTS)
+    add_to_row(sums, tl.sum(sum_uf * later, 0), 3, col, C, SLOTS)
     if leaks is not None:
         add_to_row(sums, tl.sum(sum_leak, 0), 4, col, C, SLOTS)
     if FINISH:

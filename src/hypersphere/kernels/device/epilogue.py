@@ -15,15 +15,32 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_math import activate, activation_slope, angular, angular_k_slope
-from .device_tiles import add_to_row, channel_numbers, leak_of, map_at, norm_numbers, place_of, store_map
+from .math import activate, angular, angular_value, bare, bent, curvature, gains, k_parts, k_total, pulled
+from .tiles import add_to_row, channel_numbers, folded, leak_of, map_at, norm_numbers, place_of, store_map
 
 __all__ = ["apply_kernel", "grad_kernel"]
 
 NO_NORM = tl.constexpr(0)
 TRAIN = tl.constexpr(1)
 EVAL = tl.constexpr(2)
-NONE = tl.constexpr(0)
+SIGMOID = tl.constexpr(2)
+
+
+@triton.jit
+def _forward_numbers(
+    s, k, a, b, gamma, beta, mean, var, table, col, C, half, top, eps, G: tl.constexpr, BN: tl.constexpr
+):  # fmt: skip
+    """What the forward pass needs of the channels; where nothing is between, A takes the sigmoid's factor."""
+    hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
+    if BN == NO_NORM:
+        now = 1.0
+        if G == SIGMOID:
+            now = tv
+        return hv, now, scale, shift, 1.0, 0.0
+    else:
+        now, later = folded(tv, s, a, b, G)
+        big, lift = norm_numbers(gamma, beta, mean, var, table, col, C, eps, BN)
+        return hv, now, scale, shift, big[None, :] * later, lift[None, :]
 
 
 @triton.jit
@@ -38,9 +55,9 @@ def apply_kernel(
     per_image = tl.cdiv(L, BL)
     col = tl.arange(0, BC)
     if SINGLE:
-        hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
-        if BN != NO_NORM:
-            big, lift = norm_numbers(gamma, beta, mean, var, table, col, C, eps, BN)
+        hv, now, scale, shift, big, lift = _forward_numbers(
+            s, k, a, b, gamma, beta, mean, var, table, col, C, half, top, eps, G, BN
+        )
         lv = leak_of(leaks, leak, col, C)
     for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
         image = (tile // per_image).to(tl.int64)
@@ -50,16 +67,16 @@ def apply_kernel(
         for c0 in range(0, C, BC):
             if not SINGLE:
                 col = c0 + tl.arange(0, BC)
-                hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
-                if BN != NO_NORM:
-                    big, lift = norm_numbers(gamma, beta, mean, var, table, col, C, eps, BN)
+                hv, now, scale, shift, big, lift = _forward_numbers(
+                    s, k, a, b, gamma, beta, mean, var, table, col, C, half, top, eps, G, BN
+                )
                 lv = leak_of(leaks, leak, col, C)
             mask = inside[:, None] & (col < C)[None, :]
             place = place_of(image, first, row, col, L, C, CL)
             value = tl.load(y + place, mask=mask, other=0.0).to(tl.float32)
             if r is not None:
                 value = value * map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
-            f, _slope = angular(value, hv, tv, G, FAST)
+            f = angular_value(value, hv, G, FAST, k is not None) * now
             if s is not None:
                 f = f * map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
             if a is not None:
@@ -67,12 +84,11 @@ def apply_kernel(
             if b is not None:
                 f = f + shift
             if BN != NO_NORM:
-                f = f * big[None, :] + lift[None, :]
-            out = activate(f, lv, ACT).to(z.dtype.element_ty)
-            tl.store(z + place, out, mask=mask)
-            if q is not None:
-                wide = out.to(tl.float32)  # 0 in the channels of a tile that are none
-                squares += tl.sum(wide * wide, 1)
+                f = f * big + lift
+            out = activate(f, lv, ACT)
+            tl.store(z + place, out.to(z.dtype.element_ty), mask=mask)
+            if q is not None:  # before z is rounded; 0 in the channels of a tile that are none
+                squares += tl.sum(out * out, 1)
         if q is not None:
             tl.store(q + image * L + first + row, squares, mask=inside)
 
@@ -86,6 +102,7 @@ def grad_kernel(
     BC: tl.constexpr,
 ):  # fmt: skip
     """dy, and the gradients of the maps; those of what belongs to channels are added to ``sums`` (SUMS)."""
+    FOLD: tl.constexpr = (BN == TRAIN) and (s is None) and (a is None) and (b is None)
     row = tl.arange(0, BL)
     per_image = tl.cdiv(L, BL)
     col = tl.arange(0, BC)
@@ -95,14 +112,18 @@ def grad_kernel(
             big, lift = norm_numbers(gamma, beta, mean, var, table, col, C, eps, BN)
         if BN == TRAIN:
             level, tilt = _centre(rest, col, C)
+            tall, pull, level, tilt = _folded(big, level, tilt, hv, tv, G, FOLD)
         lv = leak_of(leaks, leak, col, C)
+        if (SUMS != 0) and (k is not None):
+            kv, flat = _k_of(k, col, C)
     if SUMS and SINGLE:
-        sum_u = tl.zeros([BC], tl.float32)
-        sum_uf = tl.zeros([BC], tl.float32)
-        sum_leak = tl.zeros([BC], tl.float32)
-        sum_a = tl.zeros([BC], tl.float32)
-        sum_b = tl.zeros([BC], tl.float32)
-        sum_k = tl.zeros([BC], tl.float32)
+        sum_u = tl.zeros([BL, BC], tl.float32)
+        sum_uf = tl.zeros([BL, BC], tl.float32)
+        sum_leak = tl.zeros([BL, BC], tl.float32)
+        sum_a = tl.zeros([BL, BC], tl.float32)
+        sum_b = tl.zeros([BL, BC], tl.float32)
+        sum_k = tl.zeros([BL, BC], tl.float32)
+        sum_other = tl.zeros([BL, BC], tl.float32)
     for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
         image = (tile // per_image).to(tl.int64)
         first = ((tile % per_image) * BL).to(tl.int64)
@@ -117,7 +138,10 @@ def grad_kernel(
                     big, lift = norm_numbers(gamma, beta, mean, var, table, col, C, eps, BN)
                 if BN == TRAIN:
                     level, tilt = _centre(rest, col, C)
+                    tall, pull, level, tilt = _folded(big, level, tilt, hv, tv, G, FOLD)
                 lv = leak_of(leaks, leak, col, C)
+                if (SUMS != 0) and (k is not None):
+                    kv, flat = _k_of(k, col, C)
             mask = inside[:, None] & (col < C)[None, :]
             place = place_of(image, first, row, col, L, C, CL)
             value = tl.load(y + place, mask=mask, other=0.0).to(tl.float32)
@@ -126,7 +150,18 @@ def grad_kernel(
             if r is not None:
                 rv = map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
                 c = value * rv
-            g, slope = angular(c, hv, tv, G, FAST)
+            if (SUMS != 0) and (k is not None):
+                deviation, slope, t, curve = bent(c, hv, FAST)
+                one, other = k_parts(deviation, t, curve, kv, flat)
+                g = t
+                slope = curve * slope
+                if not FOLD:
+                    g = t * tv
+                    slope = slope * (hv * tv)
+            elif FOLD:
+                g, slope = bare(c, hv, G, FAST)
+            else:
+                g, slope = angular(c, hv, tv, G, FAST)
             sg = g
             if s is not None:
                 sv = map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
@@ -137,39 +172,40 @@ def grad_kernel(
             if b is not None:
                 f = f + shift
             u = f
-            if BN != NO_NORM:
+            if BN == TRAIN:
+                u = f * tall + lift[None, :]
+            elif BN == EVAL:
                 u = f * big[None, :] + lift[None, :]
+            along = 0.0
             if dq is not None:
-                du = du + 2.0 * tl.load(dq + image * L + first + row, mask=inside, other=0.0)[:, None] * activate(
-                    u, lv, ACT
-                )
-            if SUMS:
-                if (BN != TRAIN) and (leaks is not None):
-                    part_leak = tl.sum(tl.where(mask & (u <= 0.0), du * u, 0.0), 0)
-            if ACT != NONE:
-                du = du * activation_slope(u, lv, ACT)
+                along = tl.load(dq + image * L + first + row, mask=inside, other=0.0)[:, None]
+            du, whole = pulled(du, along, u, lv, dq is not None, ACT)
             df = du
             if BN == EVAL:
                 df = du * big[None, :]
             if BN == TRAIN:
-                df = du * big[None, :] + (level[None, :] + tilt[None, :] * f)
+                df = du * pull + (level + tilt * f)
             dsg = df
             if a is not None:
                 dsg = df * scale
-            if SUMS:
+            if SUMS:  # where a tile has no numbers y and dz are 0, and so is each of these
                 if BN == EVAL:
-                    part_u = tl.sum(tl.where(mask, du, 0.0), 0)
-                    part_uf = tl.sum(tl.where(mask, du * f, 0.0), 0)
+                    part_u = du
+                    part_uf = du * f
+                if (BN != TRAIN) and (leaks is not None):
+                    part_leak = tl.where(u <= 0.0, whole * u, 0.0)
                 if a is not None:
-                    part_a = tl.sum(tl.where(mask, df * sg, 0.0), 0)
+                    part_a = df * sg
                 if b is not None:
-                    part_b = tl.sum(tl.where(mask, df, 0.0), 0)
+                    part_b = df
+                    if BN == TRAIN:
+                        part_b = tl.where(mask, df, 0.0)
                 if k is not None:
-                    kv = tl.load(k + col, mask=col < C, other=1.0).to(tl.float32)[None, :]
-                    bend = dsg * angular_k_slope(g, c, kv, hv, tv)
+                    weight = dsg
                     if s is not None:
-                        bend = bend * sv
-                    part_k = tl.sum(tl.where(mask, bend, 0.0), 0)
+                        weight = dsg * sv
+                    part_k = weight * one
+                    part_other = weight * other
                 if SINGLE:
                     if BN == EVAL:
                         sum_u += part_u
@@ -182,18 +218,20 @@ def grad_kernel(
                         sum_b += part_b
                     if k is not None:
                         sum_k += part_k
+                        sum_other += part_other
                 else:
                     if BN == EVAL:
-                        add_to_row(sums, part_u, 2, col, C, SLOTS)
-                        add_to_row(sums, part_uf, 3, col, C, SLOTS)
+                        add_to_row(sums, tl.sum(part_u, 0), 2, col, C, SLOTS)
+                        add_to_row(sums, tl.sum(part_uf, 0), 3, col, C, SLOTS)
                     if (BN != TRAIN) and (leaks is not None):
-                        add_to_row(sums, part_leak, 4, col, C, SLOTS)
+                        add_to_row(sums, tl.sum(part_leak, 0), 4, col, C, SLOTS)
                     if a is not None:
-                        add_to_row(sums, part_a, 5, col, C, SLOTS)
+                        add_to_row(sums, tl.sum(part_a, 0), 5, col, C, SLOTS)
                     if b is not None:
-                        add_to_row(sums, part_b, 6, col, C, SLOTS)
+                        add_to_row(sums, tl.sum(part_b, 0), 6, col, C, SLOTS)
                     if k is not None:
-                        add_to_row(sums, part_k, 7, col, C, SLOTS)
+                        whole_k = _k_sum(part_k, part_other, k, col, C, FOLD)
+                        add_to_row(sums, whole_k, 7, col, C, SLOTS)
             gc = dsg * slope
             if s is not None:
                 gc = gc * sv
@@ -218,16 +256,44 @@ def grad_kernel(
                 tl.store(gs + image * L + first + row, along_s, mask=inside)
     if SUMS and SINGLE:
         if BN == EVAL:
-            add_to_row(sums, sum_u, 2, col, C, SLOTS)
-            add_to_row(sums, sum_uf, 3, col, C, SLOTS)
+            add_to_row(sums, tl.sum(sum_u, 0), 2, col, C, SLOTS)
+            add_to_row(sums, tl.sum(sum_uf, 0), 3, col, C, SLOTS)
         if (BN != TRAIN) and (leaks is not None):
-            add_to_row(sums, sum_leak, 4, col, C, SLOTS)
+            add_to_row(sums, tl.sum(sum_leak, 0), 4, col, C, SLOTS)
         if a is not None:
-            add_to_row(sums, sum_a, 5, col, C, SLOTS)
+            add_to_row(sums, tl.sum(sum_a, 0), 5, col, C, SLOTS)
         if b is not None:
-            add_to_row(sums, sum_b, 6, col, C, SLOTS)
+            add_to_row(sums, tl.sum(sum_b, 0), 6, col, C, SLOTS)
         if k is not None:
-            add_to_row(sums, sum_k, 7, col, C, SLOTS)
+            add_to_row(sums, _k_sum(sum_k, sum_other, k, col, C, FOLD), 7, col, C, SLOTS)
+
+
+@triton.jit
+def _k_of(k, col, C):
+    """k of the channels, and whether one is so large that its gradient needs a series."""
+    kv = tl.load(k + col, mask=col < C, other=1.0).to(tl.float32)
+    return kv[None, :], tl.max(kv, 0) > 2.0
+
+
+@triton.jit
+def _k_sum(one, other, k, col, C, FOLD: tl.constexpr):
+    """The gradient of k from sums over positions; those of FOLD hold the factor of g′."""
+    kv = tl.load(k + col, mask=col < C, other=1.0).to(tl.float32)
+    half, top = curvature(kv)
+    total = k_total(tl.sum(one, 0), tl.sum(other, 0), kv, top)
+    if FOLD:
+        total = total / (half * top)
+    return total
+
+
+@triton.jit
+def _folded(big, level, tilt, half, top, G: tl.constexpr, FOLD: tl.constexpr):
+    """A, and what makes dF of du and F; with the factors of g and g′ in them if g is :func:`bare` (FOLD)."""
+    if FOLD:
+        high, steep = gains(half, top, G)
+        return big[None, :] * high, big[None, :] * steep, level[None, :] * steep, tilt[None, :] * (high * steep)
+    else:
+        return big[None, :], big[None, :], level[None, :], tilt[None, :]
 
 
 @triton.jit

@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["add_input_kernel", "box_kernel", "squares_kernel"]
+__all__ = ["add_input_kernel", "box_kernel", "place_in", "squares_kernel"]
 
 PLAIN = tl.constexpr(0)
 SQUARE = tl.constexpr(1)
@@ -52,6 +52,15 @@ def squares_kernel(
 
 
 @triton.jit
+def place_in(program, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+    """The BLOCK places of a program, in 64 bits only where they must be."""
+    if WIDE:
+        return program.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    else:
+        return program * BLOCK + tl.arange(0, BLOCK)
+
+
+@triton.jit
 def _source(o, i, STRIDE, PADDING, DILATION, TRANSPOSED: tl.constexpr):
     """The input position that window entry i of output position o reads, and whether there is one."""
     if TRANSPOSED:
@@ -67,15 +76,16 @@ def box_kernel(
     src, also, dst, sums,
     TOTAL, G, I0, I1, I2, O0, O1, O2, S0, S1, S2, P0, P1, P2, D0, D1, D2, scale,
     K0: tl.constexpr, K1: tl.constexpr, K2: tl.constexpr,
-    TRANSPOSED: tl.constexpr, PRE: tl.constexpr, POST: tl.constexpr, CL: tl.constexpr, BLOCK: tl.constexpr,
+    TRANSPOSED: tl.constexpr, PRE: tl.constexpr, POST: tl.constexpr, CL: tl.constexpr, WIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Sum over the window at every output position, or its transpose.
 
     PRE is what is summed: ``src``; its square; or, for the gradient of r = 1/n in n², −½·src·also³ (``also``
     is r·scale). POST is what becomes of n²: itself; scale/n, 0 for a zero patch; or n, whose sum is added to
-    ``sums``.
+    ``sums``. WIDE: places do not fit in 32 bits, whose division is much faster.
     """
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = place_in(tl.program_id(0), BLOCK, WIDE)
     inside = e < TOTAL
     if CL:
         group = e % G
@@ -105,7 +115,10 @@ def box_kernel(
             for k2 in range(K2):
                 i2, ok2 = _source(o2, k2, S2, P2, D2, TRANSPOSED)
                 ok2 = ok1 & ok2 & (i2 < I2)
-                at = start + ((i0 * I1 + i1) * I2 + i2).to(tl.int64) * step
+                at = ((i0 * I1 + i1) * I2 + i2) * step
+                if WIDE:
+                    at = ((i0 * I1 + i1) * I2 + i2).to(tl.int64) * step
+                at = start + at
                 v = tl.load(src + at, mask=ok2, other=0.0).to(tl.float32)
                 if PRE == SQUARE:
                     v = v * v

@@ -9,18 +9,19 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["pool_backward_kernel", "pool_kernel"]
+from .norms import place_in
+
+__all__ = ["pool_backward_kernel", "pool_kernel", "pool_spread_kernel"]
 
 
 @triton.jit
 def pool_kernel(
     x, z, chosen, q,
     TOTAL, C, H, W, OH, OW, S0, S1, P0, P1,
-    K0: tl.constexpr, K1: tl.constexpr, CL: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
+    K0: tl.constexpr, K1: tl.constexpr, CL: tl.constexpr, WIDE: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """A program does BL outputs of all images and all channels; NaN is the largest, as in torch."""
-    first = tl.program_id(0).to(tl.int64) * BL
-    row = first + tl.arange(0, BL)
+    row = place_in(tl.program_id(0), BL, WIDE)
     inside = row < TOTAL
     ow = (row % OW).to(tl.int32)
     oh = ((row // OW) % OH).to(tl.int32)
@@ -62,11 +63,11 @@ def pool_kernel(
 def pool_backward_kernel(
     dz, dq, z, chosen, dx,
     TOTAL, C, H, W, OH, OW, S0, S1, P0, P1,
-    K0: tl.constexpr, K1: tl.constexpr, R0: tl.constexpr, R1: tl.constexpr, CL: tl.constexpr,
+    K0: tl.constexpr, K1: tl.constexpr, R0: tl.constexpr, R1: tl.constexpr, CL: tl.constexpr, WIDE: tl.constexpr,
     BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """A program does BL inputs; each looks at the R0×R1 windows that it may lie in."""
-    row = tl.program_id(0).to(tl.int64) * BL + tl.arange(0, BL)
+    row = place_in(tl.program_id(0), BL, WIDE)
     inside = row < TOTAL
     w = (row % W).to(tl.int32)
     h = ((row // W) % H).to(tl.int32)
@@ -99,3 +100,40 @@ def pool_backward_kernel(
         else:
             out = ((image * C * H + h) * W + w)[:, None] + (col * H * W)[None, :]
         tl.store(dx + out, total.to(dx.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def pool_spread_kernel(
+    dz, dq, z, chosen, dx,
+    TOTAL, C, H, W, OH, OW,
+    K0: tl.constexpr, K1: tl.constexpr, CL: tl.constexpr, WIDE: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    """The same where windows lie side by side and cover all inputs: a program does BL windows."""
+    row = place_in(tl.program_id(0), BL, WIDE)
+    inside = row < TOTAL
+    ow = (row % OW).to(tl.int32)
+    oh = ((row // OW) % OH).to(tl.int32)
+    image = row // (OW * OH)
+    if dq is not None:
+        along = 2.0 * tl.load(dq + row, mask=inside, other=0.0)[:, None]
+    for c0 in range(0, C, BC):
+        col = c0 + tl.arange(0, BC)
+        mask = inside[:, None] & (col < C)[None, :]
+        if CL:
+            at = (row * C)[:, None] + col[None, :]
+        else:
+            at = ((image * C * OH + oh) * OW + ow)[:, None] + (col * OH * OW)[None, :]
+        place = tl.load(chosen + at, mask=mask, other=255)
+        g = tl.load(dz + at, mask=mask, other=0.0).to(tl.float32)
+        if dq is not None:
+            g += along * tl.load(z + at, mask=mask, other=0.0).to(tl.float32)
+        g = g.to(dx.dtype.element_ty)
+        for k0 in range(K0):
+            for k1 in range(K1):
+                h = oh * K0 + k0
+                w = ow * K1 + k1
+                if CL:
+                    out = (((image * H + h) * W + w) * C)[:, None] + col[None, :]
+                else:
+                    out = ((image * C * H + h) * W + w)[:, None] + (col * H * W)[None, :]
+                tl.store(dx + out, tl.where(place == k0 * K1 + k1, g, 0.0), mask=mask)

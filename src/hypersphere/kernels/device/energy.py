@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_pair import pair
+from .pair import pair
 
 __all__ = ["close_pairs", "find_close", "tiles"]
 

@@ -9,14 +9,13 @@ With z_ij = x_i·ŵ_j (the largest over the sub-centers of a class) and u_ij = a
 
 σ is a number on the device: the share of the margin, or a learned bias. Products have a float32 accumulator.
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from .device_math import _asin, angular
+from .math import _asin, angular
 
 __all__ = ["finish_kernel", "gradient_kernel", "polar_backward_kernel", "polar_kernel", "sums_kernel", "tangent_kernel",
            "unit_kernel"]  # fmt: skip

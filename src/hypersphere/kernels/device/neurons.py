@@ -8,8 +8,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_magnitude import _ratio, _slopes, _value
-from .device_math import angular, angular_k_slope, curvature
+from .magnitude import _ratio, _slopes, _value
+from .math import angular, angular_k_slope, curvature
 
 __all__ = ["neurons", "neurons_backward"]
 

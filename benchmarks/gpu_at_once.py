@@ -1,0 +1,205 @@
+"""Many trainings on one GPU: steps/s of K captured CNN-9s that share it, and of one batched network for K seeds.
+
+    python benchmarks/gpu_at_once.py [--counts 1,2,4,8] [--steps N] [--conv sigmoid0.3|original|...] [--out FILE]
+
+Every training replays its captured step (batch 128, bfloat16, channels last, weight projection every 100 steps) on a
+stream of its own, one turn after the other, as ``hypersphere reproduce --at-once K`` does. ``alone`` compares the
+weights of a training among others with those of the same training alone, and of the same training alone once more.
+
+The batched network holds the filters of K seeds as the groups of grouped convolutions, so its step is K steps of one
+network. It is timed without the data loader: forward, loss, backward, Adam, as one captured step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import hypersphere as hs
+import hypersphere.data as data
+from harness import RESULTS, environment
+from hypersphere import recipes
+from hypersphere.runs import Team
+from hypersphere.sources import Resident
+from hypersphere.train import Config
+from hypersphere.train.build import make_parts
+from hypersphere.train.step import Step
+from hypersphere.train.surroundings import Surroundings
+from hypersphere.train.training import TURN
+
+DEVICE = torch.device("cuda", 0)
+WIDTHS = (64, 96, 128)
+
+
+class One:
+    """A training in surroundings of its own."""
+
+    def __init__(self, config: Config, seed: int, images: data.Dataset) -> None:
+        self.surroundings = Surroundings(DEVICE, torch.cuda.Stream(DEVICE))
+        with self.surroundings.inside():
+            source = Resident(images, config.data, seed, DEVICE, 0, 1, config.run.channels_last)
+            self.step = Step(make_parts(config, seed, Team(0, 1, DEVICE), source))
+            while not self.step.settled:
+                self.step()
+        torch.cuda.synchronize()
+
+    def turn(self, steps: int = TURN) -> None:
+        with self.surroundings.inside():
+            for _ in range(steps):
+                self.step()
+
+    def weights(self) -> Tensor:
+        torch.cuda.synchronize()
+        return torch.cat([p.detach().flatten() for p in self.step.parts.objective.parameters()])
+
+
+def images(count: int) -> data.Dataset:
+    """Random bytes in the shape of CIFAR-10."""
+    draw = torch.Generator().manual_seed(0)
+    classes = tuple(map(str, range(10)))
+    shape = (count, 3, 32, 32)
+    split = data.Split(
+        torch.randint(0, 256, shape, dtype=torch.uint8, generator=draw),
+        torch.randint(0, 10, (count,), generator=draw),
+        classes,
+    )
+    return data.Dataset("random", split, split)
+
+
+def settings(conv: str) -> Config:
+    config = recipes.get(f"paper.table1.{conv}.softmax")
+    return replace(config, run=replace(config.run, precision="bfloat16", channels_last=True))
+
+
+def rate(turns: list[Callable[[int], None]], steps: int) -> float:
+    """Steps a second of all together."""
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(steps // TURN):
+        for turn in turns:
+            turn(TURN)
+    torch.cuda.synchronize()
+    return len(turns) * (steps // TURN) * TURN / (time.perf_counter() - begin)
+
+
+def grouped(count: int) -> Callable[[], None]:
+    """One captured step of a CNN-9 whose convolutions hold ``count`` networks as groups."""
+    layers: list[nn.Module] = []
+    inputs = 3
+    for width in WIDTHS:
+        for _ in range(3):
+            layers += [
+                hs.nn.SphereConv2d(count * inputs, count * width, 3, padding=1, groups=count, angular="sigmoid"),
+                nn.BatchNorm2d(count * width, eps=1e-3),
+                nn.ReLU(),
+            ]
+            inputs = width
+        layers.append(nn.MaxPool2d(2))
+    model = hs.nn.fuse(nn.Sequential(*layers)).to(DEVICE, memory_format=torch.channels_last)
+    head = nn.Parameter(torch.randn(count, WIDTHS[-1] * 16, 10, device=DEVICE) * 0.01)
+    trained = [*model.parameters(), head]
+    optimizer = torch.optim.Adam(trained, lr=torch.tensor(1e-3, device=DEVICE), fused=True, capturable=True)
+    x = torch.randn(128, count * 3, 32, 32, device=DEVICE).to(memory_format=torch.channels_last)
+    labels = torch.randint(0, 10, (count * 128,), device=DEVICE)
+
+    def loss() -> Tensor:
+        with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
+            features = model(x).reshape(128, count, -1).transpose(0, 1)
+            logits = torch.bmm(features, head)
+        return nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels) * count
+
+    compiled = torch.compile(loss)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        compiled().backward()
+        optimizer.step()
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def _replays(replay: Callable[[], None], steps: int) -> None:
+    for _ in range(steps):
+        replay()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--counts", default="1,2,4,8", help="trainings at once (default %(default)s)")
+    parser.add_argument("--steps", type=int, default=640, help="steps of each (default %(default)s)")
+    parser.add_argument("--conv", default="sigmoid0.3", help="row of paper.table1 (default %(default)s)")
+    parser.add_argument("--batched", default="1,4", help="groups of the batched network; empty: none")
+    parser.add_argument("--out", type=Path, default=RESULTS / "gpu_at_once.json")
+    options = parser.parse_args()
+    counts = [int(count) for count in options.counts.split(",")]
+    config, everyone = settings(options.conv), images(50_000)
+    found: dict[str, Any] = {"environment": environment("cuda"), "conv": options.conv, "batch": 128, "at_once": {}}
+
+    def keep() -> None:
+        options.out.write_text(json.dumps(found, indent=2) + "\n")
+
+    begin = time.perf_counter()
+    works: list[One] = []
+    building = []
+    for seed in range(max(counts)):
+        start = time.perf_counter()
+        works.append(One(config, seed, everyone))
+        building.append(round(time.perf_counter() - start, 2))
+    found["seconds_to_build"] = building
+    print(f"built {len(works)} in {time.perf_counter() - begin:.1f} s: {building}", flush=True)
+    for _ in range(4):
+        for work in works:
+            work.turn()
+    among = works[0].weights().clone()
+    alone = []
+    for _ in range(2):
+        one = One(config, 0, everyone)
+        one.turn(4 * TURN)
+        alone.append(one.weights().clone())
+    found["alone"] = {
+        "steps": works[0].step.step,
+        "among_others_equals_alone": bool(torch.equal(among, alone[0])),
+        "alone_equals_alone": bool(torch.equal(*alone)),
+        "largest_difference_among": float((among - alone[0]).abs().max()),
+        "largest_difference_alone": float((alone[1] - alone[0]).abs().max()),
+    }
+    print(found["alone"], flush=True)
+    keep()
+    for count in counts:
+        turns = [work.turn for work in works[:count]]
+        rate(turns, 2 * TURN)
+        rates = [rate(turns, options.steps) for _ in range(3)]
+        found["at_once"][count] = {"steps_per_second": round(sorted(rates)[1], 1), "each": [round(r, 1) for r in rates]}
+        print(f"{count} at once: {sorted(rates)[1]:.0f} steps/s together", flush=True)
+        keep()
+    works.clear()
+    found["batched"] = {}
+    for count in [int(one) for one in options.batched.split(",") if one]:
+        torch.compiler.reset()
+        turn = partial(_replays, grouped(count))
+        rates = [rate([turn], options.steps) for _ in range(3)]
+        found["batched"][count] = {"steps_per_second": round(count * sorted(rates)[1], 1)}
+        print(f"{count} batched: {count * sorted(rates)[1]:.0f} steps/s together", flush=True)
+        keep()
+    print(f"{time.perf_counter() - begin:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Faces aligned by landmarks: the similarity that brings five points nearest to their places (thesis 2.3.6)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .._core.arrays import takes_arrays
+from .._core.errors import check_count, check_floating
+
+__all__ = ["FIVE_POINTS", "align_faces", "similarity"]
+
+FIVE_POINTS = ((30.2946, 51.6963), (65.5318, 51.5014), (48.0252, 71.7366), (33.5493, 92.3655), (62.7299, 92.2041))
+"""Where (x, y) eyes, nose and corners of the mouth belong in a face of 112×96; left and right as in the image."""
+
+
+@takes_arrays("points", "target")
+def similarity(points: Tensor, target: Tensor) -> Tensor:
+    """The similarity p ↦ sRp + t that brings points nearest to their targets: argmin Σ‖sRp_i + t − q_i‖².
+
+    R is a rotation by an angle, s > 0 a scale; mirror images are not looked for. With the points about their means as
+    complex numbers z_i and w_i the solution is s·e^{iφ} = Σ z̄_i w_i / Σ|z_i|².
+
+    Args:
+        points: Where the landmarks are, (x, y).
+        target: Where they belong; one set for all, or one for each.
+
+    Returns:
+        The matrices [sR | t].
+
+    Shape:
+        ``points``: (..., K, 2) with K ≥ 2; ``target``: broadcasts to it. Output: (..., 2, 3).
+
+    Raises:
+        ValueError: If shapes do not fit, or all landmarks of a face are one point.
+
+    Example:
+        >>> square = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+        >>> hs.data.similarity(square, 2 * square + 3).diagonal()
+        tensor([2., 2.])
+    """
+    for name, value in (("points", points), ("target", target)):
+        check_floating(name, value)
+        if value.ndim < 2 or value.shape[-1] != 2 or value.shape[-2] < 2:
+            raise ValueError(f"{name} has shape {tuple(value.shape)}: pass (..., K, 2), at least two points (x, y)")
+    if points.shape[-2] != target.shape[-2]:
+        raise ValueError(f"points has {points.shape[-2]} landmarks, target {target.shape[-2]}: they must agree")
+    dtype = torch.promote_types(points.dtype, torch.float32)
+    p, q = points.to(dtype), target.to(points.device, dtype)
+    origin, place = p.mean(-2, keepdim=True), q.mean(-2, keepdim=True)
+    z, w = p - origin, q - place
+    size = z.square().sum((-2, -1))
+    if bool((size == 0).any()):
+        raise ValueError("points has a face whose landmarks are all one point: it has no direction and no size")
+    along = (z * w).sum((-2, -1)) / size
+    across = (z[..., 0] * w[..., 1] - z[..., 1] * w[..., 0]).sum(-1) / size
+    turn = torch.stack([torch.stack([along, -across], -1), torch.stack([across, along], -1)], -2)
+    shift = place.mT - turn @ origin.mT
+    return torch.cat([turn, shift], -1)
+
+
+@takes_arrays("landmarks", "target")
+@torch.no_grad()
+def align_faces(
+    images: Tensor,
+    landmarks: Tensor,
+    height: int = 112,
+    width: int = 96,
+    *,
+    target: Tensor | None = None,
+) -> Tensor:
+    """Faces turned, scaled, moved and cropped so that their landmarks come to lie where they belong.
+
+    Every pixel of the result is read from the image by bilinear interpolation; what lies outside of it is black.
+
+    Args:
+        images: Bytes, or floating numbers.
+        landmarks: Eyes, nose and corners of the mouth as (x, y) in pixels, the centre of the first pixel being (0, 0).
+        height: Of the result.
+        width: Of the result.
+        target: Where the landmarks belong in it; None: :data:`FIVE_POINTS`, scaled to the size of the result.
+
+    Returns:
+        Images of the same dtype; bytes are rounded.
+
+    Shape:
+        ``images``: (N, C, H, W). ``landmarks``: (N, K, 2). ``target``: (K, 2). Output: (N, C, height, width).
+
+    Raises:
+        ValueError: If shapes do not fit, or landmarks are not finite.
+
+    Example:
+        >>> faces = torch.zeros(2, 3, 250, 250, dtype=torch.uint8)
+        >>> points = 80 + torch.tensor(hs.data.FIVE_POINTS).repeat(2, 1, 1)
+        >>> hs.data.align_faces(faces, points).shape
+        torch.Size([2, 3, 112, 96])
+    """
+    check_count("height", height)
+    check_count("width", width)
+    if images.ndim != 4 or landmarks.ndim != 3 or len(images) != len(landmarks):
+        raise ValueError(
+            f"images has shape {tuple(images.shape)}, landmarks {tuple(landmarks.shape)}: "
+            "pass (N, C, H, W) and (N, K, 2)"
+        )
+    if not bool(landmarks.isfinite().all()):
+        raise ValueError("landmarks has NaN or infinite entries: leave faces without landmarks out")
+    points = landmarks.to(images.device, torch.float64)
+    if target is None:
+        target = points.new_tensor(FIVE_POINTS) * points.new_tensor([width / 96, height / 112])
+    back = similarity(target.to(points).expand_as(points), points)  # from a pixel of the result to the image
+    x, y = torch.meshgrid(
+        *(torch.arange(n, dtype=points.dtype, device=points.device) for n in (width, height)), indexing="xy"
+    )
+    places = torch.stack([x, y, torch.ones_like(x)], -1) @ back.mT[:, None]
+    sides = points.new_tensor([images.shape[3], images.shape[2]])
+    grid = (2 * places + 1) / sides - 1  # grid_sample's, −1 and 1 being the outer edges
+    wide = images if images.is_floating_point() else images.float()
+    out = F.grid_sample(wide, grid.to(wide.dtype), align_corners=False)
+    return out if images.is_floating_point() else out.round().clamp(0, 255).to(images.dtype)

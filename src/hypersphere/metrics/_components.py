@@ -1,0 +1,99 @@
+"""Principal components of features, which face verification by L-Softmax compares (thesis 2.2.7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._core.arrays import takes_arrays
+from .._core.checks import check_count
+from ._inputs import check_features
+
+__all__ = ["PrincipalComponents", "principal_components"]
+
+
+@dataclass(frozen=True, eq=False)
+class PrincipalComponents:
+    """The directions in which features vary most; calling it gives the coordinates of features in them.
+
+    Args:
+        mean: μ of the features that they were found from, (d,) float64.
+        directions: Orthonormal rows u_1, u_2, ..., by descending variance, (k, d) float64.
+        variances: The variance λ_i of the features along each, (k,) float64, divided by N − 1.
+        share: Which part of the whole variance these have, in [0, 1].
+        whiten: Whether coordinates are divided by √λ_i.
+    """
+
+    mean: Tensor
+    directions: Tensor
+    variances: Tensor
+    share: float
+    whiten: bool = False
+
+    @torch.no_grad()
+    def __call__(self, features: Tensor) -> Tensor:
+        """u_i · (x − μ), divided by √λ_i if whitened: (n, d) becomes (n, k), in float32 or the features' float64.
+
+        Raises:
+            ValueError: If the features have another dimension, or are not finite.
+        """
+        x = check_features("features", features)
+        if x.shape[1] != len(self.mean):
+            raise ValueError(
+                f"features have dimension {x.shape[1]}: these components are of dimension {len(self.mean)}"
+            )
+        out = (x.double() - self.mean.to(x.device)) @ self.directions.to(x.device).mT
+        if self.whiten:
+            out = out / self.variances.to(x.device).sqrt()
+        return out if x.dtype == torch.float64 else out.float()
+
+
+@takes_arrays("features")
+@torch.no_grad()
+def principal_components(features: Tensor, dim: int, *, whiten: bool = False) -> PrincipalComponents:
+    """The ``dim`` directions of largest variance of the rows x: the leading eigenvectors of Σ(x−μ)(x−μ)ᵀ/(N−1).
+
+    They are found on training features and applied to those that are compared. The sign of a direction is free; here
+    its entry of largest absolute value is positive. Everything is computed in float64.
+
+    Args:
+        features: Training features, one per row.
+        dim: How many directions, at most min(N − 1, d).
+        whiten: Whether coordinates are divided by their standard deviation.
+
+    Returns:
+        A function of features: see :class:`PrincipalComponents`.
+
+    Shape:
+        ``features``: (N, d).
+
+    Raises:
+        ValueError: If there are fewer than two features, ``dim`` is too large, or ``whiten`` meets a direction without
+            variance.
+
+    Example:
+        >>> reduce = hs.metrics.principal_components(torch.randn(100, 16), 4)
+        >>> reduce(torch.randn(5, 16)).shape
+        torch.Size([5, 4])
+    """
+    x = check_features("features", features).double()
+    check_count("dim", dim)
+    most = min(len(x) - 1, x.shape[1])
+    if dim > most:
+        raise ValueError(f"dim={dim} is more than {len(x)} features of dimension {x.shape[1]} have: at most {most}")
+    mean = x.mean(0)
+    _, sizes, rows = torch.linalg.svd(x - mean, full_matrices=False)
+    variances = sizes.square() / (len(x) - 1)
+    largest = rows.gather(1, rows.abs().argmax(1, keepdim=True))
+    chosen = (rows * largest.sign())[:dim]
+    noise = 1e-12 * float(variances[0])
+    if whiten and float(variances[dim - 1]) <= noise:
+        flat = int((variances[:dim] <= noise).nonzero()[0])
+        raise ValueError(
+            f"whiten=True with dim={dim}, but the features vary in {flat} directions only: use a smaller dim"
+        )
+    whole = float(variances.sum())
+    share = float(variances[:dim].sum()) / whole if whole else 1.0
+    return PrincipalComponents(mean, chosen, variances[:dim].clone(), share, whiten)

@@ -1,0 +1,166 @@
+"""What our numbers say about the published ones: gains over the baseline with their intervals, and a verdict.
+
+A gain is the mean of a cell's seeds minus the mean of its baseline's. Its 95 % interval is Welch's, which lets the two
+spreads differ. A document prints one number for each, so the published gain has no interval.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .published import number_of
+from .table import Cell, Table
+
+__all__ = ["VERDICTS", "Evidence", "baseline", "evidence", "not_run", "student_t"]
+
+LEVEL = 0.95
+# The baseline of each cell: its column where the table has a row of baselines, else one cell for all.
+_BASELINES = {
+    "paper.table1": "original.softmax",
+    "thesis.table7.11": "baseline.{column}",
+    "thesis.tableE.6": "baseline.{column}",
+    "open.lfw": "softmax",
+    "open.omniglot": "softmax",
+    "open.omniglot_few_shot": "baseline.plain.{column}",
+}
+VERDICTS = {
+    "reproduced": "the interval of our gain excludes 0 and holds the published gain",
+    "reproduced in direction": "the interval excludes 0 on the published side, and does not hold the published gain",
+    "not reproduced": "the interval holds 0 or lies beyond it, and does not hold the published gain",
+    "undecided": "the interval holds both 0 and the published gain: more seeds would tell",
+    "not measured": "fewer than two seeds of the cell or of its baseline",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the seeds of a cell say.
+
+    Args:
+        cell: The cell.
+        values: The number of each seed, as the table counts.
+        base: The name of the cell that it is compared with; None for a baseline itself, and where there is none.
+        gain: Mean minus the baseline's mean; None without a baseline that was run.
+        interval: Its 95 % interval; None where one of them has a single seed.
+        published_gain: The same of the printed numbers; None where one is not printed.
+    """
+
+    cell: Cell
+    values: tuple[float, ...]
+    base: str | None
+    gain: float | None
+    interval: tuple[float, float] | None
+    published_gain: float | None
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values)
+
+    @property
+    def error(self) -> float | None:
+        """Standard error of the mean; None for a single seed."""
+        return statistics.stdev(self.values) / math.sqrt(len(self.values)) if len(self.values) > 1 else None
+
+    @property
+    def expected(self) -> bool | None:
+        """For a cell without a baseline: whether the printed number is one that a further seed of ours could give.
+
+        That is the 95 % prediction interval of a single run. None without a printed number or a second seed.
+        """
+        if self.cell.published is None or len(self.values) < 2:
+            return None
+        spread = statistics.stdev(self.values) * math.sqrt(1 + 1 / len(self.values))
+        return abs(self.mean - self.cell.published) <= student_t(len(self.values) - 1) * spread
+
+    @property
+    def verdict(self) -> str | None:
+        """One of :data:`VERDICTS`; None where no gain is printed."""
+        if self.published_gain is None:
+            return None
+        if self.interval is None:
+            return "not measured"
+        low, high = self.interval
+        holds = low <= self.published_gain <= high
+        if low <= 0 <= high:
+            return "undecided" if holds else "not reproduced"
+        if (low > 0) != (self.published_gain > 0):
+            return "not reproduced"
+        return "reproduced" if holds else "reproduced in direction"
+
+
+def evidence(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[Evidence]:
+    """Of every cell that was run to its end with the recipe's own settings, in the order of the table."""
+    found = {cell.name: _values(table, cell, measurements) for cell in table.cells}
+    cells = {cell.name: cell for cell in table.cells}
+    out = []
+    for cell in table.cells:
+        values = found[cell.name]
+        if not values:
+            continue
+        base = baseline(table, cell)
+        others = found.get(base, ()) if base is not None else ()
+        gain = statistics.fmean(values) - statistics.fmean(others) if others else None
+        printed = None if base is None else cells[base].published
+        published = None if printed is None or cell.published is None else cell.published - printed
+        out.append(Evidence(cell, values, base, gain, _welch(values, others), published))
+    return out
+
+
+def baseline(table: Table, cell: Cell) -> str | None:
+    """The cell that a cell is compared with; None for itself, and for tables without one."""
+    pattern = _BASELINES.get(table.name)
+    if pattern is None:
+        return None
+    name = pattern.format(column=cell.name.rpartition(".")[2])
+    return name if name != cell.name and name in {one.name for one in table.cells} else None
+
+
+def not_run(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The cells of a table that have no number with the recipe's own settings and steps."""
+    return [cell.name for cell in table.cells if not _values(table, cell, measurements)]
+
+
+def student_t(freedom: float, level: float = LEVEL) -> float:
+    """t with P(|T| ≤ t) = ``level`` for Student's distribution with so many degrees of freedom, not only whole ones."""
+    if freedom <= 0:
+        raise ValueError(f"freedom={freedom} must be positive: an interval needs two seeds")
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+
+    def within(t: float, pieces: int = 2000) -> float:
+        """Simpson's rule in x = √freedom · tan u, whose density is cos^(freedom−1)."""
+        end = math.atan(t / math.sqrt(freedom))
+        points = [math.cos(end * i / pieces) ** (freedom - 1) for i in range(pieces + 1)]
+        total = points[0] + points[-1] + 4 * sum(points[1:-1:2]) + 2 * sum(points[2:-1:2])
+        return 2 * scale * math.sqrt(freedom) * total * end / pieces / 3
+
+    low, high = 0.0, 1.0
+    while within(high) < level:
+        low, high = high, 2 * high
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if within(middle) < level else (low, middle)
+    return (low + high) / 2
+
+
+def _welch(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
+    if len(values) < 2 or len(others) < 2:
+        return None
+    shares = [statistics.variance(one) / len(one) for one in (values, others)]
+    gain, total = statistics.fmean(values) - statistics.fmean(others), sum(shares)
+    if total == 0:
+        return gain, gain
+    pairs = zip(shares, (values, others), strict=True)
+    half = student_t(total**2 / sum(share**2 / (len(one) - 1) for share, one in pairs)) * math.sqrt(total)
+    return gain - half, gain + half
+
+
+def _values(table: Table, cell: Cell, measurements: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
+    """The numbers of a cell's seeds, at the recipe's own settings and steps."""
+    steps = cell.make().schedule.steps
+    mine = [m for m in measurements if m["cell"] == cell.training and m["steps"] == steps and not m.get("changed")]
+    numbers = [number_of(m, cell.measure) for m in mine]
+    return tuple(table.ours(value, cell.measure) for value in numbers if value is not None)

@@ -1,0 +1,249 @@
+"""Several trainings at once in one process: each has its turn, and none notices the others.
+
+On a GPU every training replays its captured step on a stream of its own, so that small networks share it. The results
+are those of the trainings alone.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .._core.checks import check_count
+from .._core.trust import named
+from ..config import Config, to_dict
+from ..runs import Team, run_path, write_result
+from .board import Board
+from .distributed import team
+from .launch import begin, events_of, interrupt, seed_turns, signals
+from .step import Mark
+from .surroundings import Surroundings
+from .training import Training
+
+__all__ = ["Job", "Outcome", "run_at_once"]
+
+_NAP = 1e-4  # seconds to wait where no training can go on: a step takes longer
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One seed of a run, to be trained by :func:`run_at_once`.
+
+    Attributes:
+        config: Settings of the run.
+        seed: The number of the seed, one of ``config.run.seeds``.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> from hypersphere.train import Job
+        >>> Job(recipes.get("digits.cnn"), seed=1).name
+        'digits.cnn seed 1'
+    """
+
+    config: Config
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Name of the run and number of the seed, for people."""
+        return f"{self.config.run.name or self.config.recipe} seed {self.seed}"
+
+    @property
+    def needs(self) -> set[str]:
+        """The runs that must be done before: whose weights it starts from, or whose gradients attack it."""
+        return {run for run in (self.config.model.start, self.config.adversarial.source) if run is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """How a job ended.
+
+    Attributes:
+        job: The job itself.
+        result: The content of its ``result.json``; None if it did not finish.
+        error: The exception that ended it; None if it finished or did not begin.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> from hypersphere.train import Job, Outcome
+        >>> Outcome(Job(recipes.get("digits.cnn"), seed=0)).result is None
+        True
+    """
+
+    job: Job
+    result: dict[str, Any] | None = None
+    error: Exception | None = None
+
+
+def run_at_once(
+    jobs: Iterable[Job], count: int, ended: Callable[[Outcome], None] = lambda outcome: None
+) -> list[Outcome]:
+    """Train all jobs, ``count`` at a time, each bit for bit as :func:`hypersphere.train.run` would.
+
+    A job that fails does not stop the others. Calling it again continues where it was, as with one training. Ctrl-C
+    (and a termination signal) saves all that are training; those that have not begun do not begin.
+
+    Args:
+        jobs: One for each seed of each run.
+        count: How many train at a time, ≥ 1.
+        ended: Called with each outcome as soon as its job ends.
+
+    Returns:
+        The outcomes, in the order in which the jobs ended. A job that was stopped has :class:`Stopped` as its error,
+        one that did not begin has none.
+
+    Raises:
+        ValueError: If ``count`` is not a positive number, or several processes share a training.
+
+    Example:
+        >>> from hypersphere.train import run_at_once
+        >>> run_at_once([], count=2)
+        []
+    """
+    check_count("at_once", count)
+    return _Schedule(list(jobs), count, ended).run()
+
+
+class _Schedule:
+    """Who waits, who is at work, who has ended."""
+
+    def __init__(self, jobs: list[Job], count: int, ended: Callable[[Outcome], None]) -> None:
+        self._waiting, self._count, self._ended = jobs, count, ended
+        self._working: list[_Work] = []
+        self._outcomes: list[Outcome] = []
+        self._streams: list[torch.cuda.Stream | None] = []
+        self._stopping = False
+        self._board = Board(len(jobs), jobs[0].config.run.progress if jobs else "off")
+
+    def run(self) -> list[Outcome]:
+        try:
+            with signals(self._stop):
+                while self._working or self._next() is not None:
+                    self._fill()
+                    moved = [self._advance(work) for work in list(self._working)]
+                    if not any(moved):
+                        time.sleep(_NAP)
+        finally:
+            self._board.stop()
+            for work in self._working:
+                work.close()
+        return self._outcomes
+
+    def _stop(self) -> None:
+        self._stopping = True
+        interrupt([work.training for work in self._working if work.training is not None])
+
+    def _next(self) -> Job | None:
+        """The first job that waits for no other; None if there is none, or none shall begin."""
+        if self._stopping:
+            return None
+        missing = {job.config.run.name or job.config.recipe for job in self._waiting}
+        missing |= {work.job.config.run.name or work.job.config.recipe for work in self._working}
+        return next((job for job in self._waiting if not job.needs & missing), None)
+
+    def _fill(self) -> None:
+        """Let jobs begin while there is room. One that begins has its first turn at once."""
+        while len(self._working) < self._count and (job := self._next()) is not None:
+            self._waiting.remove(job)
+            try:
+                named(to_dict(job.config))
+                crew = team(job.config.run.device)
+                if crew.world > 1:
+                    raise ValueError("several trainings at once need one process: do not use torchrun with --at-once")
+                begin(job.config, crew)
+            except Exception as error:
+                self._end(Outcome(job, error=error))
+                continue
+            work = _Work(job, crew, self._stream(crew.device), self._board, self._count)
+            self._working.append(work)
+            self._advance(work)
+
+    def _stream(self, device: torch.device) -> torch.cuda.Stream | None:
+        """One that no training uses now."""
+        if device.type != "cuda":
+            return None
+        used = [work.stream for work in self._working]
+        free = [stream for stream in self._streams if stream not in used]
+        if not free:
+            free = [torch.cuda.Stream(device)]
+            self._streams += free
+        return free[0]
+
+    def _advance(self, work: _Work) -> bool:
+        """Give a training its turn, if it can go on; whether it had one."""
+        if not work.ready:
+            return False
+        outcome = work.turn(self._stopping)
+        if outcome is not None:
+            self._working.remove(work)
+            self._end(outcome)
+        return True
+
+    def _end(self, outcome: Outcome) -> None:
+        if outcome.result is not None:
+            try:
+                write_result(run_path(outcome.job.config), outcome.job.config)
+            except OSError as error:  # the seed's own result is written: the same command finds it
+                outcome = Outcome(outcome.job, error=error)
+        self._outcomes.append(outcome)
+        if outcome.result is not None:
+            words = f"{outcome.job.name}: {outcome.result['final_accuracy']:.2f}%"
+        else:
+            words = f"{outcome.job.name}: {outcome.error}"
+        self._board.ended(words, failed=outcome.error is not None)
+        self._ended(outcome)
+
+
+class _Work:
+    """A job at work."""
+
+    def __init__(self, job: Job, crew: Team, stream: torch.cuda.Stream | None, board: Board, count: int) -> None:
+        self.job, self.stream, self._count = job, stream, count
+        self.training: Training | None = None
+        self._surroundings = Surroundings(crew.device, stream)
+        self._mark: Mark = None
+        progress = board.row(events_of(job.config, job.seed, crew))
+        self._turns: Generator[Mark, None, dict[str, Any]] = seed_turns(
+            job.config, job.seed, crew, progress, begun=self._begun
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether the device has done what the next turn builds on."""
+        return self._mark is None or self._mark.query()
+
+    def turn(self, stopping: bool) -> Outcome | None:
+        """Go on for a turn; the outcome if it was the last."""
+        if stopping and self.training is not None:
+            self.training.interrupted = True
+        try:
+            with self._surroundings.inside():
+                self._mark = next(self._turns)
+        except StopIteration as end:
+            return Outcome(self.job, result=end.value)
+        except Exception as error:  # out of memory, weights that are not finite, a data set that is missing, ...
+            return Outcome(self.job, error=_light(error))
+        return None
+
+    def close(self) -> None:
+        """Let go of its folder."""
+        with self._surroundings.inside():
+            self._turns.close()
+
+    def _begun(self, training: Training) -> None:
+        training.at_once = self._count
+        self.training = training
+
+
+def _light(error: Exception) -> Exception:
+    """The exception without what its frames hold: a network that has failed must not fill the device."""
+    link: BaseException | None = error
+    while link is not None:
+        traceback.clear_frames(link.__traceback__)
+        link = link.__cause__ or link.__context__
+    return error
