@@ -6,7 +6,8 @@ import argparse
 import json
 from typing import Any
 
-from ..evaluation import PAIRS_FILE, evaluate, find, verify_own_pairs
+from ..evaluation import evaluate, find
+from ..evaluation.pair_results import PAIRS_FILE, verify_own_pairs
 from ..evaluation.text import number_lines
 from ..runs import Run
 from ..runs.files import write_json

@@ -25,15 +25,13 @@ from .evaluate import candidate_of, evaluate, outputs_of
 from .measurement import Measurement, describe, find, known, measurement
 from .outputs import Outputs, class_vectors
 from .own_pairs import read_pairs
-from .pair_results import PAIRS_FILE, KeptPairs, evaluate_pairs, read_kept, verify_own_pairs
+from .pair_results import evaluate_pairs
 from .protocol import check_evaluation, evaluate_also, evaluate_protocol
 from .robustness import make_attack
 from .verification import Verified, verify
 
 __all__ = [
-    "PAIRS_FILE",
     "Candidate",
-    "KeptPairs",
     "Measurement",
     "Outputs",
     "Verified",
@@ -51,10 +49,8 @@ __all__ = [
     "make_attack",
     "measurement",
     "outputs_of",
-    "read_kept",
     "read_pairs",
     "verify",
-    "verify_own_pairs",
 ]
 
 _FORMER = {"Examination": "Outputs", "examine": "outputs_of", "judge": "evaluate", "judge_pairs": "evaluate_pairs"}

@@ -9,7 +9,8 @@ import torch
 
 from .. import data
 from ..config import with_values
-from ..evaluation import PAIRS_FILE, KeptPairs, Outputs, Verified, candidate_of, layer_energies, read_kept, verify
+from ..evaluation import Outputs, Verified, candidate_of, layer_energies, verify
+from ..evaluation.pair_results import PAIRS_FILE, KeptPairs, read_kept
 from ..runs import load
 from .learned import learned_k, learned_rho
 from .subject import Subject

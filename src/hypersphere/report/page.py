@@ -42,15 +42,15 @@ class Detail:
     pictures: int
     steps: int
     classes: int
-    thumbnails: int  # bytes of pixels
+    thumbnails: int  # pixels
 
 
 # Many runs in one page must stay under the limit: the first that fits is taken.
 _DETAILS = (
-    Detail(points=2000, pictures=24, steps=500, classes=100, thumbnails=1_200_000),
-    Detail(points=1000, pictures=16, steps=300, classes=60, thumbnails=500_000),
-    Detail(points=500, pictures=8, steps=150, classes=40, thumbnails=200_000),
-    Detail(points=200, pictures=4, steps=60, classes=20, thumbnails=60_000),
+    Detail(points=2000, pictures=24, steps=500, classes=100, thumbnails=600_000),
+    Detail(points=1000, pictures=16, steps=300, classes=60, thumbnails=300_000),
+    Detail(points=500, pictures=8, steps=150, classes=40, thumbnails=130_000),
+    Detail(points=200, pictures=4, steps=60, classes=20, thumbnails=20_000),
     Detail(points=50, pictures=2, steps=25, classes=10, thumbnails=0),
 )
 

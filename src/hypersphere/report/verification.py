@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..evaluation import KeptPairs, Verified
+from ..evaluation import Verified
+from ..evaluation.pair_results import KeptPairs
 from .curves import thin
 from .pictures import data_uri
 
