@@ -53,6 +53,10 @@ class AMSoftmax(MarginSoftmax):
     def target(self, cos: Tensor, sample: Sample) -> Tensor:
         return cos - self.margin_of(sample)
 
+    def known_target(self) -> tuple[bool, float] | None:
+        known = type(self).target is AMSoftmax.target and not isinstance(self.margin, Tensor)
+        return (False, float(self.margin)) if known else None
+
 
 class ArcFace(MarginSoftmax):
     """Target s·cos(θ_y + m), beyond θ_y = π − m s·(cos θ_y − m·sin m); the others s·cos θ_j. m is in radians.
@@ -92,6 +96,10 @@ class ArcFace(MarginSoftmax):
 
     def target(self, cos: Tensor, sample: Sample) -> Tensor:
         return additive_angle(cos, self.margin_of(sample))
+
+    def known_target(self) -> tuple[bool, float] | None:
+        known = type(self).target is ArcFace.target and not isinstance(self.margin, Tensor)
+        return (True, float(self.margin)) if known else None
 
 
 class SphereFaceR(MarginSoftmax):
