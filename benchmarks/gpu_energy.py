@@ -1,6 +1,6 @@
 """Energies on a GPU: N from 1,024 to 100,000 in 512 dimensions beside the compiled N × N version, and MHE on CNN-9.
 
-python benchmarks/gpu_energy.py [--rounds N] [--name NAME]
+python benchmarks/gpu_energy.py [--rounds N] [--out FILE] [--parts sizes,errors]
 
 Writes results/gpu_energy_cuda.json: time of value and gradient, memory beyond the inputs, how both grow with N, errors
 against float64, and what a regularizer adds to a training step, eager and captured in a CUDA graph.
@@ -9,8 +9,10 @@ against float64, and what a regularizer adds to a training step, eager and captu
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from energy import cnn9
-from harness import alone, exponents, preparing, write
+from harness import RESULTS, alone, environment, exponents, preparing
 from hypersphere import kernels
 from hypersphere.functional import energy
 from hypersphere.regularizers import MHE, SRIP, CoMHE, Orthonormal
@@ -213,24 +215,29 @@ def warm(peer: Callable[[Tensor], Tensor]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--name", default="gpu_energy")
+    parser.add_argument("--out", type=Path, default=RESULTS / "gpu_energy_cuda.json")
     parser.add_argument("--parts", default="regularizers,errors,sizes")
     options = parser.parse_args()
     parts = options.parts.split(",")
     kernels.enable(*kernels.FAMILIES)
     peer = torch.compile(dense, dynamic=True)
-    payload: dict[str, Any] = {"dim": DIM}
+    payload: dict[str, Any] = {"environment": environment("cuda"), "dim": DIM}
+
+    def done(part: str, found: Any) -> None:
+        payload[part] = found
+        options.out.write_text(json.dumps(payload, indent=2) + "\n")
+
     with preparing():
         warm(peer)
     with alone():
         if "sizes" in parts:
-            payload["sizes"] = sizes(options.rounds, peer)
-            payload["growth"] = growth(payload["sizes"])
+            done("sizes", sizes(options.rounds, peer))
+            done("growth", growth(payload["sizes"]))
         if "regularizers" in parts:
-            payload["regularizers"] = regularizers(4 * options.rounds)
+            done("regularizers", regularizers(4 * options.rounds))
         if "errors" in parts:
-            payload["errors"] = errors()
-    print(write(options.name, payload, "cuda"))
+            done("errors", errors())
+    print(options.out)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ def main() -> None:
             if "maps" in parts:
                 payload["maps"] = {d: maps(d, device) for d in sizes}
                 payload["growth"] = growth(payload["maps"])
+                options.out.write_text(json.dumps(payload, indent=2) + "\n")
             if "precision" in parts:
                 payload["precision"] = precision(sizes, device)
     if "steps" in parts:
@@ -180,17 +181,25 @@ def steps(quick: bool) -> dict[str, Any]:
     """Steps of the training program, each in a process of its own, so that they are compiled side by side."""
     names = [f"{method},{batch}" for batch in (128, 1024) for method in ("plain", *METHODS[:4])]
     if quick:
-        names = ["plain,128", "cayley,128", "gram_schmidt,128", "lowdin,128", "plain,1024", "cayley,1024"]
+        names = [
+            "plain,128",
+            "cayley,128",
+            "gram_schmidt,128",
+            "householder,128",
+            "lowdin,128",
+            "plain,1024",
+            "cayley,1024",
+        ]
     command = [sys.executable, __file__, "--step"]
     processes = {name: subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in names}
     out: dict[str, Any] = {}
     for name, process in processes.items():
         text, _ = process.communicate()
-        out[name] = json.loads(text.splitlines()[-1]) if process.returncode == 0 else {"failed": process.returncode}
-    for name, row in out.items():
-        plain = out[f"plain,{name.partition(',')[2]}"]
+        row = json.loads(text.splitlines()[-1]) if process.returncode == 0 else {"failed": process.returncode}
+        plain = out.get(f"plain,{name.partition(',')[2]}", row)
         if "ms" in row and "ms" in plain:
             row["over_plain"] = round(row["ms"] / plain["ms"], 2)
+        out[name] = row
         print(name, row, flush=True)
     return out
 

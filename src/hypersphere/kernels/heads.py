@@ -283,14 +283,20 @@ def _tile(job: Pass, samples: int, gradient: bool = False) -> Tile:
     return _tiles(job.half, plain, gradient, several or samples <= 64, interpreting())
 
 
+SUMS_TILE = (128, 256, 64, 8, 3)
+GRADIENT_TILE = (128, 128, 64, 8, 3)
+
+
 @cache
 def _tiles(half: bool, plain: bool, gradient: bool, few: bool, small: bool) -> Tile:
     """Sizes at which little or nothing spills: what a rule computes beside the sums takes registers, too."""
     if small:
         return Tile(16, 32, 16, {})
-    wide = half and plain and not gradient
+    if half and plain and not few:
+        rows, columns, depth, warps, stages = GRADIENT_TILE if gradient else SUMS_TILE
+        return Tile(rows, columns, depth, {"num_warps": warps, "num_stages": stages})
     rows = 64 if few or not (half or plain) else 128
-    return Tile(rows, 256 if wide else 128, 64 if half else 32, {"num_warps": 8, "num_stages": 3})
+    return Tile(rows, 128, 64 if half else 32, {"num_warps": 8, "num_stages": 3})
 
 
 def _operands(inputs: Inputs, x: Tensor, units: Units, first: int, count: int) -> tuple[Any, ...]:
