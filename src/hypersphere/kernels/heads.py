@@ -283,8 +283,8 @@ def _tile(job: Pass, samples: int, gradient: bool = False) -> Tile:
     return _tiles(job.half, plain, gradient, several or samples <= 64, interpreting())
 
 
-SUMS_TILE = (128, 256, 64, 8, 3)
-GRADIENT_TILE = (128, 128, 64, 8, 3)
+SUMS_TILE = (128, 128, 64, 4, 3)
+GRADIENT_TILE = (128, 128, 64, 4, 3)
 
 
 @cache

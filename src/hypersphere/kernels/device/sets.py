@@ -112,8 +112,20 @@ def set_pairs(
 
 
 @triton.jit
+def _halves(x, FAST: tl.constexpr):
+    """x = high + low of bfloat16, to 2⁻¹⁷; as float32 for the interpreter, which does not multiply bfloat16."""
+    high = x.to(tl.bfloat16)
+    low = (x - high.to(tl.float32)).to(tl.bfloat16)
+    if FAST:
+        return high, low
+    else:
+        return high.to(tl.float32), low.to(tl.float32)
+
+
+@triton.jit
 def gradients(
-    unit, inverse, table, slopes, along, scales, incoming, result, width, BLOCK: tl.constexpr, STEP: tl.constexpr
+    unit, inverse, table, slopes, along, scales, incoming, result, width,
+    FAST: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """2·(Σ_j φ'·ŵ_j − ŵ_i·Σ_j φ'·c)/‖w_i‖ of some rows and entries, times what comes in."""
     group = tl.program_id(0)
@@ -138,7 +150,11 @@ def gradients(
                 mask=(column < count)[:, None] & (k < dim)[None, :],
                 other=0.0,
             )
-            total = tl.dot(slope, points, total, input_precision="tf32x3")
+            slope_high, slope_low = _halves(slope, FAST)
+            high, low = _halves(points, FAST)
+            total = tl.dot(slope_high, high, total, input_precision="ieee")
+            total = tl.dot(slope_high, low, total, input_precision="ieee")
+            total = tl.dot(slope_low, high, total, input_precision="ieee")
             radial += tl.load(along + (first + row) * width + other // BLOCK, mask=row < count, other=0.0)
         mask = (row < count)[:, None] & (k < dim)[None, :]
         where = start + row[:, None] * dim + k[None, :]
