@@ -112,14 +112,19 @@ def set_pairs(
 
 
 @triton.jit
-def _halves(x, FAST: tl.constexpr):
-    """x = high + low of bfloat16, to 2⁻¹⁷; as float32 for the interpreter, which does not multiply bfloat16."""
-    high = x.to(tl.bfloat16)
-    low = (x - high.to(tl.float32)).to(tl.bfloat16)
+def _parts(x, FAST: tl.constexpr):
+    """x as a sum of three bfloat16 numbers; these as float32 for the interpreter, which does not multiply bfloat16.
+
+    The sums of a gradient nearly cancel where neurons are spread: two parts would be too few.
+    """
+    first = x.to(tl.bfloat16)
+    rest = x - first.to(tl.float32)
+    second = rest.to(tl.bfloat16)
+    third = (rest - second.to(tl.float32)).to(tl.bfloat16)
     if FAST:
-        return high, low
+        return first, second, third
     else:
-        return high.to(tl.float32), low.to(tl.float32)
+        return first.to(tl.float32), second.to(tl.float32), third.to(tl.float32)
 
 
 @triton.jit
@@ -150,11 +155,14 @@ def gradients(
                 mask=(column < count)[:, None] & (k < dim)[None, :],
                 other=0.0,
             )
-            slope_high, slope_low = _halves(slope, FAST)
-            high, low = _halves(points, FAST)
-            total = tl.dot(slope_high, high, total, input_precision="ieee")
-            total = tl.dot(slope_high, low, total, input_precision="ieee")
-            total = tl.dot(slope_low, high, total, input_precision="ieee")
+            a1, a2, a3 = _parts(slope, FAST)
+            b1, b2, b3 = _parts(points, FAST)
+            total = tl.dot(a1, b1, total, input_precision="ieee")
+            total = tl.dot(a1, b2, total, input_precision="ieee")
+            total = tl.dot(a2, b1, total, input_precision="ieee")
+            total = tl.dot(a2, b2, total, input_precision="ieee")
+            total = tl.dot(a1, b3, total, input_precision="ieee")
+            total = tl.dot(a3, b1, total, input_precision="ieee")
             radial += tl.load(along + (first + row) * width + other // BLOCK, mask=row < count, other=0.0)
         mask = (row < count)[:, None] & (k < dim)[None, :]
         where = start + row[:, None] * dim + k[None, :]
