@@ -41,6 +41,7 @@ class LossConfig:
     annealing: str | None = option(None, "preset of the margin's annealing: sphereface, l_softmax_cifar10, ...")
     label_smoothing: float = option(0.0, "label smoothing (the authors' SphereNet code has 0.01)")
     bias: bool = option(False, "bias of the softmax head")
+    shard: bool = option(False, "split the class vectors over the processes of torchrun")
     energy: float = option(0.0, "weight of the energy of the class vectors (SphereFace+)")
     energy_s: float = option(2.0, "power of that energy")
     center: float = option(0.0, "weight of the center loss beside the head; its authors' is 0.003")
@@ -66,6 +67,11 @@ class LossConfig:
             )
         if self.name == "triplet" and beside:
             raise ValueError("energy, center and contrastive stand beside class vectors: loss.name=triplet has none")
+        if self.shard and (self.own_classifier or beside or self.learnable_k or self.name == "triplet"):
+            raise ValueError(
+                "loss.shard splits the class vectors of one head: choose a loss.name with class vectors, e.g. arcface, "
+                "without energy, center, contrastive and learnable_k"
+            )
         if self.name == "hinge" and self.label_smoothing:
             raise ValueError("label_smoothing is of losses with probabilities: the hinge loss has none")
 

@@ -21,6 +21,7 @@ __all__ = [
     "TEMPORARY",
     "check_room",
     "digest",
+    "digest_of",
     "json_bytes",
     "read_json",
     "read_tensors",
@@ -38,6 +39,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def digest(content: bytes) -> str:
     """The hash by which a file is known again."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def digest_of(path: Path) -> str:
+    """The same of a file, however large."""
+    found = hashlib.blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        while part := file.read(2**24):
+            found.update(part)
+    return found.hexdigest()
 
 
 def write_bytes(path: Path, content: bytes) -> str:
