@@ -44,8 +44,8 @@ FAMILIES = {
     "orthogonal": True,
     "lowdin": False,
     "pooling": True,
-    "heads": False,
-    "energy": False,
+    "heads": True,
+    "energy": True,
 }
 """Families of kernels, and whether they serve without being asked for.
 

@@ -92,7 +92,7 @@ class ClassHead(nn.Module):
             return reduce_losses(losses, torch.where(counts, divisors, 0.0), self.reduction, labels.shape)
 
     def class_tensors(self) -> dict[str, Tensor]:
-        """Parameters and buffers with one entry for each class, by name: what :func:`~hypersphere.losses.shard` splits."""
+        """Parameters and buffers with one entry for each class, by name: what ``hs.losses.shard`` splits."""
         own = (*self.named_parameters(recurse=False), *self.named_buffers(recurse=False))
         return {n: t for n, t in own if n in ("weight", "class_weight") or (n == "bias" and t.dim() == 1)}
 
