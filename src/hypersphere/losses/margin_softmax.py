@@ -350,7 +350,11 @@ class MarginSoftmax(ClassHead):
         return Known(form[0], (half_k, top, 0.0), amplitude=1, bias=bias)
 
     def known_target(self) -> tuple[bool, float] | None:
-        """(added to the angle or not, margin) of :meth:`target` for the kernels, None where they do not know it."""
+        """:meth:`target` as the kernels know it: cos θ − m, or cos(θ + m).
+
+        Returns:
+            Whether m is added to the angle, and m; None where the kernels do not know the rule.
+        """
         return (False, 0.0) if type(self).target is MarginSoftmax.target else None
 
     def _additive(self, x: Tensor, half: bool) -> Additive | None:

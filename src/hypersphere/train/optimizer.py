@@ -101,8 +101,8 @@ def make_optimizers(
     """
     groups = _groups(config, trained)
     if apart:
-        own = {id(p) for p in apart}
-        split, rest = _pick(groups, lambda p: id(p) in own)
+        splits = {id(p) for p in apart}
+        split, rest = _pick(groups, lambda p: id(p) in splits)
         groups = [*rest, *split]
     if config.orthogonal_lr is not None:
         turning = {id(p) for p in rotation_parameters(trained)}

@@ -41,7 +41,9 @@ def shard_head(config: Config, objective: Objective, team: Team) -> Sequence[nn.
         import torch.distributed as dist
         from torch.distributed.device_mesh import DeviceMesh
 
-        shard(head, DeviceMesh.from_group(dist.group.WORLD, team.device.type))
+        everyone = dist.group.WORLD
+        assert everyone is not None  # the processes of a team have met
+        shard(head, DeviceMesh.from_group(everyone, team.device.type))
     return [p for p in head.class_tensors().values() if isinstance(p, nn.Parameter)]
 
 
@@ -58,17 +60,17 @@ class ClassState:
 
     def save(self, folder: Path) -> None:
         """Write this process's part; all processes call it."""
-        import torch.distributed.checkpoint as dcp  # takes its time to import, and few runs need it
+        from torch.distributed.checkpoint.state_dict_saver import save  # slow to import, and few runs need it
 
         with _quiet():
-            dcp.save(self._tensors(), checkpoint_id=folder)
+            save(self._tensors(), checkpoint_id=folder)
 
     def load(self, folder: Path) -> None:
         """Read this process's part, whatever number of processes wrote the folder."""
-        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.state_dict_loader import load
 
         with _quiet():
-            dcp.load(self._tensors(), checkpoint_id=folder)
+            load(self._tensors(), checkpoint_id=folder)
 
     def without(self, states: Sequence[Mapping[int, Mapping[str, Any]]]) -> list[Any]:
         """The states of the optimizers without what :meth:`save` writes."""
@@ -80,9 +82,9 @@ class ClassState:
 
     def filled(self, states: Sequence[dict[int, dict[str, Any]]], folder: Path) -> list[Any]:
         """These states with room for what :meth:`load` reads."""
-        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.filesystem import FileSystemReader
 
-        names = set(dcp.FileSystemReader(folder).read_metadata().state_dict_metadata)
+        names = set(FileSystemReader(folder).read_metadata().state_dict_metadata)
         out = [dict(state) for state in states]
         for part, state in zip(self.optimizers.parts, out, strict=True):
             for index, name, parameter in self._own(part):
