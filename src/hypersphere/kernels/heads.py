@@ -245,8 +245,8 @@ def _class_gradients(job: Pass, g: list[Tensor], x: list[Tensor], units: Units, 
 
 
 def _split(a: Tensor) -> list[Tensor]:
-    """a itself in half precision (and in the interpreter); a float32 matrix as the sum of three bfloat16 ones."""
-    if a.dtype != torch.float32 or not a.is_cuda:
+    """a itself in half precision; a float32 matrix as the sum of three bfloat16 ones."""
+    if a.dtype != torch.float32:
         return [a]
     parts = a.new_empty((3, *a.shape), dtype=torch.bfloat16)
     launch(device.split_kernel, (triton.cdiv(a.numel(), 4096),), a, parts, a.numel(), 4096)

@@ -45,6 +45,7 @@ FAMILIES = {
     "lowdin": False,
     "pooling": True,
     "heads": True,
+    "margins": False,
     "energy": True,
 }
 """Families of kernels, and whether they serve without being asked for.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from . import device_target as device
+from .device import target as device
 from .heads import launch, row_grid, row_tile
 
 __all__ = ["Target", "backward", "losses", "shares"]

@@ -14,6 +14,7 @@ from .. import angular as _angular
 from .._core.errors import check_positive
 from .._core.sphere import norm, unit
 from ..angular import AngularLike
+from ..kernels.launch import usable
 from ._angular import SigmoidOf, checked_angular
 from ._classes import reduce_classes
 from ._direct import Additive, additive_losses
@@ -366,7 +367,9 @@ class MarginSoftmax(ClassHead):
         more = self.changes_others or self.observes or type(self).penalty is not MarginSoftmax.penalty
         if more or self.label_smoothing or self.detach_margin or self.sub_centers > 1:
             return None
-        if not (self._linear and self.normalize and self.weight.dtype == torch.float32 and fits([x], [self.weight])):
+        if not (self._linear and self.normalize and self.weight.dtype == torch.float32):
+            return None
+        if not (usable(x, "margins") and fits([x], [self.weight])):
             return None
         return Additive(self.scale, known[1], known[0], self.chunk if isinstance(self.chunk, int) else None, half)
 

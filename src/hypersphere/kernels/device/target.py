@@ -9,8 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .device_heads import _length, _log1p
-from .device_math import _asin
+from .heads import _length, _log1p
+from .math import _asin
 
 __all__ = ["target_backward_kernel", "target_kernel", "target_share_kernel"]
 
