@@ -1,4 +1,4 @@
-"""All measurements on a GPU, one after the other: operators, recurrent layers, heads, energies, orthogonal maps.
+"""All measurements on a GPU, one by one: operators, recurrent layers, heads, energies, maps, several trainings.
 
     python benchmarks/gpu.py                      everything, into results/*.json
     python benchmarks/gpu.py --only heads energy  some of it
@@ -27,6 +27,7 @@ PARTS: dict[str, list[list[str]]] = {
     "heads": [["gpu_heads.py"]],
     "energy": [["gpu_energy.py"]],
     "orthogonal": [["gpu_orthogonal.py", "--parts", "maps,precision"], ["gpu_orthogonal.py", "--parts", "steps"]],
+    "at_once": [["gpu_at_once.py"]],
 }
 KNOW_QUICK = ("gpu_heads.py", "gpu_orthogonal.py")
 EXPECTED = {
