@@ -95,7 +95,7 @@ def convert(
     Returns:
         The converted model. Its ``conversion_report`` (printed by ``str``, logged to the logger "hypersphere" at
         INFO, or at WARNING if nothing was converted) says what was changed and what was kept, and why. Layers with a
-        forward of their own, parametrized weights (weight norm, orthogonal training), weights that another module
+        custom forward, parametrized weights (weight norm, orthogonal training), weights that another module
         reads directly (attention) and layers without a twin (``LSTMCell``, ``Bilinear``) are kept.
 
     Example:
@@ -181,7 +181,7 @@ def _reason_to_keep(module: nn.Module) -> str | None:
     plain = _plain_type(module)
     methods = ("forward", "_conv_forward", "__call__")
     if any(getattr(type(module), name, None) is not getattr(plain, name, None) for name in methods):
-        return f"{type(module).__name__} has a forward of its own"
+        return f"{type(module).__name__} has a custom forward"
     if "forward" in vars(module):
         return "its forward was replaced"
     return None

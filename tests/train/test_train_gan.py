@@ -49,7 +49,7 @@ def test_a_run_folder_like_any_other(trained):
     assert log[0]["penalty"] > 0.1
     assert 0 <= result["final_accuracy"] <= 100
     assert result["metrics"]["accuracy"] == result["final_accuracy"]
-    assert "inception_score" not in result["metrics"]  # there is no classifier
+    assert "inception_score" not in result["metrics"]  # there is not a classifier
     first, last = (Image.open(folder / "seed-0" / "samples" / f"step-{step:08d}.png") for step in (3, 6))
     assert first.size == last.size == (80, 80)  # eight by eight images with a border
     assert first.tobytes() != last.tobytes()
@@ -303,7 +303,7 @@ def test_what_does_not_fit_is_refused_before_training(tmp_path, classifier):
     refused("neither here nor in", FileNotFoundError, evaluation=replace(config.evaluation, inception="none.onnx"))
     refused("does not exist", evaluation=replace(config.evaluation, inception="nothing"))
     (tmp_path / "bad.onnx").write_text("no")
-    refused("is no ONNX file", evaluation=replace(config.evaluation, inception=str(tmp_path / "bad.onnx")))
+    refused("is not an ONNX file", evaluation=replace(config.evaluation, inception=str(tmp_path / "bad.onnx")))
     refused("can carry code, which is not run", evaluation=replace(config.evaluation, inception="some.pt2"))
     with pytest.raises(ValueError, match=r"gan\.generator='cnn9' is unknown"):
         GanConfig(generator="cnn9")

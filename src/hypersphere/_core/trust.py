@@ -53,7 +53,7 @@ def named(values: Mapping[str, Any]) -> None:
 
 
 def check_trusted(values: Mapping[str, Any], where: object) -> None:
-    """Refuse settings from a file if they name code that nobody vouched for.
+    """Raise ValueError if settings from a file name code that is not trusted.
 
     Args:
         values: The settings as nested dictionaries.

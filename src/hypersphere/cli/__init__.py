@@ -100,7 +100,7 @@ def _at_once(name: str) -> Iterator[None]:
 
 
 def _unread() -> bool:
-    """Whether nobody reads the standard output any more; the rest of it then goes nowhere."""
+    """Whether the reader of the standard output is gone; the rest of the output is then dropped."""
     try:
         print(flush=True)  # what failed before has left the buffer
     except BrokenPipeError:

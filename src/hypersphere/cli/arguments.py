@@ -98,7 +98,7 @@ def report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", metavar="DATA", help="folder of the data, if it lies elsewhere than at training")
     parser.add_argument("--device", default="cpu", help="where the networks look at their test splits (default cpu)")
     parser.add_argument("--logs-only", action="store_true", help="do not run the networks on their test splits")
-    parser.add_argument("--force", action="store_true", help="write over a file that is no report")
+    parser.add_argument("--force", action="store_true", help="overwrite a file that is not a report")
     _trust(parser)
 
 

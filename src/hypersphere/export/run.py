@@ -166,7 +166,7 @@ def _check(job: Job, name: str, path: Path, expected: list[tuple[torch.Tensor, .
 def _metadata(run: Run, seed: int, inputs: Inputs, model: nn.Module) -> dict[str, str]:
     """What each file says of itself, as texts."""
     facts = run.facts(seed)
-    # where it was trained and kept is nobody's business but the owner's
+    # where it was trained and kept is private
     config = with_values(run.config, {"run.folder": "runs", "data.root": None})
     values: dict[str, Any] = {
         "recipe": run.recipe,

@@ -181,7 +181,7 @@ def on(device: torch.device) -> Any:
 
 
 class Launch:
-    """A kernel with its grid and everything that is no tensor.
+    """A kernel with its grid and all arguments that are not tensors.
 
     Args:
         kernel: The ``@triton.jit`` function; its tensors come first, then numbers, then constants.

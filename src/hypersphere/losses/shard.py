@@ -6,7 +6,7 @@ With R processes and N samples on each, a step sends
     backward   the gradients of the same
 
 and nothing of the size of the classes. Every process computes the per-sample part of all R·N samples, whose cost does
-not depend on the number of classes, and returns the loss of its own.
+not depend on the number of classes, and returns the loss of its own samples.
 """
 
 from __future__ import annotations

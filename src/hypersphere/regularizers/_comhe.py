@@ -127,7 +127,7 @@ class CoMHE(EnergyRegularizer):
         self.inner_lr = check_positive("inner_lr", inner_lr)
         self.inner_every = check_count("inner_every", inner_every)
         if unroll and inner_every > 1:
-            raise ValueError(f"inner_every={inner_every} is for unroll=0: what is unrolled moves at each call")
+            raise ValueError(f"inner_every={inner_every} is for unroll=0: unrolled projections move at each call")
         self.preserve = check_choice("preserve", preserve, ("cosine", "angle"))
         self.group = check_count("group", group)
         self.stochastic, self.share = stochastic, share

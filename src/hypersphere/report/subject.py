@@ -96,7 +96,7 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
 
 
 def finite(value: Any) -> float | None:
-    """A number, or None for what is none, not finite, or absent."""
+    """A finite number, or None where there is none."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)

@@ -85,4 +85,4 @@ def _check(path: Path, force: bool) -> None:
     if path.exists() and not force:
         with open(path, "rb") as file:
             if GENERATOR.encode() not in file.read(2048):
-                raise ValueError(f"{path} exists and is no report: choose another --out, or --force to replace it")
+                raise ValueError(f"{path} exists and is not a report: choose another --out, or --force to replace it")

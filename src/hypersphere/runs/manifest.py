@@ -1,8 +1,8 @@
 """What the files of a checkpoint hold and whose they are, so that damage and mix-ups are noticed when they are read.
 
 ``manifest.json`` lies beside the files it describes and is written last. It has a hash of every file, the recipe and
-the settings of the run, the shapes of the weights, and the version of the package. Folders of before have none: they
-are read as they are.
+the settings of the run, the shapes of the weights, and the version of the package. Folders of earlier versions have
+none: they are read as they are.
 """
 
 from __future__ import annotations

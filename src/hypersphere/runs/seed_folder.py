@@ -258,7 +258,7 @@ class SeedFolder:
                 return [self._set_aside(path, reason, checkpoint.name) for path, reason in damaged.items()]
         if damaged:
             raise ValueError(
-                f"{next(iter(damaged.values()))}, and no checkpoint before it is whole: remove {self.path} to train "
+                f"{next(iter(damaged.values()))}, and no earlier checkpoint is complete: remove {self.path} to train "
                 "this seed from the start"
             )
         return []

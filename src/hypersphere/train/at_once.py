@@ -1,6 +1,6 @@
 """Several trainings at once in one process: each has its turn, and none notices the others.
 
-On a GPU every training replays its captured step on a stream of its own, so that small networks share it. The results
+On a GPU every training replays its captured step on its own stream, so that small networks share it. The results
 are those of the trainings alone.
 """
 

@@ -218,7 +218,7 @@ class Training:
             last = self.folder.latest()
             raise OSError(
                 f"the checkpoint of step {self.step.step} could not be written ({error}); the last good "
-                f"one is {last}: make room and give the same command again"
+                f"one is {last}: free some space and repeat the command"
             ) from error
 
     def _resume(self) -> None:

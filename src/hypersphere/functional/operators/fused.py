@@ -222,7 +222,7 @@ def _differentiate(
 
 
 class _Kept(NamedTuple):
-    """An output kept for backward in a node of its own, so that overwriting it can be told from an error."""
+    """An output kept for backward in a separate node, so that overwriting it can be told from an error."""
 
     node: Any
     version: int

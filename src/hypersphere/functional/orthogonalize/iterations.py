@@ -2,7 +2,7 @@
 
 Computed in float64, which data-centre GPUs multiply at nearly the speed of float32 and in which one
 pass is accurate for condition numbers up to 1e7; anything worse goes to the factorizations of
-``_orthogonal_algorithms``. While a CUDA graph is recorded nobody can look: then Gram-Schmidt is always by
+``_orthogonal_algorithms``. While a CUDA graph is recorded the values cannot be checked: then Gram-Schmidt is always by
 factorization, and the polynomials are taken as they end.
 """
 

@@ -118,7 +118,7 @@ def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonal
 
     Args:
         method: name of a map of :func:`orthogonalize`.
-        device_type: ``"cpu"``, ``"cuda"``, ...; ``"any"`` stands for all devices without an algorithm of their own.
+        device_type: ``"cpu"``, ``"cuda"``, ...; ``"any"`` means all devices without a special algorithm.
         algorithm: forward and backward pass.
 
     Returns:
