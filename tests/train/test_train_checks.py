@@ -22,7 +22,7 @@ ALONE = Team(0, 1, torch.device("cpu"))
     [
         (EvaluationConfig(also=("fgsm_transfer",)), {}, r"fgsm_transfer needs --adversarial\.source"),
         (EvaluationConfig(also=("fgsm_transfer",)), {"source": "nowhere"}, "nowhere"),
-        (EvaluationConfig(also=("pgd_transfer",)), {"source": "made"}, "'made' is not trained to its end"),
+        (EvaluationConfig(also=("pgd_transfer",)), {"source": "made"}, "'made' has not finished training"),
         (EvaluationConfig(also=("real_inception",)), {}, "real_inception scores real images beside those of a GAN"),
         (EvaluationConfig(protocol="verification", folds=40), {}, "folds"),
     ],
