@@ -89,7 +89,7 @@ def convert(
             taken and a warning is logged that names it.
         keep_weights: start from the present weights and biases (thesis sec. 4.4.3), else draw new ones. Either way the
             parameters are the same objects (in place: also those of ``model``), so that ties, frozen weights and
-            optimizers go on as before.
+            optimizers continue as before.
         inplace: change ``model`` itself instead of a copy.
 
     Returns:
@@ -192,7 +192,7 @@ def _make_twin(module: nn.Module, family: str, rules: dict[str, Any], keep_weigh
     twin_type: Any = getattr(twins, family + kind)
     like = next(iter(module.parameters()))
     twin: Any = twin_type(**_arguments(module), **rules, device=like.device, dtype=like.dtype)
-    twin._parameters.update(module._parameters)  # the very parameters: optimizers and ties go on working
+    twin._parameters.update(module._parameters)  # the very parameters: optimizers and ties continue working
     if isinstance(twin, nn.RNNBase):
         twin._flat_weights = [getattr(twin, name) for name in twin._flat_weights_names]
     if not keep_weights:

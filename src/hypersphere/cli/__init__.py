@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("hypersphere.cli.report", "one HTML page about a run, or a comparison of several"),
     "reproduce": ("hypersphere.cli.reproduce", "run a table of the documents and compare"),
     "sweep": ("hypersphere.cli.sweep", "train a recipe under every combination of some settings"),
-    "train": ("hypersphere.cli.train", "train a recipe, or go on with an interrupted run"),
+    "train": ("hypersphere.cli.train", "train a recipe, or continue with an interrupted run"),
 }
 
 

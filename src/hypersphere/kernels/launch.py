@@ -160,7 +160,7 @@ def aligned(*tensors: Tensor | None) -> bool:
 
 
 def stream_of(x: Tensor, is_aligned: bool) -> int | None:
-    """The current stream for a prepared launch, None where arguments must be looked at anew."""
+    """The current stream for a prepared launch, None where arguments must be looked at again."""
     return torch._C._cuda_getCurrentRawStream(x.device.index) if x.is_cuda and is_aligned else None
 
 

@@ -87,7 +87,7 @@ def sphereface(method: str, depth: int = 64, also: tuple[str, ...] = (), dataset
 
 
 def fine_tuned(config: Config, start: str) -> Config:
-    """D.1: SphereFace+ goes on from the trained SphereFace, with the energy of the class vectors (s = 2, λ_M = 1).
+    """D.1: SphereFace+ continues from the trained SphereFace, with the energy of the class vectors (s = 2, λ_M = 1).
 
     How long is not printed: here the last two stages of the schedule again, 8k steps at 0.01 and 4k at 0.001.
     """

@@ -29,7 +29,7 @@ class Seed:
         return max((int(record["step"]) for record in self.log), default=0)
 
     def final(self, name: str = "accuracy") -> float | None:
-        """A measurement of the final network, or the newest one of a training that goes on."""
+        """A measurement of the final network, or the newest one of a training that continues."""
         if self.result is not None:
             value = self.result.get("metrics", {}).get(name)
             return finite(self.result["final_accuracy"] if name == "accuracy" and value is None else value)

@@ -93,7 +93,7 @@ def _unfinished(config: Config, facts: Facts, folder: SeedFolder) -> nn.Module:
         raise ValueError(f"{folder.path} holds no network yet: train it first")
     file = newest / "model.safetensors"
     older = sorted(path.name for path in folder.checkpoints.glob("step-*") if path.name < newest.name)
-    instead = f"then {older[-1]} is used, and training goes on from it" if older else "and train again"
+    instead = f"then {older[-1]} is used, and training continues from it" if older else "and train again"
     remedy = f"remove the folder {newest}, {instead}"
     if not file.exists():
         raise ValueError(f"{newest} has no model.safetensors, so it is not a complete checkpoint: {remedy}")

@@ -24,7 +24,7 @@ NAME = "manifest.json"
 
 
 class Foreign(ValueError):
-    """A checkpoint of another run: it is refused, and nothing stands in for it unasked."""
+    """A checkpoint of another run: it raises an error, and nothing stands in for it unasked."""
 
 
 def write_manifest(

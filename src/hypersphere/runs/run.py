@@ -32,7 +32,7 @@ class Run:
     Args:
         path: ``RUN`` or ``RUN/seed-0``.
         seed: read this seed only; None reads all of them.
-        trust: modules whose code the settings may name by ``module:Name``. Addresses in a file are refused otherwise,
+        trust: modules whose code the settings may name by ``module:Name``. Other addresses in a file raise an error,
             unless a program or a command line named them in this process before.
 
     Example:

@@ -1,4 +1,4 @@
-"""A run folder: configuration, versions, log, checkpoints, result. Enough to go on from.
+"""A run folder: configuration, versions, log, checkpoints, result. Enough to continue from.
 
 RUN/config.json                   the settings
 RUN/result.json                   every seed that is done

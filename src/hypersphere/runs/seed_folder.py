@@ -45,7 +45,7 @@ class SeedFolder:
     Args:
         run: The run folder.
         seed: The number of the seed.
-        config: The settings of the run; checkpoints with other settings are refused. None accepts any.
+        config: The settings of the run; checkpoints with other settings raise an error. None accepts any.
 
     Example:
         >>> from pathlib import Path

@@ -27,7 +27,7 @@ from .training import Training
 
 __all__ = ["Job", "Outcome", "run_at_once"]
 
-_NAP = 1e-4  # seconds to wait where no training can go on: a step takes longer
+_NAP = 1e-4  # seconds to wait where no training can continue: a step takes longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ class _Schedule:
         return free[0]
 
     def _advance(self, work: _Work) -> bool:
-        """Give a training its turn, if it can go on; whether it had one."""
+        """Give a training its turn, if it can continue; whether it had one."""
         if not work.ready:
             return False
         outcome = work.turn(self._stopping)
