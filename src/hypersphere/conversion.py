@@ -192,7 +192,7 @@ def _make_twin(module: nn.Module, family: str, rules: dict[str, Any], keep_weigh
     twin_type: Any = getattr(twins, family + kind)
     like = next(iter(module.parameters()))
     twin: Any = twin_type(**_arguments(module), **rules, device=like.device, dtype=like.dtype)
-    twin._parameters.update(module._parameters)  # the very parameters: optimizers and ties continue working
+    twin._parameters.update(module._parameters)  # the very parameters: optimizers and ties keep working
     if isinstance(twin, nn.RNNBase):
         twin._flat_weights = [getattr(twin, name) for name in twin._flat_weights_names]
     if not keep_weights:

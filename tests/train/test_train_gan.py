@@ -49,7 +49,7 @@ def test_a_run_folder_like_any_other(trained):
     assert log[0]["penalty"] > 0.1
     assert 0 <= result["final_accuracy"] <= 100
     assert result["metrics"]["accuracy"] == result["final_accuracy"]
-    assert "inception_score" not in result["metrics"]  # there is not a classifier
+    assert "inception_score" not in result["metrics"]  # there is no classifier
     first, last = (Image.open(folder / "seed-0" / "samples" / f"step-{step:08d}.png") for step in (3, 6))
     assert first.size == last.size == (80, 80)  # eight by eight images with a border
     assert first.tobytes() != last.tobytes()
