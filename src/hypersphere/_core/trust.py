@@ -67,8 +67,8 @@ def check_trusted(values: Mapping[str, Any], where: object) -> None:
         inside = any(module == one or module.startswith(f"{one}.") for one in _MODULES)
         if not inside and address not in followed and address not in _registered():
             raise ValueError(
-                f"{where} names code to run, {name}={address!r}. Code named by a file is not run: if you trust it, give "
-                f"--trust {module} (in Python trust={module!r})"
+                f"{where} names code to run, {name}={address!r}. Code named by a file is not run: if you trust it, "
+                f"give --trust {module} (in Python trust={module!r})"
             )
 
 
