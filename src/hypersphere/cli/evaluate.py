@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     if (options.pairs is None) != (options.images is None):
         raise ValueError("--pairs and --images belong together: a list of pairs and the folder of its images")
     if options.out is not None and len(found.seeds) > 1:
-        raise ValueError("--out takes one seed: add --seed, or leave it to each seed's folder")
+        raise ValueError("--out writes one seed: add --seed, or leave --out out to write into each seed's folder")
     parts = None if options.parts is None else [part.strip() for part in options.parts.split(",") if part.strip()]
     results = [_evaluate(found, seed, parts, options) for seed in found.seeds]
     for seed, result in zip(found.seeds, results, strict=True):

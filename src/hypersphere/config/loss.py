@@ -56,7 +56,7 @@ class LossConfig:
             check_choice("loss.name", self.name, (*OWN_CLASSIFIER, *HEADS))
         check_count("loss.warmup", self.warmup, minimum=0)
         if self.warmup and self.annealing is not None:
-            raise ValueError("loss.warmup and loss.annealing both say how the margin begins: give one of them")
+            raise ValueError("loss.warmup and loss.annealing both set how the margin starts: give one of them")
         if check_positive("loss.label_smoothing", self.label_smoothing, zero=True) > 1:
             raise ValueError(f"loss.label_smoothing={self.label_smoothing} must lie in [0, 1]")
         beside = bool(self.energy or self.center or self.contrastive)
@@ -66,14 +66,14 @@ class LossConfig:
                 f"than {self.name}, e.g. softmax"
             )
         if self.name == "triplet" and beside:
-            raise ValueError("energy, center and contrastive stand beside class vectors: loss.name=triplet has none")
+            raise ValueError("energy, center and contrastive need class vectors, which loss.name=triplet does not have")
         if self.shard and (self.own_classifier or beside or self.learnable_k or self.name == "triplet"):
             raise ValueError(
                 "loss.shard splits the class vectors of one head: choose a loss.name with class vectors, e.g. arcface, "
                 "without energy, center, contrastive and learnable_k"
             )
         if self.name == "hinge" and self.label_smoothing:
-            raise ValueError("label_smoothing is of losses with probabilities: the hinge loss has none")
+            raise ValueError("label_smoothing needs a loss with probabilities, which the hinge loss does not have")
 
     @property
     def own_classifier(self) -> bool:

@@ -50,7 +50,7 @@ def read_pairs(listing: str | Path, folder: str | Path, channels: int, size: tup
     """
     path, root = Path(listing), Path(folder)
     if not path.is_file():
-        raise ValueError(f"{path} is no file: give a list of pairs, a line each: left right 1|0 [fold]")
+        raise ValueError(f"{path} is not a file: give a list of pairs, one per line: left right 1|0 [fold]")
     rows: list[tuple[str, str, bool, int]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         words = line.split()

@@ -112,7 +112,7 @@ class SphereFaceR(MarginSoftmax):
     Args:
         in_features: length of a feature.
         num_classes: number of classes, and of class vectors in ``weight``.
-        margin: m ≥ 1, which multiplies the angle; 1 is no margin.
+        margin: m ≥ 1, which multiplies the angle; 1 means no margin.
         scale: s > 0, the length that features are given.
         form: which logits the margin changes: one of the three forms above.
         **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
@@ -175,5 +175,5 @@ CosFace = AMSoftmax
 def check_angle(margin: float | Tensor) -> float | Tensor:
     """A margin in radians, less than π."""
     if not isinstance(margin, Tensor) and margin >= math.pi:
-        raise ValueError(f"margin={margin!r} is an angle in radians and must be less than π; degrees were meant?")
+        raise ValueError(f"margin={margin!r} is an angle in radians and must be less than π. Did you pass degrees?")
     return margin

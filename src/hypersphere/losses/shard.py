@@ -6,7 +6,7 @@ With R processes and N samples on each, a step sends
     backward   the gradients of the same
 
 and nothing of the size of the classes. Every process computes the per-sample part of all R·N samples, whose cost does
-not depend on the number of classes, and returns the loss of its own.
+not depend on the number of classes, and returns the loss of its own samples.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
     of all classes, is for evaluation, and is called by all processes together.
 
     Args:
-        head: A head with class vectors. Joined heads (SphereFace+, center loss) and a learned k are refused.
+        head: A head with class vectors. Joined heads (SphereFace+, center loss) and a learned k raise an error.
         mesh: A ``DeviceMesh`` of one dimension.
-        rate: Share of the classes that count as negatives at a training step, drawn anew each time on every process;
+        rate: Share of the classes that count as negatives at a training step, drawn again each time on every process;
             the classes of the batch are always among them (Partial FC, An et al. 2022). 1 takes all.
 
     Returns:

@@ -78,9 +78,9 @@ def read_json(path: Path, expected: str | None = None) -> Any:
     try:
         return json.loads(content)
     except ValueError as error:  # no JSON, or no text at all
-        raise ValueError(f"{path} is no JSON file: {error}") from error
+        raise ValueError(f"{path} is not a JSON file: {error}") from error
     except RecursionError as error:
-        raise ValueError(f"{path} is nested too deeply for a file of ours") from error
+        raise ValueError(f"{path} is nested too deeply to be a file of this package") from error
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
@@ -98,7 +98,7 @@ def read_tensors(path: Path, expected: str | None = None) -> dict[str, Tensor]:
     try:
         return dict(load(_read(path, expected)))
     except SafetensorError as error:
-        raise ValueError(f"{path} is no complete safetensors file: {error}") from error
+        raise ValueError(f"{path} is not a complete safetensors file: {error}") from error
 
 
 def _read(path: Path, expected: str | None) -> bytes:

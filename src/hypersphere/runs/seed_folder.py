@@ -48,7 +48,7 @@ class SeedFolder:
     Args:
         run: The run folder.
         seed: The number of the seed.
-        config: The settings of the run; checkpoints with other settings are refused. None accepts any.
+        config: The settings of the run; checkpoints with other settings raise an error. None accepts any.
 
     Example:
         >>> from pathlib import Path
@@ -284,7 +284,7 @@ class SeedFolder:
                 return [self._set_aside(path, reason, checkpoint.name) for path, reason in damaged.items()]
         if damaged:
             raise ValueError(
-                f"{next(iter(damaged.values()))}, and no checkpoint before it is whole: remove {self.path} to train "
+                f"{next(iter(damaged.values()))}, and no earlier checkpoint is complete: remove {self.path} to train "
                 "this seed from the start"
             )
         return []

@@ -201,7 +201,7 @@ class Step:
     def _capture(self) -> None:
         """Record the step without doing it, then do it by the first replay.
 
-        A training on a stream of its own is recorded there: products keep their scratch memory by stream, and those
+        A training on its own stream is recorded there: products keep their scratch memory by stream, and those
         of two graphs that run at once must not be the same.
         """
         torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""One training of one seed: go on from the newest checkpoint, step, log, evaluate, save."""
+"""One training of one seed: continue from the newest checkpoint, step, log, evaluate, save."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ TURN = 32
 
 
 class Training:
-    """``run()`` trains to the end and returns the result; the same call after a crash goes on.
+    """``run()`` trains to the end and returns the result; the same call after a crash continues.
 
-    :meth:`turns` does the same a few steps at a time, so that others can go on in between.
+    :meth:`turns` does the same a few steps at a time, so that others can continue in between.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Training:
             idle += time.perf_counter() - pause
 
     def _pause(self, now: int, waits: bool) -> Iterator[Mark]:
-        """Let others go on: before what waits for the device, until it is there; else with a turn still queued."""
+        """Let others continue: before what waits for the device, until it is there; else with a turn still queued."""
         if waits:
             yield self.step.mark()
         elif now % TURN == 0:
@@ -231,7 +231,7 @@ class Training:
             last = self.folder.latest()
             raise OSError(
                 f"the checkpoint of step {self.step.step} could not be written ({error}); the last good "
-                f"one is {last}: make room and give the same command again"
+                f"one is {last}: free some space and repeat the command"
             ) from error
 
     def _resume(self) -> None:
@@ -371,7 +371,9 @@ class Training:
         return step.step, True
 
     def _goodbye(self, now: int) -> str:
-        return f"stopped at step {now}; everything is saved in {self.folder.path}. Give the same command again to go on"
+        return (
+            f"stopped at step {now}; everything is saved in {self.folder.path}. Give the same command again to continue"
+        )
 
     def _bytes(self) -> int:
         """About the size of one checkpoint: weights, and two states of them."""
