@@ -1,6 +1,6 @@
 """Energies on a GPU: N from 1,024 to 100,000 in 512 dimensions beside the compiled N × N version, and MHE on CNN-9.
 
-python benchmarks/gpu_energy.py [--rounds N] [--name NAME]
+python benchmarks/gpu_energy.py [--rounds N] [--out FILE] [--parts sizes,errors]
 
 Writes results/gpu_energy_cuda.json: time of value and gradient, memory beyond the inputs, how both grow with N, errors
 against float64, and what a regularizer adds to a training step, eager and captured in a CUDA graph.
@@ -9,9 +9,10 @@ against float64, and what a regularizer adds to a training step, eager and captu
 from __future__ import annotations
 
 import argparse
-import math
+import json
 import statistics
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from energy import cnn9
-from harness import write
+from harness import RESULTS, alone, environment, exponents, preparing
 from hypersphere import kernels
 from hypersphere.functional import energy
 from hypersphere.regularizers import MHE, SRIP, CoMHE, Orthonormal
@@ -83,8 +84,7 @@ FORMS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def sizes(rounds: int) -> dict[str, Any]:
-    peer = torch.compile(dense, dynamic=True)
+def sizes(rounds: int, peer: Callable[[Tensor], Tensor]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for count in SIZES:
         w = vectors(count)
@@ -103,12 +103,12 @@ def sizes(rounds: int) -> dict[str, Any]:
     return table
 
 
-def growth(table: dict[str, Any]) -> dict[str, float]:
-    """Exponents of N between the two largest sizes: time should grow as N², memory as N."""
-    low, high = SIZES[-2], SIZES[-1]
-    a, b = table[str(low)]["full space"], table[str(high)]["full space"]
-    scale = math.log(high / low)
-    found = {key: round(math.log(b[key] / a[key]) / scale, 3) for key in ("ms", "extra_gib")}
+def growth(table: dict[str, Any]) -> dict[str, Any]:
+    """Exponents of N over the three largest sizes: time should grow as N², memory as N."""
+    found: dict[str, Any] = {"N": list(SIZES[1:])}
+    rows = [table[str(size)]["full space"] for size in SIZES[1:]]
+    for key in ("ms", "extra_gib"):
+        found[key] = exponents(list(SIZES[1:]), [row[key] for row in rows])
     print("growth exponents", found)
     return found
 
@@ -202,16 +202,42 @@ def regularizers(rounds: int) -> dict[str, Any]:
     return table
 
 
+def warm(peer: Callable[[Tensor], Tensor]) -> None:
+    """Compile what will be measured."""
+    for count in (2048, 1024):
+        with_gradient(peer, vectors(count))()
+    for count in (1024, 20_000):
+        for function in FORMS.values():
+            with_gradient(function, vectors(count))()
+    torch.cuda.synchronize()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--name", default="gpu_energy")
+    parser.add_argument("--out", type=Path, default=RESULTS / "gpu_energy_cuda.json")
+    parser.add_argument("--parts", default="regularizers,errors,sizes")
     options = parser.parse_args()
+    parts = options.parts.split(",")
     kernels.enable(*kernels.FAMILIES)
-    payload: dict[str, Any] = {"dim": DIM, "regularizers": regularizers(4 * options.rounds), "errors": errors()}
-    payload["sizes"] = sizes(options.rounds)
-    payload["growth"] = growth(payload["sizes"])
-    print(write(options.name, payload, "cuda"))
+    peer = torch.compile(dense, dynamic=True)
+    payload: dict[str, Any] = {"environment": environment("cuda"), "dim": DIM}
+
+    def done(part: str, found: Any) -> None:
+        payload[part] = found
+        options.out.write_text(json.dumps(payload, indent=2) + "\n")
+
+    with preparing():
+        warm(peer)
+    with alone():
+        if "sizes" in parts:
+            done("sizes", sizes(options.rounds, peer))
+            done("growth", growth(payload["sizes"]))
+        if "regularizers" in parts:
+            done("regularizers", regularizers(4 * options.rounds))
+        if "errors" in parts:
+            done("errors", errors())
+    print(options.out)
 
 
 if __name__ == "__main__":

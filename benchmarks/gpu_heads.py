@@ -1,6 +1,6 @@
 """Heads over many classes on a GPU: time, memory and error, beside a plain bfloat16 linear layer with cross-entropy.
 
-    python benchmarks/gpu_heads.py [--out FILE] [--quick]
+    python benchmarks/gpu_heads.py [--out FILE] [--quick] [--parts steps,errors]
 
 N = 512, d = 512, forward and backward with gradients for features and class vectors. Times are medians of device
 events; "captured" is a CUDA graph of the same step. Memory is the peak beyond weights, features and the gradient of the
@@ -21,7 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import harness
 import hypersphere as hs
+from hypersphere import kernels
 
 N, D = 512, 512
 L = hs.losses
@@ -136,7 +138,7 @@ def errors(classes: int, half: bool, trained: bool) -> dict[str, float]:
     for dtype in (torch.float32, torch.float64):
         one = L.ArcFace(D, classes, device="cuda", dtype=dtype, chunk="auto" if dtype == torch.float32 else 4096)
         one.load_state_dict(head.state_dict())
-        features = x.to(dtype).requires_grad_()
+        features = x.detach().to(dtype, copy=True).requires_grad_()
         with torch.autocast("cuda", torch.bfloat16, enabled=half and dtype == torch.float32):
             loss = one(features, y)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -193,7 +195,7 @@ def stages(classes: int, half: bool, widths: tuple[int, ...]) -> dict[str, Any]:
         lse, _, units = H.forward(job, inputs)
         row = {
             "forward": timed(lambda: H.forward(job, inputs))["ms"],  # noqa: B023
-            "backward": timed(lambda: H.backward(job, inputs, lse, ones, ones, units))["ms"],  # noqa: B023
+            "backward": timed(lambda: H.backward(job, inputs, lse, ones, ones, None))["ms"],  # noqa: B023
         }
         count = min(width, classes)
         units = H._units(job, w, 0, count, None)
@@ -202,75 +204,117 @@ def stages(classes: int, half: bool, widths: tuple[int, ...]) -> dict[str, Any]:
         blocks = classes / count
         out = torch.empty(count, D, device="cuda")
         row["units"] = blocks * timed(lambda: H._units(job, w, 0, count, units))["ms"]  # noqa: B023
-        row["dx"] = blocks * timed(lambda: H._product(g, units.vectors))["ms"]  # noqa: B023
-        row["dw"] = blocks * timed(lambda: H._product(g.T, xb))["ms"]  # noqa: B023
-        row["dw and tangent"] = blocks * timed(lambda: H._class_gradients(job, g, xb, units, out))["ms"]  # noqa: B023
+        row["dw and tangent"] = blocks * timed(lambda: H._class_gradients(job, [g.T], [xb], units, out))["ms"]  # noqa: B023
         found[str(width)] = {name: round(value, 3) for name, value in row.items()}
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gpu_heads.json")
-    parser.add_argument("--quick", action="store_true", help="ArcFace and the peers only")
-    options = parser.parse_args()
-    payload: dict[str, Any] = {
-        "environment": {"torch": torch.__version__, "device": torch.cuda.get_device_name()},
-        "sizes": {"N": N, "d": D},
-        "steps": {},
-    }
+def warm(quick: bool) -> None:
+    """Compile every kernel that will be measured."""
+    for name, build in HEADS.items():
+        if name.startswith("peer") or skipped(name, quick):
+            continue
+        for classes in (10_575, 100_000):
+            head = build(classes)
+            for half in (True, False):
+                if head is not None and (half or classes < 20_000 or name == "ArcFace"):
+                    step(head, classes, half)()
+            torch.cuda.synchronize()
+            del head
 
-    def save() -> None:
+
+def skipped(name: str, quick: bool) -> bool:
+    return quick and not name.startswith(("ArcFace", "peer", "GA"))
+
+
+def growth(steps: dict[str, Any]) -> dict[str, Any]:
+    """The powers of C with which ArcFace's step grows over three sizes: time captured, and memory."""
+    sizes = [10_575, 100_000, 1_000_000]
+    found: dict[str, Any] = {"classes": sizes}
+    for kind in ("bf16 autocast", "float32"):
+        rows = [steps[f"ArcFace, C={c:,}"][kind] for c in sizes]
+        found[f"{kind}, captured ms"] = harness.exponents(sizes, [row["captured"]["ms"] for row in rows])
+        found[f"{kind}, MiB"] = harness.exponents(sizes, [row["memory_MiB"] for row in rows])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=harness.RESULTS / "gpu_heads_cuda.json")
+    parser.add_argument("--quick", action="store_true", help="ArcFace, GA-Softmax and the peers only")
+    parser.add_argument("--parts", default="errors,stages,steps,follows", help="which to measure (default %(default)s)")
+    options = parser.parse_args()
+    parts = options.parts.split(",")
+    kernels.enable(*kernels.FAMILIES)
+    with harness.preparing():
+        warm(options.quick)
+    payload: dict[str, Any] = {"environment": harness.environment("cuda"), "sizes": {"N": N, "d": D}}
+
+    def done(part: str, found: Any) -> None:
+        payload[part] = found
+        print(part, json.dumps(found, indent=1), flush=True)
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(payload, indent=2) + "\n")
 
-    payload["errors"] = {
+    with harness.alone():
+        if "steps" in parts:
+            done("steps", all_steps(options.quick))
+            done("growth", growth(payload["steps"]))
+        if "errors" in parts:
+            done("errors", all_errors())
+        if "stages" in parts:
+            done("stages", all_stages())
+        if "follows" in parts:
+            done("follows", follows(1_000_000, 40))
+
+
+def all_errors() -> dict[str, Any]:
+    cases = ((10_575, True, False), (10_575, True, True), (10_575, False, False), (100_000, True, False))
+    return {
         f"C={c}, {'bf16' if half else 'float32'}, {'trained' if trained else 'random'}": errors(c, half, trained)
-        for c, half, trained in (
-            (10_575, True, False),
-            (10_575, True, True),
-            (10_575, False, False),
-            (100_000, True, False),
-        )
+        for c, half, trained in cases
     }
-    print(json.dumps(payload["errors"], indent=1), flush=True)
-    payload["stages"] = {
+
+
+def all_stages() -> dict[str, Any]:
+    return {
         "bf16, C=1M": stages(1_000_000, True, (16_384, 32_768, 65_536, 131_072)),
         "float32, C=1M": stages(1_000_000, False, (65_536,)),
         "bf16, C=10,575": stages(10_575, True, (65_536,)),
     }
-    print(json.dumps(payload["stages"], indent=1), flush=True)
-    save()
+
+
+def all_steps(quick: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for classes in (10_575, 100_000, 1_000_000):
         for name, build in HEADS.items():
-            if options.quick and not name.startswith(("ArcFace", "peer", "GA")):
-                continue
-            if classes == 1_000_000 and name.startswith("Sub-center"):
+            if skipped(name, quick) or (classes == 1_000_000 and name.startswith("Sub-center")):
                 continue
             head = build(classes)
             if head is None:
                 continue
-            row: dict[str, Any] = {}
-            for half in (True, False):
-                if not half and (name.startswith("peer: bf16") or (classes > 20_000 and name != "ArcFace")):
-                    continue
-                run = step(head, classes, half)
-                kind = "bf16 autocast" if half else "float32"
-                try:
-                    row[kind] = {"eager": timed(run), "memory_MiB": memory(run, head)}
-                    if classes <= 100_000 or name == "ArcFace":
-                        row[kind]["captured"] = captured(run)
-                except Exception as error:
-                    row[kind] = {"failed": f"{type(error).__name__}: {error}"[:300]}
-                    torch.cuda.synchronize()
-            payload["steps"][f"{name}, C={classes:,}"] = row
-            print(name, f"C={classes:,}", json.dumps(row), flush=True)
-            save()
-            del head, run
+            found[f"{name}, C={classes:,}"] = one_head(name, head, classes)
+            print(name, f"C={classes:,}", json.dumps(found[f"{name}, C={classes:,}"]), flush=True)
+            del head
             torch.cuda.empty_cache()
-    payload["follows"] = follows(1_000_000, 40)
-    print(json.dumps(payload["follows"]), flush=True)
-    save()
+    return found
+
+
+def one_head(name: str, head: nn.Module, classes: int) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for half in (True, False):
+        if not half and (name.startswith("peer: bf16") or (classes > 20_000 and name != "ArcFace")):
+            continue
+        run = step(head, classes, half)
+        kind = "bf16 autocast" if half else "float32"
+        try:
+            row[kind] = {"eager": timed(run), "memory_MiB": memory(run, head)}
+            if classes <= 100_000 or name == "ArcFace":
+                row[kind]["captured"] = captured(run)
+        except Exception as error:
+            row[kind] = {"failed": f"{type(error).__name__}: {error}"[:300]}
+            torch.cuda.synchronize()
+    return row
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +26,7 @@ from training import cnn9, images, program
 
 import harness
 import hypersphere as hs
+from hypersphere import kernels
 from hypersphere.config import OrthogonalConfig
 from hypersphere.functional.orthogonalize import WarmCayley
 
@@ -33,21 +36,33 @@ METHODS = ("cayley", "gram_schmidt", "householder", "lowdin", "exponential")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=harness.RESULTS / "gpu_orthogonal.json")
+    parser.add_argument("--out", type=Path, default=harness.RESULTS / "gpu_orthogonal_cuda.json")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and methods")
     parser.add_argument("--parts", default="steps,maps,precision", help="which to measure (default %(default)s)")
+    parser.add_argument("--step", help="measure this step alone: METHOD,BATCH")
     options = parser.parse_args()
+    kernels.enable(*kernels.FAMILIES)
+    if options.step:
+        method, _, batch = options.step.partition(",")
+        print(json.dumps(one_step(method, int(batch))))
+        return
     device = torch.device("cuda")
     sizes = SIZES[1:3] if options.quick else SIZES
-    payload: dict[str, Any] = {"environment": harness.environment("cuda")}
     parts = options.parts.split(",")
+    payload: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    payload["environment"] = harness.environment("cuda")  # parts that are not measured now stay as they were
+    if "maps" in parts or "precision" in parts:
+        with harness.preparing():
+            maps(64, device)
+        with harness.alone():
+            if "maps" in parts:
+                payload["maps"] = {d: maps(d, device) for d in sizes}
+                payload["growth"] = growth(payload["maps"])
+                options.out.write_text(json.dumps(payload, indent=2) + "\n")
+            if "precision" in parts:
+                payload["precision"] = precision(sizes, device)
     if "steps" in parts:
-        payload["steps"] = steps(device, ("cayley",) if options.quick else METHODS[:4])
-    if "maps" in parts:
-        payload["maps"] = {d: maps(d, device) for d in sizes}
-        payload["growth"] = growth(payload["maps"])
-    if "precision" in parts:
-        payload["precision"] = precision(sizes, device)
+        payload["steps"] = steps(options.quick)
     options.out.write_text(json.dumps(payload, indent=2) + "\n")
     print(json.dumps(payload, indent=1))
 
@@ -124,14 +139,14 @@ def maps(d: int, device: torch.device) -> dict[str, float]:
     return out
 
 
-def growth(table: dict[int, dict[str, float]]) -> dict[str, float]:
-    """The power of d with which each map grew between the two largest sizes."""
-    small, large = sorted(table)[-2:]
-    ratio = torch.tensor(large / small).log()
-    return {
-        name: round(float(torch.tensor(table[large][name] / table[small][name]).log() / ratio), 2)
-        for name in table[large]
-    }
+def growth(table: dict[int, dict[str, float]]) -> dict[str, Any]:
+    """The powers of d with which each map grows from each size to the next, over the three largest."""
+    sizes = sorted(table)[-3:]
+    found: dict[str, Any] = {"d": sizes}
+    for name in table[sizes[0]]:
+        found[name] = harness.exponents(sizes, [table[d][name] for d in sizes])
+    print("growth exponents", found)
+    return found
 
 
 def precision(sizes: tuple[int, ...], device: torch.device) -> dict[str, Any]:
@@ -163,44 +178,65 @@ def defect(r: Tensor) -> float:
     return float((r.mT @ r - torch.eye(r.shape[-1], device=r.device)).abs().max())
 
 
-def steps(device: torch.device, methods: tuple[str, ...]) -> dict[str, Any]:
+def steps(quick: bool) -> dict[str, Any]:
+    """Steps of the training program, each in a process of its own, so that they are compiled side by side."""
+    names = [f"{method},{batch}" for batch in (128, 1024) for method in ("plain", *METHODS[:4])]
+    if quick:
+        names = [
+            "plain,128",
+            "cayley,128",
+            "gram_schmidt,128",
+            "householder,128",
+            "lowdin,128",
+            "plain,1024",
+            "cayley,1024",
+        ]
+    command = [sys.executable, __file__, "--step"]
+    processes = {name: subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in names}
     out: dict[str, Any] = {}
-    dataset = images(20_000)
-    for batch in (128, 1024):
-        for method in (None, *methods):
-            config = cnn9("original", batch)
-            config = replace(
-                config,
-                orthogonal=OrthogonalConfig(method=method),
-                run=replace(config.run, precision="bfloat16", channels_last=True),
-            )
-            begin = time.perf_counter()
-            step = program(config, dataset, device)
-            for _ in range(12):
+    for name, process in processes.items():
+        text, _ = process.communicate()
+        row = json.loads(text.splitlines()[-1]) if process.returncode == 0 else {"failed": process.returncode}
+        plain = out.get(f"plain,{name.partition(',')[2]}", row)
+        if "ms" in row and "ms" in plain:
+            row["over_plain"] = round(row["ms"] / plain["ms"], 2)
+        out[name] = row
+        print(name, row, flush=True)
+    return out
+
+
+def one_step(method: str, batch: int) -> dict[str, Any]:
+    """The training program's captured step, over real Adam updates."""
+    config = cnn9("original", batch)
+    config = replace(
+        config,
+        orthogonal=OrthogonalConfig(method=None if method == "plain" else method),
+        run=replace(config.run, precision="bfloat16", channels_last=True),
+    )
+    begin = time.perf_counter()
+    with harness.preparing():
+        step = program(config, images(20_000), torch.device("cuda"))
+        for _ in range(12):
+            step()
+        step.read()
+    out: dict[str, Any] = {"ready_s": round(time.perf_counter() - begin, 1)}
+    with harness.alone():
+        times = []
+        for _ in range(5):
+            torch.cuda.synchronize()
+            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            first.record()
+            for _ in range(20):
                 step()
-            step.read()
-            ready = time.perf_counter() - begin
-            times = []
-            for _ in range(5):
-                torch.cuda.synchronize()
-                first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                first.record()
-                for _ in range(20):
-                    step()
-                last.record()
-                torch.cuda.synchronize()
-                times.append(first.elapsed_time(last) / 20)
-            numbers = step.read()
-            name = f"{method or 'plain'}, batch {batch}"
-            out[name] = {"ms": round(statistics.median(times), 3), "ready_s": round(ready, 1), "loss": numbers["loss"]}
-            out[name]["graph"] = step.why_no_graph or "one CUDA graph"
-            if method is not None:
-                out[name]["over_plain"] = round(out[name]["ms"] / out[f"plain, batch {batch}"]["ms"], 2)
-                with torch.no_grad():
-                    matrices = hs.orthogonal.matrices(step.parts.objective)
-                    out[name]["defect"] = max(defect(r) for r in matrices.values())
-            print(name, out[name], flush=True)
-            del step
+            last.record()
+            torch.cuda.synchronize()
+            times.append(first.elapsed_time(last) / 20)
+        out |= {"ms": round(statistics.median(times), 3), "loss": step.read()["loss"]}
+    out["graph"] = step.why_no_graph or "one CUDA graph"
+    if method != "plain":
+        with torch.no_grad():
+            matrices = hs.orthogonal.matrices(step.parts.objective)
+            out["defect"] = max(defect(r) for r in matrices.values())
     return out
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import gc
 import json
+import math
 import multiprocessing
 import os
 import platform
 import statistics
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +35,34 @@ def arguments(description: str, rounds: int) -> argparse.Namespace:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     return options
+
+
+@contextlib.contextmanager
+def preparing() -> Iterator[None]:
+    """Beside others that prepare (compile, fill caches), while nobody measures: see :func:`alone`."""
+    with _locked(fcntl.LOCK_SH):
+        yield
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Measure while no other benchmark of this user measures or prepares on the machine."""
+    with _locked(fcntl.LOCK_EX):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(kind: int) -> Iterator[None]:
+    path = Path(tempfile.gettempdir()) / f"hypersphere_benchmarks_{os.getuid()}.lock"
+    with path.open("w") as file:
+        fcntl.flock(file, kind)
+        yield  # closing the file lets go
+
+
+def exponents(sizes: Sequence[float], values: Sequence[float]) -> list[float]:
+    """The powers with which ``values`` grow from each size to the next."""
+    steps = zip(zip(sizes, values, strict=True), zip(sizes[1:], values[1:], strict=True), strict=False)
+    return [round(math.log(w / v) / math.log(b / a), 2) for (a, v), (b, w) in steps]
 
 
 def interleave(

@@ -1,7 +1,7 @@
 """A callback that shows every training in MLflow: ``python examples/callback_mlflow.py [FOLDER]``.
 
-Without a server MLflow writes to a folder of this machine. A training that goes on after an interruption goes on in the
-same MLflow run: its identity lies beside the log.
+Without a server MLflow writes to a folder of this machine. A training that continues after an interruption
+continues in the same MLflow run, whose identity is kept beside the log.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ FINDINGS = {
         these test nodes.""",
     "thesis.tableE.6": """Three seeds. Half-space MHE is half a point above the baseline, which is less than a seed
         changes the accuracy of 1,000 test nodes (up to 0.9): three seeds do not show a gain. Earlier runs of CoMHE are
-        in the JSON, as changed: their random projections were never drawn anew, and those that were to preserve angles
+        in the JSON, as changed: their random projections were never drawn again, and those that were to preserve angles
         hardly moved.""",
     "thesis.table4.7": """Not yet run as the recipe says now. In the JSON, as changed: images that were not cropped, no
         orthogonality, attacks by the log-odds alone, 20,000 of the 64,000 steps, one seed. What showed there:

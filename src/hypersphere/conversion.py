@@ -90,13 +90,13 @@ def convert(
             taken and a warning is logged that names it.
         keep_weights: start from the present weights and biases (thesis sec. 4.4.3), else draw new ones. Either way the
             parameters are the same objects (in place: also those of ``model``), so that ties, frozen weights and
-            optimizers go on as before.
+            optimizers continue as before.
         inplace: change ``model`` itself instead of a copy.
 
     Returns:
         The converted model. Its ``conversion_report`` (printed by ``str``, logged to the logger "hypersphere" at
         INFO, or at WARNING if nothing was converted) says what was changed and what was kept, and why. Layers with a
-        forward of their own, parametrized weights (weight norm, orthogonal training), weights that another module
+        custom forward, parametrized weights (weight norm, orthogonal training), weights that another module
         reads directly (attention) and layers without a twin (``LSTMCell``, ``Bilinear``) are kept.
 
         What a converted model of transformers or timm saves says so: the plain network refuses it, and
@@ -187,7 +187,7 @@ def _reason_to_keep(module: nn.Module) -> str | None:
     plain = _plain_type(module)
     methods = ("forward", "_conv_forward", "__call__")
     if any(getattr(type(module), name, None) is not getattr(plain, name, None) for name in methods):
-        return f"{type(module).__name__} has a forward of its own"
+        return f"{type(module).__name__} has a custom forward"
     if "forward" in vars(module):
         return "its forward was replaced"
     return None
@@ -198,7 +198,7 @@ def _make_twin(module: nn.Module, family: str, rules: dict[str, Any], keep_weigh
     twin_type: Any = getattr(twins, family + kind)
     like = next(iter(module.parameters()))
     twin: Any = twin_type(**_arguments(module), **rules, device=like.device, dtype=like.dtype)
-    twin._parameters.update(module._parameters)  # the very parameters: optimizers and ties go on working
+    twin._parameters.update(module._parameters)  # the very parameters: optimizers and ties keep working
     if isinstance(twin, nn.RNNBase):
         twin._flat_weights = [getattr(twin, name) for name in twin._flat_weights_names]
     if not keep_weights:

@@ -119,7 +119,7 @@ def _source(model: nn.Module, features: Features | str | None) -> Iterator[Featu
         yield method
         return
     if isinstance(features, str) and features not in dict(model.named_modules()):
-        raise ValueError(f"features={features!r} is no module of the model: see model.named_modules()")
+        raise ValueError(f"features={features!r} is not a module of the model: see model.named_modules()")
     layer = find_output_layer(model, output_layer=features)
     if layer is None:
         yield model

@@ -60,7 +60,7 @@ class EnergyTable:
         for layer in self.layers:
             if layer.layer == name:
                 return layer
-        raise KeyError(f"{name!r} is none of the layers {', '.join(layer.layer for layer in self.layers)}")
+        raise KeyError(f"{name!r} is not one of the layers {', '.join(layer.layer for layer in self.layers)}")
 
     def __repr__(self) -> str:
         cells = [_HEADER, *self._cells()]

@@ -128,7 +128,7 @@ def test_a_whole_part_and_values_of_it():
 @pytest.mark.parametrize("text", ["foo", "=3", "width=2;foo"])
 def test_extra_options_without_a_name_or_value_are_refused(text, capsys):
     assert main(["train", "custom", "--model.extra", text, "--show"]) == 2
-    assert f"argument --model.extra: {text!r} is no name=value;..." in capsys.readouterr().err
+    assert f"argument --model.extra: {text!r} must be name=value;..." in capsys.readouterr().err
 
 
 def test_no_extra_options():

@@ -124,7 +124,7 @@ def test_the_lists_of_the_challenge_choose_and_order(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"megaface_features_list.* names .*001\.jpg, which is not there"):
         data.load("megaface", tmp_path)
     (folder / "templatelists" / "facescrub_features_list.json").write_text("[1, 2")
-    with pytest.raises(ValueError, match=r"facescrub_features_list\.json is no list of the challenge"):
+    with pytest.raises(ValueError, match=r"facescrub_features_list\.json is not a list of the challenge"):
         data.load("megaface", tmp_path)
 
 

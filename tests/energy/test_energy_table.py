@@ -48,9 +48,9 @@ def test_vectors_of_any_kind(read):
 def test_what_cannot_be_measured_is_named():
     with pytest.raises(ValueError, match="no weight with two neurons"):
         hs.energy(nn.ReLU())
-    with pytest.raises(TypeError, match="no tensor or array"):
+    with pytest.raises(TypeError, match="not a tensor or array"):
         hs.energy("model")
     with pytest.raises(ValueError, match="vectors as rows"):
         hs.energy([1.0, 2.0])
-    with pytest.raises(KeyError, match="none of the layers"):
+    with pytest.raises(KeyError, match="not one of the layers"):
         hs.energy(torch.eye(3))["x"]

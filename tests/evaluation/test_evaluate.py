@@ -142,7 +142,7 @@ def test_pairs_of_another_size(trained, tmp_path, capsys):
         (["--device", "foo"], "device='foo' cannot be used here"),
         (["--device", "meta"], "device='meta' cannot be used here"),
         (["--images", "x"], "give the list with --pairs"),
-        (["--pairs", "x"], "x is no file"),
+        (["--pairs", "x"], "x is not a file"),
         (["--parts", "fgsm_transfer"], "--adversarial.source"),
         (["--root", "nowhere", "--parts", "energy"], None),
     ],

@@ -250,7 +250,7 @@ def test_a_damaged_export_is_named(tmp_path, content):
     with pytest.raises(ValueError, match=r"model\.safetensors is not what was written"):
         hs.load(tmp_path / "out")
     (tmp_path / "alone.safetensors").write_bytes(file.read_bytes())  # nothing beside it says what it is to be
-    with pytest.raises(ValueError, match=r"alone\.safetensors (is no complete|does not carry)"):
+    with pytest.raises(ValueError, match=r"alone\.safetensors (is not a complete|does not carry)"):
         hs.load(tmp_path / "alone.safetensors")
     file.unlink()
     with pytest.raises(ValueError, match=r"export without model\.safetensors"):

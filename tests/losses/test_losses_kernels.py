@@ -129,3 +129,18 @@ print([name for name in sys.modules if name.startswith(("torch._dynamo", "torch.
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_additive_margin_is_one_node_and_serves_twice():
+    """What waits in the gradient's memory is used up by the first backward pass: the second computes it again."""
+    head, (x, y) = L.ArcFace(D, C, chunk=32), batch()
+    x.requires_grad_()
+    with torch.autocast(x.device.type, torch.bfloat16):
+        loss = head(x, y)
+    once = torch.autograd.grad(loss, [x, head.weight], retain_graph=True)
+    assert (kernels.LAUNCHES["target_kernel"], kernels.LAUNCHES["target_backward_kernel"]) == (1, 1)
+    again = torch.autograd.grad(loss, [x, head.weight])
+    for one, two in zip(once, again, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
+    L.ArcFace(D, C, label_smoothing=0.1)(x, y)
+    assert kernels.LAUNCHES["target_kernel"] == 1

@@ -155,7 +155,7 @@ def test_bad_input():
         hs.embed("model", pixels())
     with pytest.raises(ValueError, match="batch_size=0"):
         hs.embed(model, pixels(), batch_size=0)
-    with pytest.raises(ValueError, match="no module of the model"):
+    with pytest.raises(ValueError, match="not a module of the model"):
         hs.embed(model, pixels(), features="head")
     with pytest.raises(ValueError, match=r"an embedding is \(N, d\)"):
         hs.embed(nn.Conv2d(3, 6, 3), pixels())

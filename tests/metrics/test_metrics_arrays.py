@@ -43,12 +43,12 @@ def test_classes_order_the_names():
     logits = [[5.0, 0.0], [0.0, 5.0]]
     assert hs.metrics.classification(logits, ["dog", "cat"], classes=["dog", "cat"]).accuracy == 1
     assert hs.metrics.classification(logits, ["dog", "cat"]).accuracy == 0  # sorted: cat is column 0
-    with pytest.raises(ValueError, match="'cow' is none of classes"):
+    with pytest.raises(ValueError, match="'cow' is not one of classes"):
         hs.metrics.classification(logits, ["dog", "cow"], classes=["dog", "cat"])
 
 
 def test_what_is_no_array_is_named():
-    with pytest.raises(TypeError, match="w is no tensor or array"):
+    with pytest.raises(TypeError, match="w is not a tensor or array"):
         hs.metrics.uniformity("rows")
     assert as_tensor("x", [torch.zeros(2), torch.ones(2)]).shape == (2, 2)
     numbers, names = label_numbers(None, np.array(["b", "a"]))

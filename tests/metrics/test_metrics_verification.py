@@ -190,7 +190,7 @@ def test_bad_input():
         verification(scores[:0], same[:0])
     with pytest.raises(ValueError, match="fewer than folds=10"):
         verification(scores[:9], torch.arange(9) % 2)
-    with pytest.raises(ValueError, match="one value a pair"):
+    with pytest.raises(ValueError, match="one value per pair"):
         verification(scores, same[:-1])
     with pytest.raises(ValueError, match=r"\(n,\)"):
         verification(scores[None], same)

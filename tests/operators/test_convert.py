@@ -111,7 +111,7 @@ def test_another_output_layer() -> None:
         model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
         twin = hs.convert(model, output_layer=model[0] if which == "module" else which)
         assert [type(layer) for layer in twin] == [nn.Linear, hs.nn.SphereLinear]
-    with pytest.raises(ValueError, match="output_layer='last' is no module"):
+    with pytest.raises(ValueError, match="output_layer='last' is not a module"):
         hs.convert(ResNet(), output_layer="last")
     with pytest.raises(ValueError, match="not a module of the model"):
         hs.convert(ResNet(), output_layer=nn.Linear(2, 2))
@@ -140,8 +140,8 @@ def test_a_failed_conversion_in_place_changes_nothing() -> None:
 def test_layers_that_must_stay_and_why() -> None:
     report = hs.convert(MobileNet()).conversion_report
     assert report.kept == {
-        "conv_stem": "Conv2dSame has a forward of its own",
-        "blocks.std": "StdConv2d has a forward of its own",
+        "conv_stem": "Conv2dSame has a custom forward",
+        "blocks.std": "StdConv2d has a custom forward",
         "classifier": "output layer",
     }
     assert report.converted == {"blocks.dw": "SphereConv2d", "blocks.pw": "SphereConv2d"}
@@ -322,8 +322,8 @@ def test_report_is_logged_and_readable(caplog: pytest.LogCaptureFixture) -> None
         "converted 2 layers, kept 3",
         "  blocks.dw   -> SphereConv2d",
         "  blocks.pw   -> SphereConv2d",
-        "  conv_stem   kept: Conv2dSame has a forward of its own",
-        "  blocks.std  kept: StdConv2d has a forward of its own",
+        "  conv_stem   kept: Conv2dSame has a custom forward",
+        "  blocks.std  kept: StdConv2d has a custom forward",
         "  classifier  kept: output layer",
     ]
 

@@ -105,7 +105,7 @@ def test_what_cannot_be_folded_stays():
     made, x = hs.nn.fold(model), torch.randn(2, 3, 5, 5)
     assert isinstance(made[1], nn.BatchNorm2d)
     torch.testing.assert_close(made(x), model(x))
-    with pytest.raises(TypeError, match=r"is no torch.nn.Module"):
+    with pytest.raises(TypeError, match=r"is not a torch.nn.Module"):
         hs.nn.fold("model")
 
 

@@ -99,7 +99,7 @@ def test_output_layer_rule() -> None:
     assert find_output_layer(model, head, "0") == ("head", head)
     assert find_output_layer(model, model[0]) == ("0", model[0])
     assert find_output_layer(nn.Conv1d(2, 2, 1)) is None
-    with pytest.raises(ValueError, match="output_layer='9' is no module of the model"):
+    with pytest.raises(ValueError, match="output_layer='9' is not a module of the model"):
         find_output_layer(model, None, "9")
     with pytest.raises(ValueError, match="output_layer is not a module of the model"):
         find_output_layer(model, None, nn.Linear(2, 2))

@@ -141,7 +141,7 @@ def test_files_of_another_network_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"adapter\.safetensors"):
         hs.orthogonal.load_adapter(convnet(), tmp_path / "nothing")
     (tmp_path / "adapter.json").write_text("{}")
-    with pytest.raises(ValueError, match="no adapter's config"):
+    with pytest.raises(ValueError, match="not an adapter's config"):
         hs.orthogonal.load_adapter(convnet(), tmp_path)
 
 

@@ -39,3 +39,17 @@ def test_large_matrices_stay_orthogonal(monkeypatch):
 
 def asked(self):
     raise AssertionError("the host was asked")
+
+
+def test_gram_schmidt_of_bad_condition_is_right_or_nan(monkeypatch):
+    """Corrections make up for what one Cholesky factor loses; a matrix without an answer says so."""
+    torch.manual_seed(0)
+    monkeypatch.setattr(exact, "is_captured", lambda x: True)
+    left, right = (torch.linalg.qr(torch.randn(24, 24, dtype=torch.float64))[0] for _ in range(2))
+    u = left @ torch.diag(torch.logspace(0, -6, 24, dtype=torch.float64)) @ right
+    q, t = iterative.cholesky_qr(torch.stack([u, u.clone().index_fill_(1, torch.tensor([3]), 0.0)]))
+    want_q, want_t = exact.gram_schmidt(u.clone())
+    torch.testing.assert_close(q[0].mT @ q[0], torch.eye(24, dtype=torch.float64), atol=1e-9, rtol=0)
+    torch.testing.assert_close(q[0], want_q, atol=1e-6, rtol=0)
+    torch.testing.assert_close(t[0], want_t.triu(), atol=1e-6, rtol=0)
+    assert q[1].isnan().all()

@@ -232,7 +232,7 @@ def test_bad_input(call, match):
     ("call", "match"),
     [
         (lambda: hs.plots.features_2d(X, Y.double()), "integer class indices"),
-        (lambda: hs.plots.features_2d("abc", Y), "features is no tensor"),
+        (lambda: hs.plots.features_2d("abc", Y), "features is not a tensor"),
         (lambda: hs.plots.features_2d(X.to(torch.complex64), Y), "complex"),
     ],
 )

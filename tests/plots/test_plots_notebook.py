@@ -35,7 +35,7 @@ def test_names_are_classes_and_any_array_will_do(read):
 
 
 def test_names_follow_the_order_of_classes():
-    with pytest.raises(ValueError, match="'cat' is none of classes"):
+    with pytest.raises(ValueError, match="'cat' is not one of classes"):
         hs.plots.features_2d(POINTS, NAMES, classes=["ant", "bee"])
 
 

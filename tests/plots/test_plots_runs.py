@@ -154,7 +154,7 @@ def test_energy_curves_of_a_run_without_layers_are_one_panel():
     ("runs", "match"),
     [
         ({}, "runs is empty"),
-        ({"a": []}, "runs\\['a'\\] is no run folder"),
+        ({"a": []}, "runs\\['a'\\] is not a run folder"),
         ({"a": [{"step": 1, "loss": 1.0}]}, "never logged 'accuracy': its keys are loss"),
         ({"a": [{"accuracy": 1.0}]}, "has no 'step'"),
         ({"a": ([1, 2], [0.1, float("nan")])}, "1 NaN or infinite"),

@@ -85,7 +85,7 @@ def test_the_report_names_layers_without_a_twin(cell):
 
 def test_an_unknown_source_of_embeddings_is_named_by_its_argument():
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
-    with pytest.raises(ValueError, match="features='foo' is no module of the model") as error:
+    with pytest.raises(ValueError, match="features='foo' is not a module of the model") as error:
         hs.embed(model, torch.randn(3, 4), features="foo")
     assert "output_layer" not in str(error.value)
     x = torch.randn(3, 4)

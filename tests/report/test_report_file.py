@@ -105,7 +105,7 @@ def test_everything_that_was_measured(runs):
 
 def test_no_recipe_no_published_number(runs):
     _edit(runs / "flat" / "config.json", recipe="mine")
-    assert "is no recipe of the documents" in report.build([runs / "flat"], data=False)
+    assert "is not a recipe of the documents" in report.build([runs / "flat"], data=False)
 
 
 def test_missing_data_leave_a_report_that_says_so(runs, tmp_path, capsys):
@@ -177,7 +177,7 @@ def test_bad_outputs(runs, capsys):
     mine = runs / "mine.html"
     mine.write_text("my notes")
     assert main(["report", run, "--out", str(mine), "--logs-only"]) == 2
-    assert "is no report" in capsys.readouterr().err
+    assert "is not a report" in capsys.readouterr().err
     assert mine.read_text() == "my notes"
     assert main(["report", run, "--out", str(mine), "--logs-only", "--force"]) == 0
     assert main(["report", run, "--out", str(mine), "--logs-only"]) == 0  # a report may be replaced

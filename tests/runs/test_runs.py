@@ -121,7 +121,7 @@ def test_folders_that_are_no_seeds_are_left_alone(tmp_path):
         (path / name).mkdir()
     (path / "seed-7").write_text("a file")
     assert Run(path).seeds == (0,)
-    with pytest.raises(ValueError, match="seed-x is no run folder"):
+    with pytest.raises(ValueError, match="seed-x is not a run folder"):
         Run(path / "seed-x")
 
 
@@ -131,7 +131,7 @@ def test_folders_that_are_no_seeds_are_left_alone(tmp_path):
 def test_what_is_no_run_folder_is_named(tmp_path, capsys):
     (tmp_path / "file").write_text("x")
     (tmp_path / "empty").mkdir()
-    cases = {"missing": "does not exist", "file": "is a file", "empty": "is no run folder: it has no config.json"}
+    cases = {"missing": "does not exist", "file": "is a file", "empty": "is not a run folder: it has no config.json"}
     for name, message in cases.items():
         with pytest.raises(ValueError, match=message):
             hs.load(tmp_path / name)
@@ -189,7 +189,7 @@ def test_a_damaged_network_names_the_remedy_and_the_remedy_helps(tmp_path):
     with pytest.raises(ValueError, match=r"step-00000008, then step-00000004 is used"):
         hs.load(path)
     (newest / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match="no whole checkpoint: remove the folder"):
+    with pytest.raises(ValueError, match="not a complete checkpoint: remove the folder"):
         hs.load(path)
     shutil.rmtree(newest)
     check_same(hs.load(path), objective)

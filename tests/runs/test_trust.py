@@ -155,7 +155,7 @@ def test_a_flipped_bit_in_an_export_is_noticed(run):
         with pytest.raises(ValueError, match=r"model\.safetensors is not what was written.*export the run again"):
             hs.load(path)
     (made.folder / "export.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"export\.json does not say what model\.safetensors"):
+    with pytest.raises(ValueError, match=r"export\.json does not list model\.safetensors"):
         hs.load(made.folder)
 
 

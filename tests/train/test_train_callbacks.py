@@ -84,7 +84,7 @@ def test_a_nuisance_changes_no_bit_and_an_interrupted_training_goes_on(tmp_path,
         run(everything(tmp_path, "told", 12), callbacks=[Nuisance(), book])
     assert book.told[-1] == ("end", None)
     again()
-    with pytest.warns(RuntimeWarning, match="Nuisance.on_evaluation failed.*server is gone.*goes on"):
+    with pytest.warns(RuntimeWarning, match="Nuisance.on_evaluation failed.*server is gone.*continues without"):
         run(everything(tmp_path, "told", 12), callbacks=[Nuisance(), book])
     assert ("start", 0, 4, "seed-0") in book.told
     assert book.told[-1][0] == "end"

@@ -22,8 +22,8 @@ ALONE = Team(0, 1, torch.device("cpu"))
     [
         (EvaluationConfig(also=("fgsm_transfer",)), {}, r"fgsm_transfer needs --adversarial\.source"),
         (EvaluationConfig(also=("fgsm_transfer",)), {"source": "nowhere"}, "nowhere"),
-        (EvaluationConfig(also=("pgd_transfer",)), {"source": "made"}, "'made' is not trained to its end"),
-        (EvaluationConfig(also=("real_inception",)), {}, "real_inception scores images beside those of a GAN"),
+        (EvaluationConfig(also=("pgd_transfer",)), {"source": "made"}, "'made' has not finished training"),
+        (EvaluationConfig(also=("real_inception",)), {}, "real_inception scores real images beside those of a GAN"),
         (EvaluationConfig(protocol="verification", folds=40), {}, "folds"),
     ],
 )
@@ -47,7 +47,7 @@ def test_points_of_a_graph_are_not_attacked(tmp_path, monkeypatch):
         )
 
     config = tiny(tmp_path, "graph", 4, evaluation=EvaluationConfig(also=("fgsm",)))
-    with pytest.raises(ValueError, match="fgsm changes the pixels of images, and these data are no images"):
+    with pytest.raises(ValueError, match="fgsm changes the pixels of images, and these data are not images"):
         make_parts(config, 0, ALONE, source=Cora())
 
 

@@ -193,7 +193,7 @@ def test_a_set_without_test_images_asks_for_another(faces: Path, tmp_path: Path)
     config = settings(tmp_path, faces)
     with pytest.raises(ValueError, match=r"casia has no test images: .*--evaluation.data lfw"):
         run(replace(config, evaluation=EvaluationConfig()))
-    with pytest.raises(ValueError, match=r"evaluation.data='lfw' has other people"):
+    with pytest.raises(ValueError, match=r"evaluation.data='lfw' holds other people"):
         EvaluationConfig(data="lfw")
     with pytest.raises(ValueError, match=r"evaluation.data"):
         EvaluationConfig(protocol="verification", data="casia")

@@ -303,7 +303,7 @@ def test_what_does_not_fit_is_refused_before_training(tmp_path, classifier):
     refused("neither here nor in", FileNotFoundError, evaluation=replace(config.evaluation, inception="none.onnx"))
     refused("does not exist", evaluation=replace(config.evaluation, inception="nothing"))
     (tmp_path / "bad.onnx").write_text("no")
-    refused("is no ONNX file", evaluation=replace(config.evaluation, inception=str(tmp_path / "bad.onnx")))
+    refused("is not an ONNX file", evaluation=replace(config.evaluation, inception=str(tmp_path / "bad.onnx")))
     refused("can carry code, which is not run", evaluation=replace(config.evaluation, inception="some.pt2"))
     with pytest.raises(ValueError, match=r"gan\.generator='cnn9' is unknown"):
         GanConfig(generator="cnn9")

@@ -85,7 +85,7 @@ def test_without_a_whole_checkpoint_nothing_is_begun_anew(stopped):
     for checkpoint in stopped.checkpoints.iterdir():
         (checkpoint / "state.json").write_bytes(b"")
     with pytest.raises(
-        ValueError, match=r"step-00000008 is damaged \(.*no checkpoint before it is whole: remove .*seed-0"
+        ValueError, match=r"step-00000008 is damaged \(.*no earlier checkpoint is complete: remove .*seed-0"
     ):
         run(everything(stopped.path.parents[1], "stopped", STEPS))
     assert sorted(path.name for path in stopped.checkpoints.iterdir()) == ["step-00000004", "step-00000008"]

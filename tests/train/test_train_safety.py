@@ -133,7 +133,7 @@ def test_states_survive_as_tensors_and_json():
 
 def test_torn_files_are_named(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{")
-    with pytest.raises(ValueError, match="no complete safetensors file"):
+    with pytest.raises(ValueError, match="not a complete safetensors file"):
         files.read_tensors(tmp_path / "x.safetensors")
     folder = SeedFolder(tmp_path, 0)
     folder.prepare()

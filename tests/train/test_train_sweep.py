@@ -54,7 +54,7 @@ def test_files_change_a_recipe_and_the_command_line_wins(tmp_path):
         ('{"schedule": {"steps": 1.5}}', "schedule.steps=1.5 must be int"),
         ('{"data": {"hflip": "perhaps"}}', "data.hflip='perhaps' must be bool"),
         ("[1]", "holds list"),
-        ("{", "is no JSON file"),
+        ("{", "is not a JSON file"),
     ],
 )
 def test_files_with_mistakes(tmp_path, capsys, text, says):

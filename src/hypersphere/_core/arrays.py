@@ -37,7 +37,7 @@ def as_tensor(argument: str, value: Any) -> Tensor:
             return torch.as_tensor(array if array.flags.writeable else array.copy())
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{argument} is no tensor or array of numbers: {type(value).__name__} ({error})") from error
+        raise TypeError(f"{argument} is not a tensor or array of numbers: {type(value).__name__} ({error})") from error
 
 
 def label_numbers(*columns: Any, classes: Iterable[str] | None = None) -> tuple[list[Any], list[str]]:
@@ -63,7 +63,7 @@ def label_numbers(*columns: Any, classes: Iterable[str] | None = None) -> tuple[
     numbers = {name: i for i, name in enumerate(names)}
     unknown = sorted(found_names - set(names))
     if unknown:
-        raise ValueError(f"the label {unknown[0]!r} is none of classes={names}: name every class")
+        raise ValueError(f"the label {unknown[0]!r} is not one of classes={names}: name every class")
     if not found_names:
         return list(columns), []
     found = [

@@ -10,7 +10,7 @@ __all__ = ["check_choice", "check_count", "check_floating", "check_model", "chec
 
 
 def check_model(model: nn.Module, head: nn.Module | None = None) -> None:
-    """Refuse what is no module."""
+    """Raise TypeError unless it is an nn.Module."""
     for argument, value in (("model", model), ("head", head)):
         if not isinstance(value, nn.Module) and (argument == "model" or value is not None):
             raise TypeError(f"{argument} must be a torch.nn.Module, not {type(value).__name__}")

@@ -96,7 +96,7 @@ def _named(model: nn.Module, names: dict[int, str], output_layer: nn.Module | st
     if isinstance(output_layer, str):
         modules = dict(model.named_modules())
         if output_layer not in modules:
-            raise ValueError(f"output_layer={output_layer!r} is no module of the model: see model.named_modules()")
+            raise ValueError(f"output_layer={output_layer!r} is not a module of the model: see model.named_modules()")
         return output_layer, modules[output_layer]
     name = names.get(id(output_layer))
     if name is None:

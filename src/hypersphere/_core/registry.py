@@ -157,7 +157,7 @@ def is_address(name: object) -> bool:
 
 
 def _origin(value: Any) -> tuple[str, str]:
-    """Where a value is defined: a module that is imported anew defines the same thing again."""
+    """Where a value is defined: a module that is imported again defines the same thing again."""
     return getattr(value, "__module__", repr(value)), getattr(value, "__qualname__", repr(value))
 
 

@@ -1,4 +1,4 @@
-"""The standard output when nobody reads it any more."""
+"""The standard output whose reader is gone."""
 
 from __future__ import annotations
 

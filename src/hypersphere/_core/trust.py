@@ -1,8 +1,8 @@
-"""Which code a file may name: the one door between settings that were read and ``package.module:Name`` addresses.
+"""Which code a file may name by an address ``package.module:Name``: settings from files are checked here.
 
-An address is followed by importing a module and calling what it holds, which is as good as running any code: also
-``os:system`` is an address. Those that a program or a command line names are followed. Those that a file names are
-followed if their module is trusted, or if the very same thing was registered or named in this process before.
+An address is followed by importing a module and calling what it holds, which can run any code: even
+``os:system`` is an address. Addresses from a program or a command line are followed. Addresses from a file are followed
+if their module is trusted, or if the same address was registered or named in this process before.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def named(values: Mapping[str, Any]) -> None:
 
 
 def check_trusted(values: Mapping[str, Any], where: object) -> None:
-    """Refuse settings from a file if they name code that nobody vouched for.
+    """Raise ValueError if settings from a file name code that is not trusted.
 
     Args:
         values: The settings as nested dictionaries.
@@ -67,8 +67,8 @@ def check_trusted(values: Mapping[str, Any], where: object) -> None:
         inside = any(module == one or module.startswith(f"{one}.") for one in _MODULES)
         if not inside and address not in followed and address not in _registered():
             raise ValueError(
-                f"{where} names code to run, {name}={address!r}, which is not done for a file: if you trust it, give "
-                f"--trust {module} (in Python trust={module!r})"
+                f"{where} names code to run, {name}={address!r}. Code named by a file is not run: if you trust it, "
+                f"give --trust {module} (in Python trust={module!r})"
             )
 
 

@@ -28,7 +28,7 @@ def check_inputs(x: Tensor, clip: Bounds | None, check: bool) -> None:
     """A batch of floating-point inputs that lie within ``clip``."""
     check_floating("x", x)
     if x.dim() < 2:
-        raise ValueError(f"x of shape {tuple(x.shape)} must be a batch: (N, ...), one sample a row")
+        raise ValueError(f"x of shape {tuple(x.shape)} must be a batch: (N, ...), one sample per row")
     if clip is None:
         return
     if not isinstance(clip, tuple | list) or len(clip) != 2:

@@ -101,7 +101,7 @@ def robust_accuracy(
             rows.append(numbers[:, labels != IGNORE].cpu())
     table = torch.cat(rows, 1) if rows else torch.zeros(5, 0, dtype=torch.float64)
     if table.shape[1] == 0:
-        raise ValueError("batches hold no labelled samples: there is no accuracy to measure")
+        raise ValueError("batches hold no labelled samples: there is no accuracy to compute")
     right, held, l2, linf, size = table.unbind()
     clean, adversarial = (100 * float(hit.mean()) for hit in (right, held))
     return Robustness(clean, adversarial, table.shape[1], right.bool(), held.bool(), l2, linf, size)
@@ -112,7 +112,7 @@ def _answers(model: Model, x: Tensor, labels: Tensor) -> Tensor:
     logits = model(x)
     check_logits(logits, labels, True)
     if bool(logits.isnan().any()):
-        raise ValueError("the model gives NaN logits: they answer nothing")
+        raise ValueError("the model gives NaN logits, which choose no class")
     return logits.argmax(1)
 
 

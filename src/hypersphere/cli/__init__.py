@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("hypersphere.cli.report", "one HTML page about a run, or a comparison of several"),
     "reproduce": ("hypersphere.cli.reproduce", "run a table of the documents and compare"),
     "sweep": ("hypersphere.cli.sweep", "train a recipe under every combination of some settings"),
-    "train": ("hypersphere.cli.train", "train a recipe, or go on with an interrupted run"),
+    "train": ("hypersphere.cli.train", "train a recipe, or continue with an interrupted run"),
 }
 
 
@@ -100,7 +100,7 @@ def _at_once(name: str) -> Iterator[None]:
 
 
 def _unread() -> bool:
-    """Whether nobody reads the standard output any more; the rest of it then goes nowhere."""
+    """Whether the reader of the standard output is gone; the rest of the output is then dropped."""
     try:
         print(flush=True)  # what failed before has left the buffer
     except BrokenPipeError:

@@ -67,7 +67,7 @@ def find_file(path: Path) -> Path:
     found = sorted(p for p in path.iterdir() if p.suffix in (".safetensors", ".pt", ".pth", ".bin"))
     if len(found) != 1:
         names = ", ".join(p.name for p in found) or "none"
-        raise ValueError(f"{path} is no run folder (no model.safetensors) and has not one checkpoint (found: {names})")
+        raise ValueError(f"{path} has no model.safetensors and not exactly one checkpoint (found: {names})")
     return found[0]
 
 
@@ -79,7 +79,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         return dict(load_file(path))
     except Exception as error:  # its own error type, raised from native code
-        raise ValueError(f"{path} is no complete safetensors file: {error}") from error
+        raise ValueError(f"{path} is not a complete safetensors file: {error}") from error
 
 
 def _read_torch(path: Path) -> dict[str, Tensor]:
@@ -88,9 +88,9 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # pickle, zip, runtime and end-of-file errors alike
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if isinstance(error, pickle.UnpicklingError):
-            reason = "it is no such file, or it holds objects other than tensors"
+            reason = "it is not such a file, or it holds objects other than tensors"
         raise ValueError(
-            f"{path} is no torch checkpoint that can be read safely (weights_only): {reason}. "
+            f"{path} is not a torch checkpoint that can be read safely (weights_only): {reason}. "
             "Save the model's state_dict with torch.save or safetensors."
         ) from error
     if isinstance(content, Tensor):

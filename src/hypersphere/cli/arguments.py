@@ -46,7 +46,7 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
             )
         ),
     )
-    parser.add_argument("--root", default=None, help="folder of the data, if it lies elsewhere than at training")
+    parser.add_argument("--root", default=None, help="folder of the data, if it is not where it was at training")
     parser.add_argument("--device", default="cpu", help="where the network runs (default %(default)s)")
     for name, about in (("flip", "features of image and mirror"), ("center", "subtract the mean feature")):
         parser.add_argument(
@@ -76,7 +76,7 @@ def export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="which seed (default: the first)")
     parser.add_argument("--out", type=Path, help="folder to write (default: RUN/seed-N/export)")
     parser.add_argument("--formats", help="any of safetensors,torch,onnx (default: all)")
-    parser.add_argument("--root", help="folder of the data, if it lies elsewhere than at training")
+    parser.add_argument("--root", help="folder of the data, if it is not where it was at training")
     parser.add_argument("--embedding", action="store_true", help="leave the class vectors out: embedding only")
     parser.add_argument(
         "--with-normalization", action="store_true", help="make bytes to numbers part of the program: uint8 images in"
@@ -105,10 +105,10 @@ def report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere report``."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder, folder of one seed, or of runs")
     parser.add_argument("--out", metavar="FILE", help="default: RUN/report.html, or report.html beside several runs")
-    parser.add_argument("--root", metavar="DATA", help="folder of the data, if it lies elsewhere than at training")
-    parser.add_argument("--device", default="cpu", help="where the networks look at their test splits (default cpu)")
+    parser.add_argument("--root", metavar="DATA", help="folder of the data, if it is not where it was at training")
+    parser.add_argument("--device", default="cpu", help="where the networks run on their test splits (default cpu)")
     parser.add_argument("--logs-only", action="store_true", help="do not run the networks on their test splits")
-    parser.add_argument("--force", action="store_true", help="write over a file that is no report")
+    parser.add_argument("--force", action="store_true", help="overwrite a file that is not a report")
     _trust(parser)
 
 
@@ -147,7 +147,7 @@ def sweep(parser: argparse.ArgumentParser) -> None:
         "Commas separate values: every combination is trained. An option that is a list itself (--run.seeds, "
         "--schedule.milestones, ...) is one value, and `|` separates several: --schedule.milestones '10,20|15,25'. "
         "With a `|` commas belong to the value for every option: --model.widths '32,64|' is one value. The same "
-        "command goes on: what is done is not trained again."
+        "command continues: what is done is not trained again."
     )
     add_arguments(parser, Config)
     for action in parser._actions:  # texts of several values, which are read once they are split
@@ -167,7 +167,7 @@ def train(parser: argparse.ArgumentParser) -> None:
     _trust(parser)
     parser.usage = "hypersphere train [RECIPE] [--config FILE] [--GROUP.FIELD VALUE ...] [--show] [--help GROUP]"
     parser.epilog = (
-        "Defaults are those of `custom`; recipes set their own (see --show). The same command goes on with an "
+        "Defaults are those of `custom`; recipes set their own (see --show). The same command continues with an "
         "interrupted run. Under torchrun the batch is shared by the processes."
     )
     add_arguments(parser, Config)

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
         )
     kept = select(list(sets), options.include, options.skip)
     if not kept:
-        raise ValueError(f"no layer is left by --include {options.include} and --skip {options.skip}")
+        raise ValueError(f"no layer matches --include {options.include} and --skip {options.skip}")
     rows = [_row(name, matrix, options) for name, matrix in sets.items() if name in kept]
     print(json.dumps(rows, indent=2) if options.json else _table(rows, options))
     return 0

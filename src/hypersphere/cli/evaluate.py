@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     if options.pairs is None and options.images is not None:
         raise ValueError("--images is the folder of a list of pairs: give the list with --pairs")
     if options.out is not None and len(found.seeds) > 1:
-        raise ValueError("--out takes one seed: add --seed, or leave it to each seed's folder")
+        raise ValueError("--out writes one seed: add --seed, or leave --out out to write into each seed's folder")
     parts = None if options.parts is None else [part.strip() for part in options.parts.split(",") if part.strip()]
     results = []
     for seed in found.seeds:

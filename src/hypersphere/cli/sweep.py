@@ -1,4 +1,4 @@
-"""``hypersphere sweep RECIPE --loss.margin 0.2,0.3,0.4``: every combination of some settings as a run of its own."""
+"""``hypersphere sweep RECIPE --loss.margin 0.2,0.3,0.4``: every combination of some settings as a separate run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def combinations(
     """Every combination of the values that the texts of some options hold, the last option varying fastest.
 
     Raises:
-        ValueError: If a text is no value of its option. Settings that do not belong together are an ``error`` of
+        ValueError: If a text is not a value of its option. Settings that do not fit together are an ``error`` of
             their combination.
     """
     hints = settings()
@@ -109,7 +109,9 @@ def _values(option: str, text: str, hint: Any) -> list[Any]:
     try:
         found = [read_text(hint, part.strip()) for part in parts]
     except ValueError:
-        raise ValueError(f"--{option} {text!r} holds something that is no value of it: see --help {option}") from None
+        raise ValueError(
+            f"--{option} {text!r} holds something that is not a value of it: see --help {option}"
+        ) from None
     if not found or len({str(value) for value in found}) != len(found):
         raise ValueError(f"--{option} {text!r} must hold one or more different values")
     return found

@@ -1,4 +1,4 @@
-"""``hypersphere train RECIPE``: train a recipe, or go on with it."""
+"""``hypersphere train RECIPE``: train a recipe, or continue with it."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class EvaluationConfig:
             check_choice("evaluation.data", self.data, FACES)
             if self.protocol not in ("verification", "identification"):
                 raise ValueError(
-                    f"evaluation.data={self.data!r} has other people than training: evaluate by "
+                    f"evaluation.data={self.data!r} holds other people than the training data: evaluate by "
                     "--evaluation.protocol verification or identification"
                 )
         for name in ("frames", "distractors"):

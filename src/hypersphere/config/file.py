@@ -89,7 +89,7 @@ def _content(file: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ValueError(f"--config {file} does not exist") from None
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"--config {file} is no {file.suffix[1:].upper()} file: {error}") from error
+        raise ValueError(f"--config {file} is not a {file.suffix[1:].upper()} file: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f"--config {file} holds {type(content).__name__}, not settings by name")
     return content

@@ -41,6 +41,7 @@ class LossConfig:
     annealing: str | None = option(None, "preset of the margin's annealing: sphereface, l_softmax_cifar10, ...")
     label_smoothing: float = option(0.0, "label smoothing (the authors' SphereNet code has 0.01)")
     bias: bool = option(False, "bias of the softmax head")
+    shard: bool = option(False, "split the class vectors over the processes of torchrun")
     energy: float = option(0.0, "weight of the energy of the class vectors (SphereFace+)")
     energy_s: float = option(2.0, "power of that energy")
     center: float = option(0.0, "weight of the center loss beside the head; its authors' is 0.003")
@@ -55,7 +56,7 @@ class LossConfig:
             check_choice("loss.name", self.name, (*OWN_CLASSIFIER, *HEADS))
         check_count("loss.warmup", self.warmup, minimum=0)
         if self.warmup and self.annealing is not None:
-            raise ValueError("loss.warmup and loss.annealing both say how the margin begins: give one of them")
+            raise ValueError("loss.warmup and loss.annealing both set how the margin starts: give one of them")
         if check_positive("loss.label_smoothing", self.label_smoothing, zero=True) > 1:
             raise ValueError(f"loss.label_smoothing={self.label_smoothing} must lie in [0, 1]")
         beside = bool(self.energy or self.center or self.contrastive)
@@ -65,9 +66,14 @@ class LossConfig:
                 f"than {self.name}, e.g. softmax"
             )
         if self.name == "triplet" and beside:
-            raise ValueError("energy, center and contrastive stand beside class vectors: loss.name=triplet has none")
+            raise ValueError("energy, center and contrastive need class vectors, which loss.name=triplet does not have")
+        if self.shard and (self.own_classifier or beside or self.learnable_k or self.name == "triplet"):
+            raise ValueError(
+                "loss.shard splits the class vectors of one head: choose a loss.name with class vectors, e.g. arcface, "
+                "without energy, center, contrastive and learnable_k"
+            )
         if self.name == "hinge" and self.label_smoothing:
-            raise ValueError("label_smoothing is of losses with probabilities: the hinge loss has none")
+            raise ValueError("label_smoothing needs a loss with probabilities, which the hinge loss does not have")
 
     @property
     def own_classifier(self) -> bool:

@@ -23,7 +23,9 @@ class OptimConfig:
         0.9
     """
 
-    name: str = option("adam", "sgd, adam, adamw, muon (Adam for what is no matrix), orthogonal_sgd (for everything)")
+    name: str = option(
+        "adam", "sgd, adam, adamw, muon (Adam for parameters that are not matrices), orthogonal_sgd (for everything)"
+    )
     lr: float = option(1e-3, "learning rate before the schedule")
     momentum: float = option(0.9, "of sgd, orthogonal_sgd and muon")
     nesterov: bool = option(False, "Nesterov momentum of sgd and orthogonal_sgd")

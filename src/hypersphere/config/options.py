@@ -275,7 +275,7 @@ class _Reader:
         try:
             return read_text(self.hint, text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is no {_metavar(self.hint)}") from None
+            raise argparse.ArgumentTypeError(f"{text!r} must be {_metavar(self.hint)}") from None
 
 
 def read_text(hint: Any, text: str) -> Any:

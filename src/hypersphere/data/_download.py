@@ -76,7 +76,7 @@ def _copy(url: str, path: Path, progress: bool) -> str:
                 done += len(chunk)
                 advance(len(chunk))
     if total and done != total:
-        raise OSError(f"{url} broke off after {done} of {total} bytes")
+        raise OSError(f"{url} ended after {done} of {total} bytes")
     return digest.hexdigest()
 
 

@@ -16,7 +16,7 @@ GROUPS = 0x6209  # the lane of the random words that order groups
 def shuffled(key: Tensor, size: int, lane: int, labels: Tensor | None = None, per_class: int = 1) -> Tensor:
     """A permutation of ``size`` samples; sorting hashed positions permutes alike on every device and in every version.
 
-    With ``per_class`` = K > 1 the samples of a class come in groups of K, drawn anew in every epoch. Samples that are
+    With ``per_class`` = K > 1 the samples of a class come in groups of K, drawn again in every epoch. Samples that are
     left over form groups of mixed classes, so that no part of an epoch is theirs alone; all groups are shuffled, but an
     incomplete one comes last. So a batch whose size is a multiple of K holds whole groups.
     """

@@ -105,7 +105,7 @@ class Store:
         if found != md5:
             raise ValueError(
                 f"{path} has MD5 {found}, the published file {md5}: delete it and load {self.name!r} again, "
-                "or pass verify=False to read it all the same"
+                "or pass verify=False to read it anyway"
             )
 
     def _missing(self, layout: Layout, problem: str) -> str:

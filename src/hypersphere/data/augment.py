@@ -134,7 +134,7 @@ class PointAugment:
         check_positive("clip", self.clip, zero=True)
         check_positive("scale", self.scale, zero=True)
         if self.scale >= 1:
-            raise ValueError(f"scale={self.scale} must be below 1, or clouds turn inside out")
+            raise ValueError(f"scale={self.scale} must be below 1, or clouds may be turned inside out")
 
     def draw(self, key: Tensor, position: Tensor) -> Tensor:
         """Draw random words for each cloud.

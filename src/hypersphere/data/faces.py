@@ -1,4 +1,4 @@
-"""Aligned faces in folders: CASIA-WebFace and others to learn from, YouTube Faces and MegaFace to be judged on."""
+"""Aligned faces in folders: CASIA-WebFace and others for training, YouTube Faces and MegaFace for evaluation."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def _listed(folder: Path, listing: Path | None) -> list[str]:
     try:
         names = [str(name) for name in json.loads(listing.read_text())["path"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f'{listing} is no list of the challenge, {{"path": [...]}}: {error!r}') from error
+        raise ValueError(f'{listing} is not a list of the challenge, {{"path": [...]}}: {error!r}') from error
     for name in names:
         if not (folder / name).is_file():
             raise FileNotFoundError(f"{listing} names {folder / name}, which is not there")

@@ -1,4 +1,4 @@
-"""Few-shot sets as image folders: classes to learn from in ``train/``, others to be judged on in ``test/``."""
+"""Few-shot sets as image folders: training classes in ``train/``, unseen classes for evaluation in ``test/``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def few_shot_tree(store: Store, test: str = "test") -> ImageTree:
 
     Args:
         store: where the data lie.
-        test: the folder to be judged on; ``"val"`` has the classes that settings are chosen by.
+        test: the folder to evaluate on; ``"val"`` has the classes that settings are chosen by.
     """
     folder = store.root if store.root.name == store.name else store.root / store.name
     if (folder / "train").is_dir() and (folder / test).is_dir():
@@ -30,6 +30,6 @@ def few_shot_tree(store: Store, test: str = "test") -> ImageTree:
     raise FileNotFoundError(
         f"data set {store.name!r} is not in {store.root}: {why}.\n"
         f"  folder:  {folder}\n"
-        f"  holding: train/<class>/*.jpg ({classes} base classes), val and test likewise (new ones)\n"
+        f"  holding: train/<class>/*.jpg ({classes} base classes), val and test the same (unseen classes)\n"
         "Put the files there, or name the folder that holds them: root=... or $HYPERSPHERE_DATA"
     )

@@ -21,7 +21,7 @@ SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", "
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 """The decoders that may read a file, whatever its name says: none of them starts another program."""
 MAX_PIXELS = 1 << 27
-"""Larger images are refused before their pixels are decoded: a small file can declare a huge one."""
+"""Larger images raise an error before their pixels are decoded: a small file can declare a huge one."""
 
 
 def decode(path: Path, mode: str = "RGB") -> Image:

@@ -101,7 +101,7 @@ class Faces:
 
     @cached_property
     def open_set(self) -> Dataset:
-        """DevTrain people to learn from, DevTest people to judge on."""
+        """DevTrain people for training, DevTest people for evaluation."""
         return Dataset(self.name, self.train, self.test)
 
     def _split(self, index: Tensor) -> Split:

@@ -289,7 +289,7 @@ def _split(pictures: list[Picture], by: str, held_out: float, seed: int) -> list
         tested.update(ranked[: round(held_out * len(ranked)) if len(ranked) > 1 else 0])
     if not tested:
         most = max(map(len, members.values()))
-        raise ValueError(f"held_out={held_out} of at most {most} images a class is none: raise it")
+        raise ValueError(f"held_out={held_out} of at most {most} images per class is less than one image: raise it")
     return [Picture(p.path, p.label, "test" if p.path in tested else "train") for p in pictures]
 
 

@@ -1,4 +1,4 @@
-"""Pairs of images that show the same class or two: what verification is judged on."""
+"""Pairs of images that show the same class or two classes, for verification."""
 
 from __future__ import annotations
 

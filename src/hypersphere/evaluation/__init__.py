@@ -57,7 +57,7 @@ _FORMER = {"Examination": "Outputs", "examine": "outputs_of", "judge": "evaluate
 
 
 def __getattr__(name: str) -> Any:
-    """Names of before, which go on working."""
+    """Former names, which still work."""
     if name not in _FORMER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn(f"evaluation.{name} is now evaluation.{_FORMER[name]}", DeprecationWarning, stacklevel=2)

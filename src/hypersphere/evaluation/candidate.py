@@ -148,7 +148,7 @@ class Candidate:
 
     def _check_classifier(self) -> None:
         if isinstance(self.network, Gan):
-            raise ValueError("this is a GAN: it has no features and classes, only what it generates can be measured")
+            raise ValueError("this is a GAN: it has no features and classes, only what it generates can be evaluated")
 
     def _gathered(self, labels: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:
         """Labels and columns of all processes, which hold consecutive rows of a batch; without what does not count."""

@@ -26,7 +26,7 @@ def _details(candidate: Candidate) -> dict[str, Any]:
     """Balanced and top-5 accuracy, errors of each class, confusion; mean cosines of features and class vectors."""
     found = candidate.outputs
     if found.logits is None:
-        raise ValueError("the test classes are others than those of training: evaluate verification or retrieval")
+        raise ValueError("the test classes differ from the training classes: evaluate verification or retrieval")
     result = metrics.classification(found.logits, found.labels, found.classes)
     errors = zip(result.classes, (100 * result.class_errors).tolist(), result.counts.tolist(), strict=True)
     out: dict[str, Any] = {

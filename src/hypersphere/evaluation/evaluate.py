@@ -38,7 +38,7 @@ def evaluate(
         seed: Which seed of it; None is the first.
         parts: Measurements, see `hypersphere list measurements`, or addresses ``module:function``; None takes what
             suits the run: closed set, open set or GAN.
-        root: Folder of the data, if it is elsewhere than at training.
+        root: Folder of the data, if it is not where it was at training.
         device: Where the network runs.
         flip: Use the features of image and mirror in verification; None follows the run.
         center: Subtract the mean feature in verification; None follows the run.
@@ -84,7 +84,7 @@ def outputs_of(
     Args:
         run: The run.
         seed: Which seed of it; None is the first.
-        root: Folder of the data, if it is elsewhere than at training.
+        root: Folder of the data, if it is not where it was at training.
         device: Where the network runs.
 
     Returns:
@@ -114,7 +114,7 @@ def candidate_of(
         run: the run.
         seed: which seed; None is the first.
         config: settings to evaluate with; None takes those of the run.
-        root: folder of the data, if it is elsewhere than at training.
+        root: folder of the data, if it is not where it was at training.
         device: where the network runs.
 
     Returns:

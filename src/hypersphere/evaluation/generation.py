@@ -27,7 +27,9 @@ def _words(config: Config) -> str:
 
 def _check_real(config: Config, source: Source, team: Team) -> None:
     if config.gan.generator is None:
-        raise ValueError("evaluation.also: real_inception scores images beside those of a GAN, and this is none")
+        raise ValueError(
+            "evaluation.also: real_inception scores real images beside those of a GAN, and this run is not a GAN"
+        )
 
 
 @measurement(
@@ -48,9 +50,10 @@ def _check_real(config: Config, source: Source, team: Team) -> None:
 def generation(candidate: Candidate) -> dict[str, float]:
     """``accuracy``: how many real test images and as many generated ones the discriminator gets right, in percent.
 
-    That is no measure of quality: 50 is a draw, 100 a generator that fools nobody. With ``evaluation.inception`` also
-    the ``inception_score`` of ``evaluation.samples`` images in ``evaluation.splits`` splits, and ``inception_std``; by
-    the run of a classifier they are ``classifier_score`` and ``classifier_std``, for they compare with each other only.
+    It does not measure quality: 50 is a draw, 100 means that the generator deceives nobody. With
+    ``evaluation.inception`` also the ``inception_score`` of ``evaluation.samples`` images in ``evaluation.splits``
+    splits, and ``inception_std``; by the run of a classifier they are ``classifier_score`` and ``classifier_std``, for
+    they compare with each other only.
     """
     network, team = _gan(candidate), candidate.team
     noise = torch.Generator().manual_seed(0)

@@ -20,7 +20,7 @@ _SHOWN = 10
 def _values(candidate: Candidate) -> Tensor:
     found = candidate.outputs
     if found.logits is None or found.class_vectors is None:
-        raise ValueError("hardness is measured against class vectors of the test classes, which this run has not")
+        raise ValueError("hardness needs class vectors of the test classes, which this run does not have")
     return metrics.angular_visual_hardness(found.features, found.class_vectors, found.labels)
 
 

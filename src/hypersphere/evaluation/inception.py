@@ -84,7 +84,7 @@ def _onnx(path: str, device: str) -> Scorer:
         given = session.get_outputs()[0].name
     except Exception as error:  # a foreign file may be wrong in any way
         reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"{path} is no ONNX file of a network with one input: {reason}") from error
+        raise ValueError(f"{path} is not an ONNX file of a network with one input: {reason}") from error
 
     def score(pixels: Tensor) -> Tensor:
         numbers = (pixels.float() / 127.5 - 1).cpu().numpy()
@@ -103,7 +103,7 @@ def _trained(path: str, root: str | None, facts: Facts, device: str) -> Scorer:
     run = Run(path)
     settings, known = run.config.data, run.facts()
     if run.config.gan.generator is not None or known.num_classes < 2:
-        raise ValueError(f"evaluation.inception: {path} is no classifier")
+        raise ValueError(f"evaluation.inception: {path} is not a classifier")
     if (known.in_channels, known.image_size) != (facts.in_channels, facts.image_size):
         raise ValueError(
             f"evaluation.inception: {path} classifies images of {known.in_channels} channels and {known.image_size} "

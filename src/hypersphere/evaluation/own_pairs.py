@@ -143,7 +143,9 @@ def read_list(listing: str | Path) -> Listed:
     """The lines of a list of either format: LFW's begins with one or two whole numbers."""
     path = Path(listing)
     if not path.is_file():
-        raise ValueError(f"{path} is no file: give a list of pairs, a line each: left right 1|0 [fold]; or LFW's own")
+        raise ValueError(
+            f"{path} is not a file: give a list of pairs, one per line: left right 1|0 [fold], or LFW's own"
+        )
     lines = [
         (number, words)
         for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1)

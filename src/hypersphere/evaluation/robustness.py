@@ -39,7 +39,7 @@ def make_attack(name: str, config: AdversarialConfig, source: Source, **settings
     """
     pixels = source.pixels
     if pixels is None:
-        raise ValueError("attacks change the pixels of images: these data are no images")
+        raise ValueError("attacks change the pixels of images: these data are not images")
     if name == "deepfool":
         return partial(attacks.deepfool, clip=pixels.clip, **settings)  # type: ignore[arg-type]
     eps = pixels.eps(config.eps)
@@ -89,14 +89,14 @@ def _other(candidate: Candidate) -> nn.Module:
 
 def _check(key: str, transfer: bool, config: Config, source: Source, team: Team) -> None:
     if source.pixels is None:
-        raise ValueError(f"evaluation.also: {key} changes the pixels of images, and these data are no images")
+        raise ValueError(f"evaluation.also: {key} changes the pixels of images, and these data are not images")
     if not transfer:
         return
     other = config.adversarial.source
     if other is None:
         raise ValueError(f"evaluation.also: {key} needs --adversarial.source, the run that the attacks are made on")
     if not (Run(beside(config, other)).folder().path / "model.safetensors").exists():
-        raise ValueError(f"adversarial.source={other!r} is not trained to its end: do that first")
+        raise ValueError(f"adversarial.source={other!r} has not finished training: train it first")
 
 
 _NAMES = {"fgsm": "FGSM", "bim": "BIM", "pgd": "PGD", "deepfool": "DeepFool"}

@@ -227,7 +227,7 @@ def _limits(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
     facts = run.facts(seed)
     lines = [
         f"- It knows the {facts.num_classes} classes of {plain(run.config.data.name)} and always names one of them; "
-        "logits are no calibrated probabilities.",
+        "logits are not calibrated probabilities.",
         "- Its accuracy was measured on that set's test split, and says nothing of other images, cameras or people.",
         "- The files compute in float32. Differences as above come from the order of sums.",
     ]

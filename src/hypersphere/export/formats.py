@@ -56,7 +56,7 @@ class Job:
 
     @cached_property
     def example(self) -> tuple[Tensor, ...]:
-        """Zeros, since a file keeps its example: nobody's picture travels in it; 3, since 0 and 1 are special."""
+        """Zeros, because a file keeps its example and must not hold a real picture; 3, because 0 and 1 are special."""
         return tuple(
             part.new_zeros((3, 3) if name == "adjacency" else (3, *part.shape[1:]))
             for name, part in zip(self.inputs.names, self.inputs.tensors, strict=True)

@@ -78,7 +78,7 @@ def export_run(
         seed: which seed; None is the first.
         out: folder to write; None is ``RUN/seed-N/export``.
         formats: which of ``safetensors``, ``torch`` and ``onnx`` to write.
-        root: folder of the data, if it lies elsewhere than at training.
+        root: folder of the data, if it is not where it was at training.
         embedding: leave the class vectors out: the output is the embedding alone.
         with_normalization: make bytes → numbers part of ``torch`` and ``onnx``, whose input is then uint8 images.
         samples: number of test samples to check with.
@@ -166,7 +166,7 @@ def _check(job: Job, name: str, path: Path, expected: list[tuple[torch.Tensor, .
 def _metadata(run: Run, seed: int, inputs: Inputs, model: nn.Module) -> dict[str, str]:
     """What each file says of itself, as texts."""
     facts = run.facts(seed)
-    # where it was trained and kept is nobody's business but the owner's
+    # where it was trained and kept is private
     config = with_values(run.config, {"run.folder": "runs", "data.root": None})
     values: dict[str, Any] = {
         "recipe": run.recipe,

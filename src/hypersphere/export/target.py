@@ -72,5 +72,5 @@ def _own(target: Path) -> set[str]:
     content = read_json(path)
     files = content.get("files") if isinstance(content, dict) else None
     if not isinstance(files, dict):
-        raise ValueError(f"{path} is no list of an export's files: choose another --out")
+        raise ValueError(f"{path} is not a list of an export's files: choose another --out")
     return {MANIFEST, "README.md", *files}

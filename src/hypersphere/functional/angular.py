@@ -1,7 +1,7 @@
 """Angular functions g (paper eq. 2-4, thesis 4.11-4.14), from the cosine and from an angle.
 
 All are odd in c = cos θ and run from 1 at θ = 0 to −1 at θ = π. From an angle they continue past π,
-which margins g(mθ) need: the linear and sigmoid ones go on decreasing.
+which margins g(mθ) need: the linear and sigmoid ones keep decreasing.
 """
 
 from __future__ import annotations

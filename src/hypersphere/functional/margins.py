@@ -111,7 +111,9 @@ def check_margin(margin: float) -> float:
     if not is_number(margin):
         raise TypeError(f"margin={margin!r} must be a number ≥ 1, not {type(margin).__name__}")
     if not 1 <= margin < math.inf:  # math.isfinite cannot be traced
-        raise ValueError(f"margin={margin!r} multiplies the angle: it must be finite and at least 1 (1 is no margin)")
+        raise ValueError(
+            f"margin={margin!r} multiplies the angle: it must be finite and at least 1 (1 means no margin)"
+        )
     return float(margin)
 
 

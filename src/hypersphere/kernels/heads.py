@@ -1,10 +1,11 @@
 """A head's pass over its classes on a GPU: blocks of class vectors, three products a block, nothing of size N × C.
 
     forward    ŵ of a block, x·ŵ with Σ e^u as its epilogue
-    backward   ŵ again (kept if one block holds all classes), x·ŵ with the gradient of z as its epilogue,
+    backward   ŵ again if it was not kept (:class:`Lodging`), x·ŵ with the gradient of z as its epilogue,
                dx += G·ŵ and dŵ = Gᵀ·x by the library's products, dw from dŵ
 
-In half precision the products have bfloat16 operands and float32 sums; in float32, operands split in three TF32 parts.
+In half precision the products have bfloat16 operands and float32 sums; dŵ is rounded once. In float32, operands are
+split in three TF32 parts for x·ŵ, in three bfloat16 parts for the library's products (six of them: error 2⁻²⁴).
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from torch import Tensor
 from .device import heads as device
 from .launch import LAUNCHES, interpreting
 
-__all__ = ["Inputs", "Pass", "Rule", "backward", "forward", "polar", "polar_backward"]
+__all__ = [
+    "Inputs", "Kept", "Pass", "Rule", "backward", "forward", "launch", "polar", "polar_backward", "row_grid",
+    "row_tile",
+]  # fmt: skip
 
 KINDS = ("cosine", "linear", "sigmoid", "square_cosine", "fraction", "curricular", "binary")
-BLOCK = 1 << 25  # logits of a block
+BLOCK = {True: 1 << 26, False: 1 << 25}  # logits of a block, in half precision and in float32
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,8 @@ class Pass:
     def block(self, inputs: Inputs) -> int:
         """Classes of a block."""
         classes = inputs.w.shape[0] // self.rule.sub_centers
-        rows = BLOCK // max(inputs.x.shape[0], 1) // self.rule.sub_centers
-        return min(classes, self.width or max(rows, 1024))
+        rows = BLOCK[self.half] // max(inputs.x.shape[0], 1) // self.rule.sub_centers
+        return min(classes, self.width or max(rows // 32 * 32, 1024))
 
 
 class Units(NamedTuple):
@@ -85,8 +89,32 @@ class Units(NamedTuple):
     inverse: Tensor
 
 
-def forward(job: Pass, inputs: Inputs) -> tuple[Tensor, Tensor, Units | None]:
-    """(log Σ_{j≠y} e^u, Σ_{j≠y} q·u, the units of all classes if one block holds them)."""
+class Lodging:
+    """Unit vectors that wait for the backward pass inside the memory of the gradient that it will write.
+
+    The gradient of w has 4 bytes where ŵ has 2. ŵ lies in its second half; the gradient of the classes up to j ends
+    before ŵ of the class j + 1 begins, so that blocks in order never overwrite what a later one reads. Only those
+    blocks that overlap their own gradient, the last ones, are not kept.
+    """
+
+    def __init__(self, w: Tensor) -> None:
+        self.rows, d = w.shape
+        self.gradient = torch.empty_like(w)
+        self.vectors = self.gradient.view(-1).view(torch.bfloat16)[self.rows * d :].view(self.rows, d)
+        self.inverse = w.new_empty(self.rows)
+
+    def units(self, first: int, count: int) -> Units | None:
+        """Room for the units of these rows, or None."""
+        if first + 2 * count > self.rows or count % 32:
+            return None
+        return Units(self.vectors[first : first + count], self.inverse[first : first + count])
+
+
+Kept = Units | Lodging | None
+
+
+def forward(job: Pass, inputs: Inputs, keep: bool = False) -> tuple[Tensor, Tensor, Kept]:
+    """(log Σ_{j≠y} e^u, Σ_{j≠y} q·u, the units that a backward pass may use); ``keep``: there will be one."""
     samples, d = inputs.x.shape
     classes, tile = inputs.w.shape[0] // job.rule.sub_centers, _tile(job, samples)
     width, x = job.block(inputs), inputs.x.to(job.dtype).contiguous()
@@ -94,48 +122,55 @@ def forward(job: Pass, inputs: Inputs) -> tuple[Tensor, Tensor, Units | None]:
     empty = x.new_empty((samples, tiles), dtype=torch.float32)
     tops, sums = (empty, torch.empty_like(empty)) if job.lse else (empty, empty)
     totals = torch.empty_like(empty) if job.total else empty
+    several, wide = width < classes, inputs.w.dtype == torch.float32
+    lodging = Lodging(inputs.w) if keep and several and wide and job.half and job.rule.normalize else None
     units, done = None, 0
     for first in range(0, classes, width):
         count = min(width, classes - first)
-        units = _units(job, inputs.w, first, count, units)
+        room = _room(job, lodging, first, count)
+        here = _units(job, inputs.w, first, count, units if room is None else room)
+        units = here if room is None else units
         columns = triton.cdiv(count, tile.classes)
-        _launch(
+        launch(
             device.sums_kernel,
             (triton.cdiv(samples, tile.samples) * columns,),
-            *_operands(inputs, x, units, first, count), tops, sums, totals,
+            *_operands(inputs, x, here, first, count), tops, sums, totals,
             samples, count, d, first, done, tiles, *job.rule.numbers,
             *_constants(job, inputs, tile), **tile.options,
         )  # fmt: skip
         done += columns
-    lse, total = x.new_zeros(samples, dtype=torch.float32), x.new_zeros(samples, dtype=torch.float32)
-    _launch(device.finish_kernel, (samples,), tops, sums, totals, lse, total, tiles, 1024, job.lse, job.total > 0)
-    return lse, total, units if width == classes else None
+    lse, total = x.new_zeros((2, samples), dtype=torch.float32)
+    launch(device.finish_kernel, (samples,), tops, sums, totals, lse, total, tiles, 1024, job.lse, job.total > 0)
+    return lse, total, lodging if several else units
 
 
 def backward(
-    job: Pass, inputs: Inputs, lse: Tensor, d_lse: Tensor, d_total: Tensor, units: Units | None
+    job: Pass, inputs: Inputs, lse: Tensor, d_lse: Tensor, d_total: Tensor, kept: Kept
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Gradients of x, w, the amplitude, the bias and σ."""
+    """Gradients of x, w, the amplitude, the bias and σ. What was ``kept`` serves once: it is overwritten."""
     samples, d = inputs.x.shape
     per_class = job.rule.sub_centers
     classes, tile = inputs.w.shape[0] // per_class, _tile(job, samples, gradient=True)
     width, x = job.block(inputs), inputs.x.to(job.dtype).contiguous()
     tiles = sum(triton.cdiv(min(width, classes - first), tile.classes) for first in range(0, classes, width))
-    d_x, d_w = x.new_zeros((samples, d), dtype=torch.float32), torch.empty_like(inputs.w)
+    d_x = x.new_zeros((samples, d), dtype=torch.float32)
+    lodging = kept if isinstance(kept, Lodging) else None
+    d_w = torch.empty_like(inputs.w) if lodging is None else lodging.gradient
     has_amplitude, has_bias = inputs.amplitude is not None, inputs.bias is not None
     parts = x.new_empty((samples, tiles), dtype=torch.float32) if has_amplitude else lse
     d_bias = x.new_zeros(classes, dtype=torch.float32) if has_bias else None
     d_sigma = x.new_zeros(1, dtype=torch.float32) if job.rule.kind == "binary" else None
     d_lse, d_total = d_lse.float().contiguous(), d_total.float().contiguous()
     gradient = x.new_empty(samples * _padded(width * per_class))
-    done, kept = 0, units
+    x_parts, buffer, done = _split(x), None, 0
     for first in range(0, classes, width):
         count = min(width, classes - first)
-        units = kept if kept is not None else _units(job, inputs.w, first, count, units)
-        assert units is not None
+        units = kept if isinstance(kept, Units) else _room(job, lodging, first, count)
+        if units is None:
+            units = buffer = _units(job, inputs.w, first, count, buffer)
         columns = triton.cdiv(count, tile.classes)
         g = gradient[: samples * _padded(count * per_class)].view(samples, -1)
-        _launch(
+        launch(
             device.gradient_kernel,
             (triton.cdiv(samples, tile.samples) * columns,),
             *_operands(inputs, x, units, first, count), lse, d_lse, d_total, g, parts,
@@ -143,9 +178,12 @@ def backward(
             samples, count, g.shape[1], d, first, done, tiles, *job.rule.numbers,
             *_constants(job, inputs, tile), **tile.options,
         )  # fmt: skip
-        vectors = units.vectors[: g.shape[1]]
-        d_x += _product(g, vectors)
-        _class_gradients(job, g, x, Units(vectors, units.inverse), d_w[first * per_class : (first + count) * per_class])
+        units = Units(units.vectors[: g.shape[1]], units.inverse)
+        g_parts = _split(g)
+        for a, b in _pairs(g_parts, _split(units.vectors)):
+            _add_product(d_x, a, b)
+        rows = slice(first * per_class, (first + count) * per_class)
+        _class_gradients(job, [part.T for part in g_parts], x_parts, units, d_w[rows])
         done += columns
     return d_x, d_w, parts.sum(1) if has_amplitude else None, d_bias, d_sigma
 
@@ -154,7 +192,7 @@ def polar(x: Tensor) -> tuple[Tensor, Tensor]:
     """(x/‖x‖, ‖x‖) of the rows of a contiguous float32 matrix."""
     rows, d = x.shape
     direction, length = torch.empty_like(x), x.new_empty(rows)
-    _launch(device.polar_kernel, *_row_grid(rows, d), x, direction, length, rows, d, *_row_tile(d))
+    launch(device.polar_kernel, *row_grid(rows, d), x, direction, length, rows, d, *row_tile(d))
     return direction, length
 
 
@@ -163,7 +201,7 @@ def polar_backward(direction: Tensor, length: Tensor, d_direction: Tensor, d_len
     rows, d = direction.shape
     out = torch.empty_like(direction)
     tensors = (direction, length, d_direction.contiguous(), d_length.contiguous(), out)
-    _launch(device.polar_backward_kernel, *_row_grid(rows, d), *tensors, rows, d, *_row_tile(d))
+    launch(device.polar_backward_kernel, *row_grid(rows, d), *tensors, rows, d, *row_tile(d))
     return out
 
 
@@ -175,7 +213,7 @@ def _units(job: Pass, w: Tensor, first: int, count: int, buffer: Units | None) -
         vectors = block.new_empty((_padded(rows), d), dtype=job.dtype)
         buffer = Units(vectors, block.new_empty(rows, dtype=torch.float32))
     tensors, padded = (block, buffer.vectors, buffer.inverse), _padded(rows)
-    _launch(device.unit_kernel, *_row_grid(padded, d), *tensors, rows, padded, d, *_row_tile(d), job.rule.normalize)
+    launch(device.unit_kernel, *row_grid(padded, d), *tensors, rows, padded, d, *row_tile(d), job.rule.normalize)
     return buffer
 
 
@@ -184,21 +222,50 @@ def _padded(columns: int) -> int:
     return -(-columns // 32) * 32
 
 
-def _class_gradients(job: Pass, g: Tensor, x: Tensor, units: Units, out: Tensor) -> None:
+def _room(job: Pass, lodging: Lodging | None, first: int, count: int) -> Units | None:
+    per_class = job.rule.sub_centers
+    return None if lodging is None else lodging.units(first * per_class, count * per_class)
+
+
+def _class_gradients(job: Pass, g: list[Tensor], x: list[Tensor], units: Units, out: Tensor) -> None:
+    """The gradient of the class vectors of a block, from the parts of Gᵀ and x."""
     rows, d = out.shape
-    found = _product(g.T, x)[:rows]
+    if len(g) == 1 and g[0].is_cuda and job.half:
+        found = g[0] @ x[0]  # summed in float32, rounded to bfloat16
+    else:
+        found = units.inverse.new_empty(g[0].shape[0], d)
+        for index, (a, b) in enumerate(_pairs(g, x)):
+            _add_product(found, a, b, first=index == 0)
+    found = found[:rows]
     if not job.rule.normalize:
         out.copy_(found)
         return
     tensors = (found, units.vectors, units.inverse, out)
-    _launch(device.tangent_kernel, *_row_grid(rows, d), *tensors, rows, d, *_row_tile(d))
+    launch(device.tangent_kernel, *row_grid(rows, d), *tensors, rows, d, *row_tile(d))
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """a·b with float32 sums and a float32 result."""
-    if a.dtype == torch.float32:
-        return a @ b
-    return torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else a.float() @ b.float()
+def _split(a: Tensor) -> list[Tensor]:
+    """a itself in half precision; a float32 matrix as the sum of three bfloat16 ones."""
+    if a.dtype != torch.float32:
+        return [a]
+    parts = a.new_empty((3, *a.shape), dtype=torch.bfloat16)
+    launch(device.split_kernel, (triton.cdiv(a.numel(), 4096),), a, parts, a.numel(), 4096)
+    return list(parts)
+
+
+def _pairs(a: list[Tensor], b: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """Which parts to multiply: all but those whose product is below the last digit."""
+    return [(p, q) for i, p in enumerate(a) for j, q in enumerate(b) if i + j < max(len(a), len(b))]
+
+
+def _add_product(into: Tensor, a: Tensor, b: Tensor, first: bool = False) -> None:
+    """into += a·b, or into = a·b, with float32 sums."""
+    if not a.is_cuda:
+        into.addmm_(a.float(), b.float(), beta=0.0 if first else 1.0)
+    elif first:
+        torch.ops.aten.mm.dtype_out(a, b, torch.float32, out=into)
+    else:
+        torch.ops.aten.addmm.dtype_out(into, a, b, torch.float32, out=into)
 
 
 class Tile(NamedTuple):
@@ -216,14 +283,20 @@ def _tile(job: Pass, samples: int, gradient: bool = False) -> Tile:
     return _tiles(job.half, plain, gradient, several or samples <= 64, interpreting())
 
 
+SUMS_TILE = (128, 128, 64, 4, 3)
+GRADIENT_TILE = (128, 128, 64, 4, 3)
+
+
 @cache
 def _tiles(half: bool, plain: bool, gradient: bool, few: bool, small: bool) -> Tile:
     """Sizes at which little or nothing spills: what a rule computes beside the sums takes registers, too."""
     if small:
         return Tile(16, 32, 16, {})
-    wide = half and plain and not gradient
+    if half and plain and not few:
+        rows, columns, depth, warps, stages = GRADIENT_TILE if gradient else SUMS_TILE
+        return Tile(rows, columns, depth, {"num_warps": warps, "num_stages": stages})
     rows = 64 if few or not (half or plain) else 128
-    return Tile(rows, 256 if wide else 128, 64 if half else 32, {"num_warps": 8, "num_stages": 3})
+    return Tile(rows, 128, 64 if half else 32, {"num_warps": 8, "num_stages": 3})
 
 
 def _operands(inputs: Inputs, x: Tensor, units: Units, first: int, count: int) -> tuple[Any, ...]:
@@ -248,16 +321,19 @@ def _constants(job: Pass, inputs: Inputs, tile: Tile) -> tuple[Any, ...]:
     )
 
 
-def _row_tile(d: int) -> tuple[int, int]:
+def row_tile(d: int) -> tuple[int, int]:
+    """Rows that one program takes, and their length up to a power of two."""
     wide = triton.next_power_of_2(d)
     return max(1, 2048 // wide), wide
 
 
-def _row_grid(rows: int, d: int) -> tuple[tuple[int, ...]]:
-    return ((triton.cdiv(rows, _row_tile(d)[0]),),)
+def row_grid(rows: int, d: int) -> tuple[tuple[int, ...]]:
+    """The grid of a kernel over rows, as the one argument after the kernel."""
+    return ((triton.cdiv(rows, row_tile(d)[0]),),)
 
 
-def _launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: int) -> None:
+def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: int) -> None:
+    """Launch and count; an empty grid does nothing."""
     if grid[0] == 0:
         return
     LAUNCHES[kernel.fn.__name__] += 1

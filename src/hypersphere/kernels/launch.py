@@ -44,8 +44,9 @@ FAMILIES = {
     "orthogonal": True,
     "lowdin": False,
     "pooling": True,
-    "heads": False,
-    "energy": False,
+    "heads": True,
+    "margins": False,
+    "energy": True,
 }
 """Families of kernels, and whether they serve without being asked for.
 
@@ -166,7 +167,7 @@ def aligned(*tensors: Tensor | None) -> bool:
 
 
 def stream_of(x: Tensor, is_aligned: bool) -> int | None:
-    """The current stream for a prepared launch, None where arguments must be looked at anew."""
+    """The current stream for a prepared launch, None where arguments must be looked at again."""
     return torch._C._cuda_getCurrentRawStream(x.device.index) if x.is_cuda and is_aligned else None
 
 
@@ -220,7 +221,7 @@ def branch(device: torch.device, stream: int | None) -> Branch | None:
 
 
 class Launch:
-    """A kernel with its grid and everything that is no tensor.
+    """A kernel with its grid and all arguments that are not tensors.
 
     Args:
         kernel: The ``@triton.jit`` function; its tensors come first, then numbers, then constants.

@@ -17,6 +17,7 @@ PADDING = 32
 
 _BLOCK, _STEP = 64, PADDING
 _CHUNK = 256  # dimensions that one program multiplies: wide layers are shared by many
+_WIDE = 64  # entries of a gradient that one program makes
 
 
 def set_energies(
@@ -66,9 +67,9 @@ def set_gradients(
 ) -> Tensor:
     """The gradient of Σ incoming·scale·(sum over pairs) at the neurons of all sets, flat."""
     result = torch.empty_like(unit)
-    grid = (len(sizes) // 3, triton.cdiv(max(sizes[::3]), _BLOCK), triton.cdiv(max(sizes[1::3]), _STEP))
+    grid = (len(sizes) // 3, triton.cdiv(max(sizes[::3]), _BLOCK), triton.cdiv(max(sizes[1::3]), _WIDE))
     gradients[grid](
-        unit, inverse, table, slopes, along, scales, incoming, result, along.shape[1], BLOCK=_BLOCK, STEP=_STEP,
-        num_warps=8, num_stages=3,
+        unit, inverse, table, slopes, along, scales, incoming, result, along.shape[1], FAST=unit.is_cuda,
+        BLOCK=_BLOCK, STEP=_WIDE, num_warps=4, num_stages=2,
     )  # fmt: skip
     return result

@@ -67,7 +67,8 @@ def reduce_fused(
     half: bool = False,
 ) -> Classes:
     """As :func:`reduce_classes`, of which this takes the score, too, for second derivatives."""
-    settings = _Settings(known, score, len(rows), len(classes), width, logsumexp, whole, half)
+    keep = torch.is_grad_enabled() and classes[0].requires_grad
+    settings = _Settings(known, score, len(rows), len(classes), width, logsumexp, whole, half, keep)
     lse, total, *own = _Fused.apply(settings, labels, weights, *rows, *classes, *shared)
     return Classes(lse, total, tuple(own))
 
@@ -81,6 +82,7 @@ class _Settings(NamedTuple):
     logsumexp: bool
     whole: bool
     half: bool
+    keep: bool
 
 
 class _Fused(torch.autograd.Function):
@@ -91,10 +93,10 @@ class _Fused(torch.autograd.Function):
         from ..kernels import heads  # Triton is imported where a kernel runs
 
         job, inputs = _job(settings, labels, weights, tensors)
-        lse, total, units = heads.forward(job, inputs)
+        lse, total, kept = heads.forward(job, inputs, settings.keep)
         classes = tensors[settings.rows : settings.rows + settings.classes]
         place = labels if settings.whole else labels.clamp(0, classes[0].shape[0] - 1)
-        ctx.settings, ctx.units = settings, units
+        ctx.settings, ctx.kept = settings, kept
         ctx.save_for_backward(labels, weights, lse, *tensors)
         return lse, total, *(c.index_select(0, place) for c in classes)
 
@@ -107,7 +109,8 @@ class _Fused(torch.autograd.Function):
         if torch.is_grad_enabled():  # a second derivative will be asked for
             return (None,) * 3 + _plain_gradients(ctx, (d_lse, d_total, *d_own))
         job, inputs = _job(settings, labels, weights, tensors)
-        d_x, d_w, d_amplitude, d_bias, d_sigma = heads.backward(job, inputs, lse, d_lse, d_total, ctx.units)
+        d_x, d_w, d_amplitude, d_bias, d_sigma = heads.backward(job, inputs, lse, d_lse, d_total, ctx.kept)
+        ctx.kept = None  # it serves once
         known, start = settings.known, settings.rows
         grads: list[Tensor | None] = [None] * len(tensors)
         grads[0], grads[start] = d_x, d_w.view_as(tensors[start])

@@ -77,7 +77,7 @@ class AdaFace(MarginSoftmax):
         self.register_buffer("norm_std", _scalar(self.weight, 100.0))
 
     def reset_parameters(self) -> None:
-        """Class vectors drawn anew, μ = 20 and σ = 100, as its authors start."""
+        """Class vectors drawn again, μ = 20 and σ = 100, as its authors start."""
         super().reset_parameters()
         if hasattr(self, "norm_mean"):
             self.norm_mean.fill_(20.0)
@@ -298,7 +298,7 @@ class CurricularFace(ArcFace):
         self.register_buffer("t", _scalar(self.weight, 0.0))
 
     def reset_parameters(self) -> None:
-        """Class vectors drawn anew, t = 0."""
+        """Class vectors drawn again, t = 0."""
         super().reset_parameters()
         if hasattr(self, "t"):
             self.t.zero_()

@@ -38,7 +38,7 @@ class MarginSchedule(nn.Module):
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
     def reset_parameters(self) -> None:
-        """Begin anew: the counter is 0."""
+        """Begin again: the counter is 0."""
         self.step.zero_()
 
     def share(self) -> Tensor:

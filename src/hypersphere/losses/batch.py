@@ -41,7 +41,8 @@ class Others(NamedTuple):
 def other_samples(loss: BatchWide, x: Tensor, labels: Tensor, counts: Tensor, normalize: bool) -> Others:
     """Euclidean distances, of the directions if ``normalize``, without the cancellation of 2 − 2 cos.
 
-    The gradient of the distance of a duplicate is 0. A sample is not its own partner, one that does not count nobody's.
+    The gradient of the distance of a duplicate is 0. A sample is never its own partner, and ignored samples have no
+    partners.
     """
     x = torch.where(counts[:, None], x, 0.0)  # what is ignored may be anything, NaN too
     points = unit(x) if normalize else x

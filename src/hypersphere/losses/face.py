@@ -53,6 +53,10 @@ class AMSoftmax(MarginSoftmax):
     def target(self, cos: Tensor, sample: Sample) -> Tensor:
         return cos - self.margin_of(sample)
 
+    def known_target(self) -> tuple[bool, float] | None:
+        known = type(self).target is AMSoftmax.target and not isinstance(self.margin, Tensor)
+        return (False, float(self.margin)) if known else None
+
 
 class ArcFace(MarginSoftmax):
     """Target s·cos(θ_y + m), beyond θ_y = π − m s·(cos θ_y − m·sin m); the others s·cos θ_j. m is in radians.
@@ -93,6 +97,10 @@ class ArcFace(MarginSoftmax):
     def target(self, cos: Tensor, sample: Sample) -> Tensor:
         return additive_angle(cos, self.margin_of(sample))
 
+    def known_target(self) -> tuple[bool, float] | None:
+        known = type(self).target is ArcFace.target and not isinstance(self.margin, Tensor)
+        return (True, float(self.margin)) if known else None
+
 
 class SphereFaceR(MarginSoftmax):
     """SphereFace-R: SphereFace on normalised features, with a real margin of about 1.4 to 1.7.
@@ -104,7 +112,7 @@ class SphereFaceR(MarginSoftmax):
     Args:
         in_features: length of a feature.
         num_classes: number of classes, and of class vectors in ``weight``.
-        margin: m ≥ 1, which multiplies the angle; 1 is no margin.
+        margin: m ≥ 1, which multiplies the angle; 1 means no margin.
         scale: s > 0, the length that features are given.
         form: which logits the margin changes: one of the three forms above.
         **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
@@ -167,5 +175,5 @@ CosFace = AMSoftmax
 def check_angle(margin: float | Tensor) -> float | Tensor:
     """A margin in radians, less than π."""
     if not isinstance(margin, Tensor) and margin >= math.pi:
-        raise ValueError(f"margin={margin!r} is an angle in radians and must be less than π; degrees were meant?")
+        raise ValueError(f"margin={margin!r} is an angle in radians and must be less than π. Did you pass degrees?")
     return margin

@@ -1,4 +1,4 @@
-"""Scale and margin by the number of classes, where nobody has tuned them."""
+"""Scale and margin by the number of classes, for heads that were not tuned."""
 
 from __future__ import annotations
 

@@ -91,6 +91,25 @@ class ClassHead(nn.Module):
             losses = torch.where(counts, losses if weights is None else losses * weights, 0.0)
             return reduce_losses(losses, torch.where(counts, divisors, 0.0), self.reduction, labels.shape)
 
+    def class_tensors(self) -> dict[str, Tensor]:
+        """Parameters and buffers with one entry for each class, by name: what ``hs.losses.shard`` splits."""
+        own = (*self.named_parameters(recurse=False), *self.named_buffers(recurse=False))
+        return {n: t for n, t in own if n in ("weight", "class_weight") or (n == "bias" and t.dim() == 1)}
+
+    @torch.no_grad()
+    def predict(self, features: Tensor) -> Tensor:
+        """The class with the largest logit (...), of features (..., in_features).
+
+        Of a sharded head it is found without gathering logits; all processes call it together, with as many features.
+        """
+        if self.shards is None:
+            return self.logits(features).argmax(-1)
+        check_features(features, self.in_features)
+        with without_autocast(features.device):
+            x = features.reshape(-1, self.in_features).to(self.computing_dtype(features))
+            found: Tensor = self.shards.predict(self, x)
+            return found.reshape(features.shape[:-1])
+
     def logits(self, features: Tensor) -> Tensor:
         """Compute what is ranked at test time, without margin and annealing.
 

@@ -14,8 +14,11 @@ from .. import angular as _angular
 from .._core.errors import check_positive
 from .._core.sphere import norm, unit
 from ..angular import AngularLike
+from ..kernels.launch import usable
 from ._angular import SigmoidOf, checked_angular
-from ._fused import Known
+from ._classes import reduce_classes
+from ._direct import Additive, additive_losses
+from ._fused import Known, fits
 from ._inputs import check_class_weight
 from ._kept import kept
 from ._polar import polar_form
@@ -203,6 +206,13 @@ class MarginSoftmax(ClassHead):
     # The loss -------------------------------------------------------------------------------------------
 
     def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
+        additive = self._additive(x, half)
+        if additive is not None:
+            losses = additive_losses(additive, self._plain_losses(labels, counts), x, self.weight, labels)
+            return losses, torch.ones_like(losses)
+        return self._losses(x, labels, counts, half)
+
+    def _losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
         share = None if self.annealing is None else self.annealing().to(x.dtype)
         smoothing = self._smoothing(x)
         polar = self._polar(x) if self._needs_polar else []
@@ -339,6 +349,38 @@ class MarginSoftmax(ClassHead):
             return None
         half_k, top = 0.5 / form[1], 1 / math.tanh(math.pi / (4 * form[1]))
         return Known(form[0], (half_k, top, 0.0), amplitude=1, bias=bias)
+
+    def known_target(self) -> tuple[bool, float] | None:
+        """:meth:`target` as the kernels know it: cos θ − m, or cos(θ + m).
+
+        Returns:
+            Whether m is added to the angle, and m; None where the kernels do not know the rule.
+        """
+        return (False, 0.0) if type(self).target is MarginSoftmax.target else None
+
+    def _additive(self, x: Tensor, half: bool) -> Additive | None:
+        """How to compute the whole loss by kernels; None where more belongs to it than an additive margin."""
+        known = self.known_target()
+        options = (self.bias, self.class_weight, self.annealing, self.shards)
+        if known is None or self.scale is None or self.chunk is None or any(one is not None for one in options):
+            return None
+        more = self.changes_others or self.observes or type(self).penalty is not MarginSoftmax.penalty
+        if more or self.label_smoothing or self.detach_margin or self.sub_centers > 1:
+            return None
+        if not (self._linear and self.normalize and self.weight.dtype == torch.float32):
+            return None
+        if not (usable(x, "margins") and fits([x], [self.weight])):
+            return None
+        return Additive(self.scale, known[1], known[0], self.chunk if isinstance(self.chunk, int) else None, half)
+
+    def _plain_losses(self, labels: Tensor, counts: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        def plain(x: Tensor, w: Tensor) -> Tensor:
+            score, rows = self.score, self._linear_rows(x, polar := self._polar(x))
+            seen = reduce_classes(score, rows, [w], [], labels, whole=True)
+            sample = Sample(self.angular, polar[2][:, 0], labels, counts, {})
+            return -logsigmoid(self._own_logit(x, polar, {"weight": seen.own[0]}, sample, None) - seen.logsumexp)
+
+        return plain
 
     def known_others(self, names: tuple[str, ...]) -> tuple[str, float] | None:
         """Describe :meth:`others` to the kernels: its kind and first number, or None where they do not know the rule.

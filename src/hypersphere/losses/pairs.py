@@ -126,7 +126,7 @@ class TripletLoss(BatchWide):
         return self.centers.vectors
 
     def reset_parameters(self) -> None:
-        """The class centres start anew."""
+        """The class centres start again."""
         self.centers.reset_parameters()
 
     def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:

@@ -6,7 +6,7 @@ With R processes and N samples on each, a step sends
     backward   the gradients of the same
 
 and nothing of the size of the classes. Every process computes the per-sample part of all R·N samples, whose cost does
-not depend on the number of classes, and returns the loss of its own.
+not depend on the number of classes, and returns the loss of its own samples.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
     of all classes, is for evaluation, and is called by all processes together.
 
     Args:
-        head: A head with class vectors. Joined heads (SphereFace+, center loss) and a learned k are refused.
+        head: A head with class vectors. Joined heads (SphereFace+, center loss) and a learned k raise an error.
         mesh: A ``DeviceMesh`` of one dimension.
-        rate: Share of the classes that count as negatives at a training step, drawn anew each time on every process;
+        rate: Share of the classes that count as negatives at a training step, drawn again each time on every process;
             the classes of the batch are always among them (Partial FC, An et al. 2022). 1 takes all.
 
     Returns:
@@ -79,10 +79,9 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
         raise ValueError("angular learns something that all classes share: sharded heads take a fixed g")
     if head.sub_centers > 1 and head.num_classes % mesh.size():
         raise ValueError(f"{head.num_classes} classes with sub-centers must be a multiple of {mesh.size()} processes")
-    for name, one in (*head.named_parameters(recurse=False), *head.named_buffers(recurse=False)):
-        if name in ("weight", "class_weight") or (name == "bias" and one.dim() == 1):
-            split = distribute_tensor(one.detach(), mesh, [Shard(0)])
-            setattr(head, name, nn.Parameter(split) if isinstance(one, nn.Parameter) else split)
+    for name, one in head.class_tensors().items():
+        split = distribute_tensor(one.detach(), mesh, [Shard(0)])
+        setattr(head, name, nn.Parameter(split) if isinstance(one, nn.Parameter) else split)
     head.shards = Shards(mesh, head.num_classes, float(rate))
     return head
 
@@ -179,6 +178,31 @@ class Shards:
         dist.all_gather(parts, nn.functional.pad(scored, (0, self.widest - scored.shape[1])), group=self.group)
         rows = slice(self.rank * x.shape[0], (self.rank + 1) * x.shape[0])
         return torch.cat([part[rows] for part in parts], 1)[:, : self.classes]
+
+    @torch.no_grad()
+    def predict(self, head: ClassHead, x: Tensor) -> Tensor:
+        """The class with the largest logit of each of this process's features; R·N numbers are exchanged."""
+        import torch.distributed as dist
+
+        from ._classes import block_width
+        from ._collectives import gathered
+
+        rows, classes = head.rows(gathered(x, self.group)), head.classes()
+        best = rows[0].new_full((rows[0].shape[0],), -torch.inf)
+        place = torch.full_like(best, self.classes, dtype=torch.int64)
+        width = block_width("auto", len(best), self.count, x.device) or max(self.count, 1)
+        for start in range(0, self.count, width):
+            top, at = head.score(rows, [c[start : start + width] for c in classes], []).max(1)
+            place = torch.where(top > best, self.first + start + at, place)
+            best = torch.maximum(best, top)
+        largest = best.clone()
+        dist.all_reduce(largest, dist.ReduceOp.MAX, group=self.group)
+        place = torch.where(best == largest, place, self.classes)
+        dist.all_reduce(place, dist.ReduceOp.MIN, group=self.group)
+        return place[self.rank * x.shape[0] : (self.rank + 1) * x.shape[0]]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Shards:
+        return self  # a process group cannot be copied, and nothing here changes
 
     def _chosen(self, local: Tensor) -> Tensor:
         """Classes of this process that count at this step, sorted: those of the batch, and others by lot."""

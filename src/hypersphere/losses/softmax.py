@@ -123,7 +123,8 @@ class GASoftmax(MarginSoftmax):
     Args:
         in_features: length of a feature.
         num_classes: number of classes, and of class vectors in ``weight``.
-        margin: m ≥ 1, which multiplies the angle; 1 is no margin. Larger values separate more and are harder to train.
+        margin: m ≥ 1, which multiplies the angle; 1 means no margin. Larger values separate more and are harder to
+            train.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``annealing`` (how
             the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction`` (``"mean"``,
@@ -169,7 +170,7 @@ class ASoftmax(GASoftmax):
     Args:
         in_features: length of a feature.
         num_classes: number of classes, and of class vectors in ``weight``.
-        margin: m ≥ 1, which multiplies the angle; 1 is no margin, 4 is the thesis' choice.
+        margin: m ≥ 1, which multiplies the angle; 1 means no margin, 4 is the thesis' choice.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``annealing`` (how
             the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction`` (``"mean"``,
             ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in [0, 1]),
@@ -198,7 +199,7 @@ class LSoftmax(ASoftmax):
     Args:
         in_features: length of a feature.
         num_classes: number of classes, and of class vectors in ``weight``.
-        margin: m ≥ 1, which multiplies the angle; 1 is no margin.
+        margin: m ≥ 1, which multiplies the angle; 1 means no margin.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``annealing`` (how
             the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction`` (``"mean"``,
             ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in [0, 1]),

@@ -23,7 +23,7 @@ class SphereFace2(ClassHead):
     """(λ/r)·log(1+e^{−r(g(c_y)−m)−b}) + ((1−λ)/r)·Σ_{j≠y} log(1+e^{r(g(c_j)+m)+b}), c_j = cos θ_j.
 
     g(z) = 2((z+1)/2)^t − 1. The bias b is learned; it starts where the loss is stationary in it when all cosines are 0.
-    Classes do not compete, so settings that only a softmax has are refused.
+    Classes do not compete, so settings that only a softmax has raise an error.
 
     Args:
         in_features: length of a feature.

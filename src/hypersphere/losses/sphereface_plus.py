@@ -46,9 +46,7 @@ class SphereFacePlus(JoinedHead):
     ) -> None:
         super().__init__(head, weight)
         if self.owner.sub_centers > 1:
-            raise ValueError(
-                f"sub_centers={self.owner.sub_centers}: the energy is of heads with one vector for a class"
-            )
+            raise ValueError(f"sub_centers={self.owner.sub_centers}: the energy needs a head with one vector per class")
         self.s = check_positive("s", s, zero=True)
         self.distance = check_choice("distance", distance, ("euclidean", "angular"))
 

@@ -24,6 +24,11 @@ class PrincipalComponents:
         variances: The variance λ_i of the features along each, (k,) float64, divided by N − 1.
         share: Which part of the whole variance these have, in [0, 1].
         whiten: Whether coordinates are divided by √λ_i.
+
+    Example:
+        >>> components = hs.metrics.principal_components(torch.randn(50, 8), 3)
+        >>> components(torch.randn(2, 8)).shape
+        torch.Size([2, 3])
     """
 
     mean: Tensor

@@ -39,7 +39,7 @@ def identification(
     """Rank of the mate of each probe by cosine among gallery and distractors.
 
     rank = 1 + #{competitors whose cosine is at least the mate's}: a tie counts against the probe, so features that are
-    all equal identify nobody. Cosines are compared as computed, in float32 (in float64 for float64 features). Two
+    all equal identify no one. Cosines are compared as computed, in float32 (in float64 for float64 features). Two
     protocols:
 
     - ``"closest"``, the usual closed-set CMC: a search is a probe, its mate the most similar gallery row of its label,

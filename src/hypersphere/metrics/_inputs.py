@@ -54,7 +54,7 @@ def score_column(argument: str, scores: Tensor) -> Tensor:
     """Finite scores (n,) as float64 on the CPU, where every comparison of them is exact."""
     check_floating(argument, scores)
     if scores.ndim != 1:
-        raise ValueError(f"{argument} has shape {tuple(scores.shape)}: pass one score a pair, (n,)")
+        raise ValueError(f"{argument} has shape {tuple(scores.shape)}: pass one score per pair, (n,)")
     if not len(scores):
         raise ValueError(f"{argument} is empty: there is nothing to evaluate")
     bad = ~scores.isfinite()

@@ -97,7 +97,7 @@ def verify_pairs(
         mean = _mean(x, train_pairs, slice(None)) if center is True else fixed
         return split_validate(score(train_pairs, mean), train_same, score(pairs, mean), same)
     if pairs.fold.shape != same.shape or len(pairs.fold.unique()) < 2:
-        raise ValueError("pairs.fold must number at least two folds, one number a pair; or pass train_pairs=")
+        raise ValueError("pairs.fold must number at least two folds, one number per pair; or pass train_pairs=")
     if center is not True:
         column = score(pairs, fixed)
         return cross_validate(lambda _, __: column, same, pairs.fold.cpu())

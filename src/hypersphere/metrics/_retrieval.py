@@ -142,7 +142,9 @@ def retrieval(
     precision, precision_at_r, share, first = (torch.cat(column) for column in zip(*parts, strict=True))
     found = first > 0
     if not bool(found.any()):
-        raise ValueError("no query has a relevant item: every class has a single member, or the labels do not meet")
+        raise ValueError(
+            "no query has a relevant item: every class has a single member, or queries and items share no label"
+        )
     return RetrievalResult(
         precision[found],
         precision_at_r[found],

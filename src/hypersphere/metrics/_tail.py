@@ -20,7 +20,7 @@ class Tail:
         self._cut: float = -torch.inf  # once full, only scores above it can matter
 
     def add(self, scores: Tensor, count: int | None = None) -> None:
-        """Add scores of any shape, of which ``count`` (all if None) are finite; −∞ marks what is no score."""
+        """Add scores of any shape, of which ``count`` (all if None) are finite; −∞ marks missing scores."""
         self.total += scores.numel() if count is None else count
         if not len(self._buffer):
             self._buffer = scores.new_empty(2 * self.size + _PART)  # one for all: small pieces would scatter memory

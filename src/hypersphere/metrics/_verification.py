@@ -161,7 +161,7 @@ def pair_kinds(argument: str, same: Tensor, count: int) -> Tensor:
     if not isinstance(same, Tensor):
         raise TypeError(f"{argument} must be a torch.Tensor, not {type(same).__name__}")
     if same.shape != (count,):
-        raise ValueError(f"{argument} has shape {tuple(same.shape)} for {count} scores: pass one value a pair")
+        raise ValueError(f"{argument} has shape {tuple(same.shape)} for {count} scores: pass one value per pair")
     if same.dtype != torch.bool and not bool(((same == 0) | (same == 1)).all()):
         raise ValueError(f"{argument} has values other than 0 and 1: pass booleans, True for pairs of one class")
     kinds = same.detach().cpu().bool()

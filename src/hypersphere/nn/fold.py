@@ -37,7 +37,7 @@ def fold(model: nn.Module) -> nn.Module:
         The copy, in evaluation mode.
 
     Raises:
-        TypeError: If ``model`` is no module.
+        TypeError: If ``model`` is not a module.
 
     Example:
         >>> import hypersphere as hs
@@ -48,7 +48,7 @@ def fold(model: nn.Module) -> nn.Module:
         True
     """
     if not isinstance(model, nn.Module):
-        raise TypeError(f"model={model!r} is no torch.nn.Module: pass the network that is to be deployed")
+        raise TypeError(f"model={model!r} is not a torch.nn.Module: pass the network that is to be deployed")
     root = nn.Sequential(fuse(copy.deepcopy(model))).eval()  # so that the model itself may be a layer
     made: dict[int, nn.Module] = {}
     for part in blocks_of(root):

@@ -68,7 +68,7 @@ def fuse(model: nn.Module) -> nn.Module:
         The same model; what was found is in its attribute ``fusion``, a :class:`Fusion` that can be printed.
 
     Raises:
-        TypeError: If ``model`` is no module.
+        TypeError: If ``model`` is not a module.
 
     Example:
         >>> import hypersphere as hs
@@ -78,7 +78,7 @@ def fuse(model: nn.Module) -> nn.Module:
           0 + 1 + 2
     """
     if not isinstance(model, nn.Module):
-        raise TypeError(f"model={model!r} is no torch.nn.Module: pass the network whose layers are to be fused")
+        raise TypeError(f"model={model!r} is not a torch.nn.Module: pass the network whose layers are to be fused")
     report = Fusion()
     names = {id(module): name for name, module in model.named_modules()}
     taken: set[int] = set()
@@ -130,7 +130,7 @@ def _note(report: Fusion, part: Parts, names: dict[int, str]) -> None:
 
 
 class FusedSequential(nn.Sequential):
-    """A Sequential whose neighbours run as blocks; it keeps nothing of its own."""
+    """A Sequential whose neighbours run as blocks; it has no parameters itself."""
 
     def forward(self, input: Tensor) -> Tensor:
         x, q = input, None

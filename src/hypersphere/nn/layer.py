@@ -81,7 +81,7 @@ class Decoupled(nn.Module):
             nn.init.zeros_(self.shift)
 
     def _one_step(self, x: Tensor) -> Tensor | None:
-        """The layer with all that it computes, by kernels; None where plain operations must serve."""
+        """The layer with all that it computes, by kernels; None where plain operations must be used."""
         if not kernels.usable(x):
             return self._exported(x)
         norm, act = self.follows or (None, None)

@@ -209,7 +209,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not JSON: {error}") from None
     fields = ("format", "name", "method", "blocks", "weights")
     if not isinstance(config, dict) or any(field not in config for field in fields):
-        raise ValueError(f"{path} is no adapter's config: it needs {', '.join(fields)}")
+        raise ValueError(f"{path} is not an adapter's config: it needs {', '.join(fields)}")
     if config["format"] != _FORMAT:
         raise ValueError(f"{path} has format {config['format']!r}, this version reads {_FORMAT}: update hypersphere")
     return config

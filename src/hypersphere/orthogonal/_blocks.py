@@ -63,7 +63,7 @@ class BlockMatrix(nn.Module):
         """Rv for each row v of ``neurons`` (n, dim), in at least float32 whatever autocast says."""
         with without_autocast(neurons.device):
             parts, start = [], 0
-            turn = self._turn_by_cayley if self._may_keep() and self._name() == "cayley" else self._turn
+            turn = self._turn_by_cayley if self.is_joint else self._turn
             for index, (k, count) in enumerate(self.layout):
                 part = neurons[:, start : start + k * count].to(self.raw[index].dtype)
                 start += k * count
@@ -115,9 +115,14 @@ class BlockMatrix(nn.Module):
         """What tells whether the parameters are still the ones that R was computed from."""
         return [(raw, raw._version, raw.data_ptr()) for raw in self.raw]
 
+    @property
+    def is_joint(self) -> bool:
+        """Whether its R may come from one computation with those of the others."""
+        return self._may_keep() and self._name() == "cayley"
+
     def join_peers(self) -> None:
         """Be computed with the others in this step, if it can be."""
-        if self._may_keep() and self._name() == "cayley":
+        if self.is_joint:
             self.peers.join(self)
 
     def forget(self) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
 
 from .._core.errors import check_count, check_positive
 from .._core.modes import without_autocast
+from ._beside import side_by_side
 from ._blocks import BlockMatrix
 from ._rotation import Rotation, iter_rotations
 
@@ -112,8 +113,10 @@ def prepared(model: nn.Module) -> Iterator[None]:
     for _, _, rotation in found:
         rotation.active.join_peers()
     try:
-        for module, name, rotation in found:
-            rotation.ready = rotation(module.parametrizations[name].original)  # type: ignore[index, union-attr]
+        with side_by_side(len(found), found[0][2].active.raw[0].device if found else torch.device("cpu")) as beside:
+            for index, (module, name, rotation) in enumerate(found):
+                with nullcontext() if rotation.active.is_joint else beside(index):
+                    rotation.ready = rotation(module.parametrizations[name].original)  # type: ignore[index, union-attr]
         yield
     finally:
         for _, _, rotation in found:

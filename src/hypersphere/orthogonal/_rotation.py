@@ -61,7 +61,7 @@ def detached_layout(neurons: Neurons) -> Neurons:
 
 
 def unshare_class(module: nn.Module) -> None:
-    """Give a parametrized module a class of its own.
+    """Give a parametrized module its own class.
 
     ``parametrize`` stores its properties on a class that deep copies share: changing them for one
     module would break the others.

@@ -69,7 +69,7 @@ def seed_series(name: str, run: Any, key: str) -> list[Series]:
             for seed, one in enumerate(run)
         ]
     else:
-        raise ValueError(f"runs[{name!r}] is no run folder, log or (steps, values): {type(run).__name__}, or empty")
+        raise ValueError(f"runs[{name!r}] is not a run folder, log or (steps, values): {type(run).__name__}, or empty")
     series = [one for one in found if len(one[0])]
     if not series:
         known = ", ".join(run_keys(run)) or "none"
@@ -135,7 +135,7 @@ def _of_log(log: Sequence[Mapping[str, Any]], where: str, key: str) -> Series:
 
 def _of_pair(pair: Any, where: str) -> Series:
     if not _is_pair(pair):
-        raise ValueError(f"{where} is no log and no pair (steps, values): {type(pair).__name__}")
+        raise ValueError(f"{where} is neither a log nor a pair (steps, values): {type(pair).__name__}")
     return _checked(pair[0], pair[1], where)
 
 

@@ -123,7 +123,7 @@ def blank_figure(**options: Any) -> Figure:
 
 @functools.cache
 def _figure_class() -> type[Figure]:
-    """Figure with a picture of itself: Jupyter has one of its own only after pyplot has been imported."""
+    """Figure with a picture of itself: Jupyter shows figures by itself only after pyplot has been imported."""
     from matplotlib.figure import Figure
 
     def png(figure: Figure) -> bytes:
@@ -147,7 +147,7 @@ def new_figure(
     share_y: bool = False,
     layout: Literal["constrained"] | None = "constrained",
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of its own (pyplot does not know it) and its styled axes, row by row; layout None: placed by hand."""
+    """A new figure (unknown to pyplot) and its styled axes, row by row; layout None: placed by hand."""
     given = given_axes(rows * columns, projection)
     if given is not None:
         if projection is None:

@@ -105,7 +105,7 @@ _ENTRIES = 9
 
 
 def _axis(key: str) -> str:
-    """The words for a logged number, as it is logged; a key that nobody declared stands for itself."""
+    """The words for a logged number, as it is logged; a key that is not declared is shown as it is."""
     if key not in (one.key for one in declared()):
         return key
     known = quantity(key)
@@ -123,7 +123,7 @@ def _draw(axes: Axes, named: dict[str, Any], band: str, log_scale: bool, count_s
     for index, ((name, series), colour) in enumerate(zip(named.items(), colours(len(named)), strict=True)):
         found = band_of(series, band)
         if log_scale and not bool((found.mean > 0).all()):
-            raise ValueError(f"runs[{name!r}] has values ≤ 0: they have no place on a logarithmic axis")
+            raise ValueError(f"runs[{name!r}] has values ≤ 0: they cannot be shown on a logarithmic axis")
         steps = found.steps.numpy()
         label = name if found.seeds == 1 or not count_seeds else f"{name} ({found.seeds} seeds)"
         style: dict[str, Any] = {"color": colour, "ls": LINES[index % len(LINES)], "lw": 1.8}

@@ -124,7 +124,9 @@ def _roc_curve(name: str, curve: Any) -> tuple[Tensor, Tensor]:
     try:
         first, second = (found.fpr, found.tpr) if hasattr(found, "fpr") else tuple(found)[:2]
     except (TypeError, ValueError) as error:
-        raise ValueError(f"curves[{name!r}] is no pair (far, tar) and has no .roc: {type(curve).__name__}") from error
+        raise ValueError(
+            f"curves[{name!r}] is not a pair (far, tar) and has no .roc: {type(curve).__name__}"
+        ) from error
     far, tar = (_rates(f"curves[{name!r}] {part}", values) for part, values in (("far", first), ("tar", second)))
     if len(far) != len(tar) or len(far) < 2:
         raise ValueError(f"curves[{name!r}] has {len(far)} FARs and {len(tar)} TARs: pass equally many, at least two")

@@ -97,7 +97,7 @@ def tableE_5(kind: str) -> Config:
 def tableE_6(kind: str, graph: str) -> Config:
     """GCN on a citation graph with a regularizer on W₀ only (E.10), not on the class vectors.
 
-    Random projections are drawn anew at each of the 200 steps, the first choice of Table E.4 (E.10 names none); the
+    Random projections are drawn again at each of the 200 steps, the first choice of Table E.4 (E.10 names none); the
     angle-preserving one is learned throughout.
     """
     config = KINDS[kind](gcn(graph))

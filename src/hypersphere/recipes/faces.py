@@ -1,4 +1,4 @@
-"""How chapters 2 and 5 train on faces: CASIA-WebFace to learn from, LFW, YouTube Faces and MegaFace to be judged on."""
+"""How chapters 2 and 5 train on faces: CASIA-WebFace for training, LFW, YouTube Faces and MegaFace for evaluation."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ CASIA = (
     "test set; "
 )
 OTHERS = (
-    "Weights and margins of contrastive, triplet and center loss are not printed: those of their own papers are taken, "
-    "and four faces of a person stand together in a batch for the first two."
+    "Weights and margins of contrastive, triplet and center loss are not printed: those of the original papers are "
+    "used, and four faces of a person stand together in a batch for the first two."
 )
 PLUS = f"{CASIA}{LFW}; {MEGAFACE}. SphereFace+ starts from the trained SphereFace of the same m, which comes first."
 # column → the measurement it prints
@@ -67,11 +67,11 @@ GROUPED = {"contrastive": 4, "triplet": 4}
 def sphereface(method: str, depth: int = 64, also: tuple[str, ...] = (), dataset: str = "casia") -> Config:
     """Thesis 2.3.6: batch 128, rate 0.1 divided by 10 at 16k and 24k of 28k steps, faces mirrored; (x − 127.5)/128.
 
-    Judged by the cosine of the features of image and mirror side by side; LFW View 2 at each evaluation. ``method`` is
-    ``softmax``, ``l-softmax`` (m = 4), A-Softmax with ``m1`` to ``m4`` (m = 1: unit class vectors, no margin), or a
-    loss that it is compared with.
-    Momentum 0.9, weight decay 5e-4 and λ of the authors' released solver and A.7. The gradient's norm is clipped at 5:
-    without normalisation and without that, these networks diverged at rate 0.1 in short trials.
+    Evaluated by the cosine of the features of image and mirror side by side; LFW View 2 at each evaluation. ``method``
+    is ``softmax``, ``l-softmax`` (m = 4), A-Softmax with ``m1`` to ``m4`` (m = 1: unit class vectors, no margin), or a
+    loss that it is compared with. Momentum 0.9, weight decay 5e-4 and λ of the authors' released solver and A.7. The
+    gradient's norm is clipped at 5: without normalisation and without that, these networks diverged at rate 0.1 in
+    short trials.
     """
     return Config(
         data=DataConfig(
@@ -87,7 +87,7 @@ def sphereface(method: str, depth: int = 64, also: tuple[str, ...] = (), dataset
 
 
 def fine_tuned(config: Config, start: str) -> Config:
-    """D.1: SphereFace+ goes on from the trained SphereFace, with the energy of the class vectors (s = 2, λ_M = 1).
+    """D.1: SphereFace+ continues from the trained SphereFace, with the energy of the class vectors (s = 2, λ_M = 1).
 
     How long is not printed: here the last two stages of the schedule again, 8k steps at 0.01 and 4k at 0.001.
     """
@@ -126,6 +126,6 @@ def plus_cells(
 
 
 def _needed(columns: Sequence[str]) -> tuple[str, ...]:
-    """What the final network is judged on beside LFW."""
+    """What the final network is evaluated on beside LFW."""
     names = {MEASURES[column].partition("_")[0] for column in columns} & {"ytf", "megaface"}
     return tuple(sorted(names))

@@ -207,7 +207,7 @@ def imagenet40(network: str, **model: Any) -> Config:
 
 
 def with_top5(config: Config) -> Config:
-    """``config`` whose final network is also judged by its five largest logits."""
+    """``config`` whose final network is also evaluated by its five largest logits."""
     return edit(config, evaluation={"also": ("top5",)})
 
 

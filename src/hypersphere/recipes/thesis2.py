@@ -131,7 +131,7 @@ TABLES = (
             },
         ),
         f"{CASIA}{LFW}; {MEGAFACE}. {OTHERS} "
-        "The ensemble of three patches (75.766, 89.142) is no cell: Figure A.6 shows them without coordinates.",
+        "The ensemble of three patches (75.766, 89.142) is not a cell: Figure A.6 shows them without coordinates.",
     ),
     Table(
         "thesis.figure2.2",

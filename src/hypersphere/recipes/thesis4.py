@@ -15,7 +15,7 @@ __all__ = ["TABLES", "Rows", "angular_grid", "attacked", "decoupled", "imagenet_
 
 Rows = Mapping[str, tuple[float | None, ...]]
 CELLS = "Cells are operator.training.attack; attacks increase the cross-entropy (C.1.2), or the log-odds (.log-odds)."
-SOURCE = "thesis.table4.8.source"  # a baseline of its own: train it first, under another seed than the judged ones
+SOURCE = "thesis.table4.8.source"  # a baseline of its own: train it first, under another seed than the evaluated ones
 
 
 def decoupled(
@@ -77,9 +77,9 @@ def attacked(operator: str, training: str, also: tuple[str, ...], source: str | 
 
     Crops and the orthogonality of decoupled operators are those of the whole chapter (C.1.1). Attacks increase the loss
     of training, the cross-entropy (C.1.2); its gradient rounds to 0 where the network is sure, so the final network is
-    also judged by the log-odds, whose gradient has the same signs and does not. ε = 8, step 2, 20 iterations, in pixels
-    of 255; ``training`` is ``natural`` or ``fgsm``, the latter on clean and attacked samples together (the mixture is
-    not printed). Ball and tanh have a learnable ρ times the running norm.
+    also evaluated by the log-odds, whose gradient has the same signs and does not. ε = 8, step 2, 20 iterations, in
+    pixels of 255; ``training`` is ``natural`` or ``fgsm``, the latter on clean and attacked samples together (the
+    mixture is not printed). Ball and tanh have a learnable ρ times the running norm.
     """
     config = adam("cifar10+", "cnn9", "c1_adversarial", norm="off", init="he")
     if operator != "baseline":

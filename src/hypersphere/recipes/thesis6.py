@@ -15,7 +15,7 @@ __all__ = ["KINDS", "TABLES", "network", "projected"]
 
 Kind = Callable[[Config], Config]
 LEARNED = (
-    "How far a step moves a learned projection (6.3.4) and how often projections are drawn anew is not printed: here "
+    "How far a step moves a learned projection (6.3.4) and how often projections are drawn again is not printed: here "
     "η = 1 for entries N(0, 1), and 1000 steps."
 )
 

@@ -37,7 +37,7 @@ def opt(config: Config, method: str, **settings: Any) -> Config:
     """``config`` trained with OPT, or as it is for ``baseline``.
 
     Under ``ogd`` orthogonality-preserving descent trains R and the optimizer of ``config`` the other parameters (F.3).
-    The text gives R no rate of its own: it is ``optim.orthogonal_lr``, by default 0.02 as in the authors' code.
+    The text gives no separate rate for R: it is ``optim.orthogonal_lr``, by default 0.02 as in the authors' code.
     """
     if method == "baseline":
         return config
@@ -152,7 +152,8 @@ def table7_11(method: str, graph: str) -> Config:
     and words normalised to sum 1 leave logits so small that 200 steps end at a loss of 1.7 and 72% on Cora (CP).
     Variance 1 was chosen for its accuracy on Cora's test nodes, on one or two seeds: a number of this table
     is tuned on what it is measured on. R has the rate of the baseline, for F.3 keeps "the original hyperparameters";
-    ``optim.orthogonal_lr`` gives it one of its own, and ``data.validate`` judges on the validation nodes to choose by.
+    ``optim.orthogonal_lr`` gives it a separate one, and ``data.validate`` evaluates on the validation nodes, to choose
+    settings by.
     """
     return opt(gcn(graph), method, std=1.0)
 

@@ -239,7 +239,7 @@ class HiddenRegularizer(Regularizer):
         self._output = None
         if not self._hidden:
             raise ValueError(
-                f"{type(model).__name__} has no hidden layer: {type(self).__name__} leaves the output layer alone"
+                f"{type(model).__name__} has no hidden layer: {type(self).__name__} does not act on the output layer"
             )
 
 

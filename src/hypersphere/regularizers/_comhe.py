@@ -27,7 +27,7 @@ class CoMHE(EnergyRegularizer):
 
     ``projection`` says where the P_c come from:
 
-    - ``"random"``: drawn, and drawn anew every ``refresh`` calls (6.4, 6.5).
+    - ``"random"``: drawn, and drawn again every ``refresh`` calls (6.4, 6.5).
     - ``"angle_preserving"``: descends L_P, the squared changes of the cosines between neurons (6.6).
       ``unroll=0`` alternates: ``inner_steps`` steps on P at every ``inner_every``-th call, and the energy with P as
       a constant.
@@ -37,7 +37,7 @@ class CoMHE(EnergyRegularizer):
       by back-propagation comes to, for only the penalty depends on P (E.8); in the same two ways. P may find directions
       in which the neurons are spread already, and then asks nothing of them.
     - ``"group"``: the neurons' input channels in groups of ``group`` (6.9), in order or, if
-      ``stochastic``, in an order drawn anew every ``refresh`` calls.
+      ``stochastic``, in an order drawn again every ``refresh`` calls.
     - ``"bilateral"``: E(P_1 W) + E(W P_2) (E.21); for layers made by :func:`low_rank`, the energies of
       their two factors (E.23). Mixes at most as many neurons as there are.
 
@@ -60,7 +60,7 @@ class CoMHE(EnergyRegularizer):
         share: One basis for all layers of equal dimension (6.3.6), or one for each layer.
         small: What happens to layers whose neurons have no more than ``dim`` dimensions and cannot be compressed:
             ``"plain"`` takes their plain energy, ``"skip"`` leaves them out, ``"error"`` raises. A model without any
-            other layer is refused.
+            other layer raises an error.
         unroll: Steps on a learned projection that are differentiated through; 0 alternates.
         inner_steps: Steps on an alternating projection at each call.
         inner_lr: Step size η of learned projections; of angle-preserving ones as if their entries were N(0, 1) like in
@@ -127,7 +127,7 @@ class CoMHE(EnergyRegularizer):
         self.inner_lr = check_positive("inner_lr", inner_lr)
         self.inner_every = check_count("inner_every", inner_every)
         if unroll and inner_every > 1:
-            raise ValueError(f"inner_every={inner_every} is for unroll=0: what is unrolled moves at each call")
+            raise ValueError(f"inner_every={inner_every} is for unroll=0: unrolled projections move at each call")
         self.preserve = check_choice("preserve", preserve, ("cosine", "angle"))
         self.group = check_count("group", group)
         self.stochastic, self.share = stochastic, share
@@ -173,7 +173,7 @@ class CoMHE(EnergyRegularizer):
 
     @torch.no_grad()
     def _redraw(self, index: int) -> None:
-        """Draw every projection anew on the host, as number ``index``."""
+        """Draw every projection again on the host, as number ``index``."""
         for key, (rows, columns, neurons) in self._wanted.items():
             drawn = self._drawn(rows, columns, HostDraws(host_generator(self.seed, key, index)))
             self._keep(key, drawn if columns == 0 else drawn.to(compute_dtype(neurons.weight.dtype)), neurons.weight)
@@ -184,7 +184,7 @@ class CoMHE(EnergyRegularizer):
         return torch.stack([MATRICES[self.matrix](rows, columns, draws) for _ in range(self.count)])
 
     def _current(self) -> dict[str, Tensor]:
-        """The projections of this call, drawn anew where that is due."""
+        """The projections of this call, drawn again where that is due."""
         if self._on_host():
             if self.training and self.refresh and self.steps and self.steps % self.refresh == 0:
                 self._redraw(self.steps // self.refresh)

@@ -1,6 +1,6 @@
 """Where regularizers draw from: a host generator, or a counter that lives in a tensor.
 
-Both are functions of a seed, a purpose and an index, so that a resumed run goes on exactly. The host's numbers are
+Both are functions of a seed, a purpose and an index, so that a resumed run continues exactly. The host's numbers are
 those of ``torch.Generator``. The device's are hashes of (key, position): nothing is asked of the host, so they can be
 compiled and captured in a CUDA graph, and a CPU computes the same ones up to rounding.
 """

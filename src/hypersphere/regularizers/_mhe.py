@@ -43,7 +43,7 @@ class EnergyRegularizer(Regularizer):
         if not isinstance(half_space, bool):
             raise TypeError(
                 f"half_space={half_space!r} must be True or False: it concerns hidden layers; output layers are always "
-                "in full space, where opposite class vectors are no redundancy (thesis 5.3.4)"
+                "in full space, where opposite class vectors are not redundant (thesis 5.3.4)"
             )
         self.hidden = check_positive("hidden", hidden, zero=True)
         self.output = check_positive("output", output, zero=True)
@@ -64,7 +64,7 @@ class EnergyRegularizer(Regularizer):
         return energies[0].mean()
 
     def _shares(self, sets: list[Tensor]) -> list[float] | None:
-        """What each set counts in :meth:`_combine`, None where that is no sum."""
+        """What each set counts in :meth:`_combine`, None where that is not a sum."""
         return [1 / sets[0].shape[:-2].numel()]
 
     def _penalty(self, labels: Tensor | None) -> Tensor:
@@ -183,12 +183,12 @@ class MHE(EnergyRegularizer):
         known = {name: neurons for neurons in self._hidden for name in (neurons.module_name, neurons.name)}
         for name, beta in weights.items():
             if name not in known:
-                raise ValueError(f"weights has {name!r}, which is no hidden layer: those are {', '.join(known)}")
+                raise ValueError(f"weights has {name!r}, which is not a hidden layer: those are {', '.join(known)}")
             neurons = known[name]
             shape = neurons.matrix().shape[:2]
             if not isinstance(beta, Tensor) or beta.numel() != shape.numel() or not bool((beta > 0).all()):
                 raise ValueError(
-                    f"weights[{name!r}] must be a tensor of {shape.numel()} positive numbers, one a neuron"
+                    f"weights[{name!r}] must be a tensor of {shape.numel()} positive numbers, one per neuron"
                 )
             energy(neurons.matrix().detach(), self.s, self.distance, self.half_space, beta.float().reshape(shape))
             self.register_buffer(_beta(neurons), beta.detach().float().reshape(shape))

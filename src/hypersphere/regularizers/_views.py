@@ -37,7 +37,7 @@ def preservation(neurons: Tensor, bases: Tensor, preserve: str) -> Tensor:
 def channel_views(neurons: Neurons, group: int, order: Tensor | None) -> list[Tensor]:
     """The neurons cut into ``group`` input channels each (thesis 6.9), in ``order``: (views, G, N, part).
 
-    A last, smaller part has an entry of its own.
+    A last, smaller part has a separate entry.
     """
     matrix = neurons.matrix()
     channels = channel_count(neurons)

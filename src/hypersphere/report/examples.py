@@ -22,7 +22,7 @@ __all__ = ["Example", "hardest", "slowest"]
 
 @dataclass(frozen=True)
 class Example:
-    """A test sample: its picture (None where the data are no images), classes, angle in degrees and hardness."""
+    """A test sample: its picture (None where the data are not images), classes, angle in degrees and hardness."""
 
     index: int
     picture: str | None

@@ -53,7 +53,7 @@ def evaluate_subject(
     own = run.own_loop(seed)
     if own is not None and not own.get("rebuilds"):
         why = (
-            f"The network is of a training loop of one's own, and {own.get('why_not')}, so this is from the log alone."
+            f"The network was trained by the user's own loop, and {own.get('why_not')}, so this is from the log alone."
         )
         return Findings(seed, missing=(why,))
     model = load(run.path, seed=seed, device="cpu")

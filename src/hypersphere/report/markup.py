@@ -1,4 +1,4 @@
-"""HTML from text that nobody has to trust: everything is escaped that is not :class:`Html` already."""
+"""HTML from untrusted text: everything is escaped that is not :class:`Html` already."""
 
 from __future__ import annotations
 

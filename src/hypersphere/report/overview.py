@@ -91,7 +91,7 @@ def _against(subject: Subject, named: bool = True) -> Html:
     known = published(subject.run.config, subject.results)
     if known is None:
         text: Any = (
-            f"“{subject.run.recipe}” is no recipe of the documents, so there is no published number to compare with."
+            f"“{subject.run.recipe}” is not a recipe of the documents, so there is no published number to compare with."
         )
     else:
         where = f"Recipe {subject.run.recipe}, from “{known.title.rstrip('.')}”."

@@ -66,7 +66,7 @@ def build(
 
     Args:
         runs: run folders, folders of single seeds in them, or subjects that were read already.
-        root: folder of the data, if it is elsewhere than at training.
+        root: folder of the data, if it is not where it was at training.
         device: where the networks compute features of their test splits.
         data: False builds it from the logs alone, without the network and its test split.
 

@@ -29,7 +29,7 @@ class Seed:
         return max((int(record["step"]) for record in self.log), default=0)
 
     def final(self, name: str = "accuracy") -> float | None:
-        """A measurement of the final network, or the newest one of a training that goes on."""
+        """A measurement of the final network, or the newest one of a training that continues."""
         if self.result is not None:
             value = self.result.get("metrics", {}).get(name)
             return finite(self.result["final_accuracy"] if name == "accuracy" and value is None else value)
@@ -96,7 +96,7 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
 
 
 def finite(value: Any) -> float | None:
-    """A number, or None for what is none, not finite, or absent."""
+    """A finite number, or None where there is none."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)

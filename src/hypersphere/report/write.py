@@ -31,7 +31,7 @@ def write(
     Args:
         runs: run folders, folders of single seeds in them, or folders that hold runs, at any depth.
         out: the file; None is ``report.html`` in the run folder, or beside the run folders if there are several.
-        root: folder of the data, if it is elsewhere than at training.
+        root: folder of the data, if it is not where it was at training.
         device: where the networks compute features of their test splits.
         data: False writes it from the logs alone, without the network and its test split.
         force: overwrite a file that is not a report.
@@ -85,4 +85,4 @@ def _check(path: Path, force: bool) -> None:
     if path.exists() and not force:
         with open(path, "rb") as file:
             if GENERATOR.encode() not in file.read(2048):
-                raise ValueError(f"{path} exists and is no report: choose another --out, or --force to replace it")
+                raise ValueError(f"{path} exists and is not a report: choose another --out, or --force to replace it")

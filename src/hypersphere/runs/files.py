@@ -21,6 +21,7 @@ __all__ = [
     "TEMPORARY",
     "check_room",
     "digest",
+    "digest_of",
     "json_bytes",
     "read_json",
     "read_tensors",
@@ -38,6 +39,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def digest(content: bytes) -> str:
     """The hash by which a file is known again."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def digest_of(path: Path) -> str:
+    """The same of a file, however large."""
+    found = hashlib.blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        while part := file.read(2**24):
+            found.update(part)
+    return found.hexdigest()
 
 
 def write_bytes(path: Path, content: bytes) -> str:
@@ -68,9 +78,9 @@ def read_json(path: Path, expected: str | None = None) -> Any:
     try:
         return json.loads(content)
     except ValueError as error:  # no JSON, or no text at all
-        raise ValueError(f"{path} is no JSON file: {error}") from error
+        raise ValueError(f"{path} is not a JSON file: {error}") from error
     except RecursionError as error:
-        raise ValueError(f"{path} is nested too deeply for a file of ours") from error
+        raise ValueError(f"{path} is nested too deeply to be a file of this package") from error
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
@@ -88,7 +98,7 @@ def read_tensors(path: Path, expected: str | None = None) -> dict[str, Tensor]:
     try:
         return dict(load(_read(path, expected)))
     except SafetensorError as error:
-        raise ValueError(f"{path} is no complete safetensors file: {error}") from error
+        raise ValueError(f"{path} is not a complete safetensors file: {error}") from error
 
 
 def _read(path: Path, expected: str | None) -> bytes:

@@ -69,7 +69,7 @@ def load(
         if found.own_loop() is None:
             raise
         raise ValueError(
-            f"{found.path} is of a training loop of your own, and its network could not be built again from its "
+            f"{found.path} was trained by your own loop, and its network could not be built again from its "
             f"settings: {error}. Give Logger settings that build it (model.name, model.extra, loss.name), or load "
             f"{found.folder().weights_path} into your own network"
         ) from error
@@ -93,10 +93,10 @@ def _unfinished(config: Config, facts: Facts, folder: SeedFolder) -> nn.Module:
         raise ValueError(f"{folder.path} holds no network yet: train it first")
     file = newest / "model.safetensors"
     older = sorted(path.name for path in folder.checkpoints.glob("step-*") if path.name < newest.name)
-    instead = f"then {older[-1]} is used, and training goes on from it" if older else "and train again"
+    instead = f"then {older[-1]} is used, and training continues from it" if older else "and train again"
     remedy = f"remove the folder {newest}, {instead}"
     if not file.exists():
-        raise ValueError(f"{newest} has no model.safetensors, so it is no whole checkpoint: {remedy}")
+        raise ValueError(f"{newest} has no model.safetensors, so it is not a complete checkpoint: {remedy}")
     networks = _networks(config, facts, folder.path.parent)
     _fill(networks, _tensors(file, remedy, lambda: folder.load(newest)[0]), file, remedy)
     return merged(networks.classifier())
@@ -137,7 +137,7 @@ def _check_hash(file: Path, remedy: str) -> None:
     try:
         wanted = content["files"][file.name]["sha256"]
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{manifest} does not say what {file.name} is to be. Remedy: {remedy}") from error
+        raise ValueError(f"{manifest} does not list {file.name}. Remedy: {remedy}") from error
     found = hashlib.sha256(file.read_bytes()).hexdigest()
     if found != wanted:
         raise ValueError(f"{file} is not what was written: its SHA-256 is {found}, not {wanted}. Remedy: {remedy}")

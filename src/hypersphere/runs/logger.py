@@ -36,7 +36,7 @@ followed.add(UNNAMED)  # a file may name it: it does nothing
 
 
 def unnamed(*_: Any, **__: Any) -> Any:
-    """Of one's own, not named in the settings."""
+    """Stands for a network or data set that the settings do not name."""
     raise ValueError("the settings do not name it: give Logger settings={'model.name': ..., 'data.name': ...}")
 
 
@@ -128,15 +128,15 @@ class Logger:
         """Log numbers of a step: ``loss``, ``train_accuracy`` (a share), ``lr``, or any name of yours.
 
         Args:
-            step: Its number, from 1 on; steps never go back.
+            step: Its number, from 1 on; steps must not decrease.
             **values: Numbers, or tensors with one element.
 
         Raises:
-            ValueError: If a value is no number, or the step is before the last one.
+            ValueError: If a value is not a number, or the step is before the last one.
         """
         step = check_count("step", step, minimum=0)
         if step < self._last_step:
-            raise ValueError(f"step={step} comes after step {self._last_step}: steps never go back")
+            raise ValueError(f"step={step} comes after step {self._last_step}: steps must not decrease")
         line = {name: _number(name, value) for name, value in values.items()}
         self._last_step = step
         self._last |= line

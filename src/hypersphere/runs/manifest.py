@@ -1,8 +1,8 @@
 """What the files of a checkpoint hold and whose they are, so that damage and mix-ups are noticed when they are read.
 
 ``manifest.json`` lies beside the files it describes and is written last. It has a hash of every file, the recipe and
-the settings of the run, the shapes of the weights, and the version of the package. Folders of before have none: they
-are read as they are.
+the settings of the run, the shapes of the weights, and the version of the package. Folders of earlier versions have
+none: they are read as they are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "manifest.json"
 
 
 class Foreign(ValueError):
-    """A checkpoint of another run: it is refused, and nothing stands in for it unasked."""
+    """A checkpoint of another run: it raises an error, and nothing stands in for it unasked."""
 
 
 def write_manifest(

@@ -60,7 +60,7 @@ def quantity(key: str) -> Quantity:
 
 
 def _of(entry: Entry[Any]) -> tuple[Quantity, ...]:
-    """What a measurement gives: the quantities it declares, else one of its own name."""
+    """What a measurement gives: the quantities it declares, else one with its own name."""
     if "quantities" in entry.extra:
         return tuple(entry.extra["quantities"])
     about = {name: entry.extra[name] for name in ("unit", "higher_is_better") if name in entry.extra}

@@ -18,7 +18,7 @@ def read_result(path: Path, expected: str | None = None) -> dict[str, Any] | Non
     """
     if not path.exists():
         return None
-    remedy = "Remove the file and give the training command again: it is written anew from the last checkpoint"
+    remedy = "Remove the file and give the training command again: it is written again from the last checkpoint"
     try:
         found = read_json(path, expected)
     except ValueError as error:

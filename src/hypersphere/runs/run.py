@@ -32,7 +32,7 @@ class Run:
     Args:
         path: ``RUN`` or ``RUN/seed-0``.
         seed: read this seed only; None reads all of them.
-        trust: modules whose code the settings may name by ``module:Name``. Addresses in a file are refused otherwise,
+        trust: modules whose code the settings may name by ``module:Name``. Other addresses in a file raise an error,
             unless a program or a command line named them in this process before.
 
     Example:
@@ -49,7 +49,7 @@ class Run:
         seed = inside if seed is None else seed
         if not self.path.is_dir():
             what = "is a file" if self.path.exists() else "does not exist"
-            raise ValueError(f"{self.path} {what}: give the run folder that `hypersphere train` named at its end")
+            raise ValueError(f"{self.path} {what}: give the run folder that `hypersphere train` printed at its end")
         self.config = _settings(self.path)
         names = (_SEED.fullmatch(entry.name) for entry in self.path.iterdir() if entry.is_dir())
         found = tuple(sorted(int(name[1]) for name in names if name))
@@ -108,7 +108,7 @@ class Run:
                 records.append({**record, "step": int(record["step"])})
             except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                 if number < len(lines):
-                    raise ValueError(f"{path} is damaged in line {number}: {line[:60]!r} is no record") from error
+                    raise ValueError(f"{path} is damaged in line {number}: {line[:60]!r} is not a record") from error
         return records
 
     def result(self, seed: int | None = None) -> dict[str, Any] | None:
@@ -179,7 +179,7 @@ def _settings(folder: Path) -> Config:
     path = folder / "config.json"
     if not path.exists():
         raise ValueError(
-            f"{folder} is no run folder: it has no config.json. Give the one that `hypersphere train` named at its end"
+            f"{folder} is not a run folder: it has no config.json. Give the folder that `hypersphere train` printed"
         )
     values = _mapping(path)
     check_trusted(values, path)
@@ -201,4 +201,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is damaged: it is no text ({error.reason} at byte {error.start})") from error
+        raise ValueError(f"{path} is damaged: it is not text ({error.reason} at byte {error.start})") from error

@@ -1,4 +1,4 @@
-"""A run folder: configuration, versions, log, checkpoints, result. Enough to go on from.
+"""A run folder: configuration, versions, log, checkpoints, result. Enough to continue from.
 
 RUN/config.json                   the settings
 RUN/result.json                   every seed that is done
@@ -111,7 +111,7 @@ def _own_config(folder: Path) -> Config:
         return read_config(folder, follow=False)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
-            f"{folder} is no run folder of this version: its config.json holds other things ({error}). Choose another "
+            f"{folder} is not a run folder of this version: its config.json is different ({error}). Choose another "
             "--run.name"
         ) from error
 
@@ -141,7 +141,7 @@ def read_config(folder: Path, *, follow: bool = True) -> Config:
     """
     path = Path(folder) / "config.json"
     if not path.exists():
-        raise ValueError(f"{folder} is no run folder: it has no config.json")
+        raise ValueError(f"{folder} is not a run folder: it has no config.json")
     values = read_json(path)
     if not isinstance(values, dict):
         raise ValueError(f"{path} is damaged: it holds {type(values).__name__}, not a JSON object")
@@ -151,7 +151,7 @@ def read_config(folder: Path, *, follow: bool = True) -> Config:
 
 
 def _of_this_version(values: Any) -> Any:
-    """Settings of before as they are written now.
+    """Settings of earlier versions as they are written now.
 
     ``optim.orthogonal_lr`` was a number that only orthogonal descent read; None now stands for that number there, and
     for the common rate elsewhere.

@@ -21,6 +21,7 @@ from .files import (
     PROBE,
     TEMPORARY,
     digest,
+    digest_of,
     json_bytes,
     read_json,
     read_tensors,
@@ -34,8 +35,10 @@ from .manifest import Foreign, add_file, read_manifest, write_manifest
 from .result import read_result
 from .state import join, split
 
-__all__ = ["SeedFolder"]
+__all__ = ["CLASSES", "SeedFolder"]
 
+CLASSES = "classes"
+"""The folder of a checkpoint that holds class vectors which several processes share (``loss.shard``)."""
 _STEP = re.compile(r"step-[0-9]{8,}")
 
 
@@ -45,7 +48,7 @@ class SeedFolder:
     Args:
         run: The run folder.
         seed: The number of the seed.
-        config: The settings of the run; checkpoints with other settings are refused. None accepts any.
+        config: The settings of the run; checkpoints with other settings raise an error. None accepts any.
 
     Example:
         >>> from pathlib import Path
@@ -144,7 +147,23 @@ class SeedFolder:
 
     # Checkpoints ------------------------------------------------------------------------------------
 
-    def save(self, step: int, model: dict[str, Tensor], state: Any, keep: int) -> Path:
+    def class_folder(self, step: int, *, clear: bool = False) -> Path:
+        """Where several processes write the class vectors of a checkpoint before :meth:`save`.
+
+        Args:
+            step: the step of the checkpoint.
+            clear: make it anew, empty.
+
+        Returns:
+            The folder.
+        """
+        folder = self.checkpoints / f"tmp-{CLASSES}-{step:08d}"
+        if clear:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        return folder
+
+    def save(self, step: int, model: dict[str, Tensor], state: Any, keep: int, classes: Path | None = None) -> Path:
         """Write a checkpoint under a temporary name, rename it, point ``latest`` at it, and remove old ones.
 
         Args:
@@ -152,6 +171,7 @@ class SeedFolder:
             model: weights by name.
             state: everything else that is needed to continue.
             keep: number of checkpoints that stay.
+            classes: a folder with class vectors, see :meth:`class_folder`; it becomes a part of the checkpoint.
 
         Returns:
             The folder of the checkpoint.
@@ -166,6 +186,9 @@ class SeedFolder:
             "state.safetensors": write_tensors(temporary / "state.safetensors", tensors),
             "state.json": write_json(temporary / "state.json", {"step": step, "state": skeleton}),
         }
+        if classes is not None:
+            os.replace(classes, temporary / CLASSES)
+            files |= {f"{CLASSES}/{path.name}": digest_of(path) for path in sorted((temporary / CLASSES).iterdir())}
         lines, log = self._sync_log()
         write_manifest(temporary, files, self.config, model, step=step, log_lines=lines, log=log)
         if final.exists():  # the same step again: its content is the same
@@ -231,6 +254,9 @@ class SeedFolder:
             state = join(tensors, content["state"])
             if not isinstance(state, dict):
                 raise ValueError(f"its state is {type(state).__name__}")
+            for name, expected in known.items():
+                if name.startswith(f"{CLASSES}/") and digest_of(checkpoint / name) != expected:
+                    raise ValueError(f"{checkpoint / name} is not what was written")
             return read_tensors(checkpoint / "model.safetensors", known.get("model.safetensors")), state
         except (PermissionError, Foreign):
             raise
@@ -258,7 +284,7 @@ class SeedFolder:
                 return [self._set_aside(path, reason, checkpoint.name) for path, reason in damaged.items()]
         if damaged:
             raise ValueError(
-                f"{next(iter(damaged.values()))}, and no checkpoint before it is whole: remove {self.path} to train "
+                f"{next(iter(damaged.values()))}, and no earlier checkpoint is complete: remove {self.path} to train "
                 "this seed from the start"
             )
         return []

@@ -46,12 +46,14 @@ class Team:
     def average_gradients(self, parameters: list[nn.Parameter]) -> None:
         """Replace every gradient by its mean over the processes, in one message.
 
+        Gradients of parameters that are split over the processes (DTensors) are left as they are: they belong to one.
+
         Args:
             parameters: the parameters, in the same order everywhere.
         """
         if self.world == 1:
             return
-        gradients = [p.grad for p in parameters if p.grad is not None]
+        gradients = [p.grad for p in parameters if p.grad is not None and not hasattr(p.grad, "to_local")]
         flat = torch.cat([g.reshape(-1).float() for g in gradients])
         dist.all_reduce(flat)
         flat /= self.world

@@ -25,7 +25,7 @@ class Elsewhere:
     """Batches of one set to learn from, the faces of another as its test split.
 
     ``videos`` says who is on each video, where test samples are frames whose labels number the videos; ``pairs`` are
-    pairs of videos then. ``distractors`` are faces of nobody in the test split.
+    pairs of videos then. ``distractors`` are faces of people who are not in the test split.
     """
 
     open_set = True
@@ -105,7 +105,7 @@ def on_faces(name: str, trained: Source | Facts, config: Config, team: Team) -> 
     facts = trained if isinstance(trained, Facts) else trained.facts
     if config.data.normalize in data.MEASURED and isinstance(trained, Resident):
         raise ValueError(
-            f"data.normalize={config.data.normalize!r} is by the training images' statistics: evaluate with 'symmetric'"
+            f"data.normalize={config.data.normalize!r} uses training statistics: evaluate with 'symmetric'"
         )
     rule = config.evaluation
     dataset: Any = data.load(name, rule.root or config.data.root, progress=team.rank == 0)

@@ -57,7 +57,9 @@ def make_source(
     dataset = data.load(config.name, config.root, progress=rank == 0, **options)
     if isinstance(dataset, data.Graph):
         if config.per_class > 1:
-            raise ValueError(f"data.per_class={config.per_class} orders batches: a graph is one batch, leave it at 1")
+            raise ValueError(
+                f"data.per_class={config.per_class} groups samples, but a graph is one batch: leave it at 1"
+            )
         return Graph(dataset.to(device), config.validate)
     if isinstance(dataset, data.OwnImages) and dataset.bytes_at(config.image_size) <= config.resident * 2**30:
         small = dataset.resident(config.image_size)

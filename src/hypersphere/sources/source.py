@@ -34,7 +34,7 @@ class Source(Protocol):
 
     @property
     def pixels(self) -> attacks.Pixels | None:
-        """Bounds of the inputs in terms of pixels; None where they are no images."""
+        """Bounds of the inputs in terms of pixels; None where they are not images."""
         ...
 
     @property

@@ -1,6 +1,6 @@
 """Several trainings at once in one process: each has its turn, and none notices the others.
 
-On a GPU every training replays its captured step on a stream of its own, so that small networks share it. The results
+On a GPU every training replays its captured step on its own stream, so that small networks share it. The results
 are those of the trainings alone.
 """
 
@@ -27,7 +27,7 @@ from .training import Training
 
 __all__ = ["Job", "Outcome", "run_at_once"]
 
-_NAP = 1e-4  # seconds to wait where no training can go on: a step takes longer
+_NAP = 1e-4  # seconds to wait where no training can continue: a step takes longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ class _Schedule:
         return free[0]
 
     def _advance(self, work: _Work) -> bool:
-        """Give a training its turn, if it can go on; whether it had one."""
+        """Give a training its turn, if it can continue; whether it had one."""
         if not work.ready:
             return False
         outcome = work.turn(self._stopping)

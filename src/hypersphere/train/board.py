@@ -39,7 +39,7 @@ class Board:
         self.say(words)
 
     def say(self, text: str) -> None:
-        """A line of its own, above the table of a terminal."""
+        """A separate line above the table of a terminal."""
         Progress(self.kind).say(text)
 
     def stop(self) -> None:

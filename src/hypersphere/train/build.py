@@ -7,6 +7,7 @@ from torch import nn
 
 from ..config import Config
 from ..evaluation import check_evaluation
+from ..losses.head import ClassHead
 from ..runs import Facts, Team, attach, make_networks
 from ..sources import Source, training_source
 from .adversary import make_adversary
@@ -18,6 +19,7 @@ from .objective import Objective
 from .optimizer import make_optimizers, make_projection
 from .penalty import make_penalty
 from .schedule import factors
+from .shards import ClassState, shard_head
 from .start import start
 from .step import Parts, Step
 
@@ -55,17 +57,20 @@ def make_parts(config: Config, seed: int, team: Team, source: Source | None = No
     if config.run.channels_last:
         objective.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     synchronize(objective, team)
+    split = shard_head(config, objective, team)
+    optimizers = make_optimizers(config.optim, objective, factors(config.schedule), team.device, split)
     model: nn.Module = objective.model
     return Parts(
         source=source,
         objective=objective,
         penalty=make_penalty(config.regularizer, config.orthogonal, model, objective.head, seed).to(team.device),
-        optimizers=make_optimizers(config.optim, objective, factors(config.schedule), team.device),
+        optimizers=optimizers,
         projection=make_projection(config.optim, model),
         team=team,
         run=config.run,
         clip=config.optim.clip,
         adversary=make_adversary(config.adversarial, source, objective),
+        classes=ClassState(objective.head, optimizers) if isinstance(objective.head, ClassHead) and split else None,
     )
 
 

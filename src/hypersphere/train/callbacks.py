@@ -132,7 +132,7 @@ class Callbacks:
                 self._callbacks.remove(one)
                 name = type(one).__name__
                 warnings.warn(
-                    f"{name}.{event} failed ({type(error).__name__}: {error}): training goes on without {name}",
+                    f"{name}.{event} failed ({type(error).__name__}: {error}): training continues without {name}",
                     RuntimeWarning,
                     stacklevel=3,
                 )

@@ -56,7 +56,7 @@ def synchronize(model: nn.Module, team: Team) -> nn.Module:
 
 
 def _backend(device: torch.device) -> str:
-    """Nccl where each process of this machine has a GPU of its own, else gloo."""
+    """Nccl where each process of this machine has its own GPU, else gloo."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     return "nccl" if device.type == "cuda" and here <= torch.cuda.device_count() else "gloo"
 

@@ -72,7 +72,7 @@ def _run(config: Config, crew: Team, callbacks: Sequence[Callback]) -> dict[str,
 
 
 def begin(config: Config, crew: Team) -> Path:
-    """Make the run folder, or see that it may go on."""
+    """Make the run folder, or see that it may continue."""
     folder = run_path(config)
     if crew.writer:
         check_room(folder, 2**16)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -40,10 +42,14 @@ class Objective(Networks):
         if self.head is None:
             loss, right = self._own_loss(out, labels), hits(out.detach(), labels)
         else:
-            loss = self.head(out, labels)
-            with torch.no_grad():
-                right = hits(self.head.logits(out.detach()), labels)  # type: ignore[operator]
+            loss, right = self.head(out, labels), self._right(self.head, out.detach(), labels)
         return loss if extra is None else loss + self.transform / len(labels) * extra, right
+
+    @torch.no_grad()
+    def _right(self, head: Any, features: Tensor, labels: Tensor) -> Tensor:
+        if getattr(head, "shards", None) is None:
+            return hits(head.logits(features), labels)
+        return (head.predict(features) == labels).sum()  # logits of all classes are never together
 
     def _own_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         if self.hinge:

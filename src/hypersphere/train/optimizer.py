@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -82,8 +82,17 @@ def _fitted(value: Any, parameter: Tensor) -> Any:
     return value
 
 
-def make_optimizers(config: OptimConfig, trained: nn.Module, factors: list[float], device: torch.device) -> Optimizers:
+def make_optimizers(
+    config: OptimConfig,
+    trained: nn.Module,
+    factors: list[float],
+    device: torch.device,
+    apart: Sequence[Tensor] = (),
+) -> Optimizers:
     """The optimizer of every trainable parameter of ``trained``.
+
+    Those that are ``apart`` have groups of their own: one group never mixes tensors that processes share out
+    with others, and the numbers of the parameters are the same for every number of processes.
 
     Matrices that must stay orthogonal (``orthogonal.method`` gradient) have their own: :class:`OrthogonalSGD` with
     ``orthogonal_lr`` and ``momentum``, steps of at most 1/‖W‖_F and two passes of 7.6, as in the authors' code. The
@@ -91,6 +100,10 @@ def make_optimizers(config: OptimConfig, trained: nn.Module, factors: list[float
     ``orthogonal_sgd`` trains all by the closed form 7.5.
     """
     groups = _groups(config, trained)
+    if apart:
+        splits = {id(p) for p in apart}
+        split, rest = _pick(groups, lambda p: id(p) in splits)
+        groups = [*rest, *split]
     if config.orthogonal_lr is not None:
         turning = {id(p) for p in rotation_parameters(trained)}
         rotations, rest = _pick(groups, lambda p: id(p) in turning)

@@ -79,4 +79,4 @@ def _message(team: Team, gone: list[int], error: RuntimeError) -> str:
         who = f"one of the {team.world} processes cannot be reached any more ({reason})"
     else:
         who = f"the process of rank {ends} ended, one of {team.world}"
-    return f"{who}. Everything up to the last checkpoint is saved: give the same torchrun command again to go on"
+    return f"{who}. Everything up to the last checkpoint is saved: give the same torchrun command again to continue"

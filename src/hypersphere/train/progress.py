@@ -20,7 +20,7 @@ _FIRST = ("loss", "generator_loss", "penalty", "accuracy", "best_accuracy")
 class Progress:
     """Rate, time left, loss, accuracy, λ and energy. ``kind``: auto, rich, plain, off.
 
-    When nobody reads it any more (``| head``, a terminal that is gone), it goes quiet and training goes on.
+    When its reader is gone (``| head``, a closed terminal), it becomes silent and training continues.
     """
 
     def __init__(self, kind: str = "auto", events: Path | None = None) -> None:

@@ -21,7 +21,7 @@ def start(networks: Networks, config: Config, seed: int = 0) -> None:
     run = Run(beside(config, name))
     folder = run.folder(seed if seed in run.seeds else None)
     if not folder.weights_path.exists():
-        raise ValueError(f"model.start={name!r}: {folder.weights_path} is not there, train that run to its end first")
+        raise ValueError(f"model.start={name!r}: {folder.weights_path} does not exist: finish training that run first")
     trained = folder.weights()
     own = networks.classifier().state_dict()
     for key in own:  # SphereFace+ holds the head that it adds an energy to

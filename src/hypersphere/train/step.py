@@ -26,6 +26,7 @@ from .adversary import Adversary
 from .objective import Objective
 from .optimizer import Optimizers
 from .penalty import Penalty
+from .shards import ClassState, clip_gradients
 
 __all__ = ["Mark", "NotFinite", "Parts", "Step"]
 
@@ -60,6 +61,7 @@ class Parts:
     run: RunConfig
     clip: float | None = None
     adversary: Adversary | None = None
+    classes: ClassState | None = None
 
 
 class Step:
@@ -128,7 +130,8 @@ class Step:
         return torch.cuda.current_stream(self.device).record_event() if self._cuda else None
 
     def state_dict(self) -> dict[str, Any]:
-        return {"sums": self._sums}
+        """The mean over the processes, which all of them ask for: any number of them can go on from it."""
+        return {"sums": self.parts.team.sum(self._sums.clone()) / self.parts.team.world}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._sums.copy_(state["sums"])
@@ -161,7 +164,7 @@ class Step:
         total.backward(inputs=None if trained is self._trained else trained)
         parts.team.average_gradients(trained)
         if parts.clip is not None:
-            nn.utils.clip_grad_norm_(trained, parts.clip)
+            clip_gradients(trained, parts.clip, parts.team)
         parts.optimizers.step()
         if self._cuda:
             ended = torch.isfinite(total.detach()) | (self._bad >= 0)
@@ -198,7 +201,7 @@ class Step:
     def _capture(self) -> None:
         """Record the step without doing it, then do it by the first replay.
 
-        A training on a stream of its own is recorded there: products keep their scratch memory by stream, and those
+        A training on its own stream is recorded there: products keep their scratch memory by stream, and those
         of two graphs that run at once must not be the same.
         """
         torch.cuda.synchronize()
@@ -220,6 +223,8 @@ class Step:
             why = "the data come from the host"
         elif parts.team.backend == "gloo":
             why = "the processes share a GPU, so their messages go through the host"
+        elif parts.classes is not None and parts.team.world > 1:
+            why = "the class vectors are split over processes"
         elif not parts.optimizers.capturable:
             why = "this optimizer asks the host"
         elif asks_host(parts.objective):

@@ -33,7 +33,7 @@ class Surroundings:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Be in these surroundings; those of before come back at the end."""
+        """Enter these surroundings; the former ones are restored at the end."""
         random, precision = torch.get_rng_state(), torch.get_float32_matmul_precision()
         torch.set_rng_state(self._random)
         torch.set_float32_matmul_precision(self._precision)

@@ -1,4 +1,4 @@
-"""One training of one seed: go on from the newest checkpoint, step, log, evaluate, save."""
+"""One training of one seed: continue from the newest checkpoint, step, log, evaluate, save."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from ..regularizers import Energies
 from ..runs import WARNINGS, SeedFolder, Team, environment, merged
 from ..runs.files import check_room, write_bytes, write_json
 from ..runs.manifest import check_shapes
+from ..runs.seed_folder import CLASSES
 from .build import make_parts, make_step
 from .callbacks import Callback, Callbacks, Started
 from .collapse import Collapse, mean_length, sign_of_collapse
 from .compiled import forget_compiled
 from .diagnose import FINITE, blame, spoiled
 from .progress import Progress
+from .shards import local, whole_state
 from .step import Mark, NotFinite
 from .stopped import Stopped
 
@@ -37,9 +39,9 @@ TURN = 32
 
 
 class Training:
-    """``run()`` trains to the end and returns the result; the same call after a crash goes on.
+    """``run()`` trains to the end and returns the result; the same call after a crash continues.
 
-    :meth:`turns` does the same a few steps at a time, so that others can go on in between.
+    :meth:`turns` does the same a few steps at a time, so that others can continue in between.
     """
 
     def __init__(
@@ -138,7 +140,7 @@ class Training:
             idle += time.perf_counter() - pause
 
     def _pause(self, now: int, waits: bool) -> Iterator[Mark]:
-        """Let others go on: before what waits for the device, until it is there; else with a turn still queued."""
+        """Let others continue: before what waits for the device, until it is there; else with a turn still queued."""
         if waits:
             yield self.step.mark()
         elif now % TURN == 0:
@@ -220,21 +222,32 @@ class Training:
     def save(self) -> None:
         """Write a checkpoint, unless the weights are not finite: the last one on disk is always good."""
         restart(self.parts.objective)  # whoever resumes here starts from the parameters alone: so does this run
-        weights = self.parts.objective.state_dict()
-        floats = {name: value.isfinite().all() for name, value in weights.items() if value.is_floating_point()}
-        if not bool(torch.stack(list(floats.values())).all()):
+        weights, classes = self.parts.objective.state_dict(), self.parts.classes
+        floats = {n: local([value])[0].isfinite().all() for n, value in weights.items() if value.is_floating_point()}
+        whole = bool(torch.stack(list(floats.values())).all())
+        if not whole if classes is None else self.team.agree(not whole):
             self.step.check()
-            raise NotFinite(self.step.step, math.nan, next(name for name, whole in floats.items() if not whole))
+            bad = (name for name, finite in floats.items() if not finite)
+            raise NotFinite(self.step.step, math.nan, next(bad, "a class vector of another process"))
         random = self.team.gather(torch.get_rng_state())
         device_random = self.team.gather(torch.cuda.get_rng_state()) if self.team.device.type == "cuda" else []
+        meters, optimizers = self.step.state_dict(), self.parts.optimizers.state_dict()
+        folder = None
+        if classes is not None:
+            folder = self.folder.class_folder(self.step.step, clear=self.team.writer)
+            self.team.wait()
+            classes.save(folder)
+            self.team.wait()
+            optimizers = classes.without(optimizers)
+            weights = {name: value for name, value in weights.items() if name not in classes.names}
         if not self.team.writer:
             return
         projection = self.parts.projection
         state = {
-            "optimizers": self.parts.optimizers.state_dict(),
+            "optimizers": optimizers,
             "penalty": dict(self.parts.penalty.state_dict()),
             "projection": None if projection is None else projection.state_dict(),
-            "meters": self.step.state_dict(),
+            "meters": meters,
             "random": random,
             "device_random": device_random,
             "best": [self.best, self.best_step],
@@ -242,12 +255,12 @@ class Training:
             "last": {name: float(value) for name, value in self.last.items()},
         }
         try:
-            self.folder.save(self.step.step, weights, state, self.config.run.keep)
+            self.folder.save(self.step.step, weights, state, self.config.run.keep, folder)
         except OSError as error:
             last = self.folder.latest()
             raise OSError(
                 f"the checkpoint of step {self.step.step} could not be written ({error}); the last good "
-                f"one is {last}: make room and give the same command again"
+                f"one is {last}: free some space and repeat the command"
             ) from error
 
     def _resume(self) -> None:
@@ -268,11 +281,17 @@ class Training:
         if not step:
             return 0
         weights, state = self.folder.load(self.folder.checkpoint(step))
-        parts = self.parts
-        check_shapes(weights, parts.objective.state_dict(), self.folder.checkpoint(step))
+        parts, own = self.parts, self.parts.objective.state_dict()
+        if parts.classes is not None:
+            folder = self.folder.checkpoint(step) / CLASSES
+            weights |= {name: own[name] for name in parts.classes.names}
+            state["optimizers"] = parts.classes.filled(state["optimizers"], folder)
+        check_shapes(weights, own, self.folder.checkpoint(step))
         parts.objective.load_state_dict(weights)
         parts.penalty.load_state_dict(state["penalty"])
         parts.optimizers.load_state_dict(state["optimizers"])
+        if parts.classes is not None:
+            parts.classes.load(folder)
         if parts.projection is not None:
             parts.projection.load_state_dict(state["projection"])
         if len(state["random"]) == self.team.world:
@@ -317,9 +336,11 @@ class Training:
         }
         if self.at_once > 1:
             result["at_once"] = self.at_once
-        if self.team.writer and done is None:
-            self.folder.write_weights(merged(self.parts.objective.classifier()).state_dict())
-            self.folder.write_result(result)
+        if done is None and (self.team.writer or self.parts.classes is not None):
+            weights = whole_state(merged(self.parts.objective.classifier()).state_dict())
+            if self.team.writer:
+                self.folder.write_weights(weights)
+                self.folder.write_result(result)
         self.progress.stop()
         self.team.wait()
         return result
@@ -379,7 +400,9 @@ class Training:
         return step.step, True
 
     def _goodbye(self, now: int) -> str:
-        return f"stopped at step {now}; everything is saved in {self.folder.path}. Give the same command again to go on"
+        return (
+            f"stopped at step {now}; everything is saved in {self.folder.path}. Give the same command again to continue"
+        )
 
     def _bytes(self) -> int:
         """About the size of one checkpoint: weights, and two states of them."""

@@ -4,7 +4,7 @@ With E = Σ_{i≠j} φ(c_ij) over the cosines c_ij = ŵ_i·ŵ_j, ∂E/∂ŵ_i = 
 and above the diagonal are visited: one product gives their cosines and two more carry φ' to both
 sides, 1.5·N²·d multiply-adds where the full matrix and its backward take 3·N²·d.
 
-The sweep is an operator of its own, opaque to compilers. Both its outputs, the energy and the
+The sweep is a separate operator, opaque to compilers. Both its outputs, the energy and the
 gradient, are differentiable; the second derivative recomputes: for a cotangent v of the gradient,
 
     (Hv)_i = 2 Σ_j φ''(c_ij)·(v_i·ŵ_j + ŵ_i·v_j)·ŵ_j + φ'(c_ij)·v_j.

@@ -73,7 +73,7 @@ def fused_block(
     activation: Activation | None = None,
     give_q: bool = False,
 ) -> tuple[Tensor, Tensor | None] | None:
-    """z and q′ (if asked for) by kernels, or None where plain operations must serve.
+    """z and q′ (if asked for) by kernels, or None where plain operations must be used.
 
     Args:
         x: (N, C, ...), as autocast would give it to a convolution.

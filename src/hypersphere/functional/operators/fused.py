@@ -2,7 +2,7 @@
 
 r and s are one-channel maps (h(‖x‖)/‖x‖, say); r may be given as 1/n. Every built-in g is invertible,
 so the backward pass recovers the cosine from the output, which the next layer keeps anyway, and
-computes g′ anew. If that output has been overwritten in place by then, the convolution is computed again.
+computes g′ again. If that output has been overwritten in place by then, the convolution is computed again.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _differentiate(
 
 
 class _Kept(NamedTuple):
-    """An output kept for backward in a node of its own, so that overwriting it can be told from an error."""
+    """An output kept for backward in a separate node, so that overwriting it can be told from an error."""
 
     node: Any
     version: int

@@ -37,7 +37,7 @@ def patch_norm(
         stride: step of the window.
         padding: zeros added on each side, in numbers.
         dilation: distance between the entries of a patch.
-        groups: number of groups of channels, each with a norm of its own.
+        groups: number of groups of channels, each with a separate norm.
 
     Returns:
         The norms.

@@ -17,7 +17,7 @@ __all__ = ["fused_max_pool"]
 def fused_max_pool(
     x: Tensor, size: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int], give_q: bool
 ) -> tuple[Tensor, Tensor | None] | None:
-    """Max pooling of x (N, C, H, W) by kernels and Σ_c z² if asked for; None where plain operations must serve."""
+    """Max pooling of x (N, C, H, W) by kernels and Σ_c z² if asked for; None where plain operations must be used."""
     if not kernels.usable(x, "pooling") or x.dim() != 4 or x.numel() == 0 or size[0] * size[1] > 255:
         return None
     if torch.compiler.is_compiling():

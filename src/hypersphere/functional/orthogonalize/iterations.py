@@ -2,8 +2,8 @@
 
 Computed in float64, which data-centre GPUs multiply at nearly the speed of float32 and in which one
 pass is accurate for condition numbers up to 1e7; anything worse goes to the factorizations of
-``_orthogonal_algorithms``. While a CUDA graph is recorded nobody can look: then Gram-Schmidt is always by
-factorization, and the polynomials are taken as they end.
+``algorithms``. While a CUDA graph is recorded the values cannot be checked: then the polynomials are taken as they end, and a
+Gram-Schmidt that did not come out orthogonal (condition numbers beyond 1e7) is NaN, which stops a training loudly.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from . import algorithms as exact
 __all__ = [
     "PASSES",
     "cholesky_qr",
+    "cholesky_qr_unasked",
     "polar_backward_by_eigenvalues",
     "polar_by_svd",
     "polynomial_polar",
@@ -41,12 +42,28 @@ _DEEPER = 4 * PASSES[:1]  # float64 has the digits for smaller singular values
 def cholesky_qr(u: Tensor) -> tuple[Tensor, Tensor]:
     """Gram-Schmidt by CholeskyQR, twice: T₁ᵀT₁ = UᵀU, Q₁ = UT₁⁻¹, then the same on Q₁."""
     if exact.is_captured(u):
-        return exact.gram_schmidt(u)
+        return cholesky_qr_unasked(u)
     q, first = _cholesky_qr_once(u.double())
     q, second = _cholesky_qr_once(q)
     if not bool((_defect(q) < 1e-7).all()):  # a failed Cholesky factorization leaves NaN or a wrong Q
         return exact.gram_schmidt(u)
     return q.to(u.dtype), (second @ first).to(u.dtype)
+
+
+def cholesky_qr_unasked(u: Tensor) -> tuple[Tensor, Tensor]:
+    """The same without a question to the host: one Cholesky factor in float64, then corrections that are products.
+
+    Where QᵀQ = I + E, Q(I − triu(E) + ½diag(E)) errs by E², as the inverse Cholesky factor of I + E does. One pass
+    leaves E ≈ cond(U)²·1e-16; two corrections follow. Q is NaN where they do not end at an orthogonal matrix.
+    """
+    wide = u.double()
+    q, _ = _cholesky_qr_once(wide)
+    for _ in range(2):
+        away = _shifted(q.mT @ q, -1.0)
+        away.diagonal(dim1=-2, dim2=-1).mul_(0.5)
+        q = q - q @ away.triu_()
+    whole = (_defect(q) < 1e-7)[..., None, None]
+    return torch.where(whole, q, torch.nan).to(u.dtype), (q.mT @ wide).triu_().to(u.dtype)
 
 
 def small_cholesky_qr(u: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,8 +1,9 @@
 """Löwdin's map on a GPU: the polynomial iterations of ``iterations`` in split TF32, one launch a product.
 
-Symmetric and skew results are computed by halves. The host looks at how far the iteration came and leaves singular
-matrices to their singular values. While a CUDA graph is recorded nobody can look: then four more passes are made, which
-take singular values down to 1e-9 of the norm, and what lies below is left shorter than 1.
+Symmetric and skew results are computed by halves. The host looks at how far the iteration came, lets it go on where
+singular values are small, and leaves singular matrices to their singular values. While a CUDA graph is recorded the values
+cannot be checked: then four more passes are made, which take singular values down to 1e-9 of the norm, and what lies below is
+left shorter than 1.
 """
 
 from __future__ import annotations
@@ -44,15 +45,18 @@ def by_kernels(u: Tensor) -> tuple[Tensor, Tensor]:
     scale = torch.where(scale > 0, scale, 1.0)
     x, x_t = _packed(layout, u / scale), _packed(layout, u.mT / scale)
     gram = _packed(layout, _matrices(layout, gram, u.shape) / scale / scale)
-    for index, (a, b, c) in enumerate(_passes(u)):
-        if index:
-            gram, _ = product(layout, x_t, x_t, mirror=1)
-        polynomial, _ = product(layout, gram, gram, gram, alpha=c, beta=b, gamma=a, mirror=1)
-        x, x_t = product(layout, x, polynomial, store="both")
-    away, _ = product(layout, x_t, x_t, alpha=-0.5, gamma=0.5, mirror=1)  # ½(I − XᵀX)
-    defect = 2.0 * _matrices(layout, away, u.shape).abs().amax((-2, -1), keepdim=True)
-    x, x_t = product(layout, x, away, x, store="both", precise=False)
-    if not exact.is_captured(u) and not bool((defect < _CLOSE).all()):
+    for index, passes in enumerate(_rounds(u)):
+        for first, (a, b, c) in enumerate(passes):
+            if index or first:
+                gram, _ = product(layout, x_t, x_t, mirror=1)
+            polynomial, _ = product(layout, gram, gram, gram, alpha=c, beta=b, gamma=a, mirror=1)
+            x, x_t = product(layout, x, polynomial, store="both")
+        away, _ = product(layout, x_t, x_t, alpha=-0.5, gamma=0.5, mirror=1)  # ½(I − XᵀX)
+        defect = 2.0 * _matrices(layout, away, u.shape).abs().amax((-2, -1), keepdim=True)
+        x, x_t = product(layout, x, away, x, store="both", precise=False)
+        if _is_close(u, defect):
+            break
+    else:
         return polar_by_svd(u)
     h, _ = product(layout, x_t, whole_t)
     r, h = _matrices(layout, x, u.shape), _matrices(layout, h, u.shape)
@@ -69,27 +73,36 @@ def backward_by_kernels(grad: Tensor, r: Tensor, h: Tensor) -> Tensor:
     scale = _matrices(layout, square, h.shape).norm(dim=(-2, -1), keepdim=True).sqrt()  # √‖H²‖_F ≥ ‖H‖
     scale = torch.where(scale > 0, scale, 1.0)
     x, y = _packed(layout, h / scale), _packed(layout, (skew - skew.mT) / scale)
-    for a, b, c in _passes(grad):
-        square, _ = product(layout, x, x, mirror=1)
-        half, _ = product(layout, x, y, alpha=-1.0)  # XY, for Yᵀ = −Y
-        crossed = _symmetric(layout, half, grad.shape)
-        half, _ = product(layout, square, crossed)
-        mixed = _symmetric(layout, half, grad.shape)
-        polynomial, _ = product(layout, square, square, square, alpha=c, beta=b, gamma=a, mirror=1)
-        moved, _ = product(layout, x, torch.add(mixed.mul_(c), crossed, alpha=b))
-        y, _ = product(layout, y, polynomial, moved, mirror=-1)
-        x, _ = product(layout, x, polynomial, mirror=1)
-    away = _matrices(layout, x, grad.shape)
-    defect = (away - torch.eye(grad.shape[-1], device=grad.device)).abs().amax((-2, -1), keepdim=True)
+    for passes in _rounds(grad):
+        for a, b, c in passes:
+            square, _ = product(layout, x, x, mirror=1)
+            half, _ = product(layout, x, y, alpha=-1.0)  # XY, for Yᵀ = −Y
+            crossed = _symmetric(layout, half, grad.shape)
+            half, _ = product(layout, square, crossed)
+            mixed = _symmetric(layout, half, grad.shape)
+            polynomial, _ = product(layout, square, square, square, alpha=c, beta=b, gamma=a, mirror=1)
+            moved, _ = product(layout, x, torch.add(mixed.mul_(c), crossed, alpha=b))
+            y, _ = product(layout, y, polynomial, moved, mirror=-1)
+            x, _ = product(layout, x, polynomial, mirror=1)
+        away = _matrices(layout, x, grad.shape) - torch.eye(grad.shape[-1], device=grad.device)
+        if _is_close(grad, away.abs().amax((-2, -1), keepdim=True)):
+            break
+    else:
+        return polar_backward_by_eigenvalues(grad, r, h)
     out, _ = product(layout, _packed(layout, r), y, alpha=-0.5)  # R·Y/2, for Yᵀ = −Y
-    found = _matrices(layout, out, grad.shape)
-    if exact.is_captured(grad) or bool((defect < _CLOSE).all()):
-        return found.clone()
-    return polar_backward_by_eigenvalues(grad, r, h)
+    return _matrices(layout, out, grad.shape).clone()
 
 
-def _passes(u: Tensor) -> tuple[tuple[float, float, float], ...]:
-    return (*4 * PASSES[:1], *PASSES) if exact.is_captured(u) else PASSES
+def _rounds(u: Tensor) -> tuple[tuple[tuple[float, float, float], ...], ...]:
+    """Passes to make before each look at the outcome: singular values down to 1e-5 of the norm, then 1e-7."""
+    if exact.is_captured(u):
+        return ((*4 * PASSES[:1], *PASSES),)
+    return PASSES[2:], PASSES[7:]
+
+
+def _is_close(u: Tensor, defect: Tensor) -> bool:
+    """Whether an iteration has converged; while a CUDA graph is recorded nobody can tell."""
+    return exact.is_captured(u) or bool((defect < _CLOSE).all())
 
 
 def _packed(layout: Layout, x: Tensor) -> Tensor:

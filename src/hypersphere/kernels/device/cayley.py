@@ -2,7 +2,7 @@
 
 A step is two launches: the residual E = I − X(I − A), then X ← X + EX. The program that finishes the last tile
 of a residual looks at its rows and columns and writes what is to be done next into ``control``: stop after
-this update, go on, or start again from a multiple of (I − A)ᵀ, from where the iteration always converges. Steps
+this update, continue, or start again from a multiple of (I − A)ᵀ, from where the iteration always converges. Steps
 that are not needed read that and return. So the host is never asked, whether a CUDA graph is recorded or not.
 
     ‖E_{k+1}‖ ≤ ‖E_k‖², entry by entry |E²| ≤ (largest row norm)·(largest column norm)

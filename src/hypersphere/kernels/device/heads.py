@@ -17,8 +17,8 @@ import triton.language as tl
 
 from .math import _asin, angular
 
-__all__ = ["finish_kernel", "gradient_kernel", "polar_backward_kernel", "polar_kernel", "sums_kernel", "tangent_kernel",
-           "unit_kernel"]  # fmt: skip
+__all__ = ["finish_kernel", "gradient_kernel", "polar_backward_kernel", "polar_kernel", "split_kernel", "sums_kernel",
+           "tangent_kernel", "unit_kernel"]  # fmt: skip
 
 FRACTION = tl.constexpr(4)
 CURRICULAR = tl.constexpr(5)
@@ -79,6 +79,18 @@ def polar_backward_kernel(direction, length, d_direction, d_length, out, rows, d
     inverse = tl.where(n == 0.0, 0.0, 1.0 / tl.where(n == 0.0, 1.0, n))
     along = tl.sum(u * g, 1)
     tl.store(out + place, (g - u * along[:, None]) * inverse[:, None] + u * g_n[:, None], mask=there)
+
+
+@triton.jit(do_not_specialize=["count"])
+def split_kernel(a, parts, count, B: tl.constexpr):
+    """a = p₁ + p₂ + p₃ with p of bfloat16, one after the other in ``parts``."""
+    i = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    there = i < count
+    v = tl.load(a + i, mask=there, other=0.0)
+    for part in tl.static_range(3):
+        p = v.to(tl.bfloat16)
+        tl.store(parts + part * tl.cast(count, tl.int64) + i, p, mask=there)
+        v = v - p.to(tl.float32)
 
 
 @triton.jit

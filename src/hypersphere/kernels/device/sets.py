@@ -112,8 +112,25 @@ def set_pairs(
 
 
 @triton.jit
+def _parts(x, FAST: tl.constexpr):
+    """x as a sum of three bfloat16 numbers; these as float32 for the interpreter, which does not multiply bfloat16.
+
+    The sums of a gradient nearly cancel where neurons are spread: two parts would be too few.
+    """
+    first = x.to(tl.bfloat16)
+    rest = x - first.to(tl.float32)
+    second = rest.to(tl.bfloat16)
+    third = (rest - second.to(tl.float32)).to(tl.bfloat16)
+    if FAST:
+        return first, second, third
+    else:
+        return first.to(tl.float32), second.to(tl.float32), third.to(tl.float32)
+
+
+@triton.jit
 def gradients(
-    unit, inverse, table, slopes, along, scales, incoming, result, width, BLOCK: tl.constexpr, STEP: tl.constexpr
+    unit, inverse, table, slopes, along, scales, incoming, result, width,
+    FAST: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """2·(Σ_j φ'·ŵ_j − ŵ_i·Σ_j φ'·c)/‖w_i‖ of some rows and entries, times what comes in."""
     group = tl.program_id(0)
@@ -138,7 +155,14 @@ def gradients(
                 mask=(column < count)[:, None] & (k < dim)[None, :],
                 other=0.0,
             )
-            total = tl.dot(slope, points, total, input_precision="tf32x3")
+            a1, a2, a3 = _parts(slope, FAST)
+            b1, b2, b3 = _parts(points, FAST)
+            total = tl.dot(a1, b1, total, input_precision="ieee")
+            total = tl.dot(a1, b2, total, input_precision="ieee")
+            total = tl.dot(a2, b1, total, input_precision="ieee")
+            total = tl.dot(a2, b2, total, input_precision="ieee")
+            total = tl.dot(a1, b3, total, input_precision="ieee")
+            total = tl.dot(a3, b1, total, input_precision="ieee")
             radial += tl.load(along + (first + row) * width + other // BLOCK, mask=row < count, other=0.0)
         mask = (row < count)[:, None] & (k < dim)[None, :]
         where = start + row[:, None] * dim + k[None, :]

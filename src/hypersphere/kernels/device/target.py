@@ -1,0 +1,88 @@
+"""A loss with an additive margin, from the sum over the other classes: ℓ = log(1 + e^t), t = log Σ_{j≠y} e^u − s·ψ(c).
+
+c = x̂·ŵ_y. ψ(c) = c − m (ANGLE off), or cos(θ + m) up to θ = π − m and c − m·sin m from there (ArcFace).
+"""
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .heads import _length, _log1p
+from .math import _asin
+
+__all__ = ["target_backward_kernel", "target_kernel", "target_share_kernel"]
+
+_HALF_PI = tl.constexpr(1.5707963267948966)
+
+
+@triton.jit
+def _own(direction, w, labels, r, k, rows, d):
+    """x̂ and ŵ_y of some rows, their cosine, y, and 1/‖w_y‖."""
+    there = (r < rows)[:, None] & (k < d)[None, :]
+    y = tl.load(labels + r, mask=r < rows, other=0)
+    x = tl.load(direction + r[:, None] * d + k[None, :], mask=there, other=0.0)
+    u, _, inverse = _length(tl.load(w + y[:, None] * d + k[None, :], mask=there, other=0.0))
+    return x, u, tl.sum(x * u, 1), y, inverse
+
+
+@triton.jit
+def _margin(c, m, cos_m, drop, ANGLE: tl.constexpr):
+    """ψ(c) and ψ′(c); ``drop`` is m·sin m."""
+    if ANGLE:
+        deviation, steep = _asin(c, False)
+        turned = (_HALF_PI - deviation) + m
+        near = c >= -cos_m
+        return tl.where(near, tl.cos(turned), c - drop), tl.where(near, tl.sin(turned) * steep, 1.0)
+    else:
+        return c - m, c * 0.0 + 1.0
+
+
+@triton.jit
+def target_kernel(
+    direction, w, labels, lse, losses, rows, d, s, m, cos_m, drop,
+    ANGLE: tl.constexpr, R: tl.constexpr, D: tl.constexpr,
+):  # fmt: skip
+    """ℓ of each sample."""
+    r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    _, _, c, _, _ = _own(direction, w, labels, r, tl.arange(0, D), rows, d)
+    value, _ = _margin(c, m, cos_m, drop, ANGLE)
+    t = tl.load(lse + r, mask=r < rows, other=0.0) - s * value
+    tl.store(losses + r, tl.maximum(t, 0.0, propagate_nan=tl.PropagateNan.ALL) + _log1p(tl.exp(-tl.abs(t))), r < rows)
+
+
+@triton.jit
+def target_share_kernel(
+    direction, w, labels, lse, d_losses, d_lse, d_cos, rows, d, s, m, cos_m, drop,
+    ANGLE: tl.constexpr, R: tl.constexpr, D: tl.constexpr,
+):  # fmt: skip
+    """∂/∂log Σ = σ(t) and ∂/∂c = −s·σ(t)·ψ′(c), times what comes in; 0 where that is 0."""
+    r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    _, _, c, _, _ = _own(direction, w, labels, r, tl.arange(0, D), rows, d)
+    value, slope = _margin(c, m, cos_m, drop, ANGLE)
+    t = tl.load(lse + r, mask=r < rows, other=0.0) - s * value
+    e = tl.exp(-tl.abs(t))
+    incoming = tl.load(d_losses + r, mask=r < rows, other=0.0)
+    share = tl.where(incoming == 0.0, 0.0, incoming * tl.where(t >= 0.0, 1.0, e) / (1.0 + e))
+    tl.store(d_lse + r, share, mask=r < rows)
+    tl.store(d_cos + r, tl.where(incoming == 0.0, 0.0, -s * share * slope), mask=r < rows)
+
+
+@triton.jit
+def target_backward_kernel(
+    direction, length, w, labels, d_cos, d_scaled, d_x, d_w, rows, d, s, R: tl.constexpr, D: tl.constexpr,
+):  # fmt: skip
+    """dx from the gradients of s·x̂ and of c; what c adds to the gradient of w_y, after that of all classes."""
+    r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    k = tl.arange(0, D)
+    there = (r < rows)[:, None] & (k < d)[None, :]
+    x, u, c, y, inverse = _own(direction, w, labels, r, k, rows, d)
+    slope = tl.load(d_cos + r, mask=r < rows, other=0.0)[:, None]
+    place = r[:, None] * d + k[None, :]
+    g = s * tl.load(d_scaled + place, mask=there, other=0.0) + slope * u
+    n = tl.load(length + r, mask=r < rows, other=0.0)
+    turned = tl.where(n == 0.0, 0.0, 1.0 / tl.where(n == 0.0, 1.0, n))
+    tl.store(d_x + place, (g - x * tl.sum(x * g, 1)[:, None]) * turned[:, None], mask=there)
+    own = slope * (x - c[:, None] * u) * inverse[:, None]
+    tl.atomic_add(d_w + y[:, None] * d + k[None, :], own, mask=there & (slope != 0.0), sem="relaxed")
