@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
+import torch.fx
 from torch import Tensor, nn
 
 from .._core.errors import check_count
@@ -134,7 +135,7 @@ class Flatten(nn.Module):
         self.shape = shape
 
     def forward(self, x: Tensor) -> Tensor:
-        if tuple(x.shape[-3:]) != self.shape:
+        if not isinstance(x, torch.fx.Proxy) and tuple(x.shape[-3:]) != self.shape:
             raise ValueError(
                 f"the last feature maps have shape {tuple(x.shape[-3:])}, not {self.shape}: "
                 "give create(..., image_size=(height, width)) the size of your images"

@@ -11,7 +11,7 @@ from torch.nn.modules.conv import _ConvNd
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_conv
-from .layer import Decoupled, geometry_of
+from .layer import Decoupled, as_node, geometry_of
 
 __all__ = ["DecoupledConv1d", "DecoupledConv2d", "DecoupledConv3d", "SphereConv1d", "SphereConv2d", "SphereConv3d"]
 
@@ -71,7 +71,8 @@ class _DecoupledConv(Decoupled, _ConvNd):
         return x, geometry_of(tuple(weight.shape[2:]), self.stride, padding, self.dilation, self.groups, False, ())
 
     def forward(self, input: Tensor) -> Tensor:
-        out = self._one_step(input)
+        node: Any = as_node(self, input)
+        out = self._one_step(input) if node is None else node
         if out is not None:
             return out
         padding: Any = self.padding

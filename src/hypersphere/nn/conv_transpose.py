@@ -14,7 +14,7 @@ from torch.nn.modules.conv import _ConvTransposeNd
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_conv_transpose
-from .layer import Decoupled, geometry_of
+from .layer import Decoupled, as_node, geometry_of
 
 __all__ = [
     "DecoupledConvTranspose1d",
@@ -69,7 +69,9 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
         return x, geometry_of(*parts, True, self.output_padding)
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        fused = self._one_step(input) if output_size is None else None
+        fused: Any = as_node(self, input, output_size)
+        if fused is None and output_size is None:
+            fused = self._one_step(input)
         if fused is not None:
             return fused
         spatial = self.weight.dim() - 2

@@ -16,7 +16,7 @@ from ..functional.operators.deployed import deployed
 from ..functional.operators.geometry import Geometry
 from .block import affine_of
 from .fuse import Fusion, blocks_of, fuse
-from .layer import Decoupled
+from .layer import Decoupled, as_node
 
 __all__ = ["Folded", "fold"]
 
@@ -113,6 +113,9 @@ class Folded(nn.Module):
         Returns:
             The output of that layer and its BatchNorm in evaluation mode.
         """
+        node: Any = as_node(self, input)
+        if node is not None:
+            return node
         read = self._read(input, self.weight)
         rows, geometry = read
         out = deployed(rows, self.weight, geometry, self.magnitude, self.angular, self.scale, self.shift)

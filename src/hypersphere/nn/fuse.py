@@ -133,6 +133,9 @@ class FusedSequential(nn.Sequential):
     """A Sequential whose neighbours run as blocks; it has no parameters itself."""
 
     def forward(self, input: Tensor) -> Tensor:
+        if isinstance(input, torch.fx.Proxy):
+            out: Tensor = super().forward(input)  # a graph has a node for each of them
+            return out
         x, q = input, None
         steps = list(_blocks(_flat(self)))
         move = wants_channels_last(input) and any(isinstance(s, Parts) and s.op.weight.dim() == 4 for s in steps)

@@ -7,6 +7,7 @@ import functools
 from typing import Any
 
 import torch
+import torch.fx
 from torch import Tensor, nn
 
 from .. import angular as angular_module
@@ -19,7 +20,7 @@ from ..functional.operators.deployed import deployed, deployed_unit
 from ..functional.operators.geometry import Geometry
 from .block import Parts, affine_of, fused_step
 
-__all__ = ["Decoupled", "geometry_of", "own", "reset"]
+__all__ = ["Decoupled", "as_node", "geometry_of", "own", "reset"]
 
 
 class Decoupled(nn.Module):
@@ -135,6 +136,18 @@ class Decoupled(nn.Module):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + self._rules_repr()
+
+
+def as_node(module: nn.Module, *inputs: Any) -> Any:
+    """The call of a layer as one node of the graph that ``torch.fx`` makes; None where nothing is traced.
+
+    Tracers take the layers of ``torch.nn`` for leaves by the name of their package. Ours say it themselves, so that
+    features can be extracted by node.
+    """
+    tracer: Any = next((one.tracer for one in inputs if isinstance(one, torch.fx.Proxy)), None)
+    if tracer is None:
+        return None
+    return tracer.create_proxy("call_module", tracer.path_of_module(module), inputs, {})
 
 
 def geometry_of(*parts: Any) -> Geometry:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_linear
-from .layer import Decoupled, geometry_of
+from .layer import Decoupled, as_node, geometry_of
 
 __all__ = ["DecoupledLinear", "DecoupledTransposedLinear", "SphereLinear", "SphereTransposedLinear"]
 
@@ -60,7 +60,8 @@ class DecoupledLinear(Decoupled, nn.Linear):
         return (x if x.dim() == 2 else x.reshape(-1, x.shape[-1])), geometry_of((), (), (), (), 1, False, ())
 
     def forward(self, input: Tensor) -> Tensor:
-        fused = self._one_step(input)
+        node: Any = as_node(self, input)
+        fused = self._one_step(input) if node is None else node
         if fused is not None:
             return fused
         out = decoupled_linear(
@@ -167,6 +168,9 @@ class DecoupledTransposedLinear(Decoupled, nn.Module):
         Returns:
             (..., out_features).
         """
+        node: Any = as_node(self, input)
+        if node is not None:
+            return node
         out = decoupled_linear(
             input, self.weight.mT, magnitude=self.magnitude, angular=self.angular, weighted=self.weighted
         )

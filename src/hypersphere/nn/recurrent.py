@@ -25,7 +25,7 @@ from .._core.sphere import upcast
 from ..functional.operators import recurrence
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule, decouple, make_kernel
 from ..functional.operators.geometry import Geometry
-from .layer import own, reset
+from .layer import as_node, own, reset
 
 __all__ = [
     "DecoupledGRU",
@@ -103,6 +103,9 @@ class RecurrentLayer(nn.RNNBase):
         return ", ".join(parts)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
+        node: Any = as_node(self, input, hx)
+        if node is not None:
+            return node
         packed = isinstance(input, PackedSequence)
         data, sizes, unbatched = _as_packed(input, self.batch_first)
         if data.shape[-1] != self.input_size:
