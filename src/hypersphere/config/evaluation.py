@@ -27,8 +27,8 @@ class EvaluationConfig:
     protocol: str = option(
         "classification",
         lambda: (
-            f"evaluation during training: {_names('protocol')}, or an address module:function; verification, few_shot and "
-            "identification are for unseen classes, generation is for a GAN"
+            f"evaluation during training: {_names('protocol')}, or an address module:function; verification, few_shot "
+            "and identification are for unseen classes, generation is for a GAN"
         ),
     )
     also: tuple[str, ...] = option(
