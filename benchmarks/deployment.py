@@ -1,9 +1,10 @@
 """Nodes and time of deployed ResNet-18 twins beside the plain network, on a CPU, one image at a time.
 
-    python benchmarks/deployment.py [--rounds 20] [--threads 1] [--out FILE.json]
+    python benchmarks/deployment.py [--rounds 20] [--threads 1] [--out FILE]
 
 Each twin is measured as ``torch.onnx.export`` writes it, after ``hs.nn.fold``, and in eager mode both ways. Rounds of
-all networks are interleaved, so that a busy machine slows all of them alike; medians and quartiles are reported.
+all networks are interleaved, so that a busy machine slows all of them alike; medians and quartiles are reported, and
+the plain network once more beside itself ("A/A"). Times are of the process's own CPU, not of the clock.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--size", type=int, default=224, help="of the image")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "deployment.json")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
@@ -38,6 +39,7 @@ def main() -> None:
     for angular in ("cosine", "sigmoid"):
         networks[angular] = hs.models.create("resnet18", num_classes=10, conv="sphere", angular=angular).eval()
         networks[f"{angular}, folded"] = hs.nn.fold(networks[angular])
+    networks["A/A"] = networks["plain"]  # the noise: no difference smaller than its spread means anything
     files = {name: export(model, x) for name, model in networks.items()}
     sessions = {name: session(content, options.threads) for name, content in files.items()}
     times: dict[str, dict[str, list[float]]] = {name: {"onnxruntime": [], "eager": []} for name in networks}
@@ -46,14 +48,18 @@ def main() -> None:
             for name, model in networks.items():
                 runs = {"onnxruntime": lambda n=name: sessions[n](x), "eager": lambda m=model: m(x)}
                 for way, run in runs.items():
-                    start = time.perf_counter()
+                    start = time.process_time()
                     run()
                     if turn >= 2:
-                        times[name][way].append(time.perf_counter() - start)
+                        times[name][way].append(time.process_time() - start)
     rows = {name: row(name, times, files) for name in networks}
-    report = {"settings": vars(options) | {"out": None}, "machine": machine(), "networks": rows}
+    report = {
+        "settings": {name: value for name, value in vars(options).items() if name != "out"},
+        "machine": machine(),
+        "networks": rows,
+    }
     print(json.dumps(report, indent=2))
-    if options.out is not None:
+    if options.out:
         options.out.write_text(json.dumps(report, indent=2) + "\n")
 
 

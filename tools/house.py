@@ -28,7 +28,7 @@ functional
 angular magnitude
 nn losses regularizers orthogonal metrics attacks data
 optim conversion embedding energies
-models
+models pretrained
 config
 runs
 sources

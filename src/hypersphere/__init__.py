@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .conversion import convert
     from .embedding import embed
     from .energies import energy
+    from .pretrained import load_pretrained
     from .runs import load
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "energy",
     "functional",
     "load",
+    "load_pretrained",
     "losses",
     "magnitude",
     "metrics",
@@ -57,7 +59,13 @@ __all__ = [
     "runs",
 ]
 
-_FUNCTIONS = {"convert": "conversion", "embed": "embedding", "energy": "energies", "load": "runs"}
+_FUNCTIONS = {
+    "convert": "conversion",
+    "embed": "embedding",
+    "energy": "energies",
+    "load": "runs",
+    "load_pretrained": "pretrained",
+}
 _ROOMS = tuple(name for name in __all__ if name not in _FUNCTIONS and name not in ("__version__", "register"))
 
 

@@ -17,6 +17,7 @@ from torch.nn.utils import parametrize
 from . import angular as angular_module
 from . import magnitude as magnitude_module
 from . import nn as twins
+from ._core.conversion_record import describe_rules, remember
 from ._core.errors import check_model
 from ._core.neurons import Patterns, holds_columns, is_named, select
 from ._core.output_layer import OutputLayer, OutputLayers, announce, find_output_layers
@@ -98,6 +99,9 @@ def convert(
         custom forward, parametrized weights (weight norm, orthogonal training), weights that another module
         reads directly (attention) and layers without a twin (``LSTMCell``, ``Bilinear``) are kept.
 
+        What a converted model of transformers or timm saves says so: the plain network refuses it, and
+        :func:`hypersphere.load_pretrained` restores it.
+
     Example:
         >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 10))
         >>> twin = hs.convert(net, angular="linear", output_layer="3")
@@ -141,6 +145,8 @@ def convert(
     model = twin_of.get(model, model)
     logger.log(logging.INFO if report.converted else logging.WARNING, "%s", report)
     model.conversion_report = report  # type: ignore[assignment]
+    if report.converted:
+        remember(model, describe_rules(list(report.converted), magnitude, angular, weighted, affine))
     return model
 
 

@@ -141,7 +141,8 @@ def test_pairs_of_another_size(trained, tmp_path, capsys):
         (["--seed", "7"], "has no seed 7"),
         (["--device", "foo"], "device='foo' cannot be used here"),
         (["--device", "meta"], "device='meta' cannot be used here"),
-        (["--pairs", "x"], "belong together"),
+        (["--images", "x"], "give the list with --pairs"),
+        (["--pairs", "x"], "x is not a file"),
         (["--parts", "fgsm_transfer"], "--adversarial.source"),
         (["--root", "nowhere", "--parts", "energy"], None),
     ],
@@ -161,7 +162,7 @@ def test_wrong_questions(trained, capsys, words, message):
 def test_foreign_and_damaged_folders(copy, tmp_path, capsys):
     (tmp_path / "other").mkdir()
     assert main(["evaluate", str(tmp_path / "other")]) == 2
-    assert "no run folder" in capsys.readouterr().err
+    assert "is not a run folder" in capsys.readouterr().err
     assert main(["evaluate", str(tmp_path / "none")]) == 2
     assert "does not exist" in capsys.readouterr().err
     weights = copy / "seed-0" / "model.safetensors"

@@ -117,7 +117,7 @@ def test_files(method: str, tmp_path: Path) -> None:
     hs.orthogonal.load_adapter(other, tmp_path / "mine")  # into the present one
     config = json.loads((tmp_path / "mine" / "adapter.json").read_text())
     assert config["method"] == method
-    assert config["weights"]["0.weight"] == {"dim": 27}
+    assert config["weights"]["0.weight"] == {"dim": 27, "blocks": 3}
 
 
 def test_skew_entries_are_packed(tmp_path: Path) -> None:
@@ -178,3 +178,64 @@ def test_mistakes_change_nothing() -> None:
         assert not any(hasattr(module, "parametrizations") for module in model)
     with pytest.raises(ValueError, match="no adapter"):
         hs.orthogonal.disable(model)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])  # 3: blocks of 5, 4 and 4
+@pytest.mark.parametrize("method", METHODS)
+def test_linear_layers_turn_their_inputs_where_that_is_cheaper(
+    method: str, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same outputs and gradients as with rotated weights, in float64; the weight itself gets no gradient."""
+    torch.manual_seed(0)
+    layer = nn.Linear(13, 40).double()
+    model = hs.orthogonal.adapter(nn.Sequential(layer), method, blocks=blocks, target="0")
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.requires_grad:
+                p.add_(0.3 * torch.randn_like(p))
+    x = torch.randn(2, 50, 13, dtype=torch.float64, requires_grad=True)
+    learned = [p for p in model.parameters() if p.requires_grad]
+    seen: list[torch.Size] = []
+    turn = type(layer.parametrizations.weight[0].blocks("default")).turn_inputs
+
+    def counted(self: object, rows: torch.Tensor) -> torch.Tensor:
+        seen.append(rows.shape)
+        return turn(self, rows)
+
+    monkeypatch.setattr(type(layer.parametrizations.weight[0].blocks("default")), "turn_inputs", counted)
+    out = model(x)
+    expected = nn.functional.linear(x, layer.weight, layer.bias)
+    assert seen == [(100, 13)]
+    torch.testing.assert_close(out, expected)
+    ours = torch.autograd.grad(out.square().sum(), [x, *learned])
+    theirs = torch.autograd.grad(expected.square().sum(), [x, *learned])
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), expected)  # 100 inputs, 40 neurons: the neurons are turned
+    assert len(seen) == 1
+    with torch.nn.utils.parametrize.cached():
+        torch.testing.assert_close(model(x), expected)
+    assert len(seen) == 1
+
+
+def test_turned_inputs_keep_dtype_copies_and_merging() -> None:
+    model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2)), blocks=2)
+    trained_once = [p for p in model.parameters() if p.requires_grad]
+    model(torch.randn(64, 8)).square().sum().backward()
+    assert all(p.grad is not None for p in trained_once)
+    x = torch.randn(64, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert model(x).dtype == torch.bfloat16
+    twin = copy.deepcopy(model)
+    torch.testing.assert_close(twin(x), model(x))
+    before = model(x)
+    hs.orthogonal.merge(model)
+    assert type(model[0]) is nn.Linear
+    torch.testing.assert_close(model(x), before)
+    hs.orthogonal.unmerge(model)
+    torch.testing.assert_close(model(x), before)
+    hs.orthogonal.disable(twin)
+    torch.testing.assert_close(twin(x), twin[2](twin[0](x).relu()))
+    compiled = torch.compile(model, backend="eager")
+    torch.testing.assert_close(compiled(x), before)

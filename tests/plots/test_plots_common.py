@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import itertools
 import re
 import runpy
 import subprocess
@@ -13,7 +14,7 @@ import matplotlib.figure
 import matplotlib.pyplot
 import pytest
 import torch
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 
 import hypersphere as hs
 from hypersphere.plots import _style
@@ -122,15 +123,17 @@ def test_plots_record_no_gradient_and_leave_the_mode_as_it_was():
         assert moved.axes
 
 
-def test_palette_is_okabe_and_itos_then_viridis():
+def test_palette_is_okabe_and_itos_then_its_hues_darker_and_lighter():
     okabe_ito = {"#000000", "#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"}
     assert {colour.lower() for colour in _style.PALETTE} == okabe_ito
     assert _style.colours(8) == list(_style.PALETTE)
-    many = _style.colours(12)
-    assert len({to_hex(colour) for colour in many}) == 12
-    lightness = [0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b, _ in many]
-    assert lightness == sorted(lightness)  # told apart without colour
-    assert many[0] == matplotlib.colormaps["viridis"](0.0)
+    assert _style.colours(3) == list(_style.PALETTE[:3])
+    many = [to_hex(colour) for colour in _style.colours(36)]
+    assert len(set(many)) == 36
+    assert many[:8] == [colour.lower() for colour in _style.PALETTE]  # the first classes keep their colours
+    for one, other in itertools.pairwise(many):  # neighbours are no steps of one scale
+        apart = max(abs(a - b) for a, b in zip(to_rgb(one), to_rgb(other), strict=True))
+        assert apart > 0.15
 
 
 def test_without_matplotlib_the_library_works_and_a_plot_says_what_to_install():

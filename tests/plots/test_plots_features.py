@@ -57,7 +57,7 @@ def test_features_2d_draws_class_vectors_as_rays_of_one_length():
     assert [text.get_text() for text in axes.texts] == ["0", "1", "2", "3"]
 
 
-def test_more_than_eight_classes_take_viridis_and_still_differ_in_marker():
+def test_more_than_eight_classes_have_colours_of_their_own():
     x, y = torch.randn(40, 2), torch.arange(40) % 10
     found = list(scatters(hs.plots.features_2d(x, y).axes[0]).values())
     assert [to_rgba(s.get_facecolor()[0], 1) for s in found] == [to_rgba(c) for c in _style.colours(10)]

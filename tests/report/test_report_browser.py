@@ -1,5 +1,7 @@
 """The page in a real browser: it opens in silence, turns, zooms, filters, fits a phone, needs no mouse and no eyes."""
 
+import math
+import re
 from contextlib import contextmanager
 
 import pytest
@@ -189,6 +191,180 @@ def test_runs_are_compared(opened, pages):
         assert picture(plane) != was
 
 
+def test_contents_lead_to_what_is_shown(opened, pages):
+    with opened(pages["many"]) as page:
+        links = page.locator(".toc a")
+        names = links.all_inner_texts()
+        assert names[:2] == ["Result", "Learning curves"]
+        assert "Two spheres side by side" in names
+        targets = links.evaluate_all("all => all.map(a => document.querySelector(a.getAttribute('href')) !== null)")
+        assert all(targets)
+        page.locator(".picker").get_by_role("button", name="flat").click()
+        assert page.locator(".toc a[href='#plane-2']").count() == 1
+        assert page.locator(".toc a[href='#sphere-0']").count() == 0
+
+
+def test_tables_are_sorted(opened, pages):
+    with opened(pages["many"]) as page:
+        table = page.locator("main table").first
+        column = "cells => cells.map(cell => parseFloat(cell.textContent))"
+        head = table.get_by_role("button", name="final, %")
+        for order, direction in ((sorted, "ascending"), (lambda v: sorted(v, reverse=True), "descending")):
+            head.click()
+            values = table.locator("tbody tr td:nth-child(2)").evaluate_all(column)
+            assert values == order(values)
+            assert table.locator("th[aria-sort]").get_attribute("aria-sort") == direction
+        table.get_by_role("button", name="run", exact=True).click()
+        names = table.locator("tbody th").all_inner_texts()
+        assert names == sorted(names)
+
+
+def saved(page, host, name):
+    with page.expect_download() as waiting:
+        host.get_by_role("button", name=name).click()
+    return waiting.value.suggested_filename, waiting.value.path().read_bytes()
+
+
+def test_every_chart_is_saved_as_numbers_and_as_a_picture(opened, pages):
+    with opened(pages["one"]) as page:
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        kinds = {".curves-view": "step,learned", ".sphere-view": "x,y,z,class", ".energy-view": "step,mean",
+                 ".matrix-view": "true class,0,1"}  # fmt: skip
+        for kind, start in kinds.items():
+            host = page.locator(kind)
+            name, content = saved(page, host, "Save the numbers as CSV")
+            lines = content.decode("utf-8-sig").splitlines()
+            assert name.endswith(".csv")
+            assert lines[0].startswith(start)
+            assert len(lines) > 3
+            name, content = saved(page, host, "Save the picture as PNG")
+            assert name.endswith(".png")
+            assert content.startswith(b"\x89PNG")
+        group = page.locator("section", has=page.locator(".multiples")).first
+        _, content = saved(page, group, "Save the numbers as CSV")
+        assert content.decode("utf-8-sig").splitlines()[0] == "layer,from,to,count"
+        assert saved(page, group, "Save the picture as PNG")[1].startswith(b"\x89PNG")
+        assert page.locator("canvas:not(.thumbnail)").count() == page.locator(".saving:visible").count() - 1
+
+
+def test_two_spheres_turn_together(opened, trained, tmp_path):
+    with opened(report.write([trained / "plain", trained / "radius"], tmp_path / "two.html")) as page:
+        left, right = (page.locator(".compare-view canvas.sphere").nth(side) for side in (0, 1))
+        box, other = left.bounding_box(), right.bounding_box()
+        assert abs(box["y"] - other["y"]) < 2
+        assert other["x"] > box["x"] + box["width"] - 1
+        before = picture(right)
+        left.focus()
+        page.keyboard.press("ArrowLeft")
+        turned = picture(right)
+        assert turned != before
+        page.get_by_role("button", name="Turn together").click()
+        left.focus()
+        page.keyboard.press("ArrowLeft")
+        assert picture(right) == turned
+        page.get_by_label("Run on the right").select_option(label="plain")
+        assert picture(page.locator(".compare-view canvas.sphere").nth(1)) != turned
+
+
+POINT = """() => {
+  const canvas = document.querySelector(".sphere-view canvas.sphere"), box = canvas.getBoundingClientRect();
+  return [box.x + box.width / 2, box.y + box.height / 2];
+}"""
+
+
+def find_tip(page, go):
+    """Move (or tap) over the sphere in a spiral until a tip is there."""
+    x, y = page.evaluate(POINT)
+    tip = page.locator(".sphere-view .tip")
+    for step in range(120):
+        turn, radius = 0.7 * step, 1.2 * step
+        go(x + radius * math.cos(turn), y + radius * math.sin(turn))
+        if tip.is_visible():
+            return tip
+    raise AssertionError("no point was found")
+
+
+def test_the_tip_of_a_point_has_its_picture_and_angle(opened, pages):
+    with opened(pages["one"]) as page:
+        page.locator(".sphere-view canvas.sphere").scroll_into_view_if_needed()
+        tip = find_tip(page, page.mouse.move)
+        assert re.search(r"\d+\.\d° from its class vector", tip.inner_text())
+        shown = tip.locator("canvas.thumbnail")
+        ink = "c => new Set(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).size"
+        assert shown.evaluate(ink) > 3  # more than one colour: a digit
+
+
+def test_a_finger_reads_tips_and_scrolls_past_the_sphere(opened, pages):
+    with opened(pages["one"], width=390, height=740, has_touch=True, is_mobile=True) as page:
+        sphere = page.locator(".sphere-view canvas.sphere")
+        sphere.evaluate("c => c.scrollIntoView({block: 'center', behavior: 'instant'})")
+        find_tip(page, page.touchscreen.tap)
+        chart = page.locator(".curves-view canvas")
+        chart.evaluate("c => c.scrollIntoView({block: 'center', behavior: 'instant'})")
+        page.touchscreen.tap(*middle(chart))
+        tip = page.locator(".curves-view .tip")
+        assert "step" in tip.inner_text()
+        page.touchscreen.tap(5, 5)
+        assert not tip.is_visible()
+        matrix = page.locator("canvas.matrix")
+        matrix.evaluate("c => c.scrollIntoView({block: 'center', behavior: 'instant'})")
+        page.touchscreen.tap(*middle(matrix))
+        assert "→" in page.locator(".matrix-view .tip").inner_text()
+        assert sphere.evaluate("c => getComputedStyle(c).touchAction") == "pan-y"
+        sphere.evaluate("c => c.scrollIntoView({block: 'center', behavior: 'instant'})")
+        before = page.evaluate("window.scrollY")
+        x, y = middle(sphere)
+        client = page.context.new_cdp_session(page)
+        client.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+        for step in range(1, 9):
+            place = {"x": x, "y": y - 25 * step}
+            client.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [place]})
+            settle(page)
+        client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        settle(page)
+        assert page.evaluate("window.scrollY") > before + 100
+
+
+def test_wide_tables_say_that_they_scroll(opened, pages):
+    with opened(pages["many"], width=390, height=740, has_touch=True, is_mobile=True) as page:
+        wide = page.locator(".scroll.wide").first
+        wide.wait_for()
+        cue = "box => getComputedStyle(box.querySelector('caption span'), '::after').content"
+        assert "scroll" in wide.evaluate(cue)
+        wide.evaluate("box => box.scrollTo({left: box.scrollWidth, behavior: 'instant'})")
+        settle(page)
+        assert "at-end" in wide.get_attribute("class")
+    with opened(pages["one"], width=1400) as page:
+        assert page.locator("main section:visible .scroll.wide").count() == 0
+
+
+BORDERS = """canvas => {
+  const context = canvas.getContext("2d"), {width, height} = canvas;
+  const pixels = context.getImageData(0, 0, width, height).data;
+  const inked = (x) => Array.from({length: height}, (_, y) => pixels[4 * (y * width + x) + 3]).some((v) => v > 0);
+  return [inked(0), inked(width - 1)];
+}"""
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0), (1.234567e-9, 9.87e-9), (-123456.0, 98765.0)])
+def test_ticks_are_not_cut_off(opened, runs, values):
+    log = runs / "flat" / "seed-0" / "log.jsonl"
+    low, high = values
+    log.write_text("".join(f'{{"step": {step}, "loss": {v}}}\n' for step, v in ((1, low), (123456, high))))
+    for width in (390, 1100):
+        with opened(report.write(runs / "flat", data=False, force=True), width=width) as page:
+            page.mouse.move(0, 0)
+            assert page.locator(".curves-view canvas").evaluate(BORDERS) == [False, False]
+
+
+def test_every_line_has_dashes_of_its_own(opened, pages):
+    with opened(pages["many"]) as page:
+        keys = page.locator(".curves-view .legend .sample line")
+        dashes = keys.evaluate_all("all => all.map(line => line.getAttribute('stroke-dasharray') || 'solid')")
+        assert len(dashes) == 3
+        assert len(set(dashes)) == 3
+
+
 def test_confusion_is_read(opened, pages):
     with opened(pages["one"]) as page:
         view = page.locator(".matrix-view")
@@ -225,13 +401,13 @@ def test_open_sets_have_a_roc_curve(opened, runs, monkeypatch):
 
 @pytest.mark.parametrize("name", ["one", "many"])
 def test_fits_a_phone(opened, pages, name):
-    with opened(pages[name], width=360, height=740, has_touch=True, is_mobile=True) as page:
+    with opened(pages[name], width=390, height=740, has_touch=True, is_mobile=True) as page:
         for panel in range(page.locator(".panel").count()):
             if panel:
                 page.locator(".picker button").nth(panel).tap()
             page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
             settle(page)
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
         small = page.evaluate(
             "[...document.querySelectorAll('button')].filter(b => b.offsetParent && b.offsetHeight < 24).length"
         )
@@ -310,10 +486,10 @@ def test_everything_has_a_name_and_can_be_reached(opened, pages):
         ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
         assert len(ids) == len(set(ids))
         wanted = page.evaluate(
-            "[...document.querySelectorAll('button, summary, canvas, a[href]')].filter(e => e.offsetParent).length"
+            "[...document.querySelectorAll('button, summary, canvas, a[href]')].filter(e => e.checkVisibility()).length"
         )
         reached = set()
-        for _ in range(wanted + 40):
+        for _ in range(wanted + 60):
             page.keyboard.press("Tab")
             where = page.evaluate(
                 """() => {

@@ -61,6 +61,40 @@ def test_the_recipes_train_on_a_folder(recipe, words, pictures, tmp_path, capsys
     assert main(["report", str(run), "--out", str(tmp_path / "report.html")]) == 0
 
 
+def test_own_pairs_of_a_trained_network_and_their_report(pictures, tmp_path, capsys):
+    """`evaluate RUN --pairs pairs.txt`: the images are found, resized as in training, and shown in the report."""
+    words = "--data.held-out 0.5 --evaluation.folds 2 --evaluation.pairs 4"
+    assert train("faces", pictures, tmp_path, *words.split()) == 0
+    listing, run = tmp_path / "pairs.txt", tmp_path / "faces.own"
+    lines = [f"class {n}/{a}.png, class {n + d}/{a + 2}.png, {1 - d}" for n in range(4) for a in (1, 3) for d in (0, 1)]
+    listing.write_text("\n".join(lines))
+    assert main(["evaluate", str(run), "--pairs", str(listing), "--json"]) == 0
+    out = capsys.readouterr().out
+    found = json.loads(out[out.index("{\n") :])
+    assert found["data"] == str(pictures)
+    assert (found["verification"]["pairs"], found["verification"]["folds"]) == (16, 2)
+    assert found["verification"]["flip"]  # as the recipe evaluates
+    assert {pair["same"] for pair in found["hardest"]} == {True, False}
+    shown = hs.embed(
+        hs.load(run),
+        hs.data.images.decode_all([pictures / found["hardest"][0][side] for side in ("left", "right")], size=(16, 16)),
+        flip=True,
+    )
+    angle = torch.nn.functional.cosine_similarity(*shown, dim=0).double().clamp(-1, 1).acos().rad2deg()
+    assert found["hardest"][0]["degrees"] == pytest.approx(float(angle), abs=0.05)
+    assert main(["report", str(run), "--out", str(tmp_path / "report.html")]) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "Your own pairs" in page
+    assert "16 pairs of pairs.txt in 2 folds" in page
+    assert '"name":"pairs.txt","far":[0.0' in page
+    assert main(["export", str(run), "--formats", "safetensors", "--embedding", "--samples", "4"]) == 0
+    card = (run / "seed-0" / "export" / "README.md").read_text()
+    assert "scaled until they cover 16×16 pixels" in card
+    threshold = json.loads((run / "result.json").read_text())["seeds"][0]["metrics"]["threshold"]
+    assert f"threshold = {threshold:.4f}" in card
+    assert "of features of image and mirror side by side" in card
+
+
 def test_large_sets_are_streamed_to_the_same_split(pictures, tmp_path):
     options = "--model.feature-dim 8 --data.resident 0"
     assert train("classify", pictures, tmp_path / "stream", *options.split()) == 0
@@ -78,6 +112,16 @@ def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, t
     assert train("faces", pictures, tmp_path, "--data.held-out", "0.3", "--evaluation.folds", "10") == 2
     assert "folds" in capsys.readouterr().err
     assert not list((tmp_path / "faces.own").glob("seed-0/log.jsonl"))
+    streamed = ("--data.held-out", "0.3", "--data.resident", "0")
+    for recipe, words, message in (
+        ("faces", ("--evaluation.folds", "10", *streamed), "folds"),
+        ("few_shot", ("--evaluation.ways", "5", *streamed), "lower --evaluation.ways"),
+        ("few_shot", ("--evaluation.queries", "9", *streamed), "0 of the 3 classes that are held out have the 14"),
+        ("faces", ("--data.held-out", "0.9", "--evaluation.folds", "2"), "has one class to train on"),
+    ):
+        assert train(recipe, pictures, tmp_path / "early", *words) == 2
+        assert message in capsys.readouterr().err
+    assert not list((tmp_path / "early").rglob("log.jsonl"))
     assert train("faces", tmp_path / "nowhere", tmp_path) == 2
     assert "nowhere is not a folder" in capsys.readouterr().err
 
@@ -102,3 +146,17 @@ def test_what_fits_is_in_the_run(pictures, tmp_path):
     head = hs.load(tmp_path / "faces.own").head
     assert head.scale == pytest.approx(fitting_scale(5))
     assert head.margin == pytest.approx(fitting_margin(5))
+
+
+def test_a_collapse_is_told_with_its_cause(pictures, tmp_path, capsys, monkeypatch):
+    """Everything that is learned points in one direction: the warning, its file and the report name the margin."""
+    monkeypatch.setattr("hypersphere.train.collapse.EARLIEST", 3)
+    monkeypatch.setattr("hypersphere.train.training.mean_length", lambda features: 0.999)
+    monkeypatch.setattr("hypersphere.train.collapse.Collapse.at_chance", property(lambda signs: signs.step >= 3))
+    words = "--data.held-out 0.5 --evaluation.folds 2 --evaluation.pairs 4 --loss.fitting no --loss.margin 0.9"
+    assert train("faces", pictures, tmp_path, *words.split(), "--loss.warmup", "2") == 0
+    said = capsys.readouterr().out
+    assert said.count("the margin has collapsed; the margin 0.9 is more than this network can follow") == 1
+    assert "--loss.fitting yes" in (tmp_path / "faces.own" / "seed-0" / "warnings.txt").read_text()
+    assert main(["report", str(tmp_path / "faces.own"), "--logs-only", "--out", str(tmp_path / "page.html")]) == 0
+    assert "the margin has collapsed" in (tmp_path / "page.html").read_text()

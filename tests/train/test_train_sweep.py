@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from tiny import tiny
 
 from hypersphere.cli import main
@@ -110,6 +112,27 @@ def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys)
     assert weights.stat().st_mtime_ns == before  # done is done
     assert main(["report", str(tmp_path / "all"), "--logs-only"]) == 0
     assert "optim.lr=0.01" in (tmp_path / "all" / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_two_trainings_at_a_time(tmp_path, capsys):
+    """Each in a process of its own: the same weights as one after the other, and the table of both."""
+    words = ["sweep", "digits.cnn", "--run.folder", str(tmp_path), *QUICK, *QUIET, "--optim.lr", "0.01,0.02"]
+    assert main([*words, "--name", "together", "--jobs", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "2 runs in" in out
+    assert [line.split()[0] for line in out.splitlines() if line.strip().startswith("0.0")] == ["0.01", "0.02"]
+    content = json.loads((tmp_path / "together" / "sweep.json").read_text())
+    assert [(one["error"], len(one["seeds"])) for one in content] == [(None, 1), (None, 1)]
+    assert (tmp_path / "together" / "sweep.png").exists()
+    said = (tmp_path / "together" / "settings" / "optim.lr=0.01.txt").read_text()
+    assert "in " in said
+    assert main([*words, "--name", "alone"]) == 0
+    for name in ("optim.lr=0.01", "optim.lr=0.02"):
+        one, two = (
+            load_file(tmp_path / kind / name / "seed-0" / "model.safetensors") for kind in ("together", "alone")
+        )
+        assert all(torch.allclose(value, two[key], atol=1e-5) for key, value in one.items())
 
 
 def test_misspelt_options_and_help_by_group(capsys):

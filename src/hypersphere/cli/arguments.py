@@ -53,8 +53,18 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
             f"--{name}", action=argparse.BooleanOptionalAction, default=None, help=f"verification: {about}"
         )
     parser.add_argument("--inception", default=None, help="GAN: what scores its images, FILE.onnx or a run")
-    parser.add_argument("--pairs", type=Path, default=None, help="verify your own pairs: lines `left right 1|0 [fold]`")
-    parser.add_argument("--images", type=Path, default=None, help="folder that the names of --pairs lie in")
+    parser.add_argument(
+        "--pairs",
+        type=Path,
+        default=None,
+        help="verify your own pairs: lines `left right 1|0 [fold]`, or LFW's pairs.txt",
+    )
+    parser.add_argument(
+        "--images",
+        type=Path,
+        default=None,
+        help="folder of these images (default: that of the list, or of the run's data)",
+    )
     parser.add_argument("--out", type=Path, default=None, help="JSON file (default SEED FOLDER/evaluation.json)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     _trust(parser)

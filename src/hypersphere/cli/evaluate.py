@@ -6,7 +6,8 @@ import argparse
 import json
 from typing import Any
 
-from ..evaluation import evaluate, evaluate_pairs, find
+from ..evaluation import evaluate, find
+from ..evaluation.pair_results import PAIRS_FILE, verify_own_pairs
 from ..evaluation.text import number_lines
 from ..runs import Run
 from ..runs.files import write_json
@@ -17,18 +18,32 @@ __all__ = ["run"]
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere evaluate`` and return its exit status."""
     found = Run(options.run, options.seed, trust=options.trust)
-    if (options.pairs is None) != (options.images is None):
-        raise ValueError("--pairs and --images belong together: a list of pairs and the folder of its images")
+    if options.pairs is None and options.images is not None:
+        raise ValueError("--images is the folder of a list of pairs: give the list with --pairs")
     if options.out is not None and len(found.seeds) > 1:
         raise ValueError("--out writes one seed: add --seed, or leave --out out to write into each seed's folder")
     parts = None if options.parts is None else [part.strip() for part in options.parts.split(",") if part.strip()]
-    results = [_evaluate(found, seed, parts, options) for seed in found.seeds]
-    for seed, result in zip(found.seeds, results, strict=True):
-        name = "evaluation.json" if options.pairs is None else "evaluation-pairs.json"
-        path = options.out or found.folder(seed).path / name
-        write_json(path, result)
+    results = []
+    for seed in found.seeds:
+        path = options.out or found.folder(seed).path / "evaluation.json"
+        if options.pairs is not None:
+            path = options.out or path.with_name(PAIRS_FILE).with_suffix(".json")
+            pairs = verify_own_pairs(
+                found,
+                options.pairs,
+                options.images,
+                seed,
+                device=options.device,
+                flip=options.flip,
+                center=options.center,
+            )
+            pairs.keep(path.with_suffix(".safetensors"))
+            results.append(pairs.values)
+        else:
+            results.append(_evaluate(found, seed, parts, options))
+        write_json(path, results[-1])
         if not options.json:
-            print(_text(result) + f"\nin {path}\n")
+            print(_text(results[-1]) + f"\nin {path}\n")
     if options.json:
         print(json.dumps(results if len(results) > 1 else results[0], indent=2))
     return 0
@@ -36,9 +51,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _evaluate(found: Run, seed: int, parts: list[str] | None, options: argparse.Namespace) -> dict[str, Any]:
     common: dict[str, Any] = {"device": options.device}
-    if options.pairs is not None:
-        common |= {"flip": True if options.flip is None else options.flip, "center": bool(options.center)}
-        return evaluate_pairs(found, options.pairs, options.images, seed, **common)
     common |= {"root": options.root, "flip": options.flip, "center": options.center, "inception": options.inception}
     return evaluate(found, seed, parts, **common)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -151,13 +152,15 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
     """Several at a time; what each says is in FOLDER/NAME.txt."""
     files = folder / "settings"
     files.mkdir(parents=True, exist_ok=True)
+    threads = str(max(1, (os.cpu_count() or 1) // jobs))  # together they take the cores that there are
+    environment = {"OMP_NUM_THREADS": threads, **os.environ}
 
     def work(one: Combination) -> None:
         file, words = files / f"{one.name}.json", files / f"{one.name}.txt"
         write_json(file, to_dict(one.config))
         command = [sys.executable, "-m", "hypersphere", "train", "--config", str(file), "--run.progress", "plain"]
         with open(words, "w") as out:
-            code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT).returncode
+            code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment).returncode
         lines = words.read_text().strip().splitlines()
         one.error = f"exit status {code}: {lines[-1] if lines else ''} (see {words})" if code else None
         print(f"{one.name}: {one.error or 'done'}", flush=True)

@@ -16,7 +16,7 @@ from .._core.errors import check_count
 from ._order import check_per_class, shuffled
 from ._random import epoch_key, words
 from ._store import Store
-from .images import SUFFIXES, decode, to_tensor
+from .images import SUFFIXES, decode, to_tensor, window
 from .loader import IGNORE
 
 __all__ = ["FolderLoader", "ImageFolder", "ImageTree", "imagenet"]
@@ -302,14 +302,13 @@ class _Decoded(Dataset[tuple[Tensor, int] | _Unreadable]):
         return pixels, int(self.folder.labels[number])
 
     def _window(self, file: str, epoch: int, position: int, resize: int) -> Tensor:
-        image = decode(Path(file)).resize((resize, resize), 2)  # 2: bilinear
         size = self.shape[0]
         room = resize - size
         top = left = room // 2
         if self.train:
             top = words(epoch, position, 0) * (room + 1) >> 32
             left = words(epoch, position, 1) * (room + 1) >> 32
-        return to_tensor(image.crop((left, top, left + size, top + size)))
+        return to_tensor(window(decode(Path(file)), resize, top, left, size, size))
 
     def _whole(self, file: str) -> Tensor:
         pixels = to_tensor(decode(Path(file)))

@@ -15,7 +15,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["MAX_PIXELS", "SUFFIXES", "decode", "decode_all", "fit", "image_size", "to_tensor"]
+__all__ = ["MAX_PIXELS", "SUFFIXES", "decode", "decode_all", "fit", "image_size", "to_tensor", "window"]
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"})
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
@@ -64,6 +64,11 @@ def fit(image: Image, height: int, width: int) -> Image:
     return image.crop((left, top, left + width, top + height))
 
 
+def window(image: Image, resize: int, top: int, left: int, height: int, width: int) -> Image:
+    """The picture squeezed to ``resize`` × ``resize`` (bilinear), and a part of it."""
+    return image.resize((resize, resize), 2).crop((left, top, left + width, top + height))
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[Image]:
     try:
@@ -92,15 +97,26 @@ def to_tensor(image: Image) -> Tensor:
 
 
 def decode_all(
-    paths: Sequence[Path], mode: str = "RGB", threads: int = 8, size: tuple[int, int] | None = None
+    paths: Sequence[Path],
+    mode: str = "RGB",
+    threads: int = 8,
+    size: tuple[int, int] | None = None,
+    resize: int | None = None,
 ) -> Tensor:
-    """All pictures as one ``(N, C, H, W)`` uint8 tensor: of one size, or brought to ``size`` by :func:`fit`."""
+    """All pictures as one ``(N, C, H, W)`` uint8 tensor: of one size, or brought to ``size``.
+
+    That is done by :func:`fit`, or with ``resize`` by the middle :func:`window`, as :class:`FolderLoader` does it.
+    """
     if not paths:
         raise ValueError("there are no image files to read")
 
     def read(path: Path) -> Tensor:
         image = decode(path, mode)
-        return to_tensor(image if size is None else fit(image, *size))
+        if size is None:
+            return to_tensor(image)
+        if resize is None:
+            return to_tensor(fit(image, *size))
+        return to_tensor(window(image, resize, (resize - size[0]) // 2, (resize - size[1]) // 2, *size))
 
     first = read(paths[0])
     images = torch.empty(len(paths), *first.shape, dtype=torch.uint8)

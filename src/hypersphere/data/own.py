@@ -47,7 +47,8 @@ class OwnImages(ImageTree):
         test: The test images.
         pictures: Every image of the set with its class and split.
         unreadable: What is wrong with each file that was left out, by path.
-        unseen: Whether the test classes are different from those of training.
+        unseen: Whether the test classes are others than those of training.
+        smallest: Height and width of the image with the shortest side; None where the files were not opened.
 
     Example:
         >>> photos = hs.data.load("folder", "photos")
@@ -58,6 +59,7 @@ class OwnImages(ImageTree):
     pictures: tuple[Picture, ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)
     unseen: bool = False
+    smallest: tuple[int, int] | None = None
 
     def resident(self, size: int | tuple[int, int]) -> Dataset:
         """Decode all images into memory at one size (scaled to cover it, the middle cut out).
@@ -71,8 +73,11 @@ class OwnImages(ImageTree):
         shape = (size, size) if isinstance(size, int) else size
         return Dataset(self.name, _resident(self.train, shape), _resident(self.test, shape))
 
-    def summary(self) -> str:
+    def summary(self, size: int | None = None) -> str:
         """Describe what was found, in one or two sentences.
+
+        Args:
+            size: The side of the images that the network takes; those that must be enlarged to it are mentioned.
 
         Returns:
             The sentences.
@@ -86,6 +91,9 @@ class OwnImages(ImageTree):
         single = int((counts[0] == 1).sum())
         if single:
             text += f"; {single:,} classes have a single training image"
+        if size is not None and self.smallest is not None and min(self.smallest) < size:
+            height, width = self.smallest
+            text += f"; images are enlarged to {size}×{size} pixels, the smallest of them from {height}×{width}"
         if self.unreadable:
             first = next(iter(self.unreadable))
             text += f"; {len(self.unreadable):,} files cannot be read and are left out, the first is {first}"
@@ -140,7 +148,7 @@ def own_images(
     if not 0 < held_out < 1:
         raise ValueError(f"held_out={held_out!r} must lie between 0 and 1: it is the share kept for testing")
     pictures = list_images(store.root, table)
-    bad = _unreadable(store.root, pictures, check)
+    bad, smallest = _opened(store.root, pictures, check)
     if bad and unreadable == "refuse":
         path, why = next(iter(bad.items()))
         raise ValueError(f"{len(bad)} of {len(pictures)} images cannot be read; the first is {path}: {why}")
@@ -156,9 +164,14 @@ def own_images(
             )
     unseen = not {p.label for p in parts["train"]} & {p.label for p in parts[chosen]}
     train = _folder(store.root, parts["train"])
+    if len(train.classes) < 2:
+        raise ValueError(
+            f"{store.root} has one class to train on, {train.classes[0]!r}: there must be two or more, in folders of "
+            "their own" + ("; hold out fewer with held_out=" if unseen else "")
+        )
     tested = _folder(store.root, parts[chosen], None if unseen else train.classes)
     name = store.root.name if store.name == "folder" else store.name
-    return OwnImages(name, train, tested, tuple(pictures), bad, unseen)
+    return OwnImages(name, train, tested, tuple(pictures), bad, unseen, smallest)
 
 
 def list_images(root: Path, table: str | None = None) -> list[Picture]:
@@ -239,20 +252,24 @@ def _from_table(root: Path, table: Path) -> list[Picture]:
     return pictures
 
 
-def _unreadable(root: Path, pictures: list[Picture], check: str) -> dict[str, str]:
+def _opened(root: Path, pictures: list[Picture], check: str) -> tuple[dict[str, str], tuple[int, int] | None]:
+    """What is wrong with each file that cannot be read, and the size of the image with the shortest side."""
     if check == "none":
-        return {}
+        return {}, None
 
-    def problem(picture: Picture) -> str | None:
+    def look(picture: Picture) -> str | tuple[int, int]:
         try:
-            (image_size if check == "header" else decode)(root / picture.path)
+            if check == "full":
+                decode(root / picture.path)
+            return image_size(root / picture.path)
         except (ValueError, OSError) as error:
             return str(error)
-        return None
 
     with ThreadPoolExecutor(8) as pool:
-        found = pool.map(problem, pictures)
-    return {p.path: why for p, why in zip(pictures, found, strict=True) if why is not None}
+        found = list(pool.map(look, pictures))
+    bad = {p.path: why for p, why in zip(pictures, found, strict=True) if isinstance(why, str)}
+    sizes = [size for size in found if not isinstance(size, str)]
+    return bad, min(sizes, key=min, default=None)
 
 
 def _split(pictures: list[Picture], by: str, held_out: float, seed: int) -> list[Picture]:

@@ -21,10 +21,11 @@ from . import (  # noqa: F401  (each declares its measurements)
 )
 from .candidate import Candidate
 from .energy import layer_energies
-from .evaluate import candidate_of, evaluate, evaluate_pairs, outputs_of
+from .evaluate import candidate_of, evaluate, outputs_of
 from .measurement import Measurement, describe, find, known, measurement
 from .outputs import Outputs, class_vectors
 from .own_pairs import read_pairs
+from .pair_results import evaluate_pairs
 from .protocol import check_evaluation, evaluate_also, evaluate_protocol
 from .robustness import make_attack
 from .verification import Verified, verify

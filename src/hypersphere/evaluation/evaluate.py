@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from .. import data, metrics
 from .._core.registries import MEASUREMENTS
 from ..config import Config
-from ..embedding import embed
 from ..runs import Run, Team, environment, load, usable_device
 from ..sources import evaluation_source
 from .candidate import Candidate
 from .inception import check_inherited
 from .measurement import find, known
 from .outputs import Outputs
-from .own_pairs import read_pairs
-from .verification import in_percent
 
-__all__ = ["candidate_of", "evaluate", "evaluate_pairs", "outputs_of"]
+__all__ = ["candidate_of", "evaluate", "outputs_of"]
 
 
 def evaluate(
@@ -79,66 +74,6 @@ def evaluate(
             fitting = _with_fewer_folds(candidate) if part == "verification" else candidate
             out[part] = {**one.evaluate(fitting), **one.details(fitting)}
     return out
-
-
-def evaluate_pairs(
-    run: Run,
-    listing: str | Path,
-    folder: str | Path,
-    seed: int | None = None,
-    *,
-    device: torch.device | str = "cpu",
-    flip: bool = True,
-    center: bool = False,
-    folds: int = 10,
-) -> dict[str, Any]:
-    r"""Verify your own pairs of images.
-
-    Args:
-        run: the run.
-        listing: file with a line ``left right 1|0 [fold]`` per pair, see :func:`read_pairs`.
-        folder: folder of the images.
-        seed: which seed; None is the first.
-        device: where the network runs.
-        flip: use the features of image and mirror.
-        center: subtract the mean feature.
-        folds: number of folds, where the list has none.
-
-    Returns:
-        Accuracy, ROC and thresholds, as JSON values.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from hypersphere.evaluation import evaluate_pairs
-        >>> lines = ["cat/0.png cat/1.png 1", "cat/0.png dog/1.png 0"] * 2
-        >>> _ = Path("pairs.txt").write_text("\n".join(lines))
-        >>> found = evaluate_pairs(hs.runs.Run("runs/digits"), "pairs.txt", "photos/train", folds=2)
-        >>> "verification" in found
-        True
-    """
-    number = run.seeds[0] if seed is None else seed
-    facts = run.facts(number)
-    if facts.in_channels is None or facts.image_size is None:
-        raise ValueError(f"{run.path} was not trained on images: there are no pairs of images to verify")
-    own = read_pairs(listing, folder, facts.in_channels, facts.image_size)
-    settings = run.config.data
-    moments: dict[str, Any] = {}
-    if settings.normalize in data.MEASURED:
-        dataset = data.load(settings.name, settings.root)
-        moments = {"mean": dataset.mean, "std": dataset.std}
-    model = load(run.path, seed=number, device=device)
-    features = embed(model, own.images, flip=flip, normalize=settings.normalize, **moments)
-    pairs = own.pairs.folded(folds)
-    result = {"pairs": len(pairs), **in_percent(metrics.verify_pairs(features, pairs, center=center))}
-    return {
-        "run": run.name,
-        "recipe": run.recipe,
-        "seed": number,
-        "data": str(folder),
-        "samples": len(own.files),
-        "environment": environment(torch.device(device)),
-        "verification": result,
-    }
 
 
 def outputs_of(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ..config import Config
 from ..metrics import few_shot as episodes_of
+from ..runs import Team
 from ..runs.quantities import Quantity
+from ..sources import Source
 from .candidate import Candidate
 from .measurement import measurement
 
@@ -20,6 +22,21 @@ def _words(config: Config) -> str:
     )
 
 
+def _check(config: Config, source: Source, team: Team) -> None:
+    if source.own is None:
+        return
+    rule = config.evaluation
+    counts = source.own.test.labels.bincount()
+    needed = max(rule.shots) + rule.queries
+    usable = int((counts >= needed).sum())
+    if usable < rule.ways:
+        raise ValueError(
+            f"{usable} of the {int((counts > 0).sum())} classes that are held out have the {needed} images that shots "
+            f"and queries need, but an episode has {rule.ways} classes: lower --evaluation.ways, --evaluation.shots or "
+            "--evaluation.queries, or hold out more with --data.held-out"
+        )
+
+
 @measurement(
     "few_shot",
     label="Few-shot accuracy",
@@ -31,6 +48,7 @@ def _words(config: Config) -> str:
         Quantity("few_shot_*_interval", "Half the 95% interval, {} shots", "%", False),
     ),
     words=_words,
+    check=_check,
 )
 def few_shot(candidate: Candidate) -> dict[str, float]:
     """A new classifier for each episode of the test classes, on the features of the network, all in percent.

@@ -1,7 +1,14 @@
-"""Pairs of a user's own images: a folder, and a list of who is the same."""
+"""Pairs of a user's own images: a folder, and a list of who is the same, in our format or in that of LFW.
+
+Ours has a line for each pair, ``left right same [fold]``: paths under the folder, 1 or 0, and a fold number if the list
+has folds. Where a path has spaces, tabs or commas separate the columns. LFW's begins with ``folds count`` (or with
+``count`` alone), then has for each fold ``count`` lines ``name 1 4`` of one person and ``count`` lines
+``name 1 other 2`` of two.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,70 +16,190 @@ import torch
 from torch import Tensor
 
 from ..data import Pairs
-from ..data.images import decode_all
+from ..data.images import SUFFIXES, decode_all
 
-__all__ = ["OwnPairs", "read_pairs"]
+__all__ = ["Listed", "OwnPairs", "Size", "find_images", "read_list", "read_pairs"]
 
 _SAME = {"1": True, "0": False, "same": True, "different": False, "true": True, "false": False}
+Row = tuple[str, str, bool, int]
 
 
 @dataclass(frozen=True, eq=False)
 class OwnPairs:
-    """Images ``(N, C, H, W)`` uint8, and pairs of them."""
+    """Images ``(N, C, H, W)`` uint8, their names, and pairs of them."""
 
     images: Tensor
     files: tuple[str, ...]
     pairs: Pairs
 
 
-def read_pairs(listing: str | Path, folder: str | Path, channels: int, size: tuple[int, int]) -> OwnPairs:
-    r"""Read pairs of images from a list.
+@dataclass(frozen=True)
+class Listed:
+    """The lines of a list, which names images by path or, in LFW's format, by person and number."""
+
+    path: Path
+    rows: tuple[Row, ...]
+    lfw: bool
+
+    @property
+    def names(self) -> list[str]:
+        """Every image that is named, once."""
+        return sorted({name for row in self.rows for name in row[:2]})
+
+    def locate(self, root: Path) -> dict[str, Path]:
+        """The file of each name that ``root`` holds."""
+        found = ((name, self._file(root, name)) for name in self.names)
+        return {name: file for name, file in found if file is not None}
+
+    def _file(self, root: Path, name: str) -> Path | None:
+        if not self.lfw:
+            return root / name if (root / name).is_file() else None
+        person = name.rpartition("_")[0]
+        places: Iterable[Path] = (root / person / name, root / name)
+        return next(
+            (file for place in places for end in _ENDS if (file := place.with_name(name + end)).is_file()), None
+        )
+
+
+_ENDS = (".jpg", *sorted(SUFFIXES - {".jpg"}))
+
+
+@dataclass(frozen=True)
+class Size:
+    """How images are brought to the size of the network, as in training.
 
     Args:
-        listing: file with lines ``left right same [fold]``: names are paths under ``folder``, ``same`` is 1 or 0.
-            Without fold numbers there is one fold.
-        folder: folder of the images.
-        channels: 1 for grey images, 3 for colour.
-        size: height and width, which must be those of the images: aligning and resizing faces is the user's choice.
+        channels: 1 or 3.
+        shape: Height and width.
+        resized: As in :class:`hypersphere.runs.Facts`.
+        resize: ``data.resize``, for ``resized="window"``.
+        shrink: ``data.shrink``: so many by so many pixels are averaged into one.
+    """
+
+    channels: int
+    shape: tuple[int, int]
+    resized: str | None = None
+    resize: int = 256
+    shrink: int = 1
+
+    def decode(self, files: list[Path], folder: Path) -> Tensor:
+        """All images at the size of the network."""
+        mode = "L" if self.channels == 1 else "RGB"
+        size = None if self.resized is None else self.shape
+        images = decode_all(files, mode, size=size, resize=self.resize if self.resized == "window" else None)
+        height, width = images.shape[2:]
+        if self.shrink > 1 and (height, width) == tuple(self.shrink * side for side in self.shape):
+            small = torch.nn.functional.avg_pool2d(images.float(), self.shrink)
+            images = small.round().to(torch.uint8)
+        if tuple(images.shape[1:]) != (self.channels, *self.shape):
+            tall, wide = (self.shrink * side for side in self.shape)
+            raise ValueError(
+                f"the images of {folder} are {height}×{width}, but the network takes {tall}×{wide} and was trained on "
+                "images of that size: align and resize them as its training data were"
+            )
+        return images
+
+
+def read_pairs(listing: str | Path, folder: str | Path, size: Size) -> OwnPairs:
+    r"""Read the pairs of a list and the images they name.
+
+    Args:
+        listing: A file in our format or in LFW's: see the top of this module.
+        folder: What the names of our format are relative to; for LFW's, the folder of the people.
+        size: How the images are brought to the size of the network.
 
     Returns:
-        The images and the pairs.
+        The images, their names, and the pairs as positions among them. Without fold numbers there is one fold.
 
     Raises:
-        ValueError: If a line cannot be read, an image is missing, or its size differs.
+        ValueError: If a line cannot be read (it is named), or an image is not there or has another size.
 
     Example:
         >>> from pathlib import Path
         >>> from hypersphere.evaluation import read_pairs
+        >>> from hypersphere.evaluation.own_pairs import Size
         >>> _ = Path("some.txt").write_text("cat/0.png cat/1.png 1\ncat/0.png dog/0.png 0\n")
-        >>> read_pairs("some.txt", "photos/train", 3, (8, 8)).images.shape
+        >>> read_pairs("some.txt", "photos/train", Size(3, (8, 8))).images.shape
         torch.Size([3, 3, 8, 8])
     """
-    path, root = Path(listing), Path(folder)
-    if not path.is_file():
-        raise ValueError(f"{path} is not a file: give a list of pairs, one per line: left right 1|0 [fold]")
-    rows: list[tuple[str, str, bool, int]] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        if len(words) not in (3, 4) or words[2].lower() not in _SAME or (len(words) == 4 and not words[3].isdigit()):
-            raise ValueError(f"{path}, line {number}: {line.strip()[:80]!r} is not `left right 1|0 [fold]`")
-        rows.append((words[0], words[1], _SAME[words[2].lower()], int(words[3]) if len(words) == 4 else 0))
-    if not rows:
-        raise ValueError(f"{path} names no pairs")
-    names = sorted({name for row in rows for name in row[:2]})
-    missing = [name for name in names if not (root / name).is_file()]
+    root, found = Path(folder), read_list(listing)
+    files = found.locate(root)
+    missing = [name for name in found.names if name not in files]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise ValueError(f"{path} names {missing[0]}{more}, which {root} does not hold")
-    images = decode_all([root / name for name in names], mode="L" if channels == 1 else "RGB")
-    if tuple(images.shape[1:]) != (channels, *size):
-        raise ValueError(
-            f"the images of {root} are {images.shape[2]}×{images.shape[3]}, but the network takes {size[0]}×{size[1]}: "
-            "align and resize them as its training data were"
-        )
+        raise ValueError(f"{found.path} names {missing[0]}{more}, which {root} does not hold")
+    names = found.names
+    images = size.decode([files[name] for name in names], root)
     place = {name: position for position, name in enumerate(names)}
-    left, right = torch.tensor([place[row[0]] for row in rows]), torch.tensor([place[row[1]] for row in rows])
-    same, fold = torch.tensor([row[2] for row in rows]), torch.tensor([row[3] for row in rows])
+    left, right = (
+        torch.tensor([place[row[0]] for row in found.rows]),
+        torch.tensor([place[row[1]] for row in found.rows]),
+    )
+    same, fold = torch.tensor([row[2] for row in found.rows]), torch.tensor([row[3] for row in found.rows])
     return OwnPairs(images, tuple(names), Pairs(left, right, same, fold))
+
+
+def read_list(listing: str | Path) -> Listed:
+    """The lines of a list of either format: LFW's begins with one or two whole numbers."""
+    path = Path(listing)
+    if not path.is_file():
+        raise ValueError(
+            f"{path} is not a file: give a list of pairs, one per line: left right 1|0 [fold], or LFW's own"
+        )
+    lines = [
+        (number, words)
+        for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1)
+        if (words := _words(line)) and not words[0].startswith("#")
+    ]
+    if not lines:
+        raise ValueError(f"{path} names no pairs")
+    header = lines[0][1]
+    lfw = len(header) <= 2 and all(word.isdigit() for word in header)
+    rows = _lfw_rows(path, header, lines[1:]) if lfw else [_own_row(path, *line) for line in lines]
+    if not rows:
+        raise ValueError(f"{path} names no pairs")
+    return Listed(path, tuple(rows), lfw)
+
+
+def find_images(listing: str | Path, candidates: Iterable[Path]) -> Path:
+    """The folder among the candidates that holds the images of a list.
+
+    Raises:
+        ValueError: If none holds them all; the message names the best one and what it lacks.
+    """
+    found = read_list(listing)
+    counts: dict[Path, int] = {}
+    for folder in dict.fromkeys(candidates):
+        counts[folder] = len(found.locate(folder)) if folder.is_dir() else 0
+        if counts[folder] == len(found.names):
+            return folder
+    looked = ", ".join(f"{folder} ({count})" for folder, count in counts.items())
+    raise ValueError(
+        f"the {len(found.names)} images that {found.path} names were not found; looked in {looked}: name their folder "
+        "with --images"
+    )
+
+
+def _words(line: str) -> list[str]:
+    """The columns of a line: between tabs, else between commas, else between spaces."""
+    between = next((mark for mark in ("\t", ",") if mark in line), None)
+    return [word.strip() for word in line.split(between) if word.strip()]
+
+
+def _own_row(path: Path, number: int, words: list[str]) -> Row:
+    if len(words) not in (3, 4) or words[2].lower() not in _SAME or (len(words) == 4 and not words[3].isdigit()):
+        raise ValueError(f"{path}, line {number}: {' '.join(words)[:80]!r} is not `left right 1|0 [fold]`")
+    return words[0], words[1], _SAME[words[2].lower()], int(words[3]) if len(words) == 4 else 0
+
+
+def _lfw_rows(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> list[Row]:
+    count, rows = int(header[-1]), []
+    for position, (number, words) in enumerate(lines):
+        if len(words) not in (3, 4) or not words[1].isdigit() or not words[-1].isdigit():
+            raise ValueError(f"{path}, line {number}: {' '.join(words)[:80]!r} is not `name 1 4` or `name 1 other 2`")
+        other = words[2] if len(words) == 4 else words[0]
+        one, two = (f"{person}_{int(of):04d}" for person, of in ((words[0], words[1]), (other, words[-1])))
+        rows.append((one, two, len(words) == 3, position // max(2 * count, 1)))
+    if len(rows) != 2 * count * (int(header[0]) if len(header) == 2 else 1):
+        raise ValueError(f"{path} begins with {' '.join(header)!r}, but {len(rows)} pairs follow")
+    return rows

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from .. import metrics
+from ..config import Config
+from ..runs import Team
 from ..runs.quantities import Quantity
+from ..sources import Source
 from .candidate import Candidate
 from .measurement import measurement
 
 __all__ = ["retrieval"]
+
+
+def _check(config: Config, source: Source, team: Team) -> None:
+    if source.own is not None and int(source.own.test.labels.bincount().max()) < 2:
+        raise ValueError(
+            "every class that is held out has a single image, so a query would find nothing: give more images of a "
+            "class, or hold out others with --data.split-seed or --data.held-out"
+        )
 
 
 @measurement(
@@ -21,6 +32,7 @@ __all__ = ["retrieval"]
         Quantity("r_precision", "R-precision", "%", True),
         Quantity("recall@*", "Recall at {}", "%", True),
     ),
+    check=_check,
 )
 def retrieval(candidate: Candidate) -> dict[str, float]:
     """``map``, ``map@r``, ``r_precision`` and ``recall@k``, in percent, by the cosine of the features."""

@@ -11,7 +11,7 @@ from ..recipes import Published, published
 from ..runs import Run
 from .citations import DATA, LIBRARY
 from .formats import FORMATS, Job
-from .snippets import snippet
+from .snippets import comparison, snippet
 from .text import code, plain, quoted
 
 __all__ = ["card"]
@@ -37,6 +37,7 @@ def card(run: Run, seed: int, job: Job, notes: dict[str, str], manifest: dict[st
         _files(manifest, notes),
         "## How to use them",
         *(f"### {_TITLES[name]}\n\n```python\n{snippet(name, job)}\n```" for name in manifest["checks"]),
+        *_comparing(run, job),
         "## How it was made",
         _making(run, seed, manifest),
         "## Limits",
@@ -119,7 +120,7 @@ def _contract(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
         rows.append(f"| in | `{name}` | ({', '.join(map(str, about['shape']))}) | {about['dtype']} |")
     sizes = {"logits": run.facts(seed).num_classes, "embedding": _width(job)}
     rows += [f"| out | `{name}` | ({job.inputs.axis}, {sizes[name]}) | float32 |" for name in job.outputs]
-    return "\n".join([*rows, "", f"`{job.inputs.axis}` is any number from 1 on. {_meaning(job)}"])
+    return "\n".join([*rows, "", f"`{job.inputs.axis}` is any number from 1 on. {_meaning(run, seed, job)}"])
 
 
 def _width(job: Job) -> int:
@@ -127,17 +128,29 @@ def _width(job: Job) -> int:
     return int(getattr(model, "network", model).feature_dim)
 
 
-def _meaning(job: Job) -> str:
+def _sizing(run: Run, seed: int) -> str:
+    """How images were brought to the size of the network, in training and evaluation."""
+    facts, resize = run.facts(seed), run.config.data.resize
+    size = facts.image_size and f"{facts.image_size[0]}×{facts.image_size[1]}"
+    if facts.resized == "cover":
+        return f"They are scaled until they cover {size} pixels (bilinear), and the middle is cut out."
+    if facts.resized == "window":
+        return f"They are resized to {resize}×{resize} pixels (bilinear), and the middle {size} are cut out."
+    return "Nothing else is done to them: no crop, no mirror image."
+
+
+def _meaning(run: Run, seed: int, job: Job) -> str:
     norm = job.inputs.normalization
     if norm is not None and job.inputs.raw:
         return (
             "The inputs of `model.pt2` and `model.onnx` are the bytes 0 to 255 of the images, channels first: the step "
-            f"{norm.formula} is part of them. `model.safetensors` holds the network alone, which takes its result."
+            f"{norm.formula} is part of them. `model.safetensors` holds the network alone, which takes its result. "
+            f"{_sizing(run, seed)}"
         )
     if norm is not None:
         return (
             f"The inputs are images, channels first, each number {norm.formula}, where a byte is 0 to 255. "
-            "Nothing else is done to them: no crop, no mirror image."
+            f"{_sizing(run, seed)}"
         )
     if job.inputs.kind == "points":
         return "The inputs are clouds as `hypersphere.data` gives them: centred, farthest point at distance 1."
@@ -160,6 +173,39 @@ def _files(manifest: dict[str, Any], notes: dict[str, str]) -> str:
     rows[-1] += f" {', '.join(map(str, sizes))}. `export.json` says the same for programs."
     rows += [f"- `{FORMATS[name].file}` {why}" for name, why in notes.items()]
     return "\n".join(rows)
+
+
+def _comparing(run: Run, job: Job) -> list[str]:
+    """How to tell whether two images show one class."""
+    if job.inputs.kind == "graph":
+        return []
+    found = [result.get("metrics", {}).get("threshold") for number in run.seeds if (result := run.result(number))]
+    known = next((value for value in found if isinstance(value, float) and abs(value) <= 1), None)
+    rule = run.config.evaluation
+    if known is None:
+        where = (
+            "Choose `threshold` on pairs of classes that training never saw: `hypersphere evaluate RUN --pairs "
+            "pairs.txt` prints the best one, in Python `hs.metrics.verification(cosines, same).thresholds` gives it."
+        )
+    else:
+        aids = [
+            text
+            for given, text in (
+                (rule.flip, "of features of image and mirror side by side"),
+                (rule.center, "after the mean feature was subtracted"),
+            )
+            if given
+        ]
+        where = (
+            f"The run's own pairs of unseen classes were told apart best at `threshold = {known:.4f}` (mean over the "
+            f"folds{', ' + ' and '.join(aids) if aids else ''}). Choose it anew on pairs of your own images, with "
+            "`hypersphere evaluate RUN --pairs pairs.txt`."
+        )
+    return [
+        "## How to compare two images",
+        "The rows of `embedding` have unit length. The cosine of two of them, their inner product, says how alike the "
+        f"images are; after any snippet above:\n\n```text\n{comparison()}\n```\n\n{where}",
+    ]
 
 
 def _making(run: Run, seed: int, manifest: dict[str, Any]) -> str:

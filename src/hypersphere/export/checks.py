@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..functional import unit
 from .inputs import Inputs
 
 __all__ = ["Check", "compare", "reference"]
@@ -52,13 +53,13 @@ class Check:
 
 @torch.no_grad()
 def reference(model: nn.Module, inputs: Inputs, embedding: bool) -> list[tuple[Tensor, ...]]:
-    """What the network itself says of each batch: (logits, embedding), or the embedding alone."""
+    """What the network itself says of each batch: (logits, unit embedding), or the unit embedding alone."""
     network: Any = model
     outputs: list[tuple[Tensor, ...]] = []
     for batch in inputs.batches():
         ready = inputs.normalized(batch)
         features: Tensor = network.features(*ready)
-        outputs.append((features,) if embedding else (network(*ready), features))
+        outputs.append((unit(features),) if embedding else (network(*ready), unit(features)))
     for part in outputs[-1]:
         if not bool(part.isfinite().all()):
             raise ValueError(f"the network gives values that are not finite on {inputs.origin}: nothing is exported")

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..functional import unit
 from ..nn import fold
 from ..runs import load
 from .inputs import Inputs
@@ -102,7 +103,7 @@ def _run_safetensors(job: Job, path: Path) -> Callable[..., tuple[Tensor, ...]]:
 
     def run(*batch: Tensor) -> tuple[Tensor, ...]:
         ready = job.inputs.normalized(batch)
-        return (fresh(*ready),) if job.embedding else (fresh(*ready), fresh.features(*ready))
+        return (unit(fresh(*ready)),) if job.embedding else (fresh(*ready), unit(fresh.features(*ready)))
 
     return run
 

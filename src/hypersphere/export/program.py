@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ..models import GCN
 from ..runs import Classifier
@@ -16,6 +17,8 @@ __all__ = ["Program", "embedding_weights"]
 
 class Program(nn.Module):
     """``program(input)`` → (logits, embedding), of a graph network ``program(features, adjacency)``.
+
+    The embedding has unit length, x/‖x‖: the cosine of two is their inner product. Logits are those of the network.
 
     Args:
         model: an evaluation network of :func:`hypersphere.load`.
@@ -39,7 +42,8 @@ class Program(nn.Module):
             input = torch.addcmul(self.shift, input.float(), self.scale)  # as the loader does
         model: Any = self.model
         embedding: Tensor = model.features(input) if adjacency is None else model.features(input, adjacency)
-        return embedding if self.embedding_only else (self._logits(embedding, adjacency), embedding)
+        ready = F.normalize(embedding, dim=1)
+        return ready if self.embedding_only else (self._logits(embedding, adjacency), ready)
 
     def _logits(self, embedding: Tensor, adjacency: Tensor | None) -> Tensor:
         """From the embedding, so that nothing is computed twice."""

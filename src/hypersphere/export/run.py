@@ -196,6 +196,7 @@ def _manifest(run: Run, seed: int, job: Job, result: Export, files: dict[str, di
             for index, (name, part) in enumerate(zip(job.inputs.names, job.inputs.tensors, strict=True))
         },
         "outputs": list(job.outputs),
+        "embedding_has_unit_length": True,
         "normalization": job.metadata["normalization"] or None,
         "normalization_included": job.inputs.raw,
         "versions": versions(),

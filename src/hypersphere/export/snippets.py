@@ -5,7 +5,7 @@ from __future__ import annotations
 from .formats import Job
 from .inputs import Inputs, Normalization
 
-__all__ = ["snippet"]
+__all__ = ["comparison", "snippet"]
 
 
 def snippet(name: str, job: Job) -> str:
@@ -16,9 +16,9 @@ def snippet(name: str, job: Job) -> str:
 def _safetensors(job: Job) -> str:
     arguments = ", ".join(_arguments(job.inputs))
     calls = (
-        [f"embedding = model({arguments})"]
+        [f"embedding = hs.functional.unit(model({arguments}))"]
         if job.embedding
-        else [f"logits = model({arguments})", f"embedding = model.features({arguments})"]
+        else [f"logits = model({arguments})", f"embedding = hs.functional.unit(model.features({arguments}))"]
     )
     return "\n".join(
         [
@@ -59,6 +59,16 @@ def _onnx(job: Job) -> str:
             *_numpy_inputs(job.inputs, normalize=not job.inputs.raw),
             'session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])',
             f"{target} = session.run(None, {{{feed}}})",
+        ]
+    )
+
+
+def comparison() -> str:
+    """How two images are compared, after any of the snippets: ``embedding`` has unit rows."""
+    return "\n".join(
+        [
+            "cosine = float(embedding[0] @ embedding[1])  # of the first two images: 1 is the same direction",
+            "same = cosine > threshold",
         ]
     )
 

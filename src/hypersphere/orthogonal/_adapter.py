@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from .._core.errors import check_choice, check_count, check_model
@@ -58,6 +59,30 @@ class Adapters(nn.Module):
 
     def extra_repr(self) -> str:
         return f"active={self.active!r}"
+
+
+def _linear(module: Any, x: Tensor) -> Tensor:
+    """The forward pass of an adapted ``nn.Linear``: R on the inputs, ⟨Rw, x⟩ = ⟨w, Rᵀx⟩, where that is cheaper.
+
+    Rotating the neurons takes products of the size of the weight, and training it the gradient of the whole weight, of
+    size inputs × weight. Rotating T inputs takes products of T rows, and no gradient of the weight.
+    """
+    chain = module.parametrizations["weight"]
+    found = chain[0]
+    alone = len(chain) == 1 and isinstance(found, Adapters) and not getattr(parametrize, "_cache_enabled", 0)
+    if not alone or x.dim() < 1 or x.shape[-1] != module.in_features:
+        return nn.Linear.forward(module, x)
+    if found.active is None or found.active not in found.by_name:
+        return F.linear(x, chain.original, module.bias)
+    matrix = found.blocks(found.active)
+    rows, size, neurons = x.numel() // max(x.shape[-1], 1), matrix.layout[0][0], module.out_features
+    trained = torch.is_grad_enabled()
+    on_weights = neurons * (rows + 3 * size) if trained else neurons * size
+    on_inputs = 3 * rows * size if trained else rows * size
+    if on_inputs >= on_weights:
+        return nn.Linear.forward(module, x)
+    turned = matrix.turn_inputs(x.reshape(-1, x.shape[-1])).to(x.dtype)
+    return F.linear(turned.reshape(x.shape), chain.original, module.bias)
 
 
 def adapter(
@@ -281,6 +306,9 @@ def _install(layer: Neurons) -> Adapters:
 def _register(module: nn.Module, tensor_name: str, adapters_of: Adapters) -> None:
     unshare_class(module)
     parametrize.register_parametrization(module, tensor_name, adapters_of, unsafe=True)
+    if tensor_name == "weight" and isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward:
+        # the class is this module's own, and goes with the parametrization
+        setattr(type(module), "forward", _linear)  # noqa: B010
     adapters_of.train(module.training)
     if isinstance(module, nn.RNNBase):
         read_through(module)

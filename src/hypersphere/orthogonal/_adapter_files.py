@@ -17,6 +17,9 @@ from .._core.errors import check_choice
 from .._core.neurons import iter_neurons
 from .._core.version import __version__
 from ._adapter import Adapters, adapter, adapters, enable, iter_adapters
+from ._adapter_peft import CONFIG as PEFT_CONFIG
+from ._adapter_peft import WEIGHTS as PEFT_WEIGHTS
+from ._adapter_peft import read_peft
 from ._blocks import BlockMatrix
 
 __all__ = ["load_adapter", "save_adapter"]
@@ -60,7 +63,7 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
             continue
         matrix = part.blocks(name)
         method, blocks = _method(matrix), matrix.blocks
-        weights[weight] = {"dim": matrix.dim}
+        weights[weight] = {"dim": matrix.dim, "blocks": matrix.blocks}
         for index, raw in enumerate(matrix.raw):
             tensors[f"{weight}.{index}"] = _packed(raw.detach(), method).cpu().contiguous()
     config = {
@@ -79,20 +82,21 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
 
 
 def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) -> nn.Module:
-    """Put an adapter that :func:`save_adapter` wrote on a network and make it the active one.
+    """Put an adapter that :func:`save_adapter` or PEFT wrote on a network and make it the active one.
 
     Args:
         model: The network that it was trained on, in place; it may have other adapters.
-        folder: Where it was saved.
-        name: Its name on this network; by default the one it was saved under. An adapter of that name is
-            replaced if it has the same shape.
+        folder: Where it was saved: by :func:`save_adapter`, or an OFT adapter by ``save_pretrained`` of PEFT
+            (``adapter_config.json`` and ``adapter_model.safetensors``), which becomes an exact Cayley adapter.
+        name: Its name on this network; by default the one it was saved under, of PEFT's ``"default"``. An adapter of
+            that name is replaced if it has the same shape.
 
     Returns:
         ``model``.
 
     Raises:
         FileNotFoundError: If the folder holds no adapter.
-        ValueError: If a weight is missing in the network or has another size.
+        ValueError: If a weight is missing in the network or has another size, or PEFT's adapter is no OFT.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
@@ -102,24 +106,61 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
         ['default', 'again']
     """
     path = Path(folder)
+    if not (path / _CONFIG).exists() and (path / PEFT_CONFIG).exists():
+        return _load_peft(model, path, name or "default")
     for file in (_WEIGHTS, _CONFIG):
         if not (path / file).is_file():
             raise FileNotFoundError(f"{path / file} is missing: save_adapter(model, folder) writes it")
     config = _read_config(path / _CONFIG)
     name = config["name"] if name is None else name
     tensors: dict[str, Tensor] = _safetensors().load((path / _WEIGHTS).read_bytes())
-    present = {weight: part for weight, _, _, part in iter_adapters(model)}
-    if not any(name in part.by_name for part in present.values()):
-        wanted = list(config["weights"])
-        missing = sorted(set(wanted) - set(_weight_names(model)))
-        if missing:
-            raise ValueError(f"{path} adapts {missing[0]!r}, which this network does not have: is it the same network?")
-        adapter(model, config["method"], blocks=config["blocks"], target=[_escaped(w) for w in wanted], name=name)
-        present = {weight: part for weight, _, _, part in iter_adapters(model)}
+    wanted = {weight: int(about.get("blocks", config["blocks"])) for weight, about in config["weights"].items()}
+    present = _present(model, path, config["method"], wanted, name)
     with torch.no_grad():
         for weight in config["weights"]:
             _fill(present, weight, name, config, tensors, path)
     return enable(model, name)
+
+
+def _load_peft(model: nn.Module, path: Path, name: str) -> nn.Module:
+    """PEFT's Cayley transform has the sign and the triangle of its own: R is formed, and our numbers made of it."""
+    if not (path / PEFT_WEIGHTS).is_file():
+        raise FileNotFoundError(f"{path / PEFT_WEIGHTS} is missing: PEFT writes it beside {PEFT_CONFIG}")
+    found = read_peft(path, _safetensors().load((path / PEFT_WEIGHTS).read_bytes()))
+    dims = {layer.name: layer.flatten(layer.weight.detach()).shape[-1] for layer in iter_neurons(model)}
+    for weight, blocks in list(found.blocks.items()):
+        count, size = blocks.shape[:2]
+        dim = dims.get(weight)
+        if dim is not None and count == 1 and dim % size == 0:  # block_share: one block for all
+            found.blocks[weight] = blocks.expand(dim // size, size, size)
+        elif dim is not None and count * size != dim:
+            raise ValueError(f"{path} has {count} blocks of {size} for {weight}, whose dimension is {dim}")
+    wanted = {weight: len(blocks) for weight, blocks in found.blocks.items()}
+    present = _present(model, path, "cayley", wanted, name)
+    with torch.no_grad():
+        for weight in wanted:
+            matrix = present[weight].blocks(name) if name in present[weight].by_name else None
+            if matrix is None or _method(matrix) != "cayley" or matrix.blocks != wanted[weight]:
+                raise ValueError(f"the adapter {name!r} of this network is another than {path}'s: choose another name")
+            matrix.raw[0].copy_(found.skew(weight).tril(-1))
+    return enable(model, name)
+
+
+def _present(model: nn.Module, path: Path, method: str, wanted: dict[str, int], name: str) -> dict[str, Adapters]:
+    """The adapters of each weight, with one of this name: a new one, with so many blocks, if there is none yet."""
+    present = {weight: part for weight, _, _, part in iter_adapters(model)}
+    if any(name in part.by_name for part in present.values()):
+        return present
+    missing = sorted(set(wanted) - set(_weight_names(model)))
+    if missing:
+        raise ValueError(f"{path} adapts {missing[0]!r}, which this network does not have: is it the same network?")
+    for blocks in sorted(set(wanted.values())):
+        target = [_escaped(weight) for weight, count in wanted.items() if count == blocks]
+        adapter(model, method, blocks=blocks, target=target, name=name)
+    present = {weight: part for weight, _, _, part in iter_adapters(model)}
+    for weight in wanted:
+        present[weight].blocks(name).requires_grad_(True)  # each call has frozen those of the calls before
+    return present
 
 
 def _fill(

@@ -1,9 +1,9 @@
 """One look for every picture: size, type, colours, markers, and how panels are made.
 
 Colours: up to eight classes or runs take the palette of Okabe and Ito, which people with any common colour
-vision deficiency tell apart; more take even steps of viridis, whose lightness alone orders them. Markers and line
-styles change too, so that nothing depends on colour alone. Sizes are set on the artists: no global setting of
-matplotlib is read for them or changed, and the font family stays the user's.
+vision deficiency tell apart; more take the same hues darker and lighter, as classes have no order that steps of one
+scale would suggest. Markers and line styles change too, so that nothing depends on colour alone. Sizes are set on the
+artists: no global setting of matplotlib is read for them or changed, and the font family stays the user's.
 """
 
 from __future__ import annotations
@@ -164,13 +164,19 @@ def new_figure(
 
 
 def colours(count: int) -> list[Any]:
-    """One colour each for ``count`` classes or runs."""
-    if count <= len(PALETTE):
-        return list(PALETTE[:count])
-    import matplotlib
+    """One colour each for ``count`` classes or runs: those of the palette, then the same darker and lighter.
 
-    spread = matplotlib.colormaps["viridis"]
-    return [spread(0.94 * i / (count - 1)) for i in range(count)]
+    Neighbours in number differ in hue, as classes have no order; markers and dashes tell the repeats apart.
+    """
+    from matplotlib.colors import to_rgb
+
+    found: list[Any] = list(PALETTE[:count])
+    hues = [to_rgb(colour) for colour in PALETTE if colour != "#000000"]
+    for number in range(count - len(PALETTE)):
+        turn, hue = divmod(number, len(hues))
+        share = 0.9 * (1 - 0.5 ** (turn // 2 + 1))  # 0.45, 0.45, 0.675, 0.675, ...: towards black and white in turn
+        found.append(tuple(round(one + share * (turn % 2 - one), 4) for one in hues[hue]))
+    return found
 
 
 def label_axes(axes: Axes, x: str, y: str, title: str | None = None) -> None:

@@ -5,6 +5,7 @@ They take their colours from the page, so that they follow its light and dark.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +26,7 @@ def histograms(values: Mapping[str, Sequence[float]], symbol: str) -> Html:
         low, high = min(every), max(every)
         low, high = (low - 0.05, high + 0.05) if high - low < 1e-9 else (low, high)
         figures = [_histogram(name, numbers, low, high, symbol) for name, numbers in many.items() if numbers]
-        parts.append(element("div", *figures, class_="multiples"))
+        parts.append(element("div", *figures, class_="multiples", data_label=f"{symbol} by layer"))
     return join([*parts, *([bars(single, symbol)] if single else [])])
 
 
@@ -86,4 +87,6 @@ def _histogram(name: str, numbers: Sequence[float], low: float, high: float, sym
     )
     picture = element("svg", *columns, *marks, viewBox=f"-1 -2 {width + 2} {height + 22}", role="img", aria_label=said)
     text = element("figcaption", element("code", name), f" mean {number(mean, 3)}, {len(numbers)} values")
-    return element("figure", picture, text)
+    edges = [round(low + i * (high - low) / _BINS, 6) for i in range(_BINS + 1)]
+    bins = [[edges[i], edges[i + 1], count] for i, count in enumerate(counts)]
+    return element("figure", picture, text, data_layer=name, data_bins=json.dumps(bins, separators=(",", ":")))

@@ -10,6 +10,7 @@ import torch
 from .. import data
 from ..config import with_values
 from ..evaluation import Outputs, Verified, candidate_of, layer_energies, verify
+from ..evaluation.pair_results import PAIRS_FILE, KeptPairs, read_kept
 from ..runs import load
 from .learned import learned_k, learned_rho
 from .subject import Subject
@@ -27,6 +28,7 @@ class Findings:
     energies: dict[str, float] = field(default_factory=dict)
     found: Outputs | None = None
     verified: Verified | None = None
+    pairs: KeptPairs | None = None
     missing: tuple[str, ...] = ()
 
     @property
@@ -57,7 +59,9 @@ def evaluate_subject(
     model = load(run.path, seed=seed, device="cpu")
     energies = layer_energies(model)
     layers = {name.removesuffix(".weight"): value for name, value in (energies.hidden | energies.output).items()}
-    known = Findings(seed, learned_k(model), learned_rho(model), layers)
+    kept = folder.path / PAIRS_FILE
+    pairs = read_kept(kept) if kept.exists() else None
+    known = Findings(seed, learned_k(model), learned_rho(model), layers, pairs=pairs)
     if run.config.gan.generator is not None:
         pictures = folder.path / "samples"
         return _with(known, missing=(f"A GAN has no features and classes to show; what it made is in {pictures}.",))

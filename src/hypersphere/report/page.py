@@ -42,15 +42,16 @@ class Detail:
     pictures: int
     steps: int
     classes: int
+    thumbnails: int  # pixels
 
 
 # Many runs in one page must stay under the limit: the first that fits is taken.
 _DETAILS = (
-    Detail(points=2000, pictures=24, steps=500, classes=100),
-    Detail(points=1000, pictures=16, steps=300, classes=60),
-    Detail(points=500, pictures=8, steps=150, classes=40),
-    Detail(points=200, pictures=4, steps=60, classes=20),
-    Detail(points=50, pictures=2, steps=25, classes=10),
+    Detail(points=2000, pictures=24, steps=500, classes=100, thumbnails=600_000),
+    Detail(points=1000, pictures=16, steps=300, classes=60, thumbnails=300_000),
+    Detail(points=500, pictures=8, steps=150, classes=40, thumbnails=130_000),
+    Detail(points=200, pictures=4, steps=60, classes=20, thumbnails=20_000),
+    Detail(points=50, pictures=2, steps=25, classes=10, thumbnails=0),
 )
 
 
@@ -106,6 +107,7 @@ def _page(found: list[Subject], seen: list[Findings], detail: Detail) -> str:
         "css": Html(_asset("page.css")),
         "overview": overview(found),
         "roc": _roc(seen),
+        "compare": _compare(seen),
         "picker": Html("") if one else _picker(found),
         "panels": join(shown),
         "made": _made(),
@@ -134,19 +136,30 @@ def _data(found: list[Subject], seen: list[Findings], detail: Detail) -> dict[st
                 "seeds": [seed.number for seed in subject.seeds],
                 "shown": look.seed,
                 "curves": curves(subject, wanted, detail.steps),
-                "sphere": None if look.found is None else sphere_view(look.found, detail.points),
+                "sphere": None if look.found is None else sphere_view(look.found, detail.points, detail.thumbnails),
                 "confusion": None
                 if look.found is None or look.found.logits is None
                 else confusion_view(look.found, detail.classes),
-                "roc": None if look.verified is None else roc_view(look.verified, detail.steps),
+                "rocs": _rocs(look, detail),
             }
             for subject, look in zip(found, seen, strict=True)
         ],
     }
 
 
+def _rocs(look: Findings, detail: Detail) -> list[dict[str, Any]]:
+    """The curves of a run, by name: of its own evaluation, and of pairs that the user has listed."""
+    found = []
+    if look.verified is not None:
+        roc = look.verified.result.roc
+        found.append({"name": "", **roc_view(roc.fpr, roc.tpr, detail.steps)})
+    if look.pairs is not None:
+        found.append({"name": look.pairs.name, **roc_view(look.pairs.roc[0], look.pairs.roc[1], detail.steps)})
+    return found
+
+
 def _roc(seen: list[Findings]) -> Html:
-    if all(look.verified is None for look in seen):
+    if all(look.verified is None and look.pairs is None for look in seen):
         return Html("")
     return element(
         "section",
@@ -154,6 +167,18 @@ def _roc(seen: list[Findings]) -> Html:
         element("p", "True accepts against false accepts of pairs, over all thresholds on the angle.", class_="note"),
         element("div", class_="roc-view"),
         aria_labelledby="roc",
+    )
+
+
+def _compare(seen: list[Findings]) -> Html:
+    """Where two runs have features to show: both beside each other."""
+    if sum(look.found is not None and look.found.features.shape[1] > 1 for look in seen) < 2:
+        return Html("")
+    return element(
+        "section",
+        element("h2", "Two spheres side by side", id="compare"),
+        element("div", class_="compare-view"),
+        aria_labelledby="compare",
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from .._core.registries import PANELS
 from ..evaluation.verification import in_percent
+from ..runs import WARNINGS
 from ..runs.quantities import quantity
 from .charts import bars, histograms
 from .confusion import worst_classes, worst_pairs
@@ -19,7 +20,7 @@ from .findings import Findings
 from .markup import Html, definitions, details, element, join, number, table
 from .overview import flat, shown
 from .subject import Subject
-from .verification import PairExample, hardest_pairs
+from .verification import PairExample, hardest_pairs, own_pairs
 from .words import in_words
 
 __all__ = ["View", "panels"]
@@ -61,6 +62,15 @@ def _trained(view: View) -> Html:
     rows = [[element("code", name), shown(value)] for name, value in settings.items()]
     full = table(["setting", "value"], rows, "All settings, by the name that the command line knows")
     return join([definitions(in_words(view.subject.run.config)), details(f"All {len(settings)} settings", full)])
+
+
+@panel("warnings", "Warnings")
+def _warnings(view: View) -> Html | None:
+    file = view.subject.run.folder(view.subject.shown_seed).path / WARNINGS
+    if not file.is_file():
+        return None
+    lines = file.read_text(encoding="utf-8", errors="replace")[:4000].splitlines()
+    return join(element("p", line, class_="warning") for line in lines if line.strip())
 
 
 @panel("missing", "Missing")
@@ -168,17 +178,38 @@ def _pairs(view: View) -> Html | None:
     if verified is None or found is None:
         return None
     result = verified.result
-    values = in_percent(result)
-    rows = [
-        ["accuracy, %", f"{number(values.pop('accuracy'))} ± {number(values.pop('accuracy_std'))}"],
-        *([quantity(key).heading, number(value)] for key, value in values.items()),
-    ]
     caption = f"{result.pairs:,} pairs of classes that training never saw; ± is the standard error over the folds"
-    parts = [table(["measurement", "value"], rows, caption, "numbers")]
-    same, different = hardest_pairs(verified, found.images, found.classes, max(view.pictures // 2, 1))
+    hard = hardest_pairs(verified, found.images, found.classes, max(view.pictures // 2, 1))
+    return join([_rates(in_percent(result), caption), *_hard_pairs(*hard)], "")
+
+
+@panel("own_pairs", "Your own pairs")
+def _own_pairs(view: View) -> Html | None:
+    kept = view.found.pairs
+    if kept is None:
+        return None
+    values = dict(kept.numbers)
+    count, folds = (int(values.pop(name, 0)) for name in ("pairs", "folds"))
+    aids = [text for name, text in _AIDS.items() if values.pop(name, False)]
+    caption = f"{count:,} pairs of {kept.name} in {folds} folds; ± is the standard error over them"
+    parts = [_rates(values, ", ".join([caption, *aids])), *_hard_pairs(*own_pairs(kept, max(view.pictures // 2, 1)))]
+    return join(parts, "")
+
+
+_AIDS = {"flip": "mirror images added", "center": "mean feature subtracted"}
+
+
+def _rates(values: dict[str, float], caption: str) -> Html:
+    spread = f"{number(values.pop('accuracy'))} ± {number(values.pop('accuracy_std'))}"
+    rows = [["accuracy, %", spread], *([quantity(key).heading, number(value)] for key, value in values.items())]
+    return table(["measurement", "value"], rows, caption, "numbers")
+
+
+def _hard_pairs(same: Sequence[PairExample], different: Sequence[PairExample]) -> list[Html]:
+    parts: list[Html] = []
     for title, chosen in (("One class, furthest apart", same), ("Two classes, closest together", different)):
         parts += [element("h3", title), element("div", *map(_pair, chosen), class_="gallery pairs")]
-    return join(parts, "")
+    return parts
 
 
 @panel("source", "Command and versions")

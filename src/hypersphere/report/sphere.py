@@ -8,13 +8,18 @@ Features of two dimensions are shown in their plane, with their lengths.
 
 from __future__ import annotations
 
+import base64
+import io
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from .._core.png import png
 from ..evaluation import Outputs
-from ..functional import unit
+from ..functional import angle, unit
 
 __all__ = ["projection", "sphere_view"]
 
@@ -22,8 +27,11 @@ _CLASSES = 100  # shown at most; of an open set, whose classes are many and smal
 _OPEN_CLASSES = 20
 
 
-def sphere_view(found: Outputs, points: int = 2000) -> dict[str, Any] | None:
-    """Points for the page: coordinates in thousandths, class and prediction; None for features of one dimension."""
+def sphere_view(found: Outputs, points: int = 2000, thumbnails: int = 0) -> dict[str, Any] | None:
+    """Points for the page: coordinates in thousandths, class, prediction and angle; None for features of one dimension.
+
+    ``thumbnails`` are the pixels that the pictures of all points may have together.
+    """
     dim = found.features.shape[1]
     if dim < 2 or not len(found):
         return None
@@ -41,6 +49,7 @@ def sphere_view(found: Outputs, points: int = 2000) -> dict[str, Any] | None:
         axes, text = projection(found, chosen, classes)
         shown = unit(unit(features.double()) @ axes.mT)
         arrows = None if vectors is None else unit(unit(vectors.double()) @ axes.mT)
+    degrees, to = _degrees(found, chosen)
     count = (
         f"{len(chosen):,} of {len(found):,} test samples"
         if len(chosen) < len(found)
@@ -57,7 +66,54 @@ def sphere_view(found: Outputs, points: int = 2000) -> dict[str, Any] | None:
         "wrong": None if predicted is None else (predicted != labels).int().tolist(),
         "vectors": None if arrows is None else _thousandths(arrows),
         "classes": [found.classes[label] for label in classes],
+        "degrees": degrees,
+        "to": to,
+        "sprite": None if found.images is None else _sprite(found.images[chosen], thumbnails),
     }
+
+
+def _degrees(found: Outputs, chosen: Tensor) -> tuple[list[float], str]:
+    """The angle of each feature to its class vector, or to the mean direction of its class where there is none."""
+    units, labels = unit(found.features.double()), found.labels
+    if found.logits is not None and found.class_vectors is not None and int(labels.max()) < len(found.class_vectors):
+        centres, to = unit(found.class_vectors.double()), "its class vector"
+    else:
+        sums = torch.zeros(int(labels.max()) + 1, units.shape[1], dtype=torch.float64)
+        centres, to = unit(sums.index_add_(0, labels, units)), "the mean of its class"
+    cosines = (units[chosen] * centres[labels[chosen]]).sum(1)
+    return [round(float(value), 1) for value in angle(cosines).rad2deg().nan_to_num(0.0)], to
+
+
+def _sprite(images: Tensor, room: int) -> dict[str, Any] | None:
+    """All pictures in one, in rows, at a size at which they have at most ``room`` pixels together."""
+    count, channels, *shape = images.shape
+    side = next((size for size in (32, 24, 16, 8) if count * size * size <= room), 0)
+    if not side or channels not in (1, 3):
+        return None
+    side = min(side, max(shape))
+    height, width = (max(1, round(one * side / max(shape))) for one in shape)
+    small = images
+    if (height, width) != tuple(shape):
+        small = F.interpolate(images.float(), (height, width), mode="area").round().to(torch.uint8)
+    columns = math.ceil(count**0.5)
+    rows = math.ceil(count / columns)
+    sheet = small.new_zeros(rows * columns, channels, height, width)
+    sheet[:count] = small
+    whole = sheet.unflatten(0, (rows, columns)).permute(2, 0, 3, 1, 4).reshape(channels, rows * height, columns * width)
+    return {"src": _source(whole), "width": width, "height": height, "columns": columns}
+
+
+def _source(image: Tensor) -> str:
+    """Colour as JPEG, which takes a third of the bytes, where Pillow is there; all else as PNG."""
+    if len(image) == 3:
+        try:
+            from PIL import Image
+        except ImportError:
+            return "data:image/png;base64," + base64.b64encode(png(image)).decode()
+        file = io.BytesIO()
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(file, "JPEG", quality=80, subsampling=0)
+        return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
+    return "data:image/png;base64," + base64.b64encode(png(image)).decode()
 
 
 _PLANE = (

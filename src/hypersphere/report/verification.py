@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
-from .. import metrics
 from ..evaluation import Verified
+from ..evaluation.pair_results import KeptPairs
 from .curves import thin
 from .pictures import data_uri
 
-__all__ = ["PairExample", "hardest_pairs", "roc_view"]
+__all__ = ["PairExample", "hardest_pairs", "own_pairs", "roc_view"]
 
 
 @dataclass(frozen=True)
@@ -26,15 +25,26 @@ class PairExample:
     same: bool
 
 
-def roc_view(found: Verified, points: int = 400) -> dict[str, list[float]]:
+def roc_view(far: Tensor, tar: Tensor, points: int = 400) -> dict[str, list[float]]:
     """The curve for the page: false and true accept rates in percent."""
-    roc = found.result.roc
-    turned = (roc.tpr - roc.fpr).tolist()
+    turned = (tar - far).tolist()
     kept = thin(turned, points)
-    corner = roc.fpr.unique(return_inverse=True)[1]  # the steps at small rates matter most: keep each of the first
+    corner = far.unique(return_inverse=True)[1]  # the steps at small rates matter most: keep each of the first
     small = [i for i in range(1, len(corner)) if corner[i] != corner[i - 1] and int(corner[i]) <= 50]
     chosen = sorted({*kept, *small, *(i - 1 for i in small)})
-    return {name: [round(100 * float(column[i]), 4) for i in chosen] for name, column in _columns(roc)}
+    columns = {"far": far, "tar": tar}
+    return {name: [round(100 * float(column[i]), 4) for i in chosen] for name, column in columns.items()}
+
+
+def own_pairs(kept: KeptPairs, most: int) -> tuple[list[PairExample], list[PairExample]]:
+    """The hardest of a user's own pairs: of one class, and of two."""
+    lists: tuple[list[PairExample], list[PairExample]] = ([], [])
+    for pair, (left, right) in zip(kept.hardest, kept.pictures, strict=True):
+        chosen = lists[0 if pair.same else 1]
+        if len(chosen) < most:
+            shown = (data_uri(left), data_uri(right))
+            chosen.append(PairExample(shown, (pair.left, pair.right), pair.degrees, pair.same))
+    return lists
 
 
 def hardest_pairs(
@@ -58,7 +68,3 @@ def _example(found: Verified, index: int, images: Tensor | None, classes: tuple[
         math.degrees(math.acos(cosine)),
         bool(found.pairs.same[index]),
     )
-
-
-def _columns(roc: metrics.ROC) -> list[tuple[str, Any]]:
-    return [("far", roc.fpr), ("tar", roc.tpr)]

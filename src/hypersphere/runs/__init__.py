@@ -12,11 +12,12 @@ from .logger import Logger
 from .model import Classifier
 from .networks import Networks, attach, make_networks, merged
 from .run import Run
-from .run_folder import beside, open_run, read_config, run_path, write_result
+from .run_folder import WARNINGS, beside, open_run, read_config, run_path, write_result
 from .seed_folder import SeedFolder
 from .team import Team
 
 __all__ = [
+    "WARNINGS",
     "Classifier",
     "Facts",
     "Gan",

@@ -19,6 +19,8 @@ class Facts:
         image_size: Height and width of images; None for other data.
         in_features: Numbers of a sample that is not an image; None for images.
         classes: Names of the classes; empty if they have none.
+        resized: How images were brought to ``image_size``: ``"cover"`` (scaled to cover it, the middle cut out),
+            ``"window"`` (squeezed to a square of ``data.resize`` pixels, the middle cut out), or None: they had it.
 
     Example:
         >>> hs.runs.Facts(num_classes=10, in_channels=3, image_size=(32, 32)).image_size
@@ -30,6 +32,7 @@ class Facts:
     image_size: tuple[int, int] | None = None
     in_features: int | None = None
     classes: tuple[str, ...] = ()
+    resized: str | None = None
 
 
 def facts_from(values: Any, path: Path) -> Facts:
@@ -46,4 +49,6 @@ def facts_from(values: Any, path: Path) -> Facts:
             raise ValueError(f"{path} is damaged: {name} is {count!r}, not a whole number above 0")
     if facts.image_size is not None and len(facts.image_size) != 2:
         raise ValueError(f"{path} is damaged: image_size is {facts.image_size}, not height and width")
+    if facts.resized not in (None, "cover", "window"):
+        raise ValueError(f"{path} is damaged: resized is {facts.resized!r}, not 'cover', 'window' or null")
     return facts

@@ -9,6 +9,7 @@ RUN/seed-0/latest                 name of the newest checkpoint
 RUN/seed-0/model.safetensors      the trained network, orthogonal matrices merged
 RUN/seed-0/manifest.json          its hash, shapes and settings
 RUN/seed-0/result.json            final and best accuracy
+RUN/seed-0/warnings.txt           what looked wrong while it was trained, for the report
 RUN/seed-0/samples/               pictures of every evaluation, of networks that make some (GANs)
 """
 
@@ -24,8 +25,9 @@ from .files import PROBE, TEMPORARY, read_json, write_json
 from .lock import locked
 from .seed_folder import SeedFolder
 
-__all__ = ["beside", "open_run", "read_config", "run_path", "write_result"]
+__all__ = ["WARNINGS", "beside", "open_run", "read_config", "run_path", "write_result"]
 
+WARNINGS = "warnings.txt"
 WAIT = 60.0
 """Seconds to wait for another process that writes the files of the run itself, which takes it a moment."""
 

@@ -44,7 +44,8 @@ class Resident:
         augment: Any
         if isinstance(dataset, data.Dataset):
             channels, height, width = dataset.shape
-            self.facts = Facts(dataset.num_classes, channels, (height, width), classes=dataset.classes)
+            resized = None if own is None else "cover"
+            self.facts = Facts(dataset.num_classes, channels, (height, width), classes=dataset.classes, resized=resized)
             shared |= {"normalize": config.normalize, "channels_last": channels_last}
             if config.normalize in data.MEASURED:
                 shared |= {"mean": dataset.mean, "std": dataset.std}

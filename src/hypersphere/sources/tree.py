@@ -48,7 +48,8 @@ class Tree:
         self.loader = data.FolderLoader(
             train, batch_size=config.batch_size, train=True, per_class=config.per_class, **shared
         )
-        self.facts = Facts(len(train.classes), 3, self.loader.shape, classes=train.classes)
+        resized = None if test is None else "window"
+        self.facts = Facts(len(train.classes), 3, self.loader.shape, classes=train.classes, resized=resized)
         self._test = None
         if test is not None:
             size = -(-config.eval_batch_size // world) * world

@@ -13,15 +13,17 @@ from torch import Tensor
 
 from ..config import Config
 from ..data import write_table
+from ..data.loader import IGNORE
 from ..evaluation import Candidate, evaluate_also, evaluate_protocol, layer_energies
 from ..orthogonal import restart
 from ..regularizers import Energies
-from ..runs import SeedFolder, Team, environment, merged
+from ..runs import WARNINGS, SeedFolder, Team, environment, merged
 from ..runs.files import check_room, write_bytes, write_json
 from ..runs.manifest import check_shapes
 from ..runs.seed_folder import CLASSES
 from .build import make_parts, make_step
 from .callbacks import Callback, Callbacks, Started
+from .collapse import Collapse, mean_length, sign_of_collapse
 from .compiled import forget_compiled
 from .diagnose import FINITE, blame, spoiled
 from .progress import Progress
@@ -60,6 +62,7 @@ class Training:
         self.best, self.best_step, self.seconds = -math.inf, 0, 0.0
         self.last: dict[str, float] = {}
         self.scores: dict[str, float] = {}
+        self._warned: bool | None = None
         forget_compiled(config)
         self.parts = make_parts(config, seed, team)
         self.step = make_step(self.parts)
@@ -100,7 +103,7 @@ class Training:
         own = self.parts.source.own
         if own is None:
             return
-        self.progress.say(own.summary())
+        self.progress.say(own.summary(self.config.data.image_size))
         write_table(self.folder.path / "split.csv", own.pictures)
         if own.unreadable:
             lines = (f"{path}: {why}\n" for path, why in own.unreadable.items())
@@ -167,10 +170,36 @@ class Training:
             line |= {f"energy/{name}": value for name, value in energies.hidden.items()}
         self._log(now, line)
         self.callbacks.evaluation(now, line)
+        self._warn_of_collapse(now, candidate)
         with candidate.evaluating():
             picture = self.parts.objective.picture()
         if picture is not None and self.team.writer:
             self.folder.show(now, picture)
+
+    def _warn_of_collapse(self, now: int, candidate: Candidate) -> None:
+        """Say it once, and write it down for the report."""
+        config, path = self.config, self.folder.path / WARNINGS
+        if self._warned is None:
+            self._warned = bool(self.team.follow(int(path.exists())))
+        if self._warned or config.gan.generator is not None:
+            return
+        signs = Collapse(
+            step=now,
+            warmup=max(config.loss.warmup, config.schedule.warmup),
+            classes=self.parts.source.facts.num_classes,
+            accuracy=self.last.get("train_accuracy", 1.0),
+            samples=config.data.batch_size * min(config.run.log_every, now),
+        )
+        if not self.team.agree(signs.at_chance):
+            return
+        self._warned = True
+        with candidate.evaluating():
+            inputs, labels = next(iter(self.parts.source.test()))
+            features = candidate.features(inputs)[labels != IGNORE]
+        text = sign_of_collapse(signs, mean_length(features), self.parts.objective.head)
+        if self.team.writer:
+            write_bytes(path, f"{text}\n".encode())
+            self.progress.say(f"warning: {text}")
 
     def _candidate(self) -> Candidate:
         return Candidate(self.parts.objective.classifier(), self.parts.source, self.team, self.config)

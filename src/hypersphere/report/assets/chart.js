@@ -23,6 +23,10 @@ class Chart {
       button("+", () => this.zoom(0.5), { "aria-label": "Zoom in" }),
       button("−", () => this.zoom(2), { "aria-label": "Zoom out" }),
       button("Reset zoom", () => this.reset()),
+      saving(
+        () => saveCsv(this.options.label, this.table()),
+        () => savePng(this.options.label, this.canvas, this.shown),
+      ),
     );
     host.append(this.tools, box, this.legend, this.voice, this.numbers);
     this.listen();
@@ -45,7 +49,7 @@ class Chart {
   }
 
   key(one) {
-    const swatch = h("span", { class: `swatch c${one.hue % 8}${one.dash ? " dashed" : ""}`, "aria-hidden": "true" });
+    const swatch = lineSample(one);
     const element = toggle("", !this.hidden.has(one.name), (on) => {
       if (on) this.hidden.delete(one.name);
       else this.hidden.add(one.name);
@@ -113,12 +117,16 @@ class Chart {
       this.picture.redraw();
     });
     canvas.addEventListener("pointercancel", () => (this.drag = null));
-    canvas.addEventListener("pointerleave", () => {
-      if (document.activeElement === canvas && this.byKey) return;
+    const leave = () => {
       this.cursor = null;
       this.tip.hide();
       this.picture.redraw();
+    };
+    canvas.addEventListener("pointerleave", (event) => {
+      if (event.pointerType !== "mouse" || (document.activeElement === canvas && this.byKey)) return; // a tapped tip stays
+      leave();
     });
+    closeOnTouch(canvas, leave);
     canvas.addEventListener("dblclick", () => this.reset());
     canvas.addEventListener(
       "wheel",
@@ -178,7 +186,7 @@ class Chart {
     const head = `${this.options.x} ${format(x)}`;
     const spread = (row) => (row.low !== undefined && row.high > row.low ? ` (${format(row.low)} to ${format(row.high)})` : "");
     const lines = rows.map((row) =>
-      h("div", {}, h("span", { class: `swatch c${row.one.hue % 8}${row.one.dash ? " dashed" : ""}` }), ` ${row.one.name} `, h("b", {}, format(row.value, unit)), spread(row)),
+      h("div", {}, lineSample(row.one), ` ${row.one.name} `, h("b", {}, format(row.value, unit)), spread(row)),
     );
     const y = rows.length ? this.fromY(rows[0].value) : 40;
     this.tip.show(this.fromX(x), Number.isFinite(y) ? y : 40, h("div", { class: "head" }, head), ...lines);
@@ -191,13 +199,16 @@ class Chart {
   draw(context, width, height) {
     const plot = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom };
     const vertical = this.verticalRange();
+    this.wide = width;
     if (!Number.isFinite(this.full[0]) || !vertical) {
       context.fillStyle = ink("soft");
       context.fillText("No finite values to draw.", MARGIN.left, height / 2);
       return;
     }
-    const across = axis(this.range, [plot.left, plot.right], this.options.logX);
     const up = axis(vertical, [plot.bottom, plot.top], this.logY);
+    const marks = up.ticks(Math.max(3, (plot.bottom - plot.top) / 55)).map((tick) => tickText(tick) + (this.options.unit ?? ""));
+    plot.left = Math.max(plot.left, ...marks.map((text) => Math.ceil(context.measureText(text).width) + 14)); // none is cut off
+    const across = axis(this.range, [plot.left, plot.right], this.options.logX);
     Object.assign(this, { fromX: across.to, toX: across.from, fromY: up.to });
     this.drawGrid(context, plot, across, up);
     context.save();
@@ -247,7 +258,8 @@ class Chart {
     for (const tick of across.ticks(Math.max(2, (plot.right - plot.left) / 95))) {
       const x = clamp(across.to(tick), plot.left, plot.right);
       line(context, Math.round(x) + 0.5, plot.bottom, Math.round(x) + 0.5, plot.bottom + 4);
-      context.fillText(tickText(tick), x, plot.bottom + 7);
+      const half = context.measureText(tickText(tick)).width / 2 + 1;
+      context.fillText(tickText(tick), clamp(x, half, this.wide - half), plot.bottom + 7);
     }
     context.fillText(this.options.x, (plot.left + plot.right) / 2, plot.bottom + 24);
   }
@@ -276,6 +288,18 @@ class Chart {
       context.fill();
       context.stroke();
     }
+  }
+
+  /** Every number of the lines that are shown, one line for each x. */
+  table() {
+    const every = [...new Set(this.shown.flatMap((one) => one.x))].sort((a, b) => a - b);
+    const at = (values, one, x) => values?.[one.x.indexOf(x)] ?? null;
+    const columns = this.shown.flatMap((one) => [
+      [one.name, (x) => at(one.mean, one, x)],
+      ...(one.low ? [[`${one.name}, lowest`, (x) => at(one.low, one, x)], [`${one.name}, highest`, (x) => at(one.high, one, x)]] : []),
+      ...(one.each ?? []).map((values, i) => [`${one.name}, ${i + 1}`, (x) => at(values, one, x)]),
+    ]);
+    return [[this.options.x, ...columns.map(([name]) => name)], ...every.map((x) => [x, ...columns.map(([, value]) => value(x))])];
   }
 
   fillNumbers() {
@@ -323,7 +347,7 @@ function drawLine(context, one, across, up) {
     context.lineWidth = thickness;
     context.globalAlpha = alpha;
     context.lineJoin = "round";
-    context.setLineDash(DASHES[(one.dash ?? 0) % 4]);
+    context.setLineDash(DASHES[(one.dash ?? 0) % DASHES.length]);
     context.beginPath();
     let pen = false; // what is not finite leaves a gap
     values.forEach((value, i) => {

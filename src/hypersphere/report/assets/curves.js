@@ -7,7 +7,7 @@ function bundle(name, index, column, each) {
   return {
     name,
     hue: index % 8,
-    dash: Math.floor(index / 8),
+    dash: index, // every line has dashes of its own, for those who do not tell the colours apart
     x: column.steps,
     mean: rows.map((row) => (row.length ? row.reduce((a, b) => a + b, 0) / row.length : null)),
     low: several ? rows.map((row) => (row.length ? Math.min(...row) : null)) : undefined,
@@ -74,8 +74,8 @@ function energyCurves(host, data, run) {
 
 function rocCurves(host, data) {
   const series = data.runs
-    .map((run, i) => run.roc && { name: run.label, hue: i % 8, dash: Math.floor(i / 8), x: run.roc.far, mean: run.roc.tar })
-    .filter(Boolean);
+    .flatMap((run) => run.rocs.map((one) => ({ name: one.name ? `${run.label}, ${one.name}` : run.label, x: one.far, mean: one.tar })))
+    .map((one, i) => ({ ...one, hue: i % 8, dash: i }));
   const label = `Receiver operating characteristic of ${series.map((one) => one.name).join(", ")}`;
   const chart = new Chart(host, { label, x: "false accepts, %", unit: "%" }, series);
   chart.tools.append(

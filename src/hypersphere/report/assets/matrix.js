@@ -22,8 +22,15 @@ class Matrix {
       );
     }
     explain();
-    host.append(about, box, this.voice, h("p", { class: "hint" }, "Rows are true classes, columns predictions. Hover a cell, or focus the picture and use the arrow keys."));
+    const tools = h("div", { class: "buttons tools" }, saving(() => saveCsv(text, this.table()), () => savePng(text, this.canvas)));
+    host.append(tools, about, box, this.voice, h("p", { class: "hint" }, "Rows are true classes, columns predictions. Hover a cell, or focus the picture and use the arrow keys."));
     this.listen();
+  }
+
+  table() {
+    const { classes, counts, cosines } = this.view;
+    const value = (i) => (this.kind === "counts" ? counts[i] : cosines[i] === null ? null : cosines[i] / 1000);
+    return [["true class", ...classes], ...classes.map((name, row) => [name, ...classes.map((_, column) => value(row * this.count + column))])];
   }
 
   explanation() {
@@ -35,13 +42,16 @@ class Matrix {
 
   listen() {
     const canvas = this.canvas;
-    canvas.addEventListener("pointermove", (event) => {
+    const read = (event) => {
       const [x, y] = inside(event, canvas);
       const [column, row] = [x, y].map((v) => Math.floor((v - this.left) / this.size));
       if (Math.min(row, column) >= 0 && Math.max(row, column) < this.count) this.point([row, column], false);
       else this.leave();
-    });
-    canvas.addEventListener("pointerleave", () => this.leave());
+    };
+    canvas.addEventListener("pointermove", read);
+    canvas.addEventListener("pointerdown", read);
+    canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.leave());
+    closeOnTouch(canvas, () => this.leave());
     canvas.addEventListener("blur", () => this.leave());
     canvas.addEventListener("keydown", (event) => {
       const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];

@@ -3,8 +3,8 @@
 const SHAPES = 5;
 
 class Sphere {
-  constructor(host, view, label) {
-    Object.assign(this, { host, view, label, plane: view.kind === "plane" });
+  constructor(host, view, label, compact = false) {
+    Object.assign(this, { host, view, label, compact, plane: view.kind === "plane" });
     this.on = view.classes.map(() => true);
     this.mistakes = false;
     this.vectors = Boolean(view.vectors);
@@ -17,16 +17,29 @@ class Sphere {
     this.voice = voice();
     const box = h("div", { class: "box" }, this.canvas);
     this.tip = tooltip(box);
-    host.append(this.buttons(), h("div", { class: "stage" }, box, this.filter()), this.voice, h("p", { class: "note" }, view.note), h("p", { class: "hint" }, this.hint()));
+    const stage = compact ? box : h("div", { class: "stage" }, box, this.filter());
+    host.append(this.buttons(text), stage, this.voice, ...(compact ? [] : [h("p", { class: "note" }, view.note), h("p", { class: "hint" }, this.hint())]));
+    if (view.sprite) {
+      this.sprite = new Image();
+      this.sprite.src = view.sprite.src;
+    }
     this.listen();
   }
 
   hint() {
     const keys = this.plane ? "Drag or use the arrow keys to move it" : "Drag it, or focus it and use the arrow keys, to turn it";
-    return `${keys}; + and − zoom, 0 puts it back. ${this.rings ? "Rings mark wrong predictions." : ""}`;
+    return `${keys}; + and − zoom, 0 puts it back. With a finger, drag it sideways and tap a point. ${this.rings ? "Rings mark wrong predictions." : ""}`;
   }
 
-  buttons() {
+  /** Every point that is shown: coordinates, class, prediction and angle. */
+  table() {
+    const { classes, labels, predicted, degrees, points } = this.view;
+    const names = this.plane ? ["x", "y"] : ["x", "y", "z"];
+    const rows = labels.map((_, i) => i).filter((i) => this.visible(i));
+    return [[...names, "class", "predicted", "degrees"], ...rows.map((i) => [...this.at(points, i), classes[labels[i]], predicted?.[i] ?? null, degrees?.[i] ?? null])];
+  }
+
+  buttons(text) {
     const tools = h(
       "div",
       { class: "buttons tools", role: "group", "aria-label": "View" },
@@ -37,6 +50,13 @@ class Sphere {
     if (!this.plane) tools.append((this.spinner = toggle("Spin", false, (on) => this.spin(on))));
     if (this.view.vectors) tools.append(toggle("Class vectors", true, (on) => this.change(() => (this.vectors = on))));
     if (this.view.wrong?.some(Boolean)) tools.append(toggle("Mistakes only", false, (on) => this.change(() => (this.mistakes = on))));
+    const shown = () => this.view.classes.map((name, i) => ({ name, hue: i })).filter((_, i) => this.on[i]);
+    tools.append(
+      saving(
+        () => saveCsv(text, this.table()),
+        () => savePng(text, this.canvas, shown().length <= 20 ? shown() : []),
+      ),
+    );
     return tools;
   }
 
@@ -83,11 +103,20 @@ class Sphere {
     this.turned = multiply(multiply(about(0, pitch), about(1, yaw)), this.turned);
     this.tip?.hide();
     this.picture.redraw();
+    this.partner?.follow(this);
+  }
+
+  /** Stand as another sphere does. */
+  follow(other) {
+    Object.assign(this, { turned: other.turned, size: other.size });
+    this.tip.hide();
+    this.picture.redraw();
   }
 
   scale(factor) {
     this.size = clamp(this.size * factor, 0.5, 8);
     this.picture.redraw();
+    this.partner?.follow(this);
   }
 
   spin(on) {
@@ -112,18 +141,28 @@ class Sphere {
   listen() {
     const canvas = this.canvas;
     let last = null;
+    let way = 0; // how far a finger has moved: a tap asks for the tip
     canvas.addEventListener("pointerdown", (event) => {
       last = [event.clientX, event.clientY];
+      way = 0;
       this.spinner?.set(false);
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", (event) => {
       if (!last) return this.hover(event);
+      way += Math.hypot(event.clientX - last[0], event.clientY - last[1]);
+      if (event.pointerType !== "mouse" && way < 6) return;
       this.push(event.clientX - last[0], event.clientY - last[1]);
       last = [event.clientX, event.clientY];
     });
-    for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => (last = null));
-    canvas.addEventListener("pointerleave", () => this.tip.hide());
+    for (const end of ["pointerup", "pointercancel"]) {
+      canvas.addEventListener(end, (event) => {
+        last = null;
+        if (end === "pointerup" && event.pointerType !== "mouse" && way < 6) this.hover(event, 22);
+      });
+    }
+    canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.tip.hide());
+    closeOnTouch(canvas, () => this.tip.hide());
     canvas.addEventListener(
       "wheel",
       (event) => {
@@ -145,17 +184,31 @@ class Sphere {
     });
   }
 
-  hover(event) {
+  hover(event, reach = 10) {
     const [x, y] = inside(event, this.canvas);
     let best = null;
     for (const point of this.placed ?? []) {
       const distance = Math.hypot(point.x - x, point.y - y);
-      if (point.z > -0.05 && distance < 10 && (best === null || distance < best.distance)) best = { ...point, distance };
+      if (point.z > -0.05 && distance < reach && (best === null || distance < best.distance)) best = { ...point, distance };
     }
     if (!best) return this.tip.hide();
-    const { classes, labels, predicted, wrong } = this.view;
-    const guess = wrong?.[best.i] ? h("div", {}, `predicted ${predicted[best.i]}`) : null;
-    this.tip.show(best.x, best.y, h("div", { class: "head" }, classes[labels[best.i]]), ...(guess ? [guess] : []));
+    const { classes, labels, predicted, wrong, degrees, to } = this.view;
+    const lines = [h("div", { class: "head" }, classes[labels[best.i]])];
+    if (wrong?.[best.i]) lines.push(h("div", {}, `predicted ${predicted[best.i]}`));
+    if (degrees) lines.push(h("div", {}, `${degrees[best.i].toFixed(1)}° from ${to}`));
+    const shown = this.thumbnail(best.i);
+    this.tip.show(best.x, best.y, ...(shown ? [shown] : []), ...lines);
+    this.voice.textContent = lines.map((one) => one.textContent).join(", ");
+  }
+
+  /** The picture of a sample, cut from the sheet that the page carries. */
+  thumbnail(i) {
+    if (!this.sprite?.complete || !this.sprite.naturalWidth) return null;
+    const { width, height, columns } = this.view.sprite;
+    const canvas = h("canvas", { class: "thumbnail", width, height, role: "img", "aria-label": `Test sample of ${this.view.classes[this.view.labels[i]]}` });
+    const from = [(i % columns) * width, Math.floor(i / columns) * height];
+    canvas.getContext("2d").drawImage(this.sprite, ...from, width, height, 0, 0, width, height);
+    return canvas;
   }
 
   // Drawing ---------------------------------------------------------------------------------------

@@ -1,0 +1,164 @@
+"""How a network was converted, written down with it, so that nobody loads its weights into the plain network unawares.
+
+A converted layer has the names and shapes of the plain one. Where another library reads a checkpoint by these alone,
+the plain network would take the weights and compute something else. Two libraries are told:
+
+- transformers: ``save_pretrained`` writes the record into ``config.json`` (``"hypersphere"``) and the weights under the
+  variant ``hypersphere``, which ``from_pretrained`` does not find unless it is named;
+- timm: the ``state_dict`` has one more entry, ``hypersphere``, which a plain network refuses.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .registries import ANGULAR, MAGNITUDES
+from .registry import Registry, is_address
+
+__all__ = ["FORMAT", "KEY", "VARIANT", "Record", "decoded", "describe_rules", "record_of", "remember", "rules_from"]
+
+KEY = "hypersphere"
+"""The entry of ``config.json`` and of a ``state_dict``."""
+VARIANT = "hypersphere"
+FORMAT = 1
+Record = dict[str, Any]
+_RECORD = "_hypersphere_record"
+_START = {"k": "_fixed", "rho": "_fixed"}  # attributes that hold what an argument was
+
+
+def describe_rules(
+    layers: Sequence[str], magnitude: Any, angular: Any, weighted: str | None, affine: bool
+) -> dict[str, Any]:
+    """One call of ``convert`` as JSON values. A rule that cannot be named is described by why it cannot."""
+    return {
+        "layers": list(layers),
+        "magnitude": _described(magnitude, MAGNITUDES),
+        "angular": _described(angular, ANGULAR),
+        "weighted": weighted,
+        "affine": affine,
+    }
+
+
+def rules_from(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of ``convert`` that :func:`describe_rules` wrote down.
+
+    Raises:
+        ValueError: If a rule could not be named, or is not known here.
+    """
+    rules = {name: _rule(call[name], table) for name, table in (("magnitude", MAGNITUDES), ("angular", ANGULAR))}
+    return {**rules, "weighted": call["weighted"], "affine": bool(call["affine"])}
+
+
+def remember(model: nn.Module, call: Mapping[str, Any]) -> None:
+    """Write down one conversion with the model, and with each part of it that another library saves by itself."""
+    marked: list[str] = []
+    for name, module in model.named_modules():
+        prefix = f"{name}." if name else ""
+        layers = [layer.removeprefix(prefix) for layer in call["layers"] if layer.startswith(prefix)]
+        own = not name or _saves_itself(module) or _is_timm(module)
+        if not own or not layers:
+            continue
+        calls = [*record_of(module).get("conversions", []), {**call, "layers": layers}]
+        module.__dict__[_RECORD] = {"format": FORMAT, "conversions": calls}
+        if _saves_itself(module) and not isinstance(module.__dict__.get("save_pretrained"), Saver):
+            module.__dict__["save_pretrained"] = Saver(module)
+        inside = any(prefix.startswith(other) for other in marked)
+        if _is_timm(module) and not inside:
+            marked.append(prefix)
+            if _mark not in module._state_dict_hooks.values():
+                module.register_state_dict_post_hook(_mark)
+                module.register_load_state_dict_pre_hook(_unmark)
+
+
+def record_of(module: nn.Module) -> Record:
+    """What :func:`remember` wrote; empty for a network that was not converted."""
+    found = module.__dict__.get(_RECORD)
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def decoded(marker: Tensor) -> Any:
+    """The record in the entry of a ``state_dict``.
+
+    Raises:
+        ValueError: If it holds no JSON.
+    """
+    try:
+        return json.loads(bytes(marker.to(torch.uint8).flatten().tolist()))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the entry {KEY!r} of the checkpoint is no record of a conversion: {error}") from error
+
+
+class Saver:
+    """``save_pretrained`` of a converted network of transformers."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+
+    def __call__(self, save_directory: Any, *args: Any, variant: str | None = None, **options: Any) -> Any:
+        module: Any = self.module
+        config = module.config
+        before = getattr(config, KEY, None)
+        setattr(config, KEY, record_of(module))
+        name = VARIANT if variant is None else f"{VARIANT}-{variant}"
+        save = type(module).save_pretrained
+        if "save_original_format" in inspect.signature(save).parameters:
+            options["save_original_format"] = False  # the names of an older version of the plain network
+        try:
+            return save(module, save_directory, *args, variant=name, **options)
+        finally:
+            if before is None:
+                delattr(config, KEY)
+            else:
+                setattr(config, KEY, before)
+
+
+def _saves_itself(module: nn.Module) -> bool:
+    return callable(getattr(type(module), "save_pretrained", None)) and hasattr(module, "config")
+
+
+def _is_timm(module: nn.Module) -> bool:
+    return any(getattr(module, name, None) is not None for name in ("pretrained_cfg", "default_cfg"))
+
+
+def _mark(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    text = json.dumps(record_of(module)).encode()
+    state[prefix + KEY] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+
+
+def _unmark(module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    """Take the entry out again; a checkpoint of the plain network, which has none, is taken as it is."""
+    marker = state.pop(prefix + KEY, None)
+    if marker is not None and decoded(marker) != record_of(module):
+        raise ValueError(
+            "the checkpoint is of a network that was converted otherwise: hs.load_pretrained(file, plain_network) "
+            "converts as it says"
+        )
+
+
+def _described(rule: Any, table: Registry[Any]) -> dict[str, Any]:
+    if isinstance(rule, str):
+        return {"name": rule, "arguments": {}}
+    cls = type(rule)
+    name = next((entry.name for entry in table.entries() if entry.value is cls), f"{cls.__module__}:{cls.__qualname__}")
+    if inspect.isroutine(rule) or (name not in table and not is_address(name)):
+        return {"why_not": f"{rule!r} has no name: register it with hs.register, or define a class in a module"}
+    arguments = {}
+    for parameter in inspect.signature(cls).parameters:
+        value = getattr(rule, _START.get(parameter, parameter), getattr(rule, parameter, None))
+        if not isinstance(value, bool | int | float | str) and value is not None:
+            return {"why_not": f"{name} does not keep its argument {parameter!r} as an attribute of that name"}
+        arguments[parameter] = value
+    return {"name": name, "arguments": arguments}
+
+
+def _rule(found: Mapping[str, Any], table: Registry[Any]) -> Any:
+    if "why_not" in found:
+        raise ValueError(f"the conversion cannot be repeated from the file: {found['why_not']}")
+    name, arguments = str(found["name"]), found["arguments"]
+    return table.find(name, table.kind)(**arguments) if arguments else name

@@ -1,0 +1,99 @@
+"""A warning that names the cause when a margin collapses.
+
+Two signs are looked at after warm-up: the accuracy on the training batches is that of chance, 1/C, and the unit
+features û have a mean of length R = ‖mean û‖ near 1, so that all of them point in one direction.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..functional import unit
+
+__all__ = ["Collapse", "mean_length", "sign_of_collapse"]
+
+EARLIEST = 100
+"""No step before this one tells anything."""
+ONE_DIRECTION = 0.95
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """What is known when the signs are read.
+
+    Args:
+        step: How many steps were trained.
+        warmup: The last step of the warm-ups of rate and margin.
+        classes: C.
+        accuracy: On the training batches since the last line of the log, in [0, 1].
+        samples: How many samples that was.
+    """
+
+    step: int
+    warmup: int
+    classes: int
+    accuracy: float
+    samples: int
+
+    @property
+    def at_chance(self) -> bool:
+        """Whether warm-up is over and the accuracy is at most twice that of chance.
+
+        Three standard errors are allowed for, so that few samples do not decide by luck.
+        """
+        if self.step < max(self.warmup + 1, EARLIEST):
+            return False
+        chance = 1 / self.classes
+        error = math.sqrt(chance * (1 - chance) / max(self.samples, 1))
+        return self.accuracy <= min(2 * chance, chance + 3 * error)
+
+
+def mean_length(features: Tensor) -> float:
+    """R = ‖mean of the unit features‖: 1 where all point in one direction, near 0 where they are spread."""
+    return float(unit(features.detach().double()).mean(0).norm())
+
+
+def sign_of_collapse(signs: Collapse, length: float, head: nn.Module | None) -> str:
+    """What to tell the user of a training whose accuracy is that of chance.
+
+    Args:
+        signs: What was read.
+        length: R of :func:`mean_length`, on test samples.
+        head: The head, whose margin and scale are named; None: the network has its own classifier.
+    """
+    text = (
+        f"step {signs.step}: after warm-up the accuracy on the training batches is {100 * signs.accuracy:.2f} %, that "
+        f"of chance for {signs.classes} classes is {100 / signs.classes:.2f} %"
+    )
+    margin, scale = (_number(head, name) for name in ("margin", "scale"))
+    if length < ONE_DIRECTION:
+        return (
+            f"{text}. The features do not collapse (the mean of the unit features has length {length:.2f}): nothing "
+            "was learned yet. Raise --optim.lr or --schedule.steps, and look at the labels"
+        )
+    text += f", and all features point in one direction (the mean of the unit features has length {length:.3f})"
+    if not margin:
+        return f"{text}. Lower --optim.lr, lengthen --schedule.warmup or clip gradients with --optim.clip"
+    least = math.sqrt(2) * math.log(max(signs.classes - 1, 2))
+    small = scale is not None and scale < least
+    cause = (
+        f"the scale {scale:g} is below {least:.1f} = √2·log(C − 1), which {signs.classes} classes need"
+        if small
+        else f"the margin {margin:g} is more than this network can follow"
+    )
+    other = "larger --loss.scale" if small else "smaller --loss.margin"
+    return (
+        f"{text}: the margin has collapsed; {cause}. Use --loss.fitting yes, which chooses margin and scale by the "
+        f"number of classes, or a {other}, a longer --loss.warmup, and a lower --optim.lr"
+    )
+
+
+def _number(head: nn.Module | None, name: str) -> float | None:
+    value = getattr(head, name, None)
+    if isinstance(value, Tensor):
+        value = float(value) if value.numel() == 1 else float(torch.max(value))
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,131 @@
+"""Pairs of one's own images: our lists and LFW's, sizes as in training, and what the report is given."""
+
+import json
+
+import pytest
+import torch
+from PIL import Image
+
+from hypersphere.evaluation.own_pairs import Size, find_images, read_list, read_pairs
+from hypersphere.evaluation.pair_results import HardPair, KeptPairs, OwnVerified, read_kept
+
+LFW = "2\t1\nAnn_Lee\t1\t2\nAnn_Lee\t1\tBob\t1\nBob\t1\t3\nBob\t3\tAnn_Lee\t2\n"
+
+
+@pytest.fixture
+def people(tmp_path):
+    for name, count in (("Ann_Lee", 2), ("Bob", 3)):
+        (tmp_path / name).mkdir()
+        for number in range(1, count + 1):
+            Image.new("RGB", (20, 16), (number * 40, 0, 0)).save(tmp_path / name / f"{name}_{number:04d}.png")
+    return tmp_path
+
+
+def test_lfw_format(people):
+    (people / "pairs.txt").write_text(LFW)
+    found = read_pairs(people / "pairs.txt", people, Size(3, (16, 20)))
+    assert found.files == ("Ann_Lee_0001", "Ann_Lee_0002", "Bob_0001", "Bob_0003")
+    pairs = found.pairs
+    assert pairs.same.tolist() == [True, False, True, False]
+    assert pairs.fold.tolist() == [0, 0, 1, 1]
+    assert (pairs.left.tolist(), pairs.right.tolist()) == ([0, 0, 2, 3], [1, 2, 3, 1])
+    assert found.images[1, 0, 0, 0] == 80
+
+
+def test_development_lists_have_one_number_and_one_fold(people):
+    (people / "pairs.txt").write_text("1\nBob 1 2\nBob 1 Ann_Lee 1\n")
+    assert [row[3] for row in read_list(people / "pairs.txt").rows] == [0, 0]
+
+
+def test_our_format_with_spaces_and_folds(tmp_path):
+    (tmp_path / "list.csv").write_text("a b/1.png, c.png, same, 3\n\n# a remark\na b/1.png\td.png\t0\t4\n")
+    rows = read_list(tmp_path / "list.csv").rows
+    assert rows == (("a b/1.png", "c.png", True, 3), ("a b/1.png", "d.png", False, 4))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2 1\nBob 1 2\nBob 1 Ann_Lee 1\n", "begins with '2 1', but 2 pairs follow"),
+        ("1 1\nBob one 2\nBob 1 Ann_Lee 1\n", "line 2: 'Bob one 2' is not `name 1 4`"),
+        ("1 1\nBob 1 2\nBob 1 Cid 1\n", "names Cid_0001, which"),
+        ("1 1\n", "0 pairs follow"),
+    ],
+)
+def test_mistakes_are_named(people, text, message):
+    (people / "pairs.txt").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_pairs(people / "pairs.txt", people, Size(3, (16, 20)))
+
+
+def test_sizes_as_in_training(tmp_path):
+    half = torch.zeros(30, 60, 3, dtype=torch.uint8)
+    half[:, 30:] = 200
+    Image.fromarray(half.numpy()).save(tmp_path / "wide.png")
+    (tmp_path / "pairs.txt").write_text("wide.png wide.png 1\n")
+
+    def at(size):
+        return read_pairs(tmp_path / "pairs.txt", tmp_path, size).images[0, 0]
+
+    cover = at(Size(3, (10, 10), "cover"))  # scaled to 10×20, the middle cut out
+    window = at(Size(3, (10, 10), "window", resize=20))  # squeezed to 20×20: half as wide as the other
+    shrunk = at(Size(3, (10, 20), None, shrink=3))
+    for image, edge in ((cover, 5), (window, 5), (shrunk, 10)):
+        assert (int(image[5, 0]), int(image[5, -1])) == (0, 200)
+        assert (int(image[5, edge - 2]), int(image[5, edge + 1])) == (0, 200)
+    tall = torch.zeros(60, 30, 3, dtype=torch.uint8)
+    tall[:12] = 200  # cut away by "cover", a fifth of the height to "window"
+    Image.fromarray(tall.numpy()).save(tmp_path / "wide.png")
+    assert int(at(Size(3, (10, 10), "cover")).max()) == 0
+    assert int(at(Size(3, (10, 10), "window", resize=12))[0, 5]) == 200
+    with pytest.raises(ValueError, match="60×30, but the network takes 10×10"):
+        at(Size(3, (10, 10)))
+
+
+def test_the_folder_is_found(people, tmp_path_factory):
+    listing = tmp_path_factory.mktemp("elsewhere") / "pairs.txt"
+    listing.write_text(LFW)
+    assert find_images(listing, [listing.parent, people]) == people
+    with pytest.raises(ValueError, match=r"looked in .*elsewhere0 \(0\): name their folder with --images"):
+        find_images(listing, [listing.parent])
+
+
+def kept():
+    pairs = (HardPair("a.png", "b.png", True, 80.5), HardPair("a.png", "<c>.png", False, 12.0))
+    numbers = {
+        "accuracy": 75.0,
+        "accuracy_std": 2.0,
+        "auc": 80.0,
+        "pairs": 4,
+        "folds": 2,
+        "flip": True,
+        "center": False,
+    }
+    roc = torch.tensor([[0, 0, 0.5, 1], [0, 0.5, 1, 1]], dtype=torch.float64)
+    return KeptPairs("pairs.txt", numbers, roc, pairs, torch.randint(256, (2, 2, 3, 8, 8), dtype=torch.uint8))
+
+
+def test_what_is_kept_is_read_again(tmp_path):
+    OwnVerified({}, kept()).keep(tmp_path / "kept.safetensors")
+    again = read_kept(tmp_path / "kept.safetensors")
+    assert again.hardest == kept().hardest
+    assert again.numbers == kept().numbers
+    assert torch.equal(again.roc, kept().roc)
+
+
+@pytest.mark.parametrize("damage", ["json", "shape", "rate"])
+def test_damaged_files_are_refused(tmp_path, damage):
+    from safetensors.torch import load_file, save_file
+
+    path = tmp_path / "kept.safetensors"
+    OwnVerified({}, kept()).keep(path)
+    tensors = load_file(path)
+    if damage == "json":
+        tensors["about"] = torch.frombuffer(bytearray(json.dumps([1]).encode()), dtype=torch.uint8).clone()
+    elif damage == "shape":
+        tensors["pictures"] = tensors["pictures"][:1].clone()
+    else:
+        tensors["roc"] = tensors["roc"] * 2
+    save_file(tensors, path)
+    with pytest.raises(ValueError, match="holds no evaluated pairs"):
+        read_kept(path)

@@ -1,0 +1,170 @@
+"""Converted networks in the files of transformers and timm: restored by hs.load_pretrained, refused by the plain one.
+
+Stand-ins with the interfaces of the two libraries are used; tests/test_examples.py has the real Trainer.
+"""
+
+import copy
+import json
+import pickle
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+import hypersphere as hs
+
+X = torch.randn(3, 2, 6, 6, generator=torch.Generator().manual_seed(0))
+
+
+def layers():
+    return [nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Flatten(), nn.Linear(16, 5)]
+
+
+class FromHub(nn.Sequential):
+    """Saves and loads as transformers does: a config, weights by variant, unknown weights ignored."""
+
+    def __init__(self, *modules):
+        super().__init__(*(modules or layers()))
+        self.config = SimpleNamespace(width=4)
+
+    def save_pretrained(self, folder, variant=None):
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(vars(self.config)))
+        save_file(self.state_dict(), folder / f"model{'.' + variant if variant else ''}.safetensors")
+
+    @classmethod
+    def from_pretrained(cls, folder, variant=None):
+        path = folder / f"model{'.' + variant if variant else ''}.safetensors"
+        if not path.exists():
+            raise OSError(f"no file named {path.name}")
+        made = cls()
+        made.config = SimpleNamespace(**json.loads((folder / "config.json").read_text()))
+        made.load_state_dict(load_file(path), strict=False)
+        return made
+
+
+class FromTimm(nn.Sequential):
+    def __init__(self):
+        super().__init__(*layers())
+        self.pretrained_cfg = {"architecture": "made"}
+
+
+RULES = {
+    "names": {"angular": "sigmoid"},
+    "learned": {"magnitude": "tanh", "angular": hs.angular.Sigmoid(learnable=True), "affine": True},
+    "objects": {"magnitude": hs.magnitude.Segment(2.0, 0.25, rho=3.0), "angular": hs.angular.Sigmoid(0.7)},
+    "weighted": {"magnitude": "ball", "weighted": "linear"},
+}
+
+
+def moved(model):
+    """With every parameter, also of h and g, somewhere else than at its start."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.eval()
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
+def test_transformers(tmp_path, rules):
+    twin = moved(hs.convert(FromHub(), **rules))
+    twin = pickle.loads(pickle.dumps(copy.deepcopy(twin)))
+    twin.save_pretrained(tmp_path / "saved")
+    assert not hasattr(twin.config, "hypersphere")
+    with pytest.raises(OSError, match="no file named"):
+        FromHub.from_pretrained(tmp_path / "saved")
+    for plain in (FromHub, FromHub()):
+        again = hs.load_pretrained(tmp_path / "saved", plain).eval()
+        assert torch.equal(again(X), twin(X))
+        assert [type(m) for m in again.modules()] == [type(m) for m in twin.modules()]
+        assert not hasattr(again.config, "hypersphere")
+    again.save_pretrained(tmp_path / "twice", variant="fp16")
+    assert (tmp_path / "twice" / "model.hypersphere-fp16.safetensors").exists()
+    assert torch.equal(hs.load_pretrained(tmp_path / "twice", FromHub()).eval()(X), twin(X))
+
+
+def test_plain_networks_and_parts(tmp_path):
+    plain = FromHub()
+    plain.save_pretrained(tmp_path / "plain")
+    assert (tmp_path / "plain" / "model.safetensors").exists()
+    with pytest.raises(ValueError, match="does not say how its network was converted"):
+        hs.load_pretrained(tmp_path / "plain", FromHub())
+    outer = nn.Module()
+    outer.inner, outer.last = FromHub(), nn.Linear(5, 2)
+    twin = hs.convert(outer, output_layer="last", angular="linear").eval()
+    twin.inner.save_pretrained(tmp_path / "part")  # the part is saved by itself
+    assert torch.equal(hs.load_pretrained(tmp_path / "part", FromHub).eval()(X), twin.inner(X))
+    unconverted = hs.convert(FromHub(), skip="*")
+    unconverted.save_pretrained(tmp_path / "same")
+    assert (tmp_path / "same" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
+def test_timm(tmp_path, rules):
+    twin = moved(hs.convert(FromTimm(), **rules))
+    torch.save({"arch": "made", "state_dict": twin.state_dict()}, tmp_path / "checkpoint.pth.tar")
+    save_file(nn.DataParallel(twin).state_dict(), tmp_path / "wrapped.safetensors")
+    with pytest.raises(RuntimeError, match=r"Unexpected key\(s\) in state_dict: .*hypersphere"):
+        FromTimm().load_state_dict(twin.state_dict())
+    for name in ("checkpoint.pth.tar", "wrapped.safetensors"):
+        assert torch.equal(hs.load_pretrained(tmp_path / name, FromTimm()).eval()(X), twin(X))
+    other = hs.convert(FromTimm(), **rules)
+    other.load_state_dict(copy.deepcopy(twin).state_dict())
+    assert torch.equal(other.eval()(X), twin(X))
+
+
+def test_weights_of_the_plain_network_still_load():
+    plain = FromTimm()
+    hs.convert(FromTimm()).load_state_dict(plain.state_dict())  # a pretrained network, as timm publishes it
+
+
+def test_two_conversions(tmp_path):
+    twin = hs.convert(hs.convert(FromTimm(), include="0"), include="2", angular="sigmoid").eval()
+    torch.save(twin.state_dict(), tmp_path / "two.pth")
+    again = hs.load_pretrained(tmp_path / "two.pth", FromTimm()).eval()
+    assert torch.equal(again(X), twin(X))
+    assert [again[i].angular.kind for i in (0, 2)] == ["cosine", "sigmoid"]
+
+
+class Cubic:
+    """A g of one's own."""
+
+    def from_cos(self, c):
+        return c**3
+
+
+def test_own_rules_need_trust_and_a_name(tmp_path, monkeypatch):
+    twin = hs.convert(FromTimm(), angular=Cubic()).eval()
+    torch.save(twin.state_dict(), tmp_path / "own.pth")
+    with pytest.raises(ValueError, match=r"names code to run, .*Cubic"):
+        hs.load_pretrained(tmp_path / "own.pth", FromTimm())
+    again = hs.load_pretrained(tmp_path / "own.pth", FromTimm(), trust=__name__).eval()
+    assert torch.equal(again(X), twin(X))
+    torch.save(hs.convert(FromTimm(), magnitude=torch.sqrt).state_dict(), tmp_path / "function.pth")
+    with pytest.raises(ValueError, match=r"cannot be repeated from the file: .*has no name"):
+        hs.load_pretrained(tmp_path / "function.pth", FromTimm())
+
+
+def test_mistakes(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        hs.load_pretrained(tmp_path / "nowhere", FromTimm())
+    twin = hs.convert(FromTimm())
+    torch.save(twin.state_dict(), tmp_path / "twin.pth")
+    with pytest.raises(ValueError, match="'2', which this network lacks"):
+        hs.load_pretrained(tmp_path / "twin.pth", nn.Sequential(nn.Conv2d(2, 4, 3)))
+    with pytest.raises(ValueError, match="converted otherwise"):
+        hs.convert(FromTimm(), angular="sigmoid").load_state_dict(twin.state_dict())
+    with pytest.raises(TypeError, match="has no from_pretrained"):
+        hs.load_pretrained(tmp_path / "twin.pth", FromTimm)
+    state = twin.state_dict()
+    state["hypersphere"] = torch.frombuffer(bytearray(b'{"format": 1}'), dtype=torch.uint8)
+    torch.save(state, tmp_path / "damaged.pth")
+    with pytest.raises(ValueError, match="damaged record"):
+        hs.load_pretrained(tmp_path / "damaged.pth", FromTimm())
+    state.pop("hypersphere")
+    torch.save(state, tmp_path / "plain.pth")
+    with pytest.raises(ValueError, match="does not say how"):
+        hs.load_pretrained(tmp_path / "plain.pth", FromTimm())

@@ -1,0 +1,64 @@
+"""When a training counts as collapsed, and what is said of it."""
+
+import pytest
+import torch
+
+from hypersphere.losses import ArcFace, Softmax
+from hypersphere.train.collapse import Collapse, mean_length, sign_of_collapse
+
+
+def signs(step=500, warmup=100, classes=100, accuracy=0.01, samples=12_800):
+    return Collapse(step, warmup, classes, accuracy, samples)
+
+
+@pytest.mark.parametrize(
+    ("change", "collapsed"),
+    [
+        ({}, True),
+        ({"accuracy": 0.0}, True),
+        ({"accuracy": 0.03}, False),
+        ({"accuracy": 0.03, "samples": 100}, False),  # three standard errors, but never more than twice of chance
+        ({"accuracy": 0.019, "samples": 100}, True),
+        ({"accuracy": 0.019}, False),
+        ({"step": 100}, False),  # the warm-up is just over
+        ({"step": 50, "warmup": 0}, False),  # too early to tell
+        ({"classes": 2, "accuracy": 0.52, "samples": 200}, True),
+        ({"classes": 2, "accuracy": 0.95}, False),
+    ],
+)
+def test_when(change, collapsed):
+    assert signs(**change).at_chance == collapsed
+
+
+def test_length_of_the_mean_direction():
+    assert mean_length(torch.tensor([[3.0, 0], [0.5, 0]])) == pytest.approx(1)
+    assert mean_length(torch.tensor([[3.0, 0], [-0.5, 0]])) == pytest.approx(0)
+    assert mean_length(torch.tensor([[1.0, 0], [0, 7]])) == pytest.approx(0.5**0.5)
+
+
+def test_the_cause_is_named():
+    large = sign_of_collapse(signs(), 0.99, ArcFace(4, 100, 0.8, scale=64.0))
+    assert "all features point in one direction" in large
+    assert "the margin 0.8 is more than this network can follow" in large
+    assert "a smaller --loss.margin" in large
+    small = sign_of_collapse(signs(), 0.99, ArcFace(4, 100, 0.5, scale=2.0))
+    assert "the scale 2 is below 6.5" in small
+    assert "a larger --loss.scale" in small
+    plain = sign_of_collapse(signs(), 0.99, Softmax(4, 100))
+    assert "margin" not in plain
+    assert "Lower --optim.lr" in plain
+    assert "Raise --optim.lr" in sign_of_collapse(signs(), 0.3, None)
+
+
+def test_a_real_collapse():
+    """ArcFace with a margin of 1.5 and a small scale on a linear map, at a high rate: every feature goes one way."""
+    torch.manual_seed(0)
+    network, head = torch.nn.Linear(8, 4), ArcFace(4, 20, 1.5, scale=4.0)
+    with torch.no_grad():
+        network.bias.fill_(50.0)  # features that are all bias
+    x, labels = torch.randn(200, 8), torch.arange(200) % 20
+    features = network(x)
+    accuracy = float((head.logits(features).argmax(1) == labels).float().mean())
+    told = signs(classes=20, accuracy=accuracy, samples=200)
+    assert told.at_chance
+    assert "has collapsed" in sign_of_collapse(told, mean_length(features), head)
