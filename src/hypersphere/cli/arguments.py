@@ -41,7 +41,7 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
         metavar="PART,...",
         help=LazyHelp(
             lambda: (
-                "what to measure (default: what suits the data): "
+                "what to evaluate (default: what suits the data): "
                 f"{', '.join(MEASUREMENTS)}, or an address module:function"
             )
         ),

@@ -28,30 +28,35 @@ class DataConfig:
     batch_size: int = option(128, "samples of one step, over all processes together")
     eval_batch_size: int = option(500, "samples of one evaluation batch", material=False)
     per_class: int = option(
-        1, "samples of a class that stand together in a batch, for losses that compare samples; 1: shuffled freely"
+        1, "samples of one class per group in a batch, for losses that compare samples; 1: no groups"
     )
     normalize: str = option(
         "symmetric",
         "pixels: symmetric (x-127.5)/128, unit x/255, standard (by mean and std; folders: ImageNet's), mean (minus it)",
     )
-    shrink: int = option(1, "average so many by so many pixels into one; the side must be a multiple of it")
+    shrink: int = option(1, "average blocks of N by N pixels into one; N must divide height and width")
     hflip: bool = option(False, "mirror left-right at random")
     vflip: bool = option(False, "mirror up-down at random")
-    pad: int = option(0, "pad by so many pixels and crop at random")
-    points: int = option(1024, "points of a cloud")
+    pad: int = option(0, "pad by this number of pixels and crop at random")
+    points: int = option(1024, "number of points of a cloud")
     rotate: bool = option(True, "turn point clouds about the upright axis, and jitter them")
-    validate: bool = option(False, "graphs: measure on the validation nodes, to choose by; no: on the test nodes")
+    validate: bool = option(
+        False, "graphs: evaluate on the validation nodes, to choose settings by; no: on the test nodes"
+    )
     imbalance: str | None = option(None, "class-imbalance variant: single, multiple, digit0 (thesis 5.5.1)")
     image_size: int = option(224, "window cut from the images of a folder")
     resize: int = option(256, "size to which the images of a folder are resized first")
     split: str = option(
-        "image", "folder: hold out images of every class (image), or whole classes that training never sees (class)"
+        "image",
+        "folder: hold out images of every class (image), or whole classes, which are unseen in training (class)",
     )
     held_out: float = option(0.2, "folder: share of the images of a class, or of the classes, that is held out")
-    split_seed: int = option(0, "folder: another number splits it otherwise")
-    table: str | None = option(None, "folder: CSV file with the columns path,label and, if you like, split")
+    split_seed: int = option(0, "folder: seed of the split")
+    table: str | None = option(None, "folder: CSV file with the columns path,label and, optionally, split")
     unreadable: str = option("skip", "folder: skip files that cannot be read, or refuse to train")
-    resident: float = option(2.0, "folder: GiB of pixels up to which all images live on the device", material=False)
+    resident: float = option(
+        2.0, "folder: largest size in GiB at which all images are kept on the device", material=False
+    )
     workers: int = option(8, "processes that decode the images of a folder", material=False)
 
     def __post_init__(self) -> None:

@@ -27,33 +27,33 @@ class EvaluationConfig:
     protocol: str = option(
         "classification",
         lambda: (
-            f"what is evaluated on the way: {_names('protocol')}, or an address module:function; verification, "
-            "few_shot and identification are of unseen classes, generation is of a GAN"
+            f"evaluation during training: {_names('protocol')}, or an address module:function; verification, few_shot "
+            "and identification are for unseen classes, generation is for a GAN"
         ),
     )
     also: tuple[str, ...] = option(
         (), lambda: f"further measurements of the final network: {_names('also')}, or an address module:function"
     )
-    data: str | None = option(
-        None, f"verification, identification: evaluate on another set than that of training: {', '.join(FACES)}"
-    )
+    data: str | None = option(None, f"verification, identification: evaluate on another data set: {', '.join(FACES)}")
     root: str | None = option(None, "folder of the sets of faces; none: data.root", material=False)
-    frames: int | None = option(None, "ytf: at most so many frames of a video, evenly spaced; none: all")
-    distractors: int | None = option(None, "megaface: the first so many distractors; none: all")
+    frames: int | None = option(None, "ytf: largest number of frames of a video, evenly spaced; none: all")
+    distractors: int | None = option(None, "megaface: number of distractors, the first ones; none: all")
     flip: bool = option(False, "verification, identification: features of each image and its mirror, concatenated")
     center: bool = option(False, "verification: subtract the mean feature of the other folds")
-    folds: int = option(10, "verification: folds, the threshold of each chosen on the others")
+    folds: int = option(10, "verification: number of folds; the threshold of each is chosen on the others")
     pairs: int = option(300, "verification: pairs of either kind in a fold, where the data set names no pairs")
     method: str = option("baseline++", "few_shot: classifier of an episode: baseline, baseline++, nearest")
     ways: int = option(5, "few_shot: classes of an episode")
-    shots: tuple[int, ...] = option((1, 5), "few_shot: samples of each class to learn from; the last is the headline")
-    queries: int = option(16, "few_shot: samples of each class to be evaluated on")
-    episodes: int = option(600, "few_shot: episodes")
+    shots: tuple[int, ...] = option(
+        (1, 5), "few_shot: samples of each class to learn from; the last number is the main result"
+    )
+    queries: int = option(16, "few_shot: samples of each class that are classified")
+    episodes: int = option(600, "few_shot: number of episodes")
     inception: str | None = option(
         None, "generation: what scores the images: FILE.onnx (Inception-v3), or the run of a classifier"
     )
-    samples: int = option(50_000, "generation: images that are scored")
-    splits: int = option(10, "generation: parts in which they are scored")
+    samples: int = option(50_000, "generation: number of images that are scored")
+    splits: int = option(10, "generation: number of splits of the score")
 
     def __post_init__(self) -> None:
         _check("evaluation.protocol", self.protocol, "protocol")

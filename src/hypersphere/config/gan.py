@@ -21,13 +21,15 @@ class GanConfig:
         128
     """
 
-    generator: str | None = option(None, "network that makes images of noise, e.g. sngan_generator; none: no GAN")
-    latent: int = option(128, "numbers of the noise z ~ N(0, I)")
+    generator: str | None = option(None, "network that makes images from noise, e.g. sngan_generator; none: no GAN")
+    latent: int = option(128, "length of the noise z ~ N(0, I)")
     loss: str = option("standard", "standard (thesis D.12, the generator maximises log D(G(z))) or wasserstein")
     updates: int = option(1, "updates of the discriminator for one of the generator; they share data.batch_size")
     gradient_penalty: float = option(0.0, "weight of (‖∇D‖ − 1)² between real and generated images")
     clip: float | None = option(None, "keep every weight of the discriminator within ± this")
-    normalization: str = option("none", "of the discriminator, beside model.norm: none, layer, weight")
+    normalization: str = option(
+        "none", "normalisation of the discriminator in addition to model.norm: none, layer, weight"
+    )
     extra: dict[str, Any] = field(
         default_factory=dict, metadata=about("further options of the generator, name=value;name=value")
     )

@@ -32,9 +32,9 @@ class LossConfig:
     margin: float | None = option(None, "margin m; none: the head's default")
     scale: float | None = option(None, "scale s of heads on normalised features; none: the head's default")
     fitting: bool = option(
-        False, "arcface, am_softmax, ...: margin and scale by the number of classes, where they are not given"
+        False, "arcface, am_softmax, ...: derive margin and scale from the number of classes, where they are not given"
     )
-    warmup: int = option(0, "steps over which the margin grows from nothing to its value; 0: it is there at once")
+    warmup: int = option(0, "steps over which the margin grows from 0 to its value; 0: the full margin from the start")
     angular: str | None = option(None, "g of w_softmax, s_softmax and ga_softmax; none: the head's default")
     k: float | None = option(None, "k of the sigmoid")
     learnable_k: bool = option(False, "learn k, one for each class")
@@ -43,10 +43,12 @@ class LossConfig:
     bias: bool = option(False, "bias of the softmax head")
     shard: bool = option(False, "split the class vectors over the processes of torchrun")
     energy: float = option(0.0, "weight of the energy of the class vectors (SphereFace+)")
-    energy_s: float = option(2.0, "power of that energy")
-    center: float = option(0.0, "weight of the center loss beside the head; its authors' is 0.003")
-    contrastive: float = option(0.0, "weight of the contrastive loss beside the head; wants --data.per-class above 1")
-    contrastive_margin: float = option(1.0, "distance from which it leaves two classes alone, on unit features")
+    energy_s: float = option(2.0, "power of the energy of the class vectors")
+    center: float = option(0.0, "weight of the center loss that is added to the head; 0.003 in its paper")
+    contrastive: float = option(
+        0.0, "weight of the contrastive loss that is added to the head; needs --data.per-class above 1"
+    )
+    contrastive_margin: float = option(1.0, "distance of unit features from which two classes no longer repel")
     extra: dict[str, Any] = field(
         default_factory=dict, metadata=about("further options of the head, name=value;name=value")
     )

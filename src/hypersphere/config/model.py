@@ -23,7 +23,7 @@ class ModelConfig:
 
     name: str = option("cnn9", "network, see `hypersphere list models`, or an address module:function")
     widths: str | None = option(None, "width set (paper, code, c1, d1, e3, f1, ...) or numbers 64,96,128")
-    conv: str | None = option(None, "operator: plain, sphere, decoupled; none keeps the network's own, mostly plain")
+    conv: str | None = option(None, "operator: plain, sphere, decoupled; none: the network's default, mostly plain")
     angular: str | None = option(None, lambda: f"g of the operator: {', '.join(ANGULAR)}, or an address module:Class")
     k: float | None = option(None, "k of the sigmoid; none: 0.3 fixed, 0.5 learnable")
     learnable_k: bool = option(False, "learn k")
@@ -34,10 +34,10 @@ class ModelConfig:
     alpha: float = option(1.0, "scale of h")
     weighted: str | None = option(None, "how the weight norm enters a decoupled operator: linear, product, separate")
     affine: bool = option(False, "rescale the operator's output per channel")
-    norm: str | None = option(None, "batch, sphere, both, none; none keeps the network's own (write 'off' for none)")
-    activation: str | None = option(None, "relu, prelu, leaky_relu, off; none keeps the network's own")
+    norm: str | None = option(None, "batch, sphere, both, none; none: the network's default ('off' switches it off)")
+    activation: str | None = option(None, "relu, prelu, leaky_relu, off; none: the network's default")
     norm_eps: float | None = option(None, "eps of BatchNorm; none: 1e-5")
-    init: str | None = option(None, "weights: he, xavier, normal; none keeps the network's own")
+    init: str | None = option(None, "weights: he, xavier, normal; none: the network's default")
     start: str | None = option(
         None, "start from the weights of another run, a folder or the name of a run beside this one, where they fit"
     )

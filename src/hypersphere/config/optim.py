@@ -27,11 +27,11 @@ class OptimConfig:
         "adam", "sgd, adam, adamw, muon (Adam for parameters that are not matrices), orthogonal_sgd (for everything)"
     )
     lr: float = option(1e-3, "learning rate before the schedule")
-    momentum: float = option(0.9, "of sgd, orthogonal_sgd and muon")
+    momentum: float = option(0.9, "momentum of sgd, orthogonal_sgd and muon")
     nesterov: bool = option(False, "Nesterov momentum of sgd and orthogonal_sgd")
-    beta1: float = option(0.9, "of adam, adamw")
-    beta2: float = option(0.999, "of adam, adamw")
-    eps: float = option(1e-8, "of adam, adamw")
+    beta1: float = option(0.9, "decay of the first moment of adam and adamw")
+    beta2: float = option(0.999, "decay of the second moment of adam and adamw")
+    eps: float = option(1e-8, "ε in the denominator of adam and adamw")
     weight_decay: float = option(0.0, "weight decay")
     decay: str = option("weights", "weights: not on directions, k, rho, biases, norms; all: on every parameter")
     undecayed: tuple[str, ...] = option((), "names of further parameters that do not decay, * for any part of a name")
@@ -43,7 +43,7 @@ class OptimConfig:
     projection_every: int = option(
         0, "project hyperspherical weights to length projection_norm every n steps; 0: never"
     )
-    projection_norm: float = option(1.0, "that length")
+    projection_norm: float = option(1.0, "length that weights are projected to")
     weighted_gradients: bool = option(False, "multiply each neuron's gradient by its norm (thesis 4.18)")
 
     @property

@@ -22,7 +22,7 @@ class OrthogonalConfig:
     """
 
     method: str | None = option(None, lambda: f"{', '.join(MAPS)}, or an address module:function; none: no R")
-    blocks: int = option(1, "diagonal blocks of R")
+    blocks: int = option(1, "number of diagonal blocks of R")
     share_blocks: bool = option(False, "all blocks are one matrix")
     normalize: bool = option(False, "neurons of length 1")
     refine: str | None = option(None, "minimise the energy of the fixed neurons first: full, half")
@@ -36,7 +36,7 @@ class OrthogonalConfig:
         0.0, "mean of the Gaussian that the neurons are drawn from; not 0: a high energy (thesis Table 7.2)"
     )
     std: float | None = option(None, "standard deviation of that Gaussian; none: He's √(2/d)")
-    learn_r: bool = option(True, "train R; no: the neurons stay as drawn, the rest of the network learns")
+    learn_r: bool = option(True, "train R; no: the neurons stay as drawn and only the rest of the network learns")
 
     def __post_init__(self) -> None:
         if self.method is not None:

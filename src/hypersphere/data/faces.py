@@ -120,7 +120,7 @@ def people(store: Store) -> ImageFolder:
     """``casia-webface/<identity>/*.jpg``: aligned faces, all of them for training.
 
     ``excluded.txt`` in that folder names what to leave out, one ``<identity>`` or ``<identity>/<image>`` a line: the
-    documents leave out everybody who is also in a test set. Lines that name nothing are no error, since whoever is
+    documents leave out everybody who is also in a test set. Lines that name nothing are allowed, since whoever is
     named may have been removed already.
     """
     folders, title = PEOPLE[store.name]

@@ -50,7 +50,7 @@ def _check_real(config: Config, source: Source, team: Team) -> None:
 def generation(candidate: Candidate) -> dict[str, float]:
     """``accuracy``: how many real test images and as many generated ones the discriminator gets right, in percent.
 
-    It does not measure quality: 50 is a draw, 100 means that the generator deceives nobody. With
+    It does not measure quality: 50 is a draw, 100 means that every generated image is recognised. With
     ``evaluation.inception`` also the ``inception_score`` of ``evaluation.samples`` images in ``evaluation.splits``
     splits, and ``inception_std``; by the run of a classifier they are ``classifier_score`` and ``classifier_std``, for
     they compare with each other only.

@@ -82,11 +82,11 @@ def _results(run: Run) -> str:
     everything = Run(run.path)
     done = [(number, result) for number in everything.seeds if (result := everything.result(number)) is not None]
     if not done:
-        return "This training is not finished: the weights are those of its newest checkpoint, and were not measured."
+        return "This training is not finished: the weights are those of its newest checkpoint, and were not evaluated."
     score = MEASUREMENTS.label(run.config.evaluation.protocol)
     rows = [f"| seed | {score}, final | best over the evaluations |", "| --- | ---: | ---: |"]
     rows += [f"| {number} | {one['final_accuracy']:.2f}% | {one['best_accuracy']:.2f}% |" for number, one in done]
-    rows += ["", "As the run itself measured it on the test split; the files here hold the final weights."]
+    rows += ["", "As the run evaluated it on the test split; the files here hold the final weights."]
     known = published(run.config, [result for _, result in done])
     printed = _published_rows(known)
     if printed:
@@ -143,17 +143,17 @@ def _meaning(run: Run, seed: int, job: Job) -> str:
     norm = job.inputs.normalization
     if norm is not None and job.inputs.raw:
         return (
-            "The input of `model.pt2` and `model.onnx` are the bytes 0 to 255 of the images, channels first: the step "
+            "The inputs of `model.pt2` and `model.onnx` are the bytes 0 to 255 of the images, channels first: the step "
             f"{norm.formula} is part of them. `model.safetensors` holds the network alone, which takes its result. "
             f"{_sizing(run, seed)}"
         )
     if norm is not None:
         return (
-            f"The input are images, channels first, each number {norm.formula}, where a byte is 0 to 255. "
+            f"The inputs are images, channels first, each number {norm.formula}, where a byte is 0 to 255. "
             f"{_sizing(run, seed)}"
         )
     if job.inputs.kind == "points":
-        return "The input are clouds as `hypersphere.data` gives them: centred, farthest point at distance 1."
+        return "The inputs are clouds as `hypersphere.data` gives them: centred, farthest point at distance 1."
     return (
         "`features` are rows that sum to 1, `adjacency` is Â = D^(−1/2)(A + I)D^(−1/2) of the graph, both dense "
         "(`hypersphere.models.normalize_adjacency`); sparse ones are for `model.safetensors` alone."

@@ -25,9 +25,12 @@ ANGULAR = ("cosine", "linear", "sigmoid", "square_cosine")
 def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
     """g from c = cos θ, without an arccos left in the graph at ±1.
 
-    ======================== ========================================== ``"cosine"`` c ``"linear"`` (2/π)·asin c
-    ``"sigmoid"`` tanh(asin(c)/(2k)) / tanh(π/(4k)), k > 0 ``"square_cosine"`` c·|c| ========================
-    ==========================================
+    | kind                | g                                        |
+    | ------------------- | ---------------------------------------- |
+    | ``"cosine"``        | c                                        |
+    | ``"linear"``        | (2/π)·asin c                             |
+    | ``"sigmoid"``       | tanh(asin(c)/(2k)) / tanh(π/(4k)), k > 0 |
+    | ``"square_cosine"`` | sign(c)·c²                               |
 
     Any other ``kind`` is the name of a registered g. ``k`` is read by the sigmoid alone; as a tensor it must be
     positive and broadcast against ``cos``. The gradient at c = ±1 is finite: see :func:`angle`.

@@ -48,10 +48,15 @@ def magnitude(
 ) -> Tensor:
     """h(n) of a norm n ≥ 0 (thesis 4.4-4.10).
 
-    ============== ===================================================== ``"sphere"`` α, and 0 at n = 0, where there is
-    no direction ``"ball"`` α·min(n, ρ)/ρ ``"tanh"`` α·tanh(n/ρ) ``"linear"`` α·n ``"segment"`` α·n up to ρ, from there
-    on with slope β (default 0.5) ``"log"`` α·log(1+n) ``"mix"`` α·n + β·log(1+n) (β defaults to 1) ==============
-    =====================================================
+    | kind          | h(n)                                                  |
+    | ------------- | ----------------------------------------------------- |
+    | ``"sphere"``  | α, and 0 at n = 0, where there is no direction        |
+    | ``"ball"``    | α·min(n, ρ)/ρ                                         |
+    | ``"tanh"``    | α·tanh(n/ρ)                                           |
+    | ``"linear"``  | α·n                                                   |
+    | ``"segment"`` | α·n up to ρ, from there on with slope β (default 0.5) |
+    | ``"log"``     | α·log(1+n)                                            |
+    | ``"mix"``     | α·n + β·log(1+n) (β defaults to 1)                    |
 
     Args:
         norm: norms n ≥ 0.

@@ -105,9 +105,11 @@ class ArcFace(MarginSoftmax):
 class SphereFaceR(MarginSoftmax):
     """SphereFace-R: SphereFace on normalised features, with a real margin of about 1.4 to 1.7.
 
-    ========== ================================ ================= ``form`` target the others ==========
-    ================================ ================= ``"v0"`` s·ψ(θ_y) s·cos θ_j ``"v1"`` s·cos(min(mθ_y, π)) s·cos
-    θ_j ``"v2"`` s·cos θ_y s·cos(θ_j/m) ========== ================================ =================
+    | ``form`` | target              | the others   |
+    | -------- | ------------------- | ------------ |
+    | ``"v0"`` | s·ψ(θ_y)            | s·cos θ_j    |
+    | ``"v1"`` | s·cos(min(mθ_y, π)) | s·cos θ_j    |
+    | ``"v2"`` | s·cos θ_y           | s·cos(θ_j/m) |
 
     Args:
         in_features: length of a feature.

@@ -2,7 +2,7 @@
 
 Nothing is replaced: modules, names, ``state_dict``, hooks and optimizers stay as they are. A
 :class:`torch.nn.Sequential` gets a forward pass that takes neighbours together; in a module with a
-forward pass of its own the operator computes what follows it, which then hands its input on.
+custom forward pass the operator computes what follows it, which then hands its input on.
 """
 
 from __future__ import annotations

@@ -35,11 +35,14 @@ def condition_numbers(
 
     Args:
         scales: each c > 0; shown on logarithmic axes.
-        shape: (n, m, k) of U (n, k) and V (m, k).
+        shape: (n, m, k) of U (n, k) and V (m, k), with k ≥ 2.
         seed: seed of U and V, whose rows have length 1.
 
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Raises:
+        ValueError: If there is no scale, or a size is too small.
 
     Example:
         >>> figure = hs.plots.condition_numbers((1.0, 2.0), shape=(4, 3, 2))
@@ -48,7 +51,8 @@ def condition_numbers(
     """
     if not len(scales):
         raise ValueError("scales is empty: pass at least one c > 0")
-    n, m, k = (check_count("shape", size) for size in shape)
+    n, m = (check_count("shape", size) for size in shape[:2])
+    k = check_count("shape[2]", shape[2], minimum=2)  # one number has no direction to turn to
     u, v = optimum(n, m, k, seed)
     c = [float(scale) for scale in scales]
     figure, (axes,) = new_figure()

@@ -59,11 +59,11 @@ class Orthonormal(HiddenRegularizer):
 class Orthogonal(HiddenRegularizer):
     """weight · Σ_layers Σ_{i≠j} of what w_i and w_j share: directions towards π/2, lengths free.
 
-    ==================== ==================================================================== ``of`` a pair counts
-    ==================== ==================================================================== ``"products"`` (w_i·w_j)²,
-    so the sum is ‖WᵀW − diag(WᵀW)‖²_F (thesis 4.5) ``"cosines"`` cos θ_ij, the sum of cosines that thesis 5.3.7 names,
-    from −N up ``"cosines_squared"`` cos² θ_ij, as Rodriguez et al., whom 5.3.7 cites, have it ====================
-    ====================================================================
+    | ``of``                | a pair counts                                                    |
+    | --------------------- | ---------------------------------------------------------------- |
+    | ``"products"``        | (w_i·w_j)², so the sum is ‖WᵀW − diag(WᵀW)‖²_F (thesis 4.5)      |
+    | ``"cosines"``         | cos θ_ij, the sum of cosines that thesis 5.3.7 names, from −N up |
+    | ``"cosines_squared"`` | cos² θ_ij, as Rodriguez et al., whom 5.3.7 cites, have it        |
 
     Args:
         model: The network; its output layer is not touched.

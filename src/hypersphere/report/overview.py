@@ -169,7 +169,7 @@ def _seed_row(subject: Subject, seed: Seed, named: bool) -> list[object]:
 
 
 def _measurements(subjects: list[Subject]) -> Html:
-    """Everything else that was measured of the final networks, by seed or, of several runs, its mean."""
+    """All other measurements of the final networks, by seed or, of several runs, its mean."""
     done = [(subject, seed) for subject in subjects for seed in subject.seeds if seed.result is not None]
     names = dict.fromkeys(name for _, seed in done for name in (seed.result or {}).get("metrics", {}))
     names = {name: None for name in names if name not in ("accuracy", "loss")}

@@ -163,7 +163,7 @@ def _roc(seen: list[Findings]) -> Html:
         return Html("")
     return element(
         "section",
-        element("h2", "Telling classes apart that training never saw", id="roc"),
+        element("h2", "Verification of unseen classes", id="roc"),
         element("p", "True accepts against false accepts of pairs, over all thresholds on the angle.", class_="note"),
         element("div", class_="roc-view"),
         aria_labelledby="roc",

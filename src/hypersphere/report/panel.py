@@ -116,9 +116,7 @@ def _energy(view: View) -> Html | None:
 def _learned(view: View) -> Html | None:
     parts: list[Html] = []
     if view.found.k:
-        text = (
-            "The learned k of the sigmoid, one histogram a layer; a smaller k is a steeper g. The line marks the mean."
-        )
+        text = "The learned k of the sigmoid, one histogram per layer; smaller k is steeper. The line marks the mean."
         parts += [element("h3", "Curvature k"), element("p", text, class_="note"), histograms(view.found.k, "k")]
     if view.found.rho:
         text = (

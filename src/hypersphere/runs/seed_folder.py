@@ -152,7 +152,7 @@ class SeedFolder:
 
         Args:
             step: the step of the checkpoint.
-            clear: make it anew, empty.
+            clear: make it again, empty.
 
         Returns:
             The folder.

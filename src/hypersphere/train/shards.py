@@ -36,7 +36,7 @@ def shard_head(config: Config, objective: Objective, team: Team) -> Sequence[nn.
         return ()
     head = objective.head
     if not isinstance(head, ClassHead):
-        raise ValueError(f"loss.shard: {type(head).__name__} is no head with class vectors that could be split")
+        raise ValueError(f"loss.shard: {type(head).__name__} is not a head with class vectors that can be split")
     if team.world > 1:
         import torch.distributed as dist
         from torch.distributed.device_mesh import DeviceMesh
@@ -144,7 +144,7 @@ def _small(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A single process is no mistake."""
+    """A single process is allowed."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.distributed is disabled, unavailable or uninitialized.*")
         yield

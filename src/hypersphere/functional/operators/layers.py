@@ -34,10 +34,12 @@ def decoupled_conv(
 ) -> Tensor:
     """f(w, x) = h(‖x‖)·g(θ) on the patches of x (thesis sec. 4.3), in 1 to 3 dimensions.
 
-    ===================== ========================================== ``weighted`` f(w, x) =====================
-    ========================================== None h(‖x‖)·g(θ) ``"linear"`` ‖w‖·h(‖x‖)·g(θ) ``"product"``
-    h(‖w‖·‖x‖)·g(θ) ``"separate"`` h(‖w‖)·h(‖x‖)·g(θ), α counted once =====================
-    ==========================================
+    | ``weighted``   | f(w, x)                            |
+    | -------------- | ---------------------------------- |
+    | None           | h(‖x‖)·g(θ)                        |
+    | ``"linear"``   | ‖w‖·h(‖x‖)·g(θ)                    |
+    | ``"product"``  | h(‖w‖·‖x‖)·g(θ)                    |
+    | ``"separate"`` | h(‖w‖)·h(‖x‖)·g(θ), α counted once |
 
     A zero patch gives 0, with gradient 0 unless g is the cosine and h vanishes linearly, where the gradient is the
     limit; a zero kernel gives 0. Half precision computes norms and angles in float32.

@@ -2,8 +2,9 @@
 
 Computed in float64, which data-centre GPUs multiply at nearly the speed of float32 and in which one
 pass is accurate for condition numbers up to 1e7; anything worse goes to the factorizations of
-``algorithms``. While a CUDA graph is recorded the values cannot be checked: then the polynomials are taken as they end, and a
-Gram-Schmidt that did not come out orthogonal (condition numbers beyond 1e7) is NaN, which stops a training loudly.
+``algorithms``. While a CUDA graph is recorded the values cannot be checked: then the polynomials are taken as they end,
+and a Gram-Schmidt that did not come out orthogonal (condition numbers beyond 1e7) is NaN, which stops a training
+loudly.
 """
 
 from __future__ import annotations

@@ -30,18 +30,19 @@ __all__ = [
 def orthogonalize(u: Tensor, method: str) -> Tensor:
     """R with RᵀR = I from each square matrix of ``u`` (..., d, d), differentiable in ``u``.
 
-    ================ ======================================================= ==================== method R determinant
-    ================ ======================================================= ==================== ``gram_schmidt`` Q of
-    U = QT, diag T > 0 (Algorithms 1, 2) sign det U ``householder`` H₁H₂⋯H_{d−1} (Algorithm 3): Q up to its last sign
-    (−1)^(reflections) ``lowdin`` U(UᵀU)^(−1/2), the nearest orthogonal matrix (F.10) sign det U ``cayley`` (I+A)(I−A)⁻¹
-    with A = tril(U,−1) − tril(U,−1)ᵀ +1 ``exponential`` exp A, same A +1 ================
-    ======================================================= ====================
+    | method           | R                                                   | determinant        |
+    | ---------------- | --------------------------------------------------- | ------------------ |
+    | ``gram_schmidt`` | Q of U = QT, diag T > 0 (Algorithms 1, 2)           | sign det U         |
+    | ``householder``  | H₁H₂⋯H_{d−1} (Algorithm 3): Q up to its last sign   | (−1)^(reflections) |
+    | ``lowdin``       | U(UᵀU)^(−1/2), the nearest orthogonal matrix (F.10) | sign det U         |
+    | ``cayley``       | (I+A)(I−A)⁻¹ with A = tril(U,−1) − tril(U,−1)ᵀ      | +1                 |
+    | ``exponential``  | exp A, same A                                       | +1                 |
 
     Agrees with the literal algorithms of the thesis to rounding; in float32 max|RᵀR − I| ≤ 1e-5 (``exponential`` ends
     with one Newton-Schulz step for it). Each gradient is in closed form, and Löwdin's is finite where singular values
     coincide: (G − Gᵀ)/2 at U = I. For a rank-deficient U the maps have no derivative; R is still orthogonal, and the
-    directions that U does not determine get gradient 0. Once differentiable: a second derivative raises an error with
-    an error.
+    directions that U does not determine get gradient 0. The maps are differentiable once: a second derivative
+    raises an error.
 
     Half precision is computed in float32 and rounded at the end (that rounding costs the orthogonality 1e-2): keep
     ``u`` in float32 where R must stay orthogonal. Leading dimensions are blocks, computed in one call. The algorithm

@@ -1,9 +1,9 @@
 """Löwdin's map on a GPU: the polynomial iterations of ``iterations`` in split TF32, one launch a product.
 
 Symmetric and skew results are computed by halves. The host looks at how far the iteration came, lets it go on where
-singular values are small, and leaves singular matrices to their singular values. While a CUDA graph is recorded the values
-cannot be checked: then four more passes are made, which take singular values down to 1e-9 of the norm, and what lies below is
-left shorter than 1.
+singular values are small, and leaves singular matrices to their singular values. While a CUDA graph is recorded the
+values cannot be checked: then four more passes are made, which take singular values down to 1e-9 of the norm, and what
+lies below is left shorter than 1.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _rounds(u: Tensor) -> tuple[tuple[tuple[float, float, float], ...], ...]:
 
 
 def _is_close(u: Tensor, defect: Tensor) -> bool:
-    """Whether an iteration has converged; while a CUDA graph is recorded nobody can tell."""
+    """Whether an iteration has converged; while a CUDA graph is recorded this is unknown."""
     return exact.is_captured(u) or bool((defect < _CLOSE).all())
 
 
