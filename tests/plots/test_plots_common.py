@@ -133,7 +133,7 @@ def test_palette_is_okabe_and_itos_then_its_hues_darker_and_lighter():
     assert many[:8] == [colour.lower() for colour in _style.PALETTE]  # the first classes keep their colours
     for one, other in itertools.pairwise(many):  # neighbours are no steps of one scale
         apart = max(abs(a - b) for a, b in zip(to_rgb(one), to_rgb(other), strict=True))
-        assert apart > 0.15
+        assert apart > 0.1
 
 
 def test_without_matplotlib_the_library_works_and_a_plot_says_what_to_install():
