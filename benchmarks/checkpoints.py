@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from harness import arguments, write
 
+from harness import arguments, write
 from hypersphere.runs import SeedFolder, files, seed_folder
 
 SIZES = {"3 million parameters": 3_000_000, "25 million parameters": 25_000_000}

@@ -1,7 +1,7 @@
 """The same things again and again: ``soak.py --minutes 15``. Faults at random, and a process that must not grow.
 
-In turn: in this process a training, an evaluation, a report, an export and a load; a fault of any kind in forked children
-(``faults.py``). Memory and open files are measured after each round; after the first rounds neither may grow.
+In turn: in this process a training, an evaluation, a report, an export and a load; in forked children a fault of any
+kind (``faults.py``). Memory and open files are measured after each round; after the first rounds neither may grow.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from faults import KINDS, problems, table
 from lab import Lab
 from tiny import tiny
 
 import hypersphere as hs
+from faults import KINDS, problems, table
 from hypersphere.cli import main as command
 from hypersphere.train import run
 

