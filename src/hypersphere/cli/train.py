@@ -9,7 +9,8 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from .._core.trust import trust
+from .._core.trust import check_trusted, trust
+from .._core.trust import named as trusted
 from ..config import Config, overridden, read_values, to_dict, with_values
 from ..recipes import get
 from ..runs import run_path
@@ -46,10 +47,13 @@ def run(options: argparse.Namespace) -> int:
 def chosen_config(recipe: str | None, file: str | None, values: dict[str, Any]) -> Config:
     """The settings of a recipe, changed by those of a file, changed by those of the command line.
 
-    A file that names its recipe, as that of a run does, needs no other. The recipe of the command line wins.
+    A file that names its recipe, as that of a run does, needs no other. The recipe of the command line wins. Code that
+    the file names by ``module:Name`` must be trusted; that of the command line is.
     """
-    named, stored = (None, {}) if file is None else read_values(file)
-    name = recipe or named
+    trusted(values)  # what this command line names
+    found, stored = (None, {}) if file is None else read_values(file)
+    check_trusted(stored, file)
+    name = recipe or found
     if name is None and file is None:
         raise ValueError("name a recipe (see `hypersphere list recipes`), or `custom` to start from the defaults")
     return with_values(_base(name, strict=recipe is not None or not stored), stored | values)
