@@ -10,7 +10,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._core.version import __version__
-from .registration import register
 
 if TYPE_CHECKING:
     from . import (
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from .embedding import embed
     from .energies import energy
     from .pretrained import load_pretrained
+    from .registration import register
     from .runs import load
 
 __all__ = [
@@ -65,8 +65,9 @@ _FUNCTIONS = {
     "energy": "energies",
     "load": "runs",
     "load_pretrained": "pretrained",
+    "register": "registration",
 }
-_ROOMS = tuple(name for name in __all__ if name not in _FUNCTIONS and name not in ("__version__", "register"))
+_ROOMS = tuple(name for name in __all__ if name not in _FUNCTIONS and name != "__version__")
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 import subprocess
 import sys
 import types
@@ -55,6 +57,53 @@ def test_cifar_batch_without_its_fields_is_named(tmp_path: Path) -> None:
     (tmp_path / "cifar-100-python" / "train").write_bytes(b"\x80\x02K\x01.")
     with pytest.raises(ValueError, match="holds a int"):
         read("cifar100", tmp_path)
+
+
+def cifar_batch(**fields: object) -> bytes:
+    table = {b"data": np.zeros((3, 3072), np.uint8), b"labels": [0, 1, 2]}
+    return pickle.dumps(table | {name.encode(): value for name, value in fields.items()}, protocol=2)
+
+
+WRONG = {  # set, its writer, the file that is spoiled, its content, what is said of it
+    "flat images": ("mnist", "train-images-idx3-ubyte", np.zeros((7, 5)), r"values of shape \(7, 5\)"),
+    "few labels": ("mnist", "train-labels-idx1-ubyte", np.zeros(3), "has 3 labels, and train-images-idx3-ubyte has 7"),
+    "strange labels": ("mnist", "train-labels-idx1-ubyte", np.full(7, 77), "labels run from 77 to 77"),
+    "other size": ("mnist", "t10k-images-idx3-ubyte", np.zeros((3, 14, 14)), r"\(14, 14\) pixels, and train-images"),
+    "few pixels": ("cifar10", "data_batch_2", cifar_batch(data=np.zeros((3, 100), np.uint8)), "invalid for input"),
+    "real pixels": ("cifar10", "data_batch_2", cifar_batch(data=np.zeros((3, 3072))), "images must be uint8"),
+    "unlabelled": ("cifar10", "data_batch_2", cifar_batch(labels=[0]), "labels must be int64"),
+    "label 200": ("cifar10", "data_batch_2", cifar_batch(labels=[0, 1, 200]), "labels run from 0 to 200"),
+    "vector": ("cora", "ind.cora.ally", pickle.dumps(np.zeros(8), protocol=2), "not a matrix"),
+    "no test nodes": ("cora", "ind.cora.test.index", b"", "does not list the test nodes"),
+}
+WRITERS = {
+    "mnist": lambda root: synthetic.write_mnist(root / "MNIST/raw"),
+    "cifar10": synthetic.write_cifar10,
+    "cora": synthetic.write_planetoid,
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_without_checksums_the_file_with_the_wrong_shape_is_named(tmp_path: Path, case: str) -> None:
+    name, file, content, message = WRONG[case]
+    WRITERS[name](tmp_path)
+    (path,) = tmp_path.rglob(file)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        synthetic.write_idx(path, content.astype(np.uint8))
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))} .*{message}"):
+        read(name, tmp_path)
+
+
+def test_a_packed_omniglot_without_some_of_its_columns_is_named(tmp_path: Path) -> None:
+    synthetic.write_omniglot(tmp_path / "folders", tmp_path)
+    (path,) = tmp_path.rglob("omniglot_105_packbits.npz")
+    with np.load(path) as fields:
+        columns = dict(fields)
+    np.savez(path, **{**columns, "label": columns["label"][:0]})
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))} holds 6 drawings, 0 labels and 6 drawers"):
+        read("omniglot", tmp_path)
 
 
 @pytest.mark.parametrize("compress", [False, True])

@@ -223,3 +223,25 @@ def test_vmap_and_forward_mode_of_small_sets():
     tangent = vectors(6, 4, seed=5, dtype=torch.float64)
     _, forward = torch.func.jvp(energy, (w[0],), (tangent,))
     torch.testing.assert_close(forward, (torch.func.grad(energy)(w[0]) * tangent).sum())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("distance", ["euclidean", "angular"])
+@pytest.mark.parametrize("s", [0.0, 1.0, 2.0, 12.0, 100.0])
+def test_a_floor_gives_finite_energies_or_is_refused(s, distance, dtype):
+    w = vectors(4, 3, dtype=dtype)
+    w[1] = w[0]
+    taken = 0
+    for floor in (1e-300, 1e-46, 1e-30, 1e-16, 1e-10, 1e-6, 1e-3, 0.1, 1.0, 9.0, 16.0, 17.0, 1e39, 1e300, 10**400):
+        x = w.clone().requires_grad_()
+        try:
+            value = energy(x, s, distance, floor=floor)
+        except ValueError as error:
+            assert str(error).startswith(f"floor={floor!r} must be ")
+            continue
+        taken += 1
+        (gradient,) = torch.autograd.grad(value, x, create_graph=True)
+        assert torch.isfinite(value)
+        assert torch.isfinite(gradient).all()
+    assert taken >= 3
+    energy(w, s, distance, floor=Kernel.build(s, distance, False, None, dtype).floor)

@@ -7,6 +7,7 @@ behind; or, where files were damaged, if it is refused in one line that names th
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import signal
 import sys
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from lab import ERRORS, REFUSED, SAME, Lab, at_operation, fail, flip, kill, truncate
+from lab import ERRORS, REFUSED, SAME, Lab, Power, at_operation, fail, flip, kill, truncate
 
 Kind = Callable[[Lab, str], str]
 
@@ -30,6 +31,14 @@ def killed_at_operation(lab: Lab, name: str) -> str:
 def killed_at_any_moment(lab: Lab, name: str) -> str:
     """kill -9 at a random moment"""
     lab.finish(lab.start(name), kill_after=lab.chance.uniform(0.02, 0.9) * lab.seconds)
+    return lab.judge(name, lab.train(name))
+
+
+def power_cut(lab: Lab, name: str) -> str:
+    """power cut: what was not synchronised is gone"""
+    end = lab.train(name, Power(lab.root / name, lab.chance.randint(1, lab.operations)))
+    if end.status not in (0, -signal.SIGKILL):
+        return end.word
     return lab.judge(name, lab.train(name))
 
 
@@ -59,16 +68,28 @@ def two_at_once(lab: Lab, name: str) -> str:
     return lab.judge(name, min(ends, key=lambda end: end.status))
 
 
+def seeds_at_once(lab: Lab, name: str) -> str:
+    """three seeds of one run at once, each in its process"""
+    ends = [lab.finish(one) for one in [lab.start(name, seed=seed) for seed in range(3)]]
+    for end in ends:
+        if end.status != 0:
+            return end.word
+    result = json.loads((lab.root / name / "result.json").read_text())
+    if [one["seed"] for one in result["seeds"]] != [0, 1, 2]:
+        return "seeds are missing from the result"
+    return lab.judge(name, ends[0])
+
+
 def flipped_then_trained(lab: Lab, name: str) -> str:
     """a bit flips in a file, training goes on"""
     _damage(lab, name, flip, "stopped")
-    return lab.judge(name, lab.train(name))
+    return lab.judge(name, lab.train(name), log_damaged=True)
 
 
 def cut_then_trained(lab: Lab, name: str) -> str:
     """a file is cut short, training goes on"""
     _damage(lab, name, truncate, "stopped")
-    return lab.judge(name, lab.train(name))
+    return lab.judge(name, lab.train(name), log_damaged=True)
 
 
 def flipped_then_read(lab: Lab, name: str) -> str:
@@ -100,9 +121,11 @@ KINDS: dict[str, Kind] = {
     for kind in (
         killed_at_operation,
         killed_at_any_moment,
+        power_cut,
         interrupted,
         operation_fails,
         two_at_once,
+        seeds_at_once,
         flipped_then_trained,
         cut_then_trained,
         flipped_then_read,

@@ -17,8 +17,8 @@ from hypersphere.train import run
 
 HERE = Path(__file__).parent
 # kind → cases here, by the names of their functions in faults.py
-CASES = """killed_at_operation=5 killed_at_any_moment=2 interrupted=2 operation_fails=4 two_at_once=1
-flipped_then_trained=3 cut_then_trained=2 flipped_then_read=8 cut_then_read=4 gone_then_read=4"""
+CASES = """killed_at_operation=3 killed_at_any_moment=1 power_cut=3 interrupted=1 operation_fails=2 two_at_once=1
+seeds_at_once=1 flipped_then_trained=1 cut_then_trained=1 flipped_then_read=8 cut_then_read=4 gone_then_read=4"""
 
 
 @pytest.mark.slow

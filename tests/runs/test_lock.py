@@ -1,7 +1,9 @@
 """One process at a time: the second is told who holds the folder, and locks end with their owners."""
 
+import errno
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -68,6 +70,30 @@ def test_another_machine_holds_it_while_it_renews_the_time_stamp(tmp_path):
     os.utime(tmp_path / ".lock", (old, old))
     with locked(tmp_path, "x"):
         pass
+
+
+def test_without_locks_of_the_file_system_the_owner_on_this_machine_still_holds_it(tmp_path, monkeypatch):
+    def no_locks(handle, kind):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(lock.fcntl, "flock", no_locks)
+    with locked(tmp_path, "x"), pytest.raises(Locked, match=rf"process {os.getpid()} on "):  # noqa: SIM117
+        with locked(tmp_path, "x"):
+            pass
+    (tmp_path / ".lock").write_text(json.dumps({"host": socket.gethostname(), "pid": 2**22 + 1}))
+    with locked(tmp_path, "x"):
+        pass
+
+
+def test_who_lost_the_lock_leaves_it_to_its_new_owner(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "RENEWED", 0.01)
+    other = json.dumps({"host": "elsewhere", "pid": 1, "since": "now"})
+    with locked(tmp_path, "x"):
+        (tmp_path / ".lock").write_text(other)  # this machine slept for longer than STALE
+        os.utime(tmp_path / ".lock", (1, 1))
+        time.sleep(0.05)
+        assert (tmp_path / ".lock").stat().st_mtime == 1
+    assert (tmp_path / ".lock").read_text() == other
 
 
 def test_a_seed_that_is_being_trained_is_refused_by_name(tmp_path):

@@ -1,9 +1,11 @@
 """Damage and mix-ups are noticed when a file is read: single bits, other runs, other shapes."""
 
 import json
+import os
 import random
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +14,8 @@ from tiny import tiny
 
 import hypersphere as hs
 from hypersphere.runs import SeedFolder
-from hypersphere.runs.manifest import Foreign, check_shapes
+from hypersphere.runs.files import read_json, write_json
+from hypersphere.runs.manifest import Foreign, add_file, check_shapes
 from hypersphere.train import ModelConfig, run
 from hypersphere.train.training import Training
 
@@ -82,6 +85,40 @@ def test_the_checkpoint_of_another_run_is_refused_by_what_differs(stopped, tmp_p
         run(changed)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("optimizers", None, r"step-00000008 has no 'optimizers' in its state: it is of another training or another v"),
+        ("meters", None, "step-00000008 has no 'meters' in its state"),
+        ("optimizers", [[1]], r"step-00000008 has a state that does not fit \("),
+        ("seconds", "long", r"step-00000008 has a state that does not fit \(could not convert string to float"),
+    ],
+)
+def test_a_state_without_what_training_needs_is_a_message(stopped, name, value, message):
+    """Whole by its hashes, as another version would write it."""
+    config, folder = stopped
+    checkpoint = folder / "checkpoints" / "step-00000008"
+    content = read_json(checkpoint / "state.json")
+    pairs = [[key, kept] for key, kept in content["state"]["pairs"] if key != name]
+    pairs += [] if value is None else [[name, value]]
+    digest = write_json(checkpoint / "state.json", {**content, "state": {"pairs": pairs}})
+    add_file(checkpoint, "state.json", digest)
+    with pytest.raises(Foreign, match=message):
+        run(config)
+    assert checkpoint.exists()
+
+
+def test_a_manifest_says_whose_the_checkpoint_is(stopped):
+    config, folder = stopped
+    content = read_json(folder / "checkpoints" / "step-00000008" / "manifest.json")
+    assert content["version"] == hs.__version__
+    assert content["recipe"] == config.recipe
+    assert content["settings"]["model"]["name"] == "cnn3"
+    assert content["settings"]["optim"]["name"] == "adam"
+    assert content["shapes"]["model.body.conv1.0.op.weight"] == [4, 1, 3, 3]
+    assert set(content["files"]) == {"model.safetensors", "state.safetensors", "state.json"}
+
+
 def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(stopped, capsys):
     config, folder = stopped
     flip(folder / "checkpoints" / "step-00000008" / "state.safetensors", random.Random(1))
@@ -103,15 +140,23 @@ def test_a_log_that_lost_lines_is_said_so_and_the_result_is_whole(stopped, capsy
 
 
 def test_the_log_is_on_disk_before_the_checkpoint_that_counts_it(tmp_path, monkeypatch):
-    synced = []
-    monkeypatch.setattr("os.fsync", lambda handle: synced.append(handle))
+    """In this order: the lines of the log, its name in the folder, the checkpoint's name, ``latest``."""
+    done = []
+    fsync, replace_ = os.fsync, os.replace
+    monkeypatch.setattr("os.fsync", lambda handle: fsync(handle) or done.append(opened(handle)))
+    monkeypatch.setattr("os.replace", lambda old, new: replace_(old, new) or done.append(f"-> {Path(new).name}"))
     folder = SeedFolder(tmp_path, 0)
     folder.prepare()
     folder.log({"step": 1, "loss": 1.0})
-    before = len(synced)
+    done.clear()
     folder.save(1, {"w": torch.ones(2)}, {}, keep=2)
-    assert len(synced) > before
+    wanted = ["log.jsonl", "seed-0", "-> step-00000001", "checkpoints", "-> latest"]
+    assert [one for one in done if one in wanted] == [*wanted, "seed-0"]
     assert json.loads((folder.checkpoint(1) / "manifest.json").read_text())["log_lines"] == 1
+
+
+def opened(handle):
+    return Path(os.readlink(f"/proc/self/fd/{handle}")).name
 
 
 def test_weights_that_do_not_fit_are_refused_by_name(tmp_path):

@@ -98,6 +98,16 @@ def test_the_command_line_trusts_what_it_is_told(run, capsys, tmp_path):
     assert main(["report", str(run), "--logs-only", "--trust", "open_up"]) == 0
 
 
+@pytest.mark.parametrize("setting", ["data.name", "model.angular", "loss.name"])
+def test_a_file_of_settings_names_no_code_for_training(run, setting, tmp_path, capsys):
+    name_in(run, setting, "open_up:thing")
+    words = ["train", "--config", str(run / "config.json"), "--run.folder", str(tmp_path / "new")]
+    assert main(words) == 2
+    assert f"config.json names code to run, {setting}='open_up:thing'" in capsys.readouterr().err
+    assert not (tmp_path / "mark").exists()
+    assert not (tmp_path / "new").exists()
+
+
 def test_what_was_registered_or_named_by_a_program_may_be_named_by_a_file(run):
     class Own:
         def from_cos(self, c):

@@ -12,11 +12,13 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from tiny import everything
+from torch.distributed import TCPStore
 
 from hypersphere.train import Stopped, run, with_values
 from hypersphere.train.training import Training
@@ -40,8 +42,8 @@ def main(root: Path) -> dict[str, object]:
     said = pair(root, "stopped")
     names = sorted(path.name for path in (root / "stopped" / "seed-0" / "checkpoints").iterdir())
     one, two = ((root / name / "seed-0" / "model.safetensors").read_bytes() for name in ("straight", "stopped"))
-    lost = pair(root, "killed", stop=kill_second)
-    pair(root, "killed")
+    lost = pair(root, "killed", stop=kill_second, store=(store := shared_store()))
+    pair(root, "killed", store=store, attempt=1)
     three = (root / "killed" / "seed-0" / "model.safetensors").read_bytes()
     left = [path.name for path in (root / "killed").iterdir() if path.name.startswith(".")]
     return {"same": one == two == three, "said": said, "checkpoints": names, "lost": lost, "left": left}
@@ -54,18 +56,32 @@ def kill_second(self: Training, now: int, line: dict[str, float], genuine=Traini
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def pair(root: Path, name: str, stop: Callable[..., None] | None = None) -> list[str]:
+def shared_store() -> TCPStore:
+    """What ``torchrun --max-restarts`` keeps over its attempts, with the addresses of all of them."""
+    return TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+
+def pair(
+    root: Path,
+    name: str,
+    stop: Callable[..., None] | None = None,
+    store: TCPStore | None = None,
+    attempt: int = 0,
+) -> list[str]:
     """Train in two processes; what each said."""
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = str(attempt)
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = str(store is not None)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    children = [os.fork() or child(root, name, rank, port, stop) for rank in (0, 1)]
+        port = free.getsockname()[1] if store is None else store.port
+    children = [os.fork() or child(root, name, rank, port, stop, attempt) for rank in (0, 1)]
     ends = [os.waitpid(process, 0)[1] for process in children]
     assert stop or ends == [0, 0], ends
     return [(root / f"said-{rank}.txt").read_text() for rank in (0, 1)]
 
 
-def child(root: Path, name: str, rank: int, port: int, stop: Callable[..., None] | None) -> int:
+def child(root: Path, name: str, rank: int, port: int, stop: Callable[..., None] | None, attempt: int) -> int:
+    time.sleep(rank * attempt)  # the first to come finds what the attempt before left in the store
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     sys.stdout = open(root / f"said-{rank}.txt", "w")  # noqa: SIM115

@@ -1,7 +1,10 @@
 """A generator and a discriminator trained against each other by the same program, down to crashes and resuming."""
 
 import json
+import pickle
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import onnx
 import pytest
@@ -12,6 +15,7 @@ from torch.nn import functional as F
 
 import hypersphere as hs
 from hypersphere import regularizers
+from hypersphere.cli import main
 from hypersphere.evaluation import evaluate
 from hypersphere.metrics import inception_score
 from hypersphere.report import build
@@ -272,6 +276,39 @@ def test_a_finished_run_is_scored_and_reported_afterwards(trained, classifier):
         evaluate(Run(folder), parts=["classification"])
     page = build([folder])
     assert "A GAN has no features and classes to show" in page
+
+
+class Payload:
+    """A pickle that leaves a mark when it is read."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize("suffix", [".pt2", ".pt", ".pth", ".onnx"])
+@pytest.mark.parametrize("place", ["in the run", "elsewhere"])
+def test_a_file_that_could_carry_code_is_not_read(trained, suffix, place, tmp_path, monkeypatch, capsys):
+    """The settings of a run folder, or the command line, name a network that scores images: here it is a program."""
+    mark = tmp_path / "mark"
+    monkeypatch.setattr(torch.export, "load", lambda *values, **options: mark.touch())
+    folder = Path(shutil.copytree(trained[0], tmp_path / "gan"))
+    file = (folder if place == "in the run" else tmp_path) / f"judge{suffix}"
+    file.write_bytes(pickle.dumps(Payload(mark)))
+    config = json.loads((folder / "config.json").read_text())
+    for name in (file.name, str(file)):
+        config["evaluation"]["inception"] = name
+        (folder / "config.json").write_text(json.dumps(config))
+        for words in ([], ["--inception", name]):
+            assert main(["evaluate", str(folder), "--parts", "generation", *words]) == 2
+            said = capsys.readouterr().err
+            assert file.name in said
+            assert said.count("\n") == 1
+    assert not mark.exists()
+    pickle.loads(file.read_bytes())
+    assert mark.exists()
 
 
 # Bad input ------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def check_positive(argument: str, value: float, *, zero: bool = False) -> float:
     bound = "≥ 0" if zero else "> 0"
     if not is_number(value):
         raise TypeError(f"{argument}={value!r} must be a number {bound}, not {type(value).__name__}")
-    if not 0 <= value < math.inf or (value == 0 and not zero):  # math.isfinite cannot be traced
+    if not 0 <= value < math.inf or (value == 0 and not zero) or _beyond(value):  # math.isfinite cannot be traced
         raise ValueError(f"{argument}={value!r} must be finite and {bound}")
     return float(value)
 
@@ -55,6 +55,11 @@ def check_count(argument: str, value: int, *, minimum: int = 1) -> int:
 def is_number(value: object) -> bool:
     """Whether it is a real number, of Python or NumPy, and no bool."""
     return isinstance(value, int | float | numbers.Real) and not isinstance(value, bool)
+
+
+def _beyond(value: float) -> bool:
+    """Whether it is a whole number that no float can hold, as 10**400."""
+    return isinstance(value, int) and value >= 2**1024
 
 
 def _whole_number(value: object) -> int | None:

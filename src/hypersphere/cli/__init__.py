@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import signal
@@ -10,11 +9,13 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from .._core.streams import hush
 from .._core.version import __version__
-from . import arguments
-from .parser import Parser, refuse
+
+if TYPE_CHECKING:
+    import argparse
 
 __all__ = ["main"]
 
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = f"hypersphere {next((word for word in words if not word.startswith('-')), '')}".strip()
     code = 141
     try:
-        with _at_once(name):  # nothing is written yet: torch is only imported
+        with _at_once(name):  # nothing is written yet: modules are only imported, torch among them
             options = _parse(words)
             run = None if isinstance(options, int) else importlib.import_module(COMMANDS[options.command][0]).run
         code = int(options if run is None else run(options))
@@ -58,7 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse(words: list[str]) -> argparse.Namespace | int:
     """The options, or the exit code where there is nothing to run."""
-    parser = Parser(prog="hypersphere", description="Deep learning on the hypersphere.")
+    arguments, parsing = (importlib.import_module(f"{__name__}.{part}") for part in ("arguments", "parser"))
+    parser = parsing.Parser(prog="hypersphere", description="Deep learning on the hypersphere.")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     chosen = next((word for word in words if not word.startswith("-")), None)
@@ -69,7 +71,7 @@ def _parse(words: list[str]) -> argparse.Namespace | int:
     try:
         options, strange = parser.parse_known_args(words)
         if strange:
-            refuse(commands.choices.get(chosen or "", parser), strange)
+            parsing.refuse(commands.choices.get(chosen or "", parser), strange)
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
     if options.version:

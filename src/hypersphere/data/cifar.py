@@ -71,16 +71,16 @@ def cifar100(store: Store) -> Dataset:
 
 
 def _split(store: Store, folder: Path, files: dict[str, str], labels: str, classes: tuple[str, ...]) -> Split:
-    images, targets, coarse = [], [], []
+    parts, coarse = [], []
     for file, md5 in files.items():
         path = folder / file
         fields = _fields(unpickle(store.read(path, md5), str(path)), path, labels)
         pixels: Tensor = fields["data"].tensor()
-        images.append(pixels.view(-1, 3, 32, 32))
-        targets.append(torch.tensor(fields[labels]))
+        parts.append(Split(pixels.view(-1, 3, 32, 32), torch.tensor(fields[labels]), classes))  # it checks this file
         coarse.append(torch.tensor(fields.get("coarse_labels", ())))
     extra = {"coarse": torch.cat(coarse)} if coarse[0].numel() else {}
-    return Split(torch.cat(images), torch.cat(targets), classes, extra)
+    images, targets = torch.cat([part.images for part in parts]), torch.cat([part.labels for part in parts])
+    return Split(images, targets, classes, extra)
 
 
 def _fields(content: Any, path: Path, labels: str) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -80,11 +82,21 @@ def idx(data: bytes, where: str) -> Tensor:
 
 def _read(store: Store, layout: Layout, checksums: tuple[str, ...], classes: tuple[str, ...]) -> Dataset:
     _, folder = store.locate(layout)
-    images, labels, test_images, test_labels = (
-        idx(store.read(folder / name, md5), str(folder / name)) for name, md5 in zip(FILES, checksums, strict=True)
-    )
-    return Dataset(
-        store.name,
-        Split(images.unsqueeze(1), labels.long(), classes),
-        Split(test_images.unsqueeze(1), test_labels.long(), classes),
-    )
+    paths = [(folder / name, md5) for name, md5 in zip(FILES, checksums, strict=True)]
+    train = _split(store, paths[:2], classes)
+    test = _split(store, paths[2:], classes)
+    if test.images.shape[1:] != train.images.shape[1:]:
+        shapes = [tuple(split.images.shape[2:]) for split in (test, train)]
+        raise ValueError(f"{paths[2][0]} has images of {shapes[0]} pixels, and {paths[0][0].name} has {shapes[1]}")
+    return Dataset(store.name, train, test)
+
+
+def _split(store: Store, paths: Sequence[tuple[Path, str]], classes: tuple[str, ...]) -> Split:
+    """The images of one file with the labels of another; an error names the one that is wrong."""
+    images, labels = (idx(store.read(path, md5), str(path)) for path, md5 in paths)
+    for (path, _), found, rank in zip(paths, (images, labels), (3, 1), strict=True):
+        if found.ndim != rank:
+            raise ValueError(f"{path} has values of shape {tuple(found.shape)}: {rank} sizes are needed")
+    if len(images) != len(labels):
+        raise ValueError(f"{paths[1][0]} has {len(labels)} labels, and {paths[0][0].name} has {len(images)} images")
+    return Split(images.unsqueeze(1), labels.long(), classes)

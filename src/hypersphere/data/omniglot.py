@@ -61,6 +61,9 @@ def _packed(store: Store, path: Path) -> tuple[Split, Split]:
     data = store.read(path, MD5_PACKED)
     with np.load(io.BytesIO(data), allow_pickle=False) as fields:
         bits, label, drawer, chars, part = (fields[name] for name in ("bits", "label", "drawer", "chars", "split"))
+    if not len(label) or not len(bits) == len(label) == len(drawer):
+        sizes = f"{len(bits)} drawings, {len(label)} labels and {len(drawer)} drawers"
+        raise ValueError(f"{path} holds {sizes}: one of each is needed for a drawing")
     splits = []
     for number in range(len(PARTS)):
         rows = np.flatnonzero(part[label] == number)

@@ -62,6 +62,8 @@ def planetoid(store: Store) -> Graph:
         return _matrix(unpickle(content(part), str(folder / f"ind.{name}.{part}")), folder / f"ind.{name}.{part}")
 
     order = torch.tensor([int(line) for line in content("test.index").split()])
+    if not len(order) or order.min() < 0:
+        raise ValueError(f"{folder / f'ind.{name}.test.index'} does not list the test nodes")
     known, test_features = matrix("allx"), matrix("tx")
     nodes = max(len(known), int(order.max()) + 1)
     features = torch.zeros(nodes, known.shape[1])
@@ -87,7 +89,10 @@ def planetoid(store: Store) -> Graph:
 def _matrix(value: Any, path: Path) -> Tensor:
     if not isinstance(value, Array | SparseRows):
         raise ValueError(f"{path} holds a {type(value).__name__}, not a matrix")
-    return value.tensor()
+    found = value.tensor()
+    if found.ndim != 2:
+        raise ValueError(f"{path} holds values of shape {tuple(found.shape)}, not a matrix")
+    return found
 
 
 def _edges(graph: dict[int, list[int]], nodes: int) -> Tensor:

@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .._core.leftovers import alive
+
 try:
     import fcntl
 except ImportError:  # not on Windows: the time stamp alone decides there
@@ -55,17 +57,18 @@ def locked(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
         time.sleep(0.05)
         handle = _take(path)
     ended = threading.Event()
-    renewer = threading.Thread(target=_renew, args=(path, ended), daemon=True)
+    about = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    renewer = threading.Thread(target=_renew, args=(path, about, ended), daemon=True)
     try:
         os.ftruncate(handle, 0)
-        about = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.pwrite(handle, json.dumps(about).encode(), 0)
         renewer.start()
         yield
     finally:
         ended.set()
         with contextlib.suppress(OSError):
-            path.unlink()
+            if _read(path) == about:  # it may have been taken over, if this machine slept
+                path.unlink()
         os.close(handle)
 
 
@@ -73,7 +76,8 @@ def _take(path: Path) -> int | None:
     """An open handle that holds the lock, or None."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        if not _flock(handle) or _held_elsewhere(path, handle):
+        known = _flock(handle)
+        if known is False or _held_elsewhere(path, handle, locks=known is True):
             os.close(handle)
             return None
         if os.fstat(handle).st_ino != path.stat().st_ino:  # its owner removed it between our opening and locking
@@ -88,9 +92,10 @@ def _take(path: Path) -> int | None:
     return handle
 
 
-def _flock(handle: int) -> bool:
+def _flock(handle: int) -> bool | None:
+    """Whether the operating system gave us the lock; None where it has none."""
     if fcntl is None:
-        return True
+        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -98,30 +103,25 @@ def _flock(handle: int) -> bool:
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
+        return None
     return True
 
 
-def _held_elsewhere(path: Path, handle: int) -> bool:
-    """Whether somebody renews the lock whom ``flock`` does not know of: on another machine, or without locks."""
+def _held_elsewhere(path: Path, handle: int, locks: bool) -> bool:
+    """Whether somebody renews the lock whom ``flock`` does not know of: on another machine, or without ``locks``."""
     owner = _read(path)
     if not owner or time.time() - os.fstat(handle).st_mtime > STALE:
         return False
     here = owner.get("host") == socket.gethostname()
-    return not here or (fcntl is None and owner.get("pid") != os.getpid() and _alive(owner.get("pid")))
+    pid = owner.get("pid")
+    return not here or (not locks and isinstance(pid, int) and alive(pid))
 
 
-def _alive(pid: object) -> bool:
-    try:
-        os.kill(int(pid), 0)  # type: ignore[call-overload]
-    except (OSError, TypeError, ValueError):
-        return False
-    return True
-
-
-def _renew(path: Path, ended: threading.Event) -> None:
+def _renew(path: Path, about: dict[str, Any], ended: threading.Event) -> None:
     while not ended.wait(RENEWED):
         with contextlib.suppress(OSError):
-            os.utime(path)
+            if _read(path) == about:
+                os.utime(path)
 
 
 def _read(path: Path) -> dict[str, Any]:

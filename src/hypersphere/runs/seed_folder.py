@@ -80,6 +80,8 @@ class SeedFolder:
             keep: So many checkpoints stay, as in :meth:`save`; None: all.
         """
         self.checkpoints.mkdir(parents=True, exist_ok=True)
+        for folder in (self.path, self.path.parent):
+            sync_folder(folder)  # what is written below them is found again after a power cut
         for left in self.checkpoints.glob("tmp-*"):
             shutil.rmtree(left, ignore_errors=True)
         sweep(self.path, TEMPORARY, PROBE)
@@ -364,6 +366,7 @@ class SeedFolder:
         if self.log_path.exists():
             with open(self.log_path, "rb") as file:
                 os.fsync(file.fileno())
+            sync_folder(self.path)
         lines = self._lines()
         return len(lines), digest(_text(lines))
 

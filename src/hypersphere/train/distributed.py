@@ -33,7 +33,7 @@ def team(device: str) -> Team:
         _prefer_loopback(world)
         backend = _backend(chosen)
         options: dict[str, Any] = {"device_id": chosen} if backend == "nccl" else {}
-        dist.init_process_group(backend, **options)
+        _meet(backend, rank, world, options)
         atexit.register(_part)
     if world == 1:
         return Team(rank, world, chosen)
@@ -53,6 +53,29 @@ def synchronize(model: nn.Module, team: Team) -> nn.Module:
     for tensor in (*model.parameters(), *model.buffers()):
         dist.broadcast(tensor.detach(), 0)
     return model
+
+
+def _meet(backend: str, rank: int, world: int, options: dict[str, Any]) -> None:
+    """Join the others.
+
+    ``torchrun --max-restarts`` keeps one store for all its attempts, where gloo would find the addresses of processes
+    that are gone: each attempt looks under a name of its own. Machines may count their attempts differently, so that
+    only one machine can do so.
+    """
+    try:
+        store, _, _ = next(dist.rendezvous("env://", rank, world))
+        if _on_one_machine(world):
+            store = dist.PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world, **options)
+    except RuntimeError as error:
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise ConnectionError(
+            f"rank {rank} could not meet the other {world - 1} processes ({reason}): give the same torchrun command again"
+        ) from error
+
+
+def _on_one_machine(world: int) -> bool:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "0")) == world
 
 
 def _backend(device: torch.device) -> str:
@@ -77,8 +100,7 @@ def _part() -> None:
 
 def _prefer_loopback(world: int) -> None:
     """Gloo asks the host's name for an address, which may lead nowhere; on one machine the loopback always works."""
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
-    if here == world and any(name == "lo" for _, name in socket.if_nameindex()):
+    if _on_one_machine(world) and any(name == "lo" for _, name in socket.if_nameindex()):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 

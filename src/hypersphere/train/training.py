@@ -19,7 +19,7 @@ from ..orthogonal import restart
 from ..regularizers import Energies
 from ..runs import WARNINGS, SeedFolder, Team, environment, merged
 from ..runs.files import check_room, write_bytes, write_json
-from ..runs.manifest import check_shapes
+from ..runs.manifest import Foreign, check_shapes
 from ..runs.seed_folder import CLASSES
 from .build import make_parts, make_step
 from .callbacks import Callback, Callbacks, Started
@@ -32,6 +32,8 @@ from .step import Mark, NotFinite
 from .stopped import Stopped
 
 __all__ = ["Training"]
+
+_OTHER = "it is of another training or another version. Choose another --run.name"
 
 
 TURN = 32
@@ -280,13 +282,27 @@ class Training:
         step = self.team.follow(self.folder.newest() if self.team.writer else 0)
         if not step:
             return 0
-        weights, state = self.folder.load(self.folder.checkpoint(step))
-        parts, own = self.parts, self.parts.objective.state_dict()
-        if parts.classes is not None:
-            folder = self.folder.checkpoint(step) / CLASSES
-            weights |= {name: own[name] for name in parts.classes.names}
-            state["optimizers"] = parts.classes.filled(state["optimizers"], folder)
-        check_shapes(weights, own, self.folder.checkpoint(step))
+        checkpoint = self.folder.checkpoint(step)
+        weights, state = self.folder.load(checkpoint)
+        own, classes = self.parts.objective.state_dict(), self.parts.classes
+        if classes is not None and "optimizers" in state:
+            weights |= {name: own[name] for name in classes.names}
+            state["optimizers"] = classes.filled(state["optimizers"], checkpoint / CLASSES)
+        check_shapes(weights, own, checkpoint)
+        try:
+            self._take(weights, state, step)
+        except torch.OutOfMemoryError:
+            raise
+        except KeyError as error:
+            raise Foreign(f"{checkpoint} has no {error} in its state: {_OTHER}") from error
+        except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise Foreign(f"{checkpoint} has a state that does not fit ({reason}): {_OTHER}") from error
+        return step
+
+    def _take(self, weights: dict[str, Tensor], state: dict[str, Any], step: int) -> None:
+        """Go on from what a checkpoint holds."""
+        parts = self.parts
         parts.objective.load_state_dict(weights)
         parts.penalty.load_state_dict(state["penalty"])
         parts.optimizers.load_state_dict(state["optimizers"])
@@ -300,10 +316,9 @@ class Training:
                 torch.cuda.set_rng_state(state["device_random"][self.team.rank])
         self.step = make_step(parts, step)
         self.step.load_state_dict(state["meters"])
-        (self.best, best_step), self.seconds = state["best"], state["seconds"]
+        (self.best, best_step), self.seconds = state["best"], float(state["seconds"])
         self.best_step = int(best_step)
         self.last = dict(state.get("last", {}))
-        return step
 
     # Ends -------------------------------------------------------------------------------------------
 

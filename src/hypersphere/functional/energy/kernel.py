@@ -1,8 +1,8 @@
 """The energy of one pair of neurons as a function of the cosine between them, and its derivatives.
 
 Euclidean (thesis 5.1, D.10): φ(c) = f(q), q = ‖β_i ŵ_i − β_j ŵ_j‖² = b + 2|a|(1 ∓ c), with a = β_i β_j, whose sign
-is the one in ∓, and b = (|β_i|−|β_j|)²; f(q) = q^(−s/2), or −½·log q for s = 0. Lengths are taken in units of
-m = ½(β_i²+β_j²), f(q) = m^(−s/2)·f(q/m), so that nothing overflows which the energy itself does not.
+is the one in ∓, and b = (|β_i|−|β_j|)²; f(q) = q^(−s/2), or −½·log q for s = 0. Distances are compared in units of
+m = ½(β_i²+β_j²), and slopes are multiples of f, so that nothing overflows which the energy itself does not.
 
 Angular (thesis 5.5): φ(c) = θ^(−s), or −log θ, θ = arccos c. In half space −ŵ_j is a neuron too: φ(c) + φ(−c).
 
@@ -44,13 +44,25 @@ class Kernel(NamedTuple):
 
     @staticmethod
     def build(s: float, distance: str, half_space: bool, floor: float | None, dtype: torch.dtype) -> Kernel:
-        return Kernel(s, distance == "angular", half_space, default_floor(s, dtype) if floor is None else floor)
+        floor = default_floor(s, dtype) if floor is None else _checked_floor(float(floor), s, dtype)
+        return Kernel(s, distance == "angular", half_space, floor)
 
 
 def default_floor(s: float, dtype: torch.dtype) -> float:
     """16·eps, and for large s as much more as keeps the energy and its two derivatives finite."""
     limits = torch.finfo(dtype)
     return max(16 * limits.eps, limits.max ** (-1.5 / (s + 2)))
+
+
+def _checked_floor(floor: float, s: float, dtype: torch.dtype) -> float:
+    """Refuse a floor where the energy overflows, or that no distance reaches (4 is the largest q, π² the largest θ²)."""
+    smallest = torch.finfo(dtype).max ** (-1.8 / (s + 4))  # floor^(−s/2 − 2) is the second derivative, up to a factor
+    if not smallest <= floor <= 16:
+        raise ValueError(
+            f"floor={floor!r} must be between {smallest:.3g}, where the energy of s={s:g} overflows {dtype}, and 16, "
+            "which no squared distance or angle exceeds"
+        )
+    return floor
 
 
 def pair_energy(c: Tensor, kernel: Kernel, a: Tensor | None = None, b: Tensor | None = None) -> Tensor:
@@ -81,37 +93,44 @@ def derivatives(
 
 
 def _euclidean(c: Tensor, kernel: Kernel, a: Tensor | None, b: Tensor | None) -> Tensor:
-    half = kernel.s / 2
-    q = 2 - 2 * c if a is None or b is None else _relative_square(c, a, b)
-    far = q.clamp(min=kernel.floor)
-    energies = _power(far, half) + _power_slope(kernel.floor, half) * _deficit(q, kernel.floor)
+    half, floor = kernel.s / 2, kernel.floor
     if a is None or b is None:
-        return energies
-    unit = a.abs() + b / 2
-    return energies - unit.log() / 2 if half == 0 else energies * _power(unit, half)
+        q = 2 - 2 * c
+        return _power(q.clamp(min=floor), half) + _power_slope(floor, half) * _deficit(q, floor)
+    q, unit = _relative_square(c, a, b), a.abs() + b / 2
+    far, lack = _power(q.clamp(min=floor) * unit, half), _deficit(q, floor) / floor
+    return far - lack / 2 if half == 0 else far * (1 - half * lack)
 
 
 def _euclidean_derivatives(
     c: Tensor, kernel: Kernel, a: Tensor | None, b: Tensor | None, second: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     half = kernel.s / 2
-    q = 2 - 2 * c if a is None or b is None else _relative_square(c, a, b)
+    if a is not None and b is not None:
+        return _weighted_derivatives(c, kernel, a, b, second)
+    q = 2 - 2 * c
     floor = torch.full_like(q, kernel.floor)
     far = torch.maximum(q, floor)
     value = _power(far, half) + _power_slope(floor, half) * (q - far)
     slope = _power_slope(far, half)
     curvature = torch.where(q > floor, -(half + 1) * slope / far, 0.0) if second else None
-    dq: float | Tensor = -2.0
-    if a is not None and b is not None:
-        unit = a.abs() + b / 2
-        dq = -2 * a / unit
-        if half == 0:
-            value = value - unit.log() / 2
-        else:
-            scale = _power(unit, half)
-            value, slope = scale * value, scale * slope
-            curvature = None if curvature is None else scale * curvature
-    return value, slope * dq, None if curvature is None else curvature * (dq * dq)
+    return value, -2 * slope, None if curvature is None else 4 * curvature
+
+
+def _weighted_derivatives(
+    c: Tensor, kernel: Kernel, a: Tensor, b: Tensor, second: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """With r = q/m: f = (r·m)^(−s/2), and d log f/dc = −s/2·(dr/dc)/r, so that nothing but f itself can overflow."""
+    half, floor = kernel.s / 2, kernel.floor
+    q, unit = _relative_square(c, a, b), a.abs() + b / 2
+    far, lack = q.clamp(min=floor), _deficit(q, floor) / floor
+    ratio = -2 * (a / unit) / far  # dr/dc over r
+    value = _power(far * unit, half)
+    slope = -0.5 * ratio if half == 0 else -half * value * ratio
+    curvature = None
+    if second:
+        curvature = torch.where(q > floor, -(half + 1) * slope * ratio, 0.0)
+    return value - lack / 2 if half == 0 else value * (1 - half * lack), slope, curvature
 
 
 def _relative_square(c: Tensor, a: Tensor, b: Tensor) -> Tensor:

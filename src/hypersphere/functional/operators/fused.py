@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..._core.modes import is_transformed
 from ..._core.sphere import compute_dtype, safe_reciprocal, upcast
 from .closed_forms import CLOSED_FORMS
 from .geometry import Geometry, convolve, convolve_backward
@@ -32,8 +33,36 @@ class Maps(NamedTuple):
 
 def composed(x: Tensor, w: Tensor, maps: Maps, k: Tensor | float, form: str, g: Geometry) -> Tensor:
     """The same function by plain differentiable operations: the definition."""
-    out = CLOSED_FORMS[form].plain(scaled(upcast(convolve(x, w, g)), maps), k)
+    y = _bounded_product(x, w, g) if x.dtype == torch.float16 and is_transformed(x, w) else convolve(x, w, g)
+    out = CLOSED_FORMS[form].plain(scaled(upcast(y), maps), k)
     return (out if maps.s is None else out * maps.s).to(x.dtype)
+
+
+def _bounded_product(x: Tensor, w: Tensor, g: Geometry) -> Tensor:
+    """⟨w, x⟩ in float16, whose gradients stop at the largest number, as those of :class:`_Half` do."""
+    return _Bounded.apply(convolve(_Bounded.apply(x), _Bounded.apply(w), g))  # type: ignore[no-any-return]
+
+
+class _Bounded(torch.autograd.Function):
+    """The identity. At cos = ±1 gradients are large, and what is made of them next cancels: infinities would be NaN."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None: ...
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        limit = torch.finfo(grad.dtype).max
+        return grad.clamp(-limit, limit)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        return tangent.view_as(tangent)
 
 
 def scaled(y: Tensor, maps: Maps) -> Tensor:
