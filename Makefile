@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test test-fast coverage lint format faults soak bench docs docs-serve clean
+.PHONY: run test test-fast coverage lint format faults fuzz soak bench docs docs-serve clean
 
 run: $(VENV)/.run ## train a SphereNet beside its CNN and write the report; ARGS="--data cifar10" for CIFAR-10
 	$(BIN)/python examples/first_run.py $(ARGS)
@@ -35,13 +35,16 @@ docs-serve: $(VENV)/.docs ## the site on http://127.0.0.1:8000, built again when
 	HYPERSPHERE_DOCS_EXECUTE=$${HYPERSPHERE_DOCS_EXECUTE:-0} $(BIN)/python -m mkdocs serve
 
 faults: $(VENV)/.dev ## hundreds of kills, failing disks, flipped bits, torn files: the table of docs/reliability.md
-	cd tests/faults && PYTHONPATH=.:../train OMP_NUM_THREADS=1 ../../$(BIN)/python faults.py --cases $(or $(CASES),60)
+	cd tests/faults && PYTHONPATH=.:../train OMP_NUM_THREADS=1 ../../$(BIN)/python faults.py --cases $(or $(CASES),40) --out ../../benchmarks/results/faults.json
+
+fuzz: $(VENV)/.dev ## never NaN: 10,000 operators drawn at random, CASES=10000 (minutes; the tests draw 500)
+	HYPERSPHERE_FUZZ=$(or $(CASES),10000) $(BIN)/python -m pytest -n0 tests/operators/test_never_nan.py
 
 soak: $(VENV)/.dev ## faults at random and a process that must not grow, MINUTES=15
 	cd tests/faults && PYTHONPATH=.:../train OMP_NUM_THREADS=1 ../../$(BIN)/python soak.py --minutes $(or $(MINUTES),15)
 
 bench: $(VENV)/.dev ## the numbers in docs and README (minutes)
-	for name in operators losses energy orthogonal training identification; do $(BIN)/python benchmarks/$$name.py; done
+	for name in operators losses energy orthogonal training identification checkpoints; do $(BIN)/python benchmarks/$$name.py; done
 
 # torch comes first and alone, pinned, so that no other package can pull another build of it.
 $(VENV)/.torch: constraints.txt

@@ -1,4 +1,5 @@
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -234,10 +235,10 @@ def test_a_floor_gives_finite_energies_or_is_refused(s, distance, dtype):
     taken = 0
     for floor in (1e-300, 1e-46, 1e-30, 1e-16, 1e-10, 1e-6, 1e-3, 0.1, 1.0, 9.0, 16.0, 17.0, 1e39, 1e300, 10**400):
         x = w.clone().requires_grad_()
-        try:
+        refused = floor > 16 or floor < torch.finfo(dtype).max ** (-1.8 / (s + 4))
+        with pytest.raises(ValueError, match=r"^floor=.* must be ") if refused else nullcontext():
             value = energy(x, s, distance, floor=floor)
-        except ValueError as error:
-            assert str(error).startswith(f"floor={floor!r} must be ")
+        if refused:
             continue
         taken += 1
         (gradient,) = torch.autograd.grad(value, x, create_graph=True)

@@ -207,8 +207,8 @@ def fail(number: int) -> Callable[[], None]:
 class Power:
     """A disk that keeps what was synchronised alone, up to a power cut at the n-th operation that changes a file.
 
-    As file systems with delayed allocation do: a file has the length of its last ``fsync``, and a rename is undone if the
-    folder was not synchronised since. In a child it stands behind ``os.fsync``.
+    As file systems with delayed allocation do: a file has the length of its last ``fsync``, and a rename is undone if
+    the folder was not synchronised since. In a child it stands behind ``os.fsync``.
     """
 
     def __init__(self, root: Path, number: int) -> None:

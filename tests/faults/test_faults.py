@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from lab import REFUSED, SAME
 from tiny import tiny
 
 import hypersphere as hs
+from faults import KINDS, rows
 from hypersphere._core import leftovers
 from hypersphere.cli import main
 from hypersphere.runs import Run, SeedFolder, files
@@ -31,6 +33,14 @@ def test_every_kind_of_fault_ends_well():
         timeout=280,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_table_of_the_docs_is_that_of_make_faults():
+    root = HERE.parent.parent
+    numbers = json.loads((root / "benchmarks" / "results" / "faults.json").read_text())["faults"]
+    assert rows(numbers) in (root / "docs" / "reliability.md").read_text()
+    assert set(numbers) == {str(kind.__doc__) for kind in KINDS.values()}
+    assert all(one["cases"] == one[SAME] + one[REFUSED] for one in numbers.values())
 
 
 def test_ctrl_c_while_torch_is_imported_is_one_line():

@@ -13,6 +13,7 @@ from folders import make_run
 from tiny import tiny
 
 import hypersphere as hs
+from hypersphere.cli import main
 from hypersphere.runs import SeedFolder
 from hypersphere.runs.files import read_json, write_json
 from hypersphere.runs.manifest import Foreign, add_file, check_shapes
@@ -43,12 +44,17 @@ def test_a_flipped_bit_anywhere_in_a_checkpoint_is_noticed(name, tmp_path):
     folder.load(checkpoint)
 
 
-def test_a_flipped_bit_in_the_trained_network_is_noticed_by_everything_that_reads_it(tmp_path):
+def test_a_flipped_bit_in_the_trained_network_is_noticed_by_everything_that_reads_it(tmp_path, capsys):
     path, _ = make_run(tmp_path, model=SMALL)
     hs.load(path)
     flip(path / "seed-0" / "model.safetensors", random.Random(0))
     with pytest.raises(ValueError, match=r"model\.safetensors is not what was written"):
         hs.load(path)
+    for command in ("evaluate", "report", "export", "energy"):
+        assert main([command, str(path)]) == 2
+        said = capsys.readouterr().err
+        assert "model.safetensors is not what was written" in said
+        assert said.count("\n") == 1
 
 
 def test_files_of_before_have_no_manifest_and_are_read(tmp_path):

@@ -9,6 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ..runs import files
+from ..runs.manifest import read_manifest
+
 __all__ = ["find_file", "neuron_sets", "read_tensors"]
 
 _MODEL_KEYS = ("state_dict", "model_state_dict", "model", "module", "net", "network", "params")
@@ -73,13 +76,17 @@ def find_file(path: Path) -> Path:
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
-        from safetensors.torch import load_file
+        return files.read_tensors(path, _known_hash(path))
     except ImportError:
         raise ValueError(f"{path} needs the safetensors package: pip install safetensors") from None
+
+
+def _known_hash(path: Path) -> str | None:
+    """What a manifest of ours beside the file says; those of other programs say nothing."""
     try:
-        return dict(load_file(path))
-    except Exception as error:  # its own error type, raised from native code
-        raise ValueError(f"{path} is not a complete safetensors file: {error}") from error
+        return read_manifest(path.parent)["files"].get(path.name)
+    except (ValueError, KeyError):
+        return None
 
 
 def _read_torch(path: Path) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
 from .._core.leftovers import this_host
 from ..losses.batch import BatchWide
@@ -63,14 +64,14 @@ def _meet(backend: str, rank: int, world: int, options: dict[str, Any]) -> None:
     only one machine can do so.
     """
     try:
-        store, _, _ = next(dist.rendezvous("env://", rank, world))
+        store, _, _ = next(rendezvous("env://", rank, world))
         if _on_one_machine(world):
-            store = dist.PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+            store = PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         dist.init_process_group(backend, store=store, rank=rank, world_size=world, **options)
     except RuntimeError as error:
         reason = str(error).strip().partition("\n")[0][:200]
         raise ConnectionError(
-            f"rank {rank} could not meet the other {world - 1} processes ({reason}): give the same torchrun command again"
+            f"rank {rank} could not meet the others of {world} processes ({reason}): give the torchrun command again"
         ) from error
 
 

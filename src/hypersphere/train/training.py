@@ -307,7 +307,7 @@ class Training:
         parts.penalty.load_state_dict(state["penalty"])
         parts.optimizers.load_state_dict(state["optimizers"])
         if parts.classes is not None:
-            parts.classes.load(folder)
+            parts.classes.load(self.folder.checkpoint(step) / CLASSES)
         if parts.projection is not None:
             parts.projection.load_state_dict(state["projection"])
         if len(state["random"]) == self.team.world:

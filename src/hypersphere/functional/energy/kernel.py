@@ -55,7 +55,7 @@ def default_floor(s: float, dtype: torch.dtype) -> float:
 
 
 def _checked_floor(floor: float, s: float, dtype: torch.dtype) -> float:
-    """Refuse a floor where the energy overflows, or that no distance reaches (4 is the largest q, π² the largest θ²)."""
+    """Refuse a floor where the energy overflows, or that no distance reaches: q is at most 4, and θ² at most π²."""
     smallest = torch.finfo(dtype).max ** (-1.8 / (s + 4))  # floor^(−s/2 − 2) is the second derivative, up to a factor
     if not smallest <= floor <= 16:
         raise ValueError(

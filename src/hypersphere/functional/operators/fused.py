@@ -40,7 +40,7 @@ def composed(x: Tensor, w: Tensor, maps: Maps, k: Tensor | float, form: str, g: 
 
 def _bounded_product(x: Tensor, w: Tensor, g: Geometry) -> Tensor:
     """⟨w, x⟩ in float16, whose gradients stop at the largest number, as those of :class:`_Half` do."""
-    return _Bounded.apply(convolve(_Bounded.apply(x), _Bounded.apply(w), g))  # type: ignore[no-any-return]
+    return _Bounded.apply(convolve(_Bounded.apply(x), _Bounded.apply(w), g))
 
 
 class _Bounded(torch.autograd.Function):
