@@ -38,7 +38,7 @@ faults: $(VENV)/.dev ## hundreds of kills, failing disks, flipped bits, torn fil
 	cd tests/faults && PYTHONPATH=.:../train OMP_NUM_THREADS=1 ../../$(BIN)/python faults.py --cases $(or $(CASES),40) --out ../../benchmarks/results/faults.json
 
 fuzz: $(VENV)/.dev ## never NaN: 10,000 operators drawn at random, CASES=10000 (minutes; the tests draw 500)
-	HYPERSPHERE_FUZZ=$(or $(CASES),10000) $(BIN)/python -m pytest -n0 tests/operators/test_never_nan.py
+	HYPERSPHERE_FUZZ=$(or $(CASES),10000) $(BIN)/python -m pytest -n0 --timeout=0 tests/operators/test_never_nan.py
 
 soak: $(VENV)/.dev ## faults at random and a process that must not grow, MINUTES=15
 	cd tests/faults && PYTHONPATH=.:../train OMP_NUM_THREADS=1 ../../$(BIN)/python soak.py --minutes $(or $(MINUTES),15)

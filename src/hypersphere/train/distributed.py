@@ -12,7 +12,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
 from .._core.leftovers import this_host
 from ..losses.batch import BatchWide
@@ -64,9 +63,10 @@ def _meet(backend: str, rank: int, world: int, options: dict[str, Any]) -> None:
     only one machine can do so.
     """
     try:
-        store, _, _ = next(rendezvous("env://", rank, world))
+        store, _, _ = next(dist.rendezvous("env://", rank, world))  # type: ignore[attr-defined]
         if _on_one_machine(world):
-            store = PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+            attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+            store = dist.PrefixStore(f"attempt-{attempt}", store)  # type: ignore[attr-defined]
         dist.init_process_group(backend, store=store, rank=rank, world_size=world, **options)
     except RuntimeError as error:
         reason = str(error).strip().partition("\n")[0][:200]
