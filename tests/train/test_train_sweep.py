@@ -1,6 +1,7 @@
 """Settings from a file, sweeps, and how the command line explains itself."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,21 @@ def test_commas_and_bars():
     ):
         with pytest.raises(ValueError, match=says):
             list(combinations("digits.cnn", None, bad))
+
+
+def test_processes_of_a_sweep_trust_what_its_command_line_names(tmp_path, monkeypatch):
+    commands = []
+
+    def start(command, **options):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", start)
+    rules = ["--model.angular", "cosine,hypersphere.angular:Linear", "--model.conv", "sphere"]
+    main(["sweep", "digits.cnn", *QUICK, *rules, "--jobs", "2", "--run.folder", str(tmp_path)])
+    trusted = [command[command.index("--trust") + 1] for command in commands if "--trust" in command]
+    assert len(commands) == 2
+    assert trusted == ["hypersphere.angular"]
 
 
 def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys):

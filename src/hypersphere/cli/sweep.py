@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core.checks import check_count
-from .._core.trust import trust
+from .._core.trust import addresses, named, trust
 from ..config import Config, read_text, settings, to_dict, with_values
 from ..plots.sweep import sweep as draw
 from ..runs import Run, run_path
@@ -157,8 +157,12 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
 
     def work(one: Combination) -> None:
         file, words = files / f"{one.name}.json", files / f"{one.name}.txt"
-        write_json(file, to_dict(one.config))
+        settings = to_dict(one.config)
+        write_json(file, settings)
         command = [sys.executable, "-m", "hypersphere", "train", "--config", str(file), "--run.progress", "plain"]
+        named(settings)  # this command line did, or trusts it: so does the other process
+        modules = sorted({address.partition(":")[0] for _, address in addresses(settings)})
+        command += ["--trust", ",".join(modules)] if modules else []
         with open(words, "w") as out:
             code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment).returncode
         lines = words.read_text().strip().splitlines()
