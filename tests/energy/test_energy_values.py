@@ -172,6 +172,17 @@ def test_weighted_energies_overflow_only_where_they_are_large(beta, block_size):
     assert gradient[0, 1].item() == pytest.approx(6 * (2 * beta**2) ** -6, rel=1e-5)
 
 
+@pytest.mark.parametrize("block_size", [None, 2])
+def test_a_large_power_of_small_weights_overflows_only_where_the_energy_does(block_size):
+    """Opposite neurons of length 0.1 at distance 0.2: 0.2^(−40) is 9.1e27, and 0.1^(−40) is beyond float32."""
+    w = torch.tensor([[1.0, 0.0], [-1.0, 1e-3]]).requires_grad_()
+    value = energy(w, 40.0, weights=torch.full((2,), 0.1), block_size=block_size)
+    exact = energy(w.double(), 40.0, weights=torch.full((2,), 0.1, dtype=torch.float64))
+    assert value.item() == pytest.approx(exact.item(), rel=1e-4)
+    (gradient,) = torch.autograd.grad(value, w)
+    assert torch.isfinite(gradient).all()
+
+
 def test_weights_of_opposite_signs_are_opposite_neurons():
     w = torch.randn(6, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     w[1] = -w[0] + 1e-5 * w[2]

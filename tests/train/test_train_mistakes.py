@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+import torch.distributed as dist
 from tiny import tiny
 
 from hypersphere.cli import main
@@ -148,3 +149,15 @@ def test_a_broken_pipe_elsewhere_is_an_error(monkeypatch, capsys):
     monkeypatch.setattr("hypersphere.cli.listing.run", broken)
     assert main(["list"]) == 2
     assert "Broken pipe" in capsys.readouterr().err
+
+
+def test_processes_that_cannot_meet_are_one_line(tmp_path, monkeypatch, capsys):
+    def nobody(*values):
+        raise dist.DistNetworkError("timed out\nand a trace of C++")
+
+    monkeypatch.setattr(dist, "rendezvous", nobody)
+    for name, value in {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert main(["train", "digits.cnn", "--run.folder", str(tmp_path), "--run.device", "cpu"]) == 2
+    wanted = "hypersphere train: rank 1 could not meet the others of 2 processes (timed out): give the torchrun command"
+    assert capsys.readouterr().err == f"{wanted} again\n"

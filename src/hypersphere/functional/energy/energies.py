@@ -52,7 +52,8 @@ def energy(
             error of c; there the pair's energy continues along its tangent, so that near-duplicates have large finite
             energies and gradients that push them apart. None is 16·eps of the computing dtype (distances of 1.4e-3 in
             float32, 6e-8 in float64), or more where s is so large that energies would overflow: max^(−1.5/(s+2)) of the
-            dtype.
+            dtype. A number must not be below max^(−1.8/(s+4)), where gradients overflow, nor above 16, which no
+            squared distance or angle reaches.
 
     Returns:
         One energy per set.
