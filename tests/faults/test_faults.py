@@ -124,6 +124,15 @@ def test_a_third_checkpoint_and_a_stale_pointer_are_mended(trained, tmp_path):
     assert (folder.path / "latest").read_text() == "step-00000006"
 
 
+def test_a_checkpoint_that_could_not_be_removed_is_gone_with_the_result(tmp_path):
+    folder = SeedFolder(tmp_path, 0)
+    folder.prepare()
+    folder.save(2, {}, {}, keep=1)
+    (folder.checkpoints / "tmp-step-00000001").mkdir()  # a disk that failed once while it was removed
+    folder.write_result({"final_accuracy": 1.0, "best_accuracy": 1.0})
+    assert [path.name for path in folder.checkpoints.iterdir()] == ["step-00000002"]
+
+
 def test_a_changed_number_in_the_log_is_said(tmp_path):
     folder = SeedFolder(tmp_path, 0)
     folder.prepare()

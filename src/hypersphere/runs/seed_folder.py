@@ -82,8 +82,7 @@ class SeedFolder:
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         for folder in (self.path, self.path.parent):
             sync_folder(folder)  # what is written below them is found again after a power cut
-        for left in self.checkpoints.glob("tmp-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        self._sweep_checkpoints()
         sweep(self.path, TEMPORARY, PROBE)
         newest = self.latest()
         if newest is None:
@@ -107,6 +106,7 @@ class SeedFolder:
         Args:
             result: the content of ``result.json``.
         """
+        self._sweep_checkpoints()
         content = json_bytes(result)
         add_file(self.path, "result.json", digest(content))
         write_bytes(self.path / "result.json", content)
@@ -201,6 +201,11 @@ class SeedFolder:
         write_bytes(self.path / "latest", name.encode())
         self._drop_old(name, keep)
         return final
+
+    def _sweep_checkpoints(self) -> None:
+        """Remove what is half-written or half-removed, as far as the disk lets us."""
+        for left in self.checkpoints.glob("tmp-*"):
+            shutil.rmtree(left, ignore_errors=True)
 
     def _drop_old(self, newest: str, keep: int) -> None:
         """Remove checkpoints until ``keep`` are left; a half-removed one is never taken for a whole one."""
