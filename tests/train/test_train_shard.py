@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import socket
 from dataclasses import replace
@@ -13,8 +14,12 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from safetensors.torch import load_file
 from tiny import tiny
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata
 
+from hypersphere.runs.files import digest
+from hypersphere.runs.manifest import add_file
 from hypersphere.train import Callback, LossConfig, ModelConfig, OptimConfig, Stopped, run, with_values
+from hypersphere.train.shard_reader import Reader
 
 STEPS = 18
 
@@ -91,6 +96,43 @@ def test_a_damaged_part_of_the_class_vectors_is_noticed(tmp_path):
     (tmp_path / "shard" / "seed-0" / "result.json").unlink()
     run(short)
     assert (last.parent / f"damaged-{last.name}").exists()
+
+
+class Payload:
+    """A pickle that leaves a mark when it is read."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+def test_the_description_of_class_vectors_runs_no_code(tmp_path):
+    """torch.distributed.checkpoint pickles it; also what it lists as bytes would be unpickled."""
+    short, mark = with_values(config(tmp_path, True), {"schedule.steps": 4}), tmp_path / "mark"
+    run(short)
+    (tmp_path / "shard" / "seed-0" / "result.json").unlink()
+    last = sorted((tmp_path / "shard" / "seed-0" / "checkpoints").glob("step-*"))[-1]
+    file = last / "classes" / ".metadata"
+    whole = file.read_bytes()
+    names = Reader(last / "classes").read_metadata().state_dict_metadata
+    listed = Metadata({name: BytesStorageMetadata() for name in names}, storage_data={})
+    for content in (pickle.dumps(Payload(mark)), pickle.dumps(listed), pickle.dumps({}), whole[:-9], b""):
+        file.write_bytes(content)
+        add_file(last, "classes/.metadata", digest(content))
+        with pytest.raises(ValueError, match=r"\.metadata does not describe class vectors"):
+            run(short)
+    assert not mark.exists()
+    outside = pickle.loads(whole)
+    for info in outside.storage_data.values():
+        info.relative_path = "../../elsewhere"
+    file.write_bytes(pickle.dumps(outside))
+    with pytest.raises(ValueError, match="names a file outside of its folder"):
+        Reader(last / "classes").read_metadata()
+    file.write_bytes(whole)
+    add_file(last, "classes/.metadata", digest(whole))
+    run(short)
 
 
 @pytest.mark.parametrize("wrong", [{"name": "cross_entropy"}, {"center": 0.1}, {"name": "triplet"}])

@@ -69,8 +69,10 @@ class ClassState:
         """Read this process's part, whatever number of processes wrote the folder."""
         from torch.distributed.checkpoint.state_dict_loader import load
 
+        from .shard_reader import Reader  # slow to import, too
+
         with _quiet():
-            load(self._tensors(), checkpoint_id=folder)
+            load(self._tensors(), storage_reader=Reader(folder))
 
     def without(self, states: Sequence[Mapping[int, Mapping[str, Any]]]) -> list[Any]:
         """The states of the optimizers without what :meth:`save` writes."""
@@ -82,9 +84,9 @@ class ClassState:
 
     def filled(self, states: Sequence[dict[int, dict[str, Any]]], folder: Path) -> list[Any]:
         """These states with room for what :meth:`load` reads."""
-        from torch.distributed.checkpoint.filesystem import FileSystemReader
+        from .shard_reader import Reader
 
-        names = set(FileSystemReader(folder).read_metadata().state_dict_metadata)
+        names = set(Reader(folder).read_metadata().state_dict_metadata)
         out = [dict(state) for state in states]
         for part, state in zip(self.optimizers.parts, out, strict=True):
             for index, name, parameter in self._own(part):
