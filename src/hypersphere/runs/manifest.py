@@ -8,17 +8,19 @@ none: they are read as they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .._core.version import __version__
 from ..config import Config, material
 from .files import read_json, write_json
 
-__all__ = ["NAME", "Foreign", "add_file", "check_shapes", "read_manifest", "write_manifest"]
+__all__ = ["NAME", "Foreign", "add_file", "check_shapes", "fitting", "read_manifest", "write_manifest"]
 
 NAME = "manifest.json"
 
@@ -81,6 +83,28 @@ def check_shapes(found: Mapping[str, Tensor], own: Mapping[str, Tensor], where: 
     strange = next((name for name in found if name not in own), None)
     if strange is not None:
         raise Foreign(f"{where} has {strange}, which this network lacks: it is of another network")
+
+
+@contextmanager
+def fitting(checkpoint: Path) -> Iterator[None]:
+    """Turn the errors of what is taken from a checkpoint, whole but of another kind, into one that names it.
+
+    Args:
+        checkpoint: The folder.
+
+    Raises:
+        Foreign: If something is missing or does not fit.
+    """
+    other = "it is of another training or another version. Choose another --run.name"
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except KeyError as error:
+        raise Foreign(f"{checkpoint} has no {error} in its state: {other}") from error
+    except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise Foreign(f"{checkpoint} has a state that does not fit ({reason}): {other}") from error
 
 
 def _compare(folder: Path, content: Mapping[str, Any], config: Config) -> None:

@@ -19,7 +19,7 @@ from ..orthogonal import restart
 from ..regularizers import Energies
 from ..runs import WARNINGS, SeedFolder, Team, environment, merged
 from ..runs.files import check_room, write_bytes, write_json
-from ..runs.manifest import Foreign, check_shapes
+from ..runs.manifest import check_shapes, fitting
 from ..runs.seed_folder import CLASSES
 from .build import make_parts, make_step
 from .callbacks import Callback, Callbacks, Started
@@ -32,8 +32,6 @@ from .step import Mark, NotFinite
 from .stopped import Stopped
 
 __all__ = ["Training"]
-
-_OTHER = "it is of another training or another version. Choose another --run.name"
 
 
 TURN = 32
@@ -289,15 +287,8 @@ class Training:
             weights |= {name: own[name] for name in classes.names}
             state["optimizers"] = classes.filled(state["optimizers"], checkpoint / CLASSES)
         check_shapes(weights, own, checkpoint)
-        try:
+        with fitting(checkpoint):
             self._take(weights, state, step)
-        except torch.OutOfMemoryError:
-            raise
-        except KeyError as error:
-            raise Foreign(f"{checkpoint} has no {error} in its state: {_OTHER}") from error
-        except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise Foreign(f"{checkpoint} has a state that does not fit ({reason}): {_OTHER}") from error
         return step
 
     def _take(self, weights: dict[str, Tensor], state: dict[str, Any], step: int) -> None:
