@@ -186,6 +186,7 @@ def problems(found: dict[str, Counter[str]]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=40, help="of each kind (default %(default)s)")
+    parser.add_argument("--folder", type=Path, help="where to train (default: where temporary files are)")
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers")
     parser.add_argument("--only", nargs="+", metavar="KIND[=N]", help="only these kinds, so many of each")
     parser.add_argument("--seed", type=int, default=0)
@@ -193,7 +194,7 @@ def main() -> int:
     pairs = [word.partition("=") for word in options.only or KINDS]
     usual = {name: options.cases * (3 if name.endswith("_read") else 1) for name in KINDS}
     cases = {KINDS[name]: int(count) if equals else usual[name] for name, equals, count in pairs}
-    root = Path(tempfile.mkdtemp(prefix="faults-"))
+    root = Path(tempfile.mkdtemp(prefix="faults-", dir=options.folder))
     try:
         lab = Lab(root)
         lab.chance.seed(options.seed)
