@@ -85,6 +85,7 @@ def made_for_a_module(fixtures: Any) -> bool:
     return any(one.scope in ("module", "session") and ".py" in one.baseid for one in fixtures)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     required = os.environ.get("HYPERSPHERE_REQUIRE_DATA") == "1"
     there: dict[str, bool] = {}

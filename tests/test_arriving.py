@@ -23,7 +23,7 @@ import torch
 import hypersphere as hs
 
 F, L = hs.functional, hs.losses
-COMPILERS = ("torch._dynamo", "torch._inductor")
+COMPILERS = ("torch._dynamo", "torch._inductor", "triton")
 x, rows, labels = torch.randn(2, 4, 6, 6), torch.randn(3, 8), torch.tensor([0, 1, 1])
 net = lambda: torch.nn.Sequential(torch.nn.Conv2d(4, 6, 3), torch.nn.Flatten(), torch.nn.Linear(96, 5))
 MANY = 20_000  # classes
@@ -98,4 +98,4 @@ def test_importing_loads_few_modules():
 def test_the_first_eager_call_imports_no_compiler():
     found = answer(CALLS)
     assert found["calls"] > 40
-    assert found["guilty"] is None, f"{found['guilty']} imports torch._dynamo or torch._inductor"
+    assert found["guilty"] is None, f"{found['guilty']} imports torch._dynamo, torch._inductor or triton"

@@ -129,12 +129,13 @@ def test_numbers_of_numpy():
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("case", ["softmax", "arcface", "r_v2", "sphereface2", "plus"])
-@pytest.mark.parametrize("wrong", [C, -1])
-def test_wrong_labels_fail_where_their_range_is_not_looked_at(case, chunk, wrong):
+def test_wrong_labels_fail_where_their_range_is_not_looked_at(case, chunk):
     """Compiled, under torch.func and on GPUs the indexing itself refuses them: no silent loss."""
-    head, x, y = build(case, D, C, chunk=chunk), torch.randn(2, D), torch.tensor([0, wrong])
+    head, x = build(case, D, C, chunk=chunk), torch.randn(2, D)
     torch._dynamo.reset()
-    with pytest.raises((IndexError, RuntimeError), match=r"index"):
-        torch.compile(head, fullgraph=True, backend="eager")(x, y)
-    with pytest.raises((IndexError, RuntimeError), match=r"index"):
-        torch.func.grad(lambda a: head(a, y))(x)
+    compiled = torch.compile(head, fullgraph=True, backend="eager")
+    for y in (torch.tensor([0, C]), torch.tensor([0, -1])):
+        with pytest.raises((IndexError, RuntimeError), match=r"index"):
+            compiled(x, y)
+        with pytest.raises((IndexError, RuntimeError), match=r"index"):
+            torch.func.grad(lambda a, y=y: head(a, y))(x)
