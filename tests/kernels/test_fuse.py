@@ -170,7 +170,7 @@ def test_what_is_left_is_said():
     assert model.fusion.left == {"0": "weighted='linear'", "2": "angular is none of the built-in ones"}
     assert model.fusion.alone == ["4"]
     model(torch.randn(1, 3, 8, 8)).sum().backward()
-    with pytest.raises(TypeError, match=r"no torch\.nn\.Module"):
+    with pytest.raises(TypeError, match=r"not a torch\.nn\.Module"):
         hs.nn.fuse("resnet")
 
 

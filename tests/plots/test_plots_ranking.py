@@ -130,7 +130,7 @@ def test_cmc_ranks_and_rates():
     ("call", "match"),
     [
         (lambda: hs.plots.roc({}), "curves is empty"),
-        (lambda: hs.plots.roc({"a": 3}), "curves\\['a'\\] is no pair"),
+        (lambda: hs.plots.roc({"a": 3}), "curves\\['a'\\] is not a pair"),
         (lambda: hs.plots.roc({"a": ([0.0, float("nan")], [0.0, 1.0])}), "NaN"),
         (lambda: hs.plots.roc({"a": ([0.0, 2.0], [0.0, 1.0])}), "rates in \\[0, 1\\]"),
         (lambda: hs.plots.roc({"a": ([0.0, 1.0], [1.0])}), "2 FARs and 1 TARs"),

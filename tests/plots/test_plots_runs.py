@@ -160,7 +160,7 @@ def test_energy_curves_of_a_run_without_layers_are_one_panel():
         ({"a": ([1, 2], [0.1, float("nan")])}, "1 NaN or infinite"),
         ({"a": ([1, 2], [0.1])}, "2 steps and 1 values"),
         ({"a": ([2, 1], [0.1, 0.2])}, "do not rise"),
-        ({"a": [([1], [1.0]), 3]}, "a seed 1 is no log"),
+        ({"a": [([1], [1.0]), 3]}, "a seed 1 is neither a log"),
         ("/nowhere/at/all", "/nowhere/at/all"),
         (["/x/same", "/y/same"], "two runs named 'same'"),
     ],

@@ -223,8 +223,8 @@ def test_neurons_of_large_weight_move_less():
 @pytest.mark.parametrize(
     ("weights", "options", "message"),
     [
-        ({"9": torch.ones(8)}, {}, "no hidden layer"),
-        ({"4": torch.ones(5)}, {}, "no hidden layer"),  # the output layer
+        ({"9": torch.ones(8)}, {}, "not a hidden layer"),
+        ({"4": torch.ones(5)}, {}, "not a hidden layer"),  # the output layer
         ({"0": torch.ones(7)}, {}, "8 positive numbers"),
         ({"0": torch.zeros(8)}, {}, "8 positive numbers"),
         ({"0": 2.0}, {}, "8 positive numbers"),

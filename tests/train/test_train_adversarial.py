@@ -99,7 +99,7 @@ def test_the_attacked_step_compiles(tmp_path):
 
 def test_what_cannot_be_attacked_is_refused(tmp_path):
     nodes = type("Nodes", (), {"pixels": None})()
-    with pytest.raises(ValueError, match="no images"):
+    with pytest.raises(ValueError, match="not images"):
         make_attack("fgsm", HARD, nodes)
     for wrong in ({"train": "fgms"}, {"eps": 0.0}, {"fraction": 1.5}, {"mixture": "half"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
