@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# a file's tests stay in one process: what it makes for all of them is made once
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 .PHONY: run test test-fast coverage lint format faults fuzz soak bench docs docs-serve clean
@@ -10,13 +12,13 @@ run: $(VENV)/.run ## train a SphereNet beside its CNN and write the report; ARGS
 	$(BIN)/python examples/first_run.py $(ARGS)
 
 test: $(VENV)/.dev lint ## types, lint and tests
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(PYTEST)
 
 test-fast: $(VENV)/.dev ## the tests that take no seconds, for every change
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m 'not slow'
+	$(PYTEST) -m 'not slow'
 
 coverage: $(VENV)/.dev ## which lines the tests reach, by file
-	$(BIN)/python -m pytest -n auto --dist loadgroup --cov=hypersphere --cov-report=term-missing:skip-covered
+	$(PYTEST) --cov=hypersphere --cov-report=term-missing:skip-covered
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

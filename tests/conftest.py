@@ -9,6 +9,7 @@ Tests marked ``browser`` need a Chromium and playwright; ``HYPERSPHERE_REQUIRE_B
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -20,6 +21,7 @@ import torch
 
 from hypersphere import data, kernels
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # programs that tests start: one core for each, too
 if torch.cuda.is_available():
     kernels.enable(*kernels.FAMILIES)  # also those that do not serve unasked yet
 else:
@@ -72,6 +74,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "browser: needs a Chromium ($HYPERSPHERE_CHROMIUM, else on the path)")
 
 
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
+
+
 def find_chromium() -> str | None:
     """The browser that tests drive, if there is one and playwright to drive it."""
     if importlib.util.find_spec("playwright") is None:
@@ -80,12 +89,6 @@ def find_chromium() -> str | None:
     return os.environ.get("HYPERSPHERE_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
 
 
-def made_for_a_module(fixtures: Any) -> bool:
-    """Whether a test file makes something that all its tests share."""
-    return any(one.scope in ("module", "session") and ".py" in one.baseid for one in fixtures)
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     required = os.environ.get("HYPERSPHERE_REQUIRE_DATA") == "1"
     there: dict[str, bool] = {}
@@ -100,9 +103,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             there.setdefault(name, bool(os.environ.get("HYPERSPHERE_DATA")) and data.available(name))
         return required or all(there[name] for name in names)
 
-    for item in items:
-        if any(made_for_a_module(fixture) for fixture in item._fixtureinfo.name2fixturedefs.values()):
-            item.add_marker(pytest.mark.xdist_group(item.path.name))  # one worker, so that it is made once
     keep = [item for item in items if wanted(item)]
     if len(keep) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in set(keep)])
