@@ -45,7 +45,7 @@ def test_links_lead_somewhere_and_nothing_comes_from_a_network(site, tmp_path, m
 
 @pytest.mark.browser
 def test_every_page_opens_in_silence(site, browser):
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context = browser.new_context(viewport={"width": 1280, "height": 200})  # little to paint
     page, errors = context.new_page(), []
 
     def failed(request):

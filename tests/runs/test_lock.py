@@ -122,9 +122,9 @@ run(replace(config, run=replace(config.run, seeds=(int(sys.argv[2]),))))
 def test_seeds_in_parallel_share_a_folder(tmp_path):
     tests = str(Path(__file__).parent.parent / "train")
     command = [sys.executable, "-c", SEED, str(tmp_path)]
-    processes = [subprocess.Popen([*command, str(seed), tests]) for seed in range(3)]
-    assert [process.wait() for process in processes] == [0, 0, 0]
+    processes = [subprocess.Popen([*command, str(seed), tests]) for seed in range(2)]
+    assert [process.wait() for process in processes] == [0, 0]
     result = json.loads((tmp_path / "shared" / "result.json").read_text())
-    assert [one["seed"] for one in result["seeds"]] == [0, 1, 2]
+    assert [one["seed"] for one in result["seeds"]] == [0, 1]
     left = [p.name for p in tmp_path.rglob("*") if ".tmp" in p.name or p.name.startswith((".lock", ".room"))]
     assert left == []

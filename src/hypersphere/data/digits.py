@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
 import torch
+from torch import Tensor
 
 from ._store import Store
 from .types import Dataset, Split
@@ -18,13 +24,8 @@ def digits(store: Store) -> Dataset:
     The split is fixed and needs no random numbers: of each class, in the order of the file, every fifth image is a test
     image. That gives 1,442 training and 355 test images with the classes in balance. Writers are not kept apart.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise ImportError("data set 'digits' comes with scikit-learn: pip install 'hypersphere[train]'") from error
-    values, labels = load_digits(return_X_y=True)
-    images = (torch.from_numpy(values).view(-1, 1, 8, 8) * (255 / 16)).round().to(torch.uint8)
-    targets = torch.from_numpy(labels).long()
+    values, targets = _table()
+    images = (values.view(-1, 1, 8, 8) * (255 / 16)).round().to(torch.uint8)
     rank = torch.empty_like(targets)
     for digit in range(10):
         member = targets == digit
@@ -32,3 +33,23 @@ def digits(store: Store) -> Dataset:
     whole = Split(images, targets, tuple("0123456789"))
     test = rank % EVERY == EVERY - 1
     return Dataset(store.name, whole.subset(~test), whole.subset(test))
+
+
+def _table() -> tuple[Tensor, Tensor]:
+    """64 grey levels from 0 to 16 and the digit of every row.
+
+    Read from scikit-learn's file: importing the library takes as long as importing torch.
+    """
+    spec = find_spec("sklearn") if sys.modules.get("sklearn", True) is not None else None
+    if spec is None or spec.origin is None:
+        raise ImportError("data set 'digits' comes with scikit-learn: pip install 'hypersphere[train]'")
+    file = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    if file.exists():
+        with gzip.open(file, "rt") as lines:
+            rows = torch.tensor([[float(number) for number in line.split(",")] for line in lines], dtype=torch.float64)
+    else:  # a release that keeps it elsewhere
+        from sklearn.datasets import load_digits
+
+        found = load_digits()
+        rows = torch.tensor([[*row, digit] for row, digit in zip(found.data, found.target, strict=True)])
+    return rows[:, :-1], rows[:, -1].long()
