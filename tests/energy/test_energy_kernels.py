@@ -74,6 +74,14 @@ def test_sweep(s, distance, half_space, weighted):
     assert without.item() == pytest.approx(plain, rel=1e-5)
 
 
+def test_large_powers_of_small_weights_do_not_overflow_on_the_way():
+    w, weights = torch.eye(40), torch.full((40,), 0.1)
+    value, gradient = differentiated(lambda x: energy(x, 40.0, weights=weights, block_size=8), w)
+    exact = differentiated(lambda x: energy(x, 40.0, weights=weights.double()), w.double())
+    assert value.item() == pytest.approx(exact[0].item(), rel=1e-4)
+    assert apart(gradient, exact[1]) < 1e-4
+
+
 @pytest.mark.parametrize("half_space", [False, True])
 @pytest.mark.parametrize("distance", ["euclidean", "angular"])
 def test_single_products_about_the_tangent(distance, half_space, monkeypatch):

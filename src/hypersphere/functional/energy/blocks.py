@@ -32,6 +32,9 @@ __all__ = ["class_sweep", "is_fused", "sweep"]
 _FUSED_DIM = 32
 """In fewer dimensions close pairs abound, which the fused sweep takes one by one: the tiles here are faster."""
 
+_FUSED_POWER = 12.0
+"""Weights and larger powers overflow inside the fused sweep where the energy itself need not."""
+
 
 def sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int) -> Tensor:
     """Σ_{i≠j} φ(c_ij) of each of the (B, N, d) sets of unit vectors, shape (B,)."""
@@ -111,7 +114,7 @@ def _do_sweep(
     values, gradient = unit.new_zeros(unit.shape[0]), unit.new_zeros(unit.shape if grad else (0,))
     for index, points in enumerate(unit):
         weights = None if beta is None else beta[index]
-        if fused and _fits(points):
+        if fused and _fits(points) and (weights is None or s <= _FUSED_POWER):
             total, slopes = import_module("hypersphere.kernels.energy").sweep_energy(points, weights, kernel, grad)
             values[index] = total
             if slopes is not None:
