@@ -69,3 +69,17 @@ def test_what_cannot_be_aligned():
         hs.data.align_faces(images, points[0])
     with pytest.raises(ValueError, match="landmarks"):
         hs.data.similarity(torch.randn(4, 2), torch.randn(5, 2))
+    with pytest.raises(ValueError, match=r"4 points of 2 numbers, target has shape \(5, 2\)"):
+        hs.data.align_faces(images, torch.randn(1, 4, 2))
+    with pytest.raises(ValueError, match="all one"):
+        hs.data.align_faces(images, points)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_the_dtype_of_images_does_not_move_them(dtype):
+    images = torch.randint(0, 256, (1, 1, 150, 140)).to(dtype)
+    points = torch.tensor(hs.data.FIVE_POINTS)[None] + torch.tensor([20.0, 30.0])
+    faces = hs.data.align_faces(images, points)
+    assert faces.dtype == dtype
+    apart = (faces - images[:, :, 30:142, 20:116]).abs().max()
+    assert apart <= 1  # the last digit of bfloat16 at 255; neighbours differ by more than 200

@@ -88,7 +88,7 @@ def align_faces(
         ``images``: (N, C, H, W). ``landmarks``: (N, K, 2). ``target``: (K, 2). Output: (N, C, height, width).
 
     Raises:
-        ValueError: If shapes do not fit, or landmarks are not finite.
+        ValueError: If shapes do not fit, landmarks are not finite, or all of a face are one point.
 
     Example:
         >>> faces = torch.zeros(2, 3, 250, 250, dtype=torch.uint8)
@@ -108,13 +108,20 @@ def align_faces(
     points = landmarks.to(images.device, torch.float64)
     if target is None:
         target = points.new_tensor(FIVE_POINTS) * points.new_tensor([width / 96, height / 112])
-    back = similarity(target.to(points).expand_as(points), points)  # from a pixel of the result to the image
+    if target.shape != points.shape[1:]:
+        raise ValueError(
+            f"landmarks has {points.shape[1]} points of {points.shape[2]} numbers, target has shape "
+            f"{tuple(target.shape)}: pass (N, K, 2) and (K, 2) with the same K; without a target K is 5"
+        )
+    if bool((points == points[:, :1]).all((1, 2)).any()):
+        raise ValueError("landmarks has a face whose points are all one: leave faces without landmarks out")
+    back = similarity(target.to(points), points)  # from a pixel of the result to the image
     x, y = torch.meshgrid(
         *(torch.arange(n, dtype=points.dtype, device=points.device) for n in (width, height)), indexing="xy"
     )
     places = torch.stack([x, y, torch.ones_like(x)], -1) @ back.mT[:, None]
     sides = points.new_tensor([images.shape[3], images.shape[2]])
     grid = (2 * places + 1) / sides - 1  # grid_sample's, −1 and 1 being the outer edges
-    wide = images if images.is_floating_point() else images.float()
+    wide = images.to(torch.promote_types(images.dtype, torch.float32))  # half precision cannot name a pixel
     out = F.grid_sample(wide, grid.to(wide.dtype), align_corners=False)
-    return out if images.is_floating_point() else out.round().clamp(0, 255).to(images.dtype)
+    return out.to(images.dtype) if images.is_floating_point() else out.round().clamp(0, 255).to(images.dtype)
