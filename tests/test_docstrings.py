@@ -43,7 +43,7 @@ ROOMS = [
     "runs",
     "train",
 ]
-TOP = ("convert", "embed", "energy", "load", "register")
+TOP = ("convert", "embed", "energy", "load", "load_pretrained", "register")
 SHAPED = ("angular", "losses", "magnitude", "nn", "regularizers")  # rooms whose modules take and give tensors
 HEADINGS = ["Args", "Attributes", "Returns", "Yields", "Shape", "Raises", "Example", "Note", "Notes", "References"]
 PROPERTIES = property | functools.cached_property

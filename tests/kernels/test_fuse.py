@@ -271,16 +271,16 @@ def test_without_triton_one_warning(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
     monkeypatch.setattr(launch, "_RUNS", {})
     with pytest.warns(UserWarning, match="Triton is not installed"):
-        assert not launch._device_runs(0)
+        assert not launch.device_runs(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert not launch._device_runs(0)
+        assert not launch.device_runs(0)
 
 
 def test_older_gpus_take_the_plain_path(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (7, 5))
     monkeypatch.setattr(launch, "_RUNS", {})
-    assert not launch._device_runs(0)
+    assert not launch.device_runs(0)
 
 
 def test_networks_of_the_library_are_fused():

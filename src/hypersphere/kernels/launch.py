@@ -26,6 +26,7 @@ __all__ = [
     "Launch",
     "aligned",
     "branch",
+    "device_runs",
     "enable",
     "enabled",
     "interpreted",
@@ -70,7 +71,7 @@ def usable(x: Tensor, family: str = "operators") -> bool:
         return False
     if x.is_cuda:
         wanted = family in _enabled and not torch.are_deterministic_algorithms_enabled()
-        return wanted and _device_runs(x.device.index)
+        return wanted and device_runs(x.device.index)
     return _interpreting and x.device.type == "cpu"
 
 
@@ -125,14 +126,15 @@ def interpreting() -> bool:
     return _interpreting
 
 
-def _device_runs(index: int) -> bool:
+def device_runs(index: int) -> bool:
+    """Whether this GPU runs kernels: compute capability 8.0 or more, and Triton is installed. Asked once."""
     if index not in _RUNS:
         _RUNS[index] = _find_out(index)
     return _RUNS[index]
 
 
 _RUNS: dict[int, bool] = {}
-_device_runs._dynamo_marked_constant = True  # type: ignore[attr-defined]  # compilers ask once and do not look inside
+device_runs._dynamo_marked_constant = True  # type: ignore[attr-defined]  # compilers ask once and do not look inside
 
 
 def _find_out(index: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...kernels.launch import enabled
+from ...kernels.launch import device_runs, enabled, multiprocessors
 
 __all__ = ["Layout", "kernels", "layout_of", "product", "programs", "usable"]
 
@@ -20,21 +19,9 @@ WARPS, STAGES = 8, 3
 _PAD = 32
 
 
-@functools.cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
-
-
 def usable(x: Tensor, family: str = "orthogonal") -> bool:
-    """Whether the kernels can do ``x``: float32 on a GPU with TF32 units, and Triton is installed."""
-    return (
-        x.is_cuda
-        and x.dtype == torch.float32
-        and torch.version.hip is None
-        and _has_triton()
-        and torch.cuda.get_device_capability(x.device) >= (8, 0)
-        and enabled(family)
-    )
+    """Whether the kernels can do ``x``: float32 on a GPU that runs them. They add nothing atomically."""
+    return x.is_cuda and x.dtype == torch.float32 and enabled(family) and device_runs(x.device.index)
 
 
 @functools.cache
@@ -45,14 +32,9 @@ def kernels() -> Any:
     return products, cayley
 
 
-@functools.cache
-def _multiprocessors(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count
-
-
 def programs(x: Tensor) -> int:
     """As many programs as run at once."""
-    return _multiprocessors(x.device) if x.is_cuda else 4
+    return multiprocessors(x.device.index) if x.is_cuda else 4
 
 
 @dataclass(frozen=True, eq=False)
