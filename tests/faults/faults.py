@@ -2,7 +2,7 @@
 
 Kinds that train nothing have three times as many cases.
 
-A case ends well if the training that goes on has the reference's weights to the last bit, its log, and leaves nothing
+A case ends well if the training that continues has the reference's weights to the last bit, its log, and leaves nothing
 behind; or, where files were damaged, if it is refused in one line that names the file.
 """
 
@@ -85,13 +85,13 @@ def seeds_at_once(lab: Lab, name: str) -> str:
 
 
 def flipped_then_trained(lab: Lab, name: str) -> str:
-    """a bit flips in a file, training goes on"""
+    """a bit flips in a file, training continues"""
     _damage(lab, name, flip, "stopped")
     return lab.judge(name, lab.train(name), log_damaged=True)
 
 
 def cut_then_trained(lab: Lab, name: str) -> str:
-    """a file is cut short, training goes on"""
+    """a file is cut short, training continues"""
     _damage(lab, name, truncate, "stopped")
     return lab.judge(name, lab.train(name), log_damaged=True)
 
@@ -166,7 +166,7 @@ def table(found: dict[str, Counter[str]]) -> str:
 
 def rows(numbers: dict[str, dict[str, int]]) -> str:
     """The table of docs/reliability.md."""
-    lines = ["| fault | cases | same end | refused by name | wrong |", "| --- | ---: | ---: | ---: | ---: |"]
+    lines = ["| fault | cases | same end | stopped with a message | wrong |", "| --- | ---: | ---: | ---: | ---: |"]
     for about, one in numbers.items():
         wrong = one["cases"] - one[SAME] - one[REFUSED]
         lines.append(f"| {about} | {one['cases']} | {one[SAME]} | {one[REFUSED]} | {wrong} |")

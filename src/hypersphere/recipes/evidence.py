@@ -28,11 +28,11 @@ _BASELINES = {
     "open.omniglot_few_shot": "baseline.plain.{column}",
 }
 VERDICTS = {
-    "reproduced": "the interval of our gain excludes 0 and holds the published gain",
-    "reproduced in direction": "the interval excludes 0 on the published side, and does not hold the published gain",
-    "not reproduced": "the interval holds 0 or lies beyond it, and does not hold the published gain",
-    "undecided": "the interval holds both 0 and the published gain: more seeds would tell",
-    "not measured": "fewer than two seeds of the cell or of its baseline",
+    "reproduced": "the interval of our gain excludes 0 and includes the published gain",
+    "reproduced in direction": "the interval excludes 0 on the published side, and also excludes the published gain",
+    "not reproduced": "the interval includes 0 or lies on the other side of it, and excludes the published gain",
+    "undecided": "the interval includes both 0 and the published gain: more seeds would tell",
+    "not measured": "the cell or its baseline has fewer than two seeds",
 }
 
 
