@@ -46,6 +46,7 @@ ROOMS = [
 TOP = ("convert", "embed", "energy", "load", "load_pretrained", "register")
 SHAPED = ("angular", "losses", "magnitude", "nn", "regularizers")  # rooms whose modules take and give tensors
 HEADINGS = ["Args", "Attributes", "Returns", "Yields", "Shape", "Raises", "Example", "Note", "Notes", "References"]
+FILLERS = {"the", "of", "a", "an", "its", "each", "to", "in", "for", "and", "this", "is", "that"}
 PROPERTIES = property | functools.cached_property
 ENTRY = re.compile(r"^    (\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: \([^)]*\))?:(?: (.*))?$")
 
@@ -134,8 +135,18 @@ def described(parts: dict[str, str], names: list[str]) -> list[str]:
     """What is wrong with the list of parameters."""
     listed = entries(parts.get("Args", "")) | entries(parts.get("Attributes", ""))
     wrong = [f"{name} is not described" for name in names if name not in listed]
+    unnamed = [name for name, words in listed.items() if name.startswith("**") and words.count("``") < 4]
+    wrong += [f"{name} does not name the options" for name in unnamed]
     wrong += [f"{name} is described and does not exist" for name in entries(parts.get("Args", "")) if name not in names]
-    return wrong + [f"{name} has no words" for name, words in listed.items() if len(words.split()) < 2]
+    return wrong + [f"{name} says too little: {words!r}" for name, words in listed.items() if thin(name, words)]
+
+
+def thin(name: str, words: str) -> bool:
+    """Whether a description only repeats the name. A shape, ``(N, d)``, is worth a few words."""
+    said = re.findall(r"\w+", words.lower())
+    own = set(name.strip("*").lower().split("_"))
+    news = [word for word in said if word not in FILLERS and word not in own and word.rstrip("s") not in own]
+    return len(news) < 2 or (len(said) < 5 and "(" not in words)
 
 
 def faults_of_name(address: str) -> list[str]:
@@ -286,11 +297,20 @@ def test_options_are_spelt_out():
 
 def test_the_checks_find_faults():
     """The checks themselves: a missing parameter, an unknown one, an empty description."""
-    parts = sections("Do it.\n\nArgs:\n    a: what it is.\n    b, c: two more\n        of them.\n    d:\n")
-    assert entries(parts["Args"]) == {"a": "what it is.", "b": "two more of them.", "c": "two more of them.", "d": ""}
+    lines = "a: what it does to the result.\n    b, c: two more\n        of them.\n    d:\n"
+    parts = sections(f"Do it.\n\nArgs:\n    {lines}")
+    said = {"a": "what it does to the result.", "b": "two more of them.", "c": "two more of them.", "d": ""}
+    assert entries(parts["Args"]) == said
     assert described(parts, ["a", "b", "e"]) == [
         "e is not described",
         "c is described and does not exist",
         "d is described and does not exist",
-        "d has no words",
+        "b says too little: 'two more of them.'",
+        "c says too little: 'two more of them.'",
+        "d says too little: ''",
+    ]
+    assert [thin("model", "the model."), thin("seed", "seed of the draw."), thin("x", "features (N, d).")] == [
+        True,
+        True,
+        False,
     ]

@@ -30,50 +30,53 @@ one to compare; *best* is the highest of all evaluations of a run, averaged over
 the mean over the seeds, and brackets hold the 95 % interval of the difference to our own baseline (Welch)."""
 
 FINDINGS = {
-    "paper.table1": """The plain CNN reproduces the published number. Sigmoid and cosine SphereConv, with weights that are
-        projected every 100 steps, are almost a point above the published numbers and one point above the plain CNN; the
-        paper does not say how it controlled the norm of the weights. GA-Softmax (m = 4, λ ≥ 5) does not improve on this:
-        both seeds are below the published number, and on average 0.3 below the softmax. With a GPU of its own (seed 2)
-        the plain network trains at 806 steps/s and the sigmoid network at 515. The other runs shared the GPU (the three
-        of the cosine with each other), so their steps/s do not tell the speed.""",
-    "open.omniglot": """All losses have one budget and three seeds; 6,000 pairs show characters that training never saw. Of
-        the losses that use class vectors alone, A-Softmax and SphereFace+ lead, ArcFace follows, and CosFace at its
-        published margin and scale is level with the softmax. The losses that also pull samples of a class together (center) or compare samples
-        (triplet) are a little above all of them, unlike in thesis Tables 2.9 and 2.10, which are about faces. All
-        margins and weights keep their published values; none was tuned for this set.""",
+    "paper.table1": """The plain CNN reproduces the published number. Sigmoid and cosine SphereConv, with weights that
+        are projected every 100 steps, are almost a point above the published numbers and one point above the plain CNN;
+        the paper does not say how it controlled the norm of the weights. GA-Softmax (m = 4, λ ≥ 5) does not improve on
+        this: both seeds are below the published number, and on average 0.3 below the softmax. With a GPU of its own
+        (seed 2) the plain network trains at 806 steps/s and the sigmoid network at 515. The other runs shared the GPU
+        (the three of the cosine with each other), so their steps/s do not tell the speed.""",
+    "open.omniglot": """All losses have one budget and three seeds; 6,000 pairs show characters that training never saw.
+        Of the losses that use class vectors alone, A-Softmax and SphereFace+ lead, ArcFace follows, and CosFace at its
+        published margin and scale is level with the softmax. The losses that also pull samples of a class together
+        (center) or compare samples (triplet) are a little above all of them, unlike in thesis Tables 2.9 and 2.10,
+        which are about faces. All margins and weights keep their published values; none was tuned for this set.""",
     "open.lfw": """Training has 9,525 faces of 4,038 people; the 1,000 test pairs show other people. A-Softmax and
         SphereFace+ are two to three points above the softmax. ArcFace is two points above it, which three seeds cannot
         distinguish from 0. CosFace and the contrastive loss are level with it. As on Omniglot, center and triplet loss
         are ahead, here by a point; half of the people have only one image, unlike in CASIA-WebFace. The standard error
-        of one run is 0.6 to 0.9. With an earlier order of batches, in which all people with one image came at the end of
-        an epoch, the softmax with contrastive loss diverged to 60 % (marked "changed" in the JSON). The settings of softmax, A-Softmax, CosFace, ArcFace and SphereFace+ say `init:
-        none`, those of center, triplet and contrastive loss `he`, as the recipe does today. Both mean the
-        same initial weights: at the commits in the JSON a SphereFace network drew its weights by He's rule, and today's
-        recipe gives the same weights bit for bit (checked for all five with seed 0). The other settings that differ are
-        newer than these runs; their values are those that the older code had built in.""",
-    "open.omniglot_few_shot": """These are means of three seeds. A classifier of cosines (baseline++) gains ten points with one
-        drawing and one point with five. Neither half-space MHE nor OPT makes a difference beyond the spread of the seeds
-        on this set, where little is left to gain.""",
-    "open.cifar10_gan": """These runs have one seed, a fifth of the steps, and a CIFAR-10 classifier instead of Inception. MHE on
-        the discriminator neither helps nor harms spectral normalization here.""",
-    "thesis.table7.11": """These are means of three seeds on Cora. OPT does not improve the accuracy here: orthogonal descent is
-        level with the baseline, and Cayley's map is below it. The variance of the fixed neurons matters most, and the
-        thesis does not print it. With 2/d, the variance of the baseline's initial weights, two seeds of CP gave 72.7 and
-        71.8 (marked "changed" in the JSON); the variance 1 that we use was chosen on these test nodes.""",
-    "thesis.tableE.6": """These are means of ten seeds on Cora. Half-space MHE and random projections are a third of a point
-        above the baseline, and angle-preserving projections are level with it. The intervals for independent seeds
-        include 0. A seed starts all methods from the same weights, so the gains can also be compared seed by seed: the
-        first two are then +0.34 [+0.04, +0.64] and +0.41 [+0.05, +0.77], which barely exclude 0. Neither form of CoMHE
-        comes near its published gain of more than a point. Earlier runs of CoMHE are marked "changed" in the JSON: their
-        random projections were never redrawn, and their angle-preserving projections hardly moved.""",
-    "thesis.table4.7": """The present recipe has not been run yet. The JSON holds runs that are marked "changed": images were
-        not cropped, there was no orthogonality penalty, attacks used the log-odds alone, and training took 20,000 of the
-        64,000 steps with one seed. In these runs naturally trained SphereConv, BallConv and TanhConv withstand FGSM four
-        times as often as the plain CNN (19 against 5 %). They do not show the published level of robustness (44 to 53
-        %), the gain in clean accuracy, any accuracy under BIM (published: about 9 %, near chance), or the ranking after
-        FGSM training. There are two possible causes, neither of them tested: the fewer steps, and the attack itself. Published accuracies of 79 to 86 % under FGSM after
-        FGSM training, beside 8 to 35 % under BIM, suggest label leaking; ours maximises the log-odds,
-        whose gradient does not vanish where the network is confident.""",
+        of one run is 0.6 to 0.9. With an earlier order of batches, in which all people with one image came at the end
+        of an epoch, the softmax with contrastive loss diverged to 60 % (marked "changed" in the JSON). The settings of
+        softmax, A-Softmax, CosFace, ArcFace and SphereFace+ say `init: none`, those of center, triplet and contrastive
+        loss `he`, as the recipe does today. Both mean the same initial weights: at the commits in the JSON a SphereFace
+        network drew its weights by He's rule, and today's recipe gives the same weights bit for bit (checked for all
+        five with seed 0). The other settings that differ are newer than these runs; their values are those that the
+        older code had built in.""",
+    "open.omniglot_few_shot": """These are means of three seeds. A classifier of cosines (baseline++) gains ten points
+        with one drawing and one point with five. Neither half-space MHE nor OPT makes a difference beyond the spread of
+        the seeds on this set, where little is left to gain.""",
+    "open.cifar10_gan": """These runs have one seed, a fifth of the steps, and a CIFAR-10 classifier instead of
+        Inception. MHE on the discriminator neither helps nor harms spectral normalization here.""",
+    "thesis.table7.11": """These are means of three seeds on Cora. OPT does not improve the accuracy here:
+        orthogonal descent is level with the baseline, and Cayley's map is below it. The variance of the fixed
+        neurons matters most, and the thesis does not print it. With 2/d, the variance of the baseline's initial
+        weights, two seeds of CP gave 72.7 and 71.8 (marked "changed" in the JSON); the variance 1 that we use was
+        chosen on these test nodes.""",
+    "thesis.tableE.6": """These are means of ten seeds on Cora. Half-space MHE and random projections are a third of a
+        point above the baseline, and angle-preserving projections are level with it. The intervals for independent
+        seeds include 0. A seed starts all methods from the same weights, so the gains can also be compared seed by
+        seed: the first two are then +0.34 [+0.04, +0.64] and +0.41 [+0.05, +0.77], which barely exclude 0. Neither form
+        of CoMHE comes near its published gain of more than a point. Earlier runs of CoMHE are marked "changed" in the
+        JSON: their random projections were never redrawn, and their angle-preserving projections hardly moved.""",
+    "thesis.table4.7": """The present recipe has not been run yet. The JSON holds runs that are marked "changed": images
+        were not cropped, there was no orthogonality penalty, attacks used the log-odds alone, and training took 20,000
+        of the 64,000 steps with one seed. In these runs naturally trained SphereConv, BallConv and TanhConv withstand
+        FGSM four times as often as the plain CNN (19 against 5 %). They do not show the published level of robustness
+        (44 to 53 %), the gain in clean accuracy, any accuracy under BIM (published: about 9 %, near chance), or the
+        ranking after FGSM training. There are two possible causes, neither of them tested: the fewer steps, and the
+        attack itself. Published accuracies of 79 to 86 % under FGSM after FGSM training, beside 8 to 35 % under BIM,
+        suggest label leaking; ours maximises the log-odds, whose gradient does not vanish where the network is
+        confident.""",
 }
 
 
@@ -120,8 +123,8 @@ def _overview() -> str:
         elif one.base is None and one.expected is not None:
             word = "reproduced" if one.expected else "not reproduced"
             inside = "is" if one.expected else "is not"
-            text = f"""{one.mean:.2f}, published {one.cell.published:.2f}, which {inside} within the 95 % prediction interval
-                of one more of our seeds."""
+            text = f"""{one.mean:.2f}, published {one.cell.published:.2f}, which {inside} within the 95 % prediction
+                interval of one more of our seeds."""
             lines.append(_wrapped(f"- **{table.name} {one.cell.name} (a baseline): {word}.** {text}", "  "))
     lines += ["", "One rule gives the verdicts:", ""]
     lines += [_wrapped(f"- *{name}*: {meaning}.", "  ") for name, meaning in VERDICTS.items()]

@@ -90,7 +90,7 @@ class Angular(nn.Module):
         """Compute g from the cosine: the same as :meth:`from_cos`.
 
         Args:
-            c: cosines in [−1, 1].
+            c: cosines c = cos θ in [−1, 1], of any shape.
 
         Returns:
             g(θ), in the shape of ``c``.
@@ -121,7 +121,7 @@ class Angular(nn.Module):
 
 
 class Cosine(Angular):
-    """g = cos θ: the inner product of the directions, and the usual choice.
+    """g = cos θ: the inner product of the directions, and the usual choice (thesis 4.11).
 
     Shape:
         - Input: (*), any shape.

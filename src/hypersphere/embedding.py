@@ -38,7 +38,7 @@ def embed(
     output. The model runs in evaluation mode, without gradients; its modes and device are restored afterwards.
 
     Args:
-        model: any network.
+        model: the network, of this package or any other; its modes and device stay as they are.
         images: (N, C, H, W), uint8 (normalised here) or floating (not normalised); a split of :mod:`hypersphere.data`;
             or an iterable of such batches, or of (batch, labels). Floating points (N, P, 3) and rows (N, F) work too.
         flip: also embed the mirrored images and put both embeddings side by side.

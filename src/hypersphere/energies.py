@@ -118,7 +118,7 @@ def energy(
         half_space: Take the energy of {ŵ, −ŵ}: of lines instead of directions.
         include: Glob patterns on layer or weight names; None takes all.
         skip: Patterns of layers that are left out.
-        seed: Seed of the random directions.
+        seed: Seed of the random directions that each layer is compared with.
 
     Returns:
         A table: print it, show it in a notebook, iterate over it, or ask it for a layer by name.

@@ -53,7 +53,7 @@ class Magnitude(nn.Module):
         """Compute h(n).
 
         Args:
-            n: norms of patches, ≥ 0.
+            n: norms n ≥ 0 of patches, of any shape.
 
         Returns:
             h(n), in the shape of ``n``.
@@ -64,7 +64,7 @@ class Magnitude(nn.Module):
         """Compute h(n)/n, with its limit at n = 0.
 
         Args:
-            n: norms of patches, ≥ 0.
+            n: norms n ≥ 0 of patches, of any shape.
 
         Returns:
             h(n)/n, in the shape of ``n``: the factor of the inner product where g is the cosine.
@@ -75,7 +75,7 @@ class Magnitude(nn.Module):
         """Compute the factor of ‖w‖ in h(‖w‖)·h(‖x‖) (thesis 4.16).
 
         Args:
-            length: norms of the kernels.
+            length: norms ‖w‖ of the kernels, one for each output channel.
 
         Returns:
             h(‖w‖) with α = 1, so that α counts once, and with ρ unchanged.
@@ -305,7 +305,7 @@ class Linear(Magnitude):
     """h = α·n (LinearConv, thesis 4.7): with the cosine, an ordinary convolution by unit kernels.
 
     Args:
-        alpha: slope, > 0.
+        alpha: slope α of h, > 0; it scales the output of the layer.
 
     Shape:
         - Input: norms n ≥ 0, any shape.
@@ -323,7 +323,7 @@ class Segment(WithRadius):
     """h = α·n up to ρ, then with slope β (SegConv, thesis 4.8).
 
     Args:
-        alpha: slope below the radius, > 0.
+        alpha: slope α of h up to the radius ρ, > 0; beyond it the slope is ``beta``.
         beta: slope above it, > 0. The default 0.5 grows half as fast there.
         rho: operator radius, > 0, where the slope changes; its initial value if learnable.
         learnable: learn ρ by gradient descent; it stays positive by construction.

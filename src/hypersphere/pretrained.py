@@ -160,7 +160,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
             found = found[name]
             break
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise ValueError(f"{path} is no checkpoint: it holds no tensors by name")
+        raise ValueError(f"{path} is not a checkpoint: it does not map names to tensors")
     return dict(found)
 
 
@@ -168,4 +168,4 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no JSON: {error}") from error
+        raise ValueError(f"{path} is not a JSON file: {error}") from error

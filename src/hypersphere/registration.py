@@ -33,7 +33,10 @@ def register(
         value: The class or function. Left out, :func:`register` is a decorator.
         label: Words for it in pictures, reports and cards; the name without underscores by default.
         about: One line of help; the first line of its docstring by default.
-        **extra: Further facts that the kind asks for, e.g. ``unit="%"`` of a measurement.
+        **extra: What only a measurement takes: ``unit`` of its number (``"%"`` or ``""``), ``higher_is_better``,
+            ``quantities`` in place of both if it gives several numbers, and ``protocol``, ``also``, ``suits``,
+            ``details``, ``lines``, ``words`` and ``check``, the fields of :class:`hypersphere.evaluation.Measurement`.
+            The other kinds take nothing more.
 
     Returns:
         ``value``, or the decorator.

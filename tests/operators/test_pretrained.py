@@ -155,7 +155,7 @@ def test_mistakes(tmp_path):
     torch.save(twin.state_dict(), tmp_path / "twin.pth")
     with pytest.raises(ValueError, match="'2', which this network lacks"):
         hs.load_pretrained(tmp_path / "twin.pth", nn.Sequential(nn.Conv2d(2, 4, 3)))
-    with pytest.raises(ValueError, match="converted otherwise"):
+    with pytest.raises(ValueError, match="converted with other options"):
         hs.convert(FromTimm(), angular="sigmoid").load_state_dict(twin.state_dict())
     with pytest.raises(TypeError, match="has no from_pretrained"):
         hs.load_pretrained(tmp_path / "twin.pth", FromTimm)

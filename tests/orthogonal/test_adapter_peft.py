@@ -103,7 +103,7 @@ def test_shared_and_constrained_blocks(tmp_path):
     ("config", "tensors", "message"),
     [
         ({"peft_type": "LORA"}, {"0": torch.zeros(3, 6)}, "peft_type 'LORA'"),
-        ({}, {"0": torch.zeros(3, 5)}, "fill no triangle"),
+        ({}, {"0": torch.zeros(3, 5)}, "is not k\\(k−1\\)/2"),
         ({}, {"0": torch.zeros(3, 4, 4)}, "not \\(blocks, entries\\)"),
         ({}, {"0": torch.zeros(2, 6)}, "2 blocks of 4 for 0.weight, whose dimension is 12"),
         ({}, {"7": torch.zeros(3, 6)}, "adapts '7.weight'"),

@@ -94,7 +94,7 @@ def test_the_checkpoint_of_another_run_is_refused_by_what_differs(stopped, tmp_p
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("optimizers", None, r"step-00000008 has no 'optimizers' in its state: it is of another training or another v"),
+        ("optimizers", None, r"step-00000008 has no 'optimizers' in its state: it belongs to another training or v"),
         ("meters", None, "step-00000008 has no 'meters' in its state"),
         ("optimizers", [[1]], r"step-00000008 has a state that does not fit \("),
         ("seconds", "long", r"step-00000008 has a state that does not fit \(could not convert string to float"),

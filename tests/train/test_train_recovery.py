@@ -71,7 +71,7 @@ def test_an_older_checkpoint_stands_in_for_a_damaged_one(trained, stopped, damag
     run(with_values(everything(stopped.path.parents[1], "stopped", STEPS), {"run.progress": "plain"}))
     said = capsys.readouterr().out
     assert f"{newest} is damaged" in said
-    assert f"going on from step 4 ({stopped.checkpoints / 'step-00000004'})" in said
+    assert f"continuing from step 4 ({stopped.checkpoints / 'step-00000004'})" in said
     aside = stopped.checkpoints / "damaged-step-00000008"
     assert str(aside) in said
     assert sorted(path.name for path in aside.iterdir()) == left
@@ -133,7 +133,7 @@ def test_two_processes_go_back_to_the_same_checkpoint(tmp_path):
     report = json.loads(done.stdout)
     assert report["same"]
     assert "step-00000008 is damaged" in report["said"][0]
-    assert "going on from step 4" in report["said"][0]
+    assert "continuing from step 4" in report["said"][0]
     assert report["said"][1] == ""
     assert "damaged-step-00000008" in report["checkpoints"]
     (line,) = (line for line in report["lost"][0].splitlines() if "rank" in line)

@@ -91,7 +91,7 @@ def decoded(marker: Tensor) -> Any:
     try:
         return json.loads(bytes(marker.to(torch.uint8).flatten().tolist()))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the entry {KEY!r} of the checkpoint is no record of a conversion: {error}") from error
+        raise ValueError(f"the entry {KEY!r} of the checkpoint is not a record of a conversion: {error}") from error
 
 
 class Saver:
@@ -136,8 +136,8 @@ def _unmark(module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -
     marker = state.pop(prefix + KEY, None)
     if marker is not None and decoded(marker) != record_of(module):
         raise ValueError(
-            "the checkpoint is of a network that was converted otherwise: hs.load_pretrained(file, plain_network) "
-            "converts as it says"
+            "the checkpoint belongs to a network that was converted with other options: load it with "
+            "hs.load_pretrained(file, plain_network), which repeats the conversion"
         )
 
 

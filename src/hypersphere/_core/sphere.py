@@ -26,7 +26,7 @@ def angle(cos: Tensor) -> Tensor:
     6.7e7 in float64.
 
     Args:
-        cos: cosines of angles.
+        cos: cosines of angles, of any shape; values outside [−1, 1] by rounding are clamped.
 
     Returns:
         Angles in radians; float32 for half-precision inputs.
@@ -68,7 +68,7 @@ def norm(w: Tensor, dim: int | tuple[int, ...] = -1, keepdim: bool = False) -> T
     """‖w‖ over ``dim``, without overflow or underflow at any scale, and with gradient 0 for a zero vector.
 
     Args:
-        w: vectors of any length.
+        w: vectors along ``dim``, of any length; zero vectors are allowed.
         dim: the dimension or dimensions that hold a vector's entries.
         keepdim: keep those dimensions with size 1.
 
@@ -93,7 +93,7 @@ def unit(w: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
     """w/‖w‖ over ``dim``, at any scale; a zero vector stays zero, with gradient 0.
 
     Args:
-        w: vectors of any length.
+        w: vectors along ``dim``, of any length; zero vectors are allowed.
         dim: the dimension or dimensions that hold a vector's entries.
 
     Returns:

@@ -40,7 +40,7 @@ def deepfool(
 
     Args:
         model: inputs to logits; it is not changed, see :func:`fgsm`.
-        x: inputs ``(N, ...)``.
+        x: inputs ``(N, ...)`` in the normalisation that the model takes; ``clip`` is in the same units.
         labels: classes to get away from; samples answered otherwise, and those labelled -100, stay unchanged. None, as
             in the original, takes the model's own answers.
         clip: lowest and highest value of an input; None for inputs without bounds.

@@ -76,7 +76,7 @@ def check_logits(logits: Tensor, labels: Tensor, check: bool) -> None:
         if bool(wrong.any()):
             raise ValueError(
                 f"labels hold {labels[wrong][0].item()}, but the model has classes 0 to {logits.shape[1] - 1} "
-                f"(and {IGNORE} for samples that do not count)"
+                f"(and {IGNORE} for ignored samples)"
             )
 
 

@@ -35,7 +35,7 @@ class Pixels:
         """Convert a distance between pixels to units of the network's inputs.
 
         Args:
-            value: the distance, e.g. 8.
+            value: the distance in pixels, e.g. 8 of 0..255.
             peak: the highest pixel, 255 or 1.
 
         Returns:

@@ -25,7 +25,7 @@ class Robustness:
     Attributes:
         clean: Accuracy on the unchanged samples, in percent.
         adversarial: Accuracy on the changed samples, in percent.
-        samples: Number of samples that count.
+        samples: Number of samples that are not ignored, over which the accuracies are taken.
         right: Whether each sample was classified correctly before the attack, (n,).
         held: Whether it still is after the attack, (n,).
         l2: Euclidean norm of each perturbation, (n,).

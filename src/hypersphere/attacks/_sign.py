@@ -29,7 +29,7 @@ def fgsm(
     Args:
         model: inputs to logits, or to what ``loss`` takes. It is used in the modes it is in, with autocast as it is;
             modes, ``requires_grad``, ``.grad`` and buffers stay unchanged. Unwrap ``DistributedDataParallel``.
-        x: inputs ``(N, ...)`` in any normalisation.
+        x: inputs ``(N, ...)`` in the normalisation that the model takes; ``eps`` and ``clip`` are in the same units.
         labels: true classes ``(N,)``; -100 leaves a sample unchanged. None takes the model's own answers, so that an
             adversarial example tells nothing of the label (label leaking, Kurakin et al.).
         eps: size ε of the step in units of ``x``, a number or a tensor that broadcasts (one for each channel, ...);
@@ -85,7 +85,7 @@ def bim(
 
     Args:
         model: inputs to logits, or to what ``loss`` takes; see :func:`fgsm`.
-        x: inputs ``(N, ...)`` in any normalisation.
+        x: inputs ``(N, ...)`` in the normalisation that the model takes; ``eps`` and ``clip`` are in the same units.
         labels: true classes ``(N,)``; -100 leaves a sample unchanged. None takes the model's answers to the unchanged
             inputs.
         eps: radius ε of the cube in units of ``x``, a number or a tensor that broadcasts.
@@ -95,7 +95,8 @@ def bim(
         targeted: ``labels`` are classes to move to: the loss is decreased.
         random_start: begin at a uniform point of the cube: projected gradient descent (PGD).
         generator: source of that point; None is torch's own.
-        loss: J, as in :func:`fgsm`.
+        loss: J, the loss that the attack increases: ``"log_odds"``, ``"cross_entropy"`` or a function, as in
+            :func:`fgsm`.
         update_statistics: let training-mode layers see the attack's batches, as in :func:`fgsm`.
         check: look at the values and raise ValueError, as in :func:`fgsm`.
 

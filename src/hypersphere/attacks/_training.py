@@ -24,11 +24,11 @@ def adversarial_batch(
     fraction: float = 1.0,
     against: str = "labels",
 ) -> tuple[Tensor, Tensor]:
-    """Make the batch that a step of adversarial training learns from.
+    """Make the batch of a step of adversarial training, whose mean loss is ½J(x, y) + ½J(x̃, y) by default.
 
     Args:
         model: the network as it is in training; the attack does not change it.
-        x: inputs of the batch, (N, ...).
+        x: inputs of the batch, (N, ...), in the normalisation that the model takes.
         labels: class indices of the batch, (N,).
         attack: ``attack(model, x, labels)``, e.g. ``functools.partial(hs.attacks.fgsm, eps=pixels.eps(8),
             clip=pixels.clip, check=False)``; without its check, nothing waits for the device, and NaN gradients show in

@@ -21,14 +21,20 @@ __all__ = ["main"]
 
 # name → (module, one line for --help). The module has run(options) → exit code, ``arguments`` a function of its name.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "energy": ("hypersphere.cli.energy", "hyperspherical energy of each layer of a checkpoint"),
-    "evaluate": ("hypersphere.cli.evaluate", "accuracy, verification, retrieval, robustness of a run"),
-    "export": ("hypersphere.cli.export", "a trained network as safetensors, torch.export and ONNX, with a model card"),
-    "list": ("hypersphere.cli.listing", "recipes with published numbers and ours, models, data sets"),
-    "report": ("hypersphere.cli.report", "one HTML page about a run, or a comparison of several"),
-    "reproduce": ("hypersphere.cli.reproduce", "run a table of the documents and compare"),
+    "energy": ("hypersphere.cli.energy", "measure the hyperspherical energy of each layer of a checkpoint"),
+    "evaluate": ("hypersphere.cli.evaluate", "evaluate a run: accuracy, verification, retrieval, robustness"),
+    "export": (
+        "hypersphere.cli.export",
+        "write a trained network as safetensors, torch.export and ONNX, with a model card",
+    ),
+    "list": (
+        "hypersphere.cli.listing",
+        "list recipes with published numbers and ours, models, data sets, losses and more",
+    ),
+    "report": ("hypersphere.cli.report", "write one HTML page about a run, or a comparison of several"),
+    "reproduce": ("hypersphere.cli.reproduce", "train the networks of a published table and compare with its numbers"),
     "sweep": ("hypersphere.cli.sweep", "train a recipe under every combination of some settings"),
-    "train": ("hypersphere.cli.train", "train a recipe, or continue with an interrupted run"),
+    "train": ("hypersphere.cli.train", "train a recipe, or continue an interrupted run"),
 }
 
 

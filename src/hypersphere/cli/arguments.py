@@ -18,16 +18,32 @@ KINDS = ("angular", "magnitudes", "heads", "regularizers", "maps", "measurements
 def energy(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere energy``."""
     parser.add_argument("checkpoint", type=Path, help=".safetensors file, torch file (weights_only), or run folder")
-    parser.add_argument("--s", type=float, default=2.0, help="Riesz power (default %(default)s)")
-    parser.add_argument("--distance", default="euclidean", choices=("euclidean", "angular"))
-    parser.add_argument("--half-space", action="store_true", help="count each neuron with its opposite")
-    parser.add_argument("--include", action="append", metavar="PATTERN", help="only weights that match")
-    parser.add_argument("--skip", action="append", metavar="PATTERN", help="no weights that match")
+    parser.add_argument(
+        "--s", type=float, default=2.0, help="power of the distance; 0 is the logarithmic energy (default %(default)s)"
+    )
+    parser.add_argument(
+        "--distance",
+        default="euclidean",
+        choices=("euclidean", "angular"),
+        help="distance of two neurons: that of their directions, or the angle between them (default %(default)s)",
+    )
+    parser.add_argument("--half-space", action="store_true", help="energy of the neurons together with their opposites")
+    parser.add_argument(
+        "--include", action="append", metavar="PATTERN", help="only weights whose name matches, e.g. 'layer1.*'"
+    )
+    parser.add_argument("--skip", action="append", metavar="PATTERN", help="leave out weights whose name matches")
     parser.add_argument(
         "--limit", type=int, default=1024, help="subsample larger layers to LIMIT neurons (default %(default)s)"
     )
-    parser.add_argument("--steps", type=int, default=50, help="refinement steps (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=50,
+        help="steps that minimise the energy, for the column of refined directions (default %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the random directions and of subsampling (default %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
@@ -48,11 +64,13 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--root", default=None, help="folder of the data, if it is not where it was at training")
     parser.add_argument("--device", default="cpu", help="where the network runs (default %(default)s)")
-    for name, about in (("flip", "features of image and mirror"), ("center", "subtract the mean feature")):
+    for name, about in (("flip", "append the features of the mirrored image"), ("center", "subtract the mean feature")):
         parser.add_argument(
             f"--{name}", action=argparse.BooleanOptionalAction, default=None, help=f"verification: {about}"
         )
-    parser.add_argument("--inception", default=None, help="GAN: what scores its images, FILE.onnx or a run")
+    parser.add_argument(
+        "--inception", default=None, help="GAN: the classifier that scores its images, FILE.onnx or a run folder"
+    )
     parser.add_argument(
         "--pairs",
         type=Path,
@@ -77,9 +95,11 @@ def export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="folder to write (default: RUN/seed-N/export)")
     parser.add_argument("--formats", help="any of safetensors,torch,onnx (default: all)")
     parser.add_argument("--root", help="folder of the data, if it is not where it was at training")
-    parser.add_argument("--embedding", action="store_true", help="leave the class vectors out: embedding only")
     parser.add_argument(
-        "--with-normalization", action="store_true", help="make bytes to numbers part of the program: uint8 images in"
+        "--embedding", action="store_true", help="leave out the class vectors: the program gives the embedding only"
+    )
+    parser.add_argument(
+        "--with-normalization", action="store_true", help="make the normalisation part of the program: uint8 images in"
     )
     parser.add_argument("--samples", type=int, default=64, help="test samples to check with (default %(default)s)")
     parser.add_argument(
@@ -95,16 +115,26 @@ def export(parser: argparse.ArgumentParser) -> None:
 def listing(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere list``."""
     parser.add_argument(
-        "what", nargs="?", default="tables", choices=("tables", "recipes", "models", "datasets", *KINDS)
+        "what",
+        nargs="?",
+        default="tables",
+        choices=("tables", "recipes", "models", "datasets", *KINDS),
+        help="what to list (default %(default)s)",
     )
     parser.add_argument("pattern", nargs="?", default="*", help="shell pattern on names, e.g. 'paper.*'")
-    parser.add_argument("--results", type=Path, help="folder of measured numbers (default: results, else the packaged)")
+    parser.add_argument(
+        "--results", type=Path, help="folder of measured numbers (default: ./results, or the numbers in the package)"
+    )
 
 
 def report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere report``."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder, folder of one seed, or of runs")
-    parser.add_argument("--out", metavar="FILE", help="default: RUN/report.html, or report.html beside several runs")
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN", help="run folder, the folder of one seed in it, or a folder of runs"
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help="file to write (default: RUN/report.html, or report.html beside several runs)"
+    )
     parser.add_argument("--root", metavar="DATA", help="folder of the data, if it is not where it was at training")
     parser.add_argument("--device", default="cpu", help="where the networks run on their test splits (default cpu)")
     parser.add_argument("--logs-only", action="store_true", help="do not run the networks on their test splits")

@@ -28,15 +28,15 @@ class Config:
     Attributes:
         recipe: Name of the recipe that the settings came from.
         data: The data set, its batches and its augmentation.
-        model: The network.
+        model: The network: its name, widths, operators, normalisation and activation.
         loss: The loss, and the head if it has its own class vectors.
         regularizer: A penalty on the directions of the neurons.
-        orthogonal: Orthogonal over-parameterized training.
-        optim: The optimizer.
+        orthogonal: Orthogonal over-parameterized training: which map R comes from, how it starts; off by default.
+        optim: The optimizer, its rates and weight decay, and weight projection.
         schedule: Number of steps, and the learning rate at each.
         adversarial: Adversarial training, and the budget of attacks.
         gan: A generator trained against the network.
-        evaluation: How the network is evaluated.
+        evaluation: How the network is evaluated during training and at its end.
         run: Device, precision, seeds, folder, and how often to log, evaluate and save.
 
     Example:

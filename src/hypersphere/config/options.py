@@ -32,7 +32,7 @@ def option(default: Any, help: str | Callable[[], str], *, material: bool = True
     """Declare a setting: a field with its explanation.
 
     Args:
-        default: value of the field.
+        default: value of the field where neither recipe nor command line sets it.
         help: the explanation; a function where it lists what other rooms declare, called when it is shown.
         material: whether the setting can change the outcome of a run.
 
@@ -94,7 +94,7 @@ def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
     """Make settings of plain values: the inverse of :func:`to_dict`.
 
     Args:
-        kind: the dataclass.
+        kind: the dataclass of settings, such as :class:`Config` or one of its parts.
         values: nested values; fields that are missing keep their defaults.
 
     Returns:
@@ -124,7 +124,7 @@ def with_values(config: T, values: Mapping[str, Any]) -> T:
     """Replace settings by dotted name; each group is checked once it has all its values.
 
     Args:
-        config: settings to start from.
+        config: settings to start from; they are not changed.
         values: new values by dotted name, ``{"optim.lr": 0.1}``.
 
     Returns:
@@ -146,8 +146,8 @@ def changed(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
     """Compare two configurations.
 
     Args:
-        one: settings of a run.
-        other: settings of the same kind.
+        one: settings of a run, of any of these dataclasses.
+        other: settings of the same dataclass to compare with.
 
     Returns:
         The dotted names of the material settings in which they differ, with both values.
@@ -169,7 +169,7 @@ def material(config: Any) -> dict[str, Any]:
     """Return the settings that can change the outcome of a run; folders of a machine are not among them.
 
     Args:
-        config: settings of a run.
+        config: settings of a run; its parts are searched as well.
 
     Returns:
         Plain values by dotted name.
@@ -196,7 +196,7 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
 
     Args:
         parser: the parser to add them to.
-        kind: the dataclass.
+        kind: the dataclass of settings, such as :class:`Config` or one of its parts.
 
     Example:
         >>> import argparse
@@ -232,7 +232,7 @@ def overridden(options: argparse.Namespace) -> dict[str, Any]:
     """Return what :func:`add_arguments` found on the command line.
 
     Args:
-        options: what the parser returned.
+        options: the namespace that the parser returned; options that were not given are absent.
 
     Returns:
         Values by dotted name, of the options that were given.
@@ -282,7 +282,7 @@ def read_text(hint: Any, text: str) -> Any:
     """Convert the text of the command line to a value.
 
     Args:
-        hint: type of the field.
+        hint: type of the field, from its annotation; it decides how the text is read.
         text: what was typed; ``none`` is None where the type allows it.
 
     Returns:

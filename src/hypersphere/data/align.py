@@ -75,10 +75,10 @@ def align_faces(
     Every pixel of the result is read from the image by bilinear interpolation; what lies outside of it is black.
 
     Args:
-        images: Bytes, or floating numbers.
+        images: Images (N, C, H, W), uint8 or floating; the result has the same type.
         landmarks: Eyes, nose and corners of the mouth as (x, y) in pixels, the centre of the first pixel being (0, 0).
-        height: Of the result.
-        width: Of the result.
+        height: Height of the aligned images in pixels.
+        width: Width of the aligned images in pixels.
         target: Where the landmarks belong in it; None: :data:`FIVE_POINTS`, scaled to the size of the result.
 
     Returns:

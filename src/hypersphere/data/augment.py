@@ -55,7 +55,7 @@ class Augment:
         """Draw what happens to each sample.
 
         Args:
-            key: random key of the epoch.
+            key: random key of the epoch, from seed and epoch.
             position: position of each sample in the epoch, ``(n,)``.
 
         Returns:
@@ -76,7 +76,7 @@ class Augment:
 
         Args:
             images: the set ``(N, C, H, W)``.
-            index: which images, ``(B,)``.
+            index: indices of the images of the batch, ``(B,)``.
             draws: what happens to each, ``(B, 4)``, from :meth:`draw`.
 
         Returns:
@@ -140,7 +140,7 @@ class PointAugment:
         """Draw random words for each cloud.
 
         Args:
-            key: random key of the epoch.
+            key: random key of the epoch, from seed and epoch.
             position: position of each cloud in the epoch, ``(n,)``.
 
         Returns:
@@ -152,8 +152,8 @@ class PointAugment:
         """Take clouds of a set, changed.
 
         Args:
-            points: the set ``(N, P, 3)``.
-            index: which clouds, ``(B,)``.
+            points: all clouds of the set, ``(N, P, 3)``.
+            index: indices of the clouds of the batch, ``(B,)``.
             draws: what happens to each, ``(B, 3)``, from :meth:`draw`.
 
         Returns:
@@ -193,8 +193,8 @@ def augment(
         vflip: mirror up-down with probability ½.
         pad: pixels added on each side before a window of the original size is cut; 0 does not crop.
         mode: what is outside the image: ``"constant"`` the value ``fill``, ``"reflect"`` the mirrored image.
-        fill: the value of ``"constant"``.
-        seed: seed of the random numbers.
+        fill: byte that ``mode="constant"`` pads with, 0 to 255.
+        seed: seed of the random flips and crops; with ``step`` it determines them.
         step: number of the batch, which with the seed determines the random numbers.
 
     Returns:
@@ -223,13 +223,13 @@ def normalize(
     """Convert bytes to network inputs.
 
     Args:
-        images: uint8 images ``(..., C, H, W)``.
+        images: uint8 images ``(..., C, H, W)``, channels first.
         kind: ``"symmetric"``: ``(x − 127.5)/128`` as the SphereNet experiments do; ``"unit"``: ``x/255``;
             ``"standard"``: ``(x/255 − mean)/std`` for each channel; ``"mean"``: ``x/255 − mean`` for each channel, the
             mean subtraction of thesis 2.2.7; None: unchanged bytes.
         mean: mean of each channel in [0, 1], for ``"standard"`` and ``"mean"``.
         std: standard deviation of each channel, for ``"standard"``.
-        dtype: type of the result.
+        dtype: floating-point type of the result, float32 by default.
 
     Returns:
         The inputs, in the shape of ``images``.

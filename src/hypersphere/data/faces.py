@@ -35,14 +35,14 @@ class Videos:
     """Frames on disk, and pairs of videos in folds.
 
     Attributes:
-        name: Its name.
-        root: The folder.
+        name: Name of the data set, as in :func:`hypersphere.data.load`.
+        root: Folder that the paths in ``files`` are relative to.
         files: Paths of the frames relative to it.
         video: Video of each frame, a number into ``names``.
         names: Names of the videos, ``person/number``.
         labels: Who is on each video, a number into ``people``.
-        people: Names of the people.
-        pairs: Pairs of videos.
+        people: Names of the people, into which the labels index.
+        pairs: Pairs of videos with their folds; they index ``names``.
 
     Example:
         >>> from pathlib import Path
@@ -98,9 +98,9 @@ class MegaFace:
     """MegaFace challenge 1: people to be found (FaceScrub) among faces of others.
 
     Attributes:
-        name: Its name.
+        name: Name of the data set, as in :func:`hypersphere.data.load`.
         probes: Images of the people to be found.
-        distractors: Images of others.
+        distractors: Images of people who are not among the probes.
 
     Example:
         >>> folder = hs.data.ImageFolder.scan("photos/train")

@@ -29,10 +29,10 @@ class ImageFolder:
     """Files of ``root/<class>/**``; classes and files in sorted order, labels from 0.
 
     Attributes:
-        root: The folder.
-        labels: Class of each file, ``(N,)``.
+        root: Folder that holds ``train/<class>/`` and ``val/<class>/``.
+        labels: Class index of each file, ``(N,)``.
         classes: Names of the classes: the subfolders.
-        files: Paths of the images.
+        files: Paths of the images relative to ``root``.
 
     Example:
         >>> folder = hs.data.ImageFolder.scan("photos/train")
@@ -89,9 +89,9 @@ class ImageTree:
     """A training and a test folder with the same numbering of classes.
 
     Attributes:
-        name: Its name.
-        train: The training images.
-        test: The test images.
+        name: Name of the data set, as in :func:`hypersphere.data.load`.
+        train: The images to train on.
+        test: The images to evaluate on; their classes may differ from those of training.
 
     Example:
         >>> tree = hs.data.ImageTree.scan("photos")
@@ -108,7 +108,7 @@ class ImageTree:
         """List ``root/train/<class>`` and ``root/val/<class>``.
 
         Args:
-            root: the folder.
+            root: folder that holds ``train/<class>/`` and ``val/<class>/``.
             train: name of the training folder in it.
             test: name of the test folder in it.
             name: name of the set; None is that of the folder.
@@ -152,17 +152,17 @@ class FolderLoader:
     it.
 
     Args:
-        folder: the images.
+        folder: the images, an :class:`ImageFolder`; they are decoded when a batch needs them.
         batch_size: images of a batch, of all processes together.
         train: shuffle and augment; False takes the files in order and the central window.
         size: height and width of the window. None takes the images as they are, e.g. aligned faces: all must have the
             height and width of the first (``loader.shape``).
         resize: height and width that images are resized to before the window is cut.
         hflip: mirror left-right with probability ½ in training.
-        workers: number of processes that decode.
-        seed: seed of order and windows.
+        workers: number of processes that decode images; 0 decodes in this process. It does not change the batches.
+        seed: seed of the order, the random windows and the flips; the same seed gives the same batches.
         rank: number of this process, 0 to world − 1.
-        world: number of processes.
+        world: number of processes that share every batch.
         drop_last: leave out a last batch that is not full; None is ``train``.
         pin_memory: put batches in page-locked memory, from which copies to a GPU are faster.
         per_class: K; a shuffled epoch then takes groups of K images of one class, as in :class:`Loader`.
@@ -223,7 +223,7 @@ class FolderLoader:
 
         Args:
             epoch: its number, from 0; it determines order and windows.
-            start: first step, for resuming.
+            start: step within the epoch to start at, for resuming; 0 is the beginning.
 
         Returns:
             Images and labels of each batch.

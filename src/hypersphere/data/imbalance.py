@@ -21,7 +21,7 @@ def imbalance(dataset: Dataset, kind: str | Mapping[int, int], *, seed: int = 0)
     """Take fewer training images of some classes; the test split stays the same.
 
     Args:
-        dataset: a set of images.
+        dataset: a set of images; only its training split is thinned out.
         kind: a name of :func:`imbalance_counts`, or ``{class: images to keep}``.
         seed: seed of the draw without replacement; the order of the images is kept.
 
@@ -47,7 +47,7 @@ def imbalance_counts(split: Split, kind: str) -> dict[int, int]:
     * ``"digit0"``: class 0 keeps 100, the MNIST experiment of Figure 5.4.
 
     Args:
-        split: the training split.
+        split: the training split, whose class counts the rule starts from.
         kind: a setting of the list above.
 
     Returns:

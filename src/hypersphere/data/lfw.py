@@ -41,14 +41,14 @@ class Faces:
     """Face images on disk, who is on them, and the official pairs. Images are decoded when asked for.
 
     Attributes:
-        name: Its name.
-        files: The image files.
+        name: Name of the data set, as in :func:`hypersphere.data.load`.
+        files: Paths of the image files, one for each image.
         labels: Who is on each image, a number into ``people``.
-        people: Names of the people.
+        people: Names of the people, into which the labels index.
         pairs: View 2, 10 folds of 300 + 300 pairs; they index ``files``.
         train_pairs: The training pairs of View 1.
         test_pairs: The test pairs of View 1.
-        train_index: Images of the DevTrain people.
+        train_index: Indices of the images of the DevTrain people of View 1.
         test_index: Images of the DevTest people, who are others.
 
     Example:
@@ -81,7 +81,7 @@ class Faces:
         """Decode images.
 
         Args:
-            index: which images; None decodes all.
+            index: indices of the images to decode; None decodes all of them.
 
         Returns:
             ``(N, 3, H, W)`` uint8.

@@ -67,12 +67,12 @@ class Loader:
             losses that compare samples. Samples left over from classes are spread over groups of mixed classes.
         drop_last: leave out a last batch that is not full. False fills it up with sample 0 and labels ``-100``;
             iteration cuts these rows off.
-        seed: seed of order and augmentation.
+        seed: seed of the order and of the augmentation; the same seed gives the same batches on every device.
         rank: number of this process, 0 to world − 1.
-        world: number of processes.
+        world: number of processes that share every batch.
         device: where the set and the batches are; None: where the split is.
-        dtype: type of the inputs.
-        channels_last: memory format of image batches.
+        dtype: floating-point type of the normalised inputs.
+        channels_last: store image batches channels last in memory, which convolutions on a GPU prefer.
 
     Example:
         >>> split = hs.data.load("digits").train
@@ -150,7 +150,7 @@ class Loader:
         """Write order and random numbers of an epoch in place; starting the same epoch again does nothing.
 
         Args:
-            epoch: its number, from 0.
+            epoch: number of the epoch, from 0; it determines order and augmentation together with the seed.
         """
         check_count("epoch", epoch, minimum=0)
         if epoch == self._epoch:
@@ -208,7 +208,7 @@ class Loader:
 
         Args:
             epoch: its number, from 0; it determines order and augmentation.
-            start: first step, for resuming.
+            start: step within the epoch to start at, for resuming; 0 is the beginning.
 
         Returns:
             Inputs and labels of each batch.

@@ -42,9 +42,9 @@ class OwnImages(ImageTree):
     """Your own images, split into training and test, with what was found on the way.
 
     Attributes:
-        name: Its name.
-        train: The training images.
-        test: The test images.
+        name: Name of the data set, as in :func:`hypersphere.data.load`.
+        train: The images to train on.
+        test: The images to evaluate on; their classes may differ from those of training.
         pictures: Every image of the set with its class and split.
         unreadable: What is wrong with each file that was left out, by path.
         unseen: Whether the test classes are others than those of training.
@@ -178,7 +178,7 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
     """List every image of a table, of a tree of splits, or of a folder of classes, in the order of their paths.
 
     Args:
-        root: the folder.
+        root: folder with one subfolder of images per class, or with ``train`` and ``test`` above them.
         table: name of a file with columns path, label and split in it; None reads the folders.
 
     Returns:
@@ -209,7 +209,7 @@ def write_table(file: Path, pictures: Iterable[Picture]) -> None:
     """Write a split to a file with columns ``path,label,split``, which ``table=`` of :func:`load` reads.
 
     Args:
-        file: the file.
+        file: path of the CSV file to write.
         pictures: path, class and split of each image.
 
     Example:

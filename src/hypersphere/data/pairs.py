@@ -18,7 +18,7 @@ class Pairs:
 
     Attributes:
         left: Number of the first image of each pair, ``(n,)``.
-        right: Number of the second, ``(n,)``.
+        right: Index of the second image of each pair, ``(n,)``.
         same: Whether both show one class, ``(n,)``.
         fold: Fold of each pair, from 0.
 
@@ -79,10 +79,10 @@ def make_pairs(labels: Tensor, folds: int = 10, each: int = 300, seed: int = 0) 
     in a fold. The same labels and seed give the same pairs everywhere.
 
     Args:
-        labels: class of each image, ``(N,)``.
-        folds: number of folds.
+        labels: class index of each image, ``(N,)``; two images of one class are a positive pair.
+        folds: number of folds, whose classes are disjoint; each fold gets its threshold from the others.
         each: pairs of one class, and as many of two classes, in every fold.
-        seed: seed of the draw.
+        seed: seed of the draw; the same seed gives the same pairs.
 
     Returns:
         The pairs, fold by fold.

@@ -113,7 +113,13 @@ def load(
         mirror: address of a folder to fetch the published files from instead, ``https://...`` or ``file:///...``.
         imbalance: class-imbalance variant of the training split (:func:`imbalance`), drawn by ``seed``.
         seed: seed of the draw of ``imbalance``.
-        **options: settings of one data set, e.g. ``points=512`` for ``"modelnet40"``; :func:`describe` names the sets.
+        **options: what only some data sets take. ``"modelnet40"``: ``points`` (points of a cloud, default 1024).
+            ``"miniimagenet"`` and ``"cub"``: ``test`` (the folder of the unseen classes, ``"test"`` or ``"val"``).
+            ``"folder"``: ``split`` (hold out images of every class, ``"image"``, or whole classes, ``"class"``),
+            ``held_out`` (their share, default 0.2), ``split_seed`` (default 0), ``test`` (the folder of the test part),
+            ``table`` (a CSV file with ``path,label`` and optionally ``split``), ``unreadable`` (``"skip"`` or
+            ``"refuse"``) and ``check`` (how files are checked: ``"header"``, ``"full"`` or ``"none"``). A reader of
+            your own gets all of them.
 
     Returns:
         A data set with ``train`` and ``test``: :class:`Dataset`, :class:`PointClouds`, :class:`ImageTree`,
@@ -165,7 +171,7 @@ def list_datasets(pattern: str = "*") -> list[str]:
     """List the data sets that :func:`load` knows.
 
     Args:
-        pattern: shell pattern of the names.
+        pattern: shell pattern that the names must match, e.g. ``"cifar*"``; ``"*"`` lists all.
 
     Returns:
         The names.
@@ -181,7 +187,7 @@ def describe(name: str) -> str:
     """Describe a data set in one line.
 
     Args:
-        name: one of :func:`list_datasets`.
+        name: name of a data set, one of :func:`list_datasets`.
 
     Returns:
         The line.
@@ -197,7 +203,7 @@ def available(name: str, root: str | Path | None = None) -> bool:
     """Say whether :func:`load` would find the files without a download; their content is not checked.
 
     Args:
-        name: one of :func:`list_datasets`.
+        name: name of a data set, one of :func:`list_datasets`.
         root: folder of the set, as in :func:`load`.
 
     Returns:

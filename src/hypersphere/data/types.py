@@ -20,9 +20,9 @@ class Split:
     """Images and their labels.
 
     Attributes:
-        images: ``(N, C, H, W)`` uint8.
+        images: the pixels, ``(N, C, H, W)`` uint8, channels first.
         labels: ``(N,)`` int64, in ``range(len(classes))``.
-        classes: Names of the classes.
+        classes: Names of the classes, in the order of their indices.
         extra: Further columns of length N by name, e.g. CIFAR-100's ``"coarse"`` labels.
 
     Example:
@@ -65,7 +65,7 @@ class Split:
         """Select samples.
 
         Args:
-            index: positions or a boolean mask.
+            index: indices of the samples to keep, or a boolean mask over all samples.
 
         Returns:
             The samples at ``index``, in that order; the classes stay.
@@ -94,7 +94,7 @@ class Split:
         """Move the split.
 
         Args:
-            device: where every tensor goes.
+            device: device to which every tensor is moved.
 
         Returns:
             The same split there.
@@ -108,9 +108,9 @@ class Dataset:
     """A named image set.
 
     Attributes:
-        name: Its name.
-        train: The training split.
-        test: The test split.
+        name: Name of the data set, as in :func:`hypersphere.data.load`.
+        train: The split to train on, whose statistics ``mean`` and ``std`` describe.
+        test: The split to evaluate on, which augmentation never changes.
 
     Example:
         >>> digits = hs.data.load("digits")
@@ -167,7 +167,7 @@ class Dataset:
         """Move the set.
 
         Args:
-            device: where every tensor goes.
+            device: device to which every tensor is moved.
 
         Returns:
             The same set there.
@@ -190,9 +190,9 @@ class CloudSplit:
     """Point clouds and their labels.
 
     Attributes:
-        points: ``(N, P, 3)`` float32.
+        points: coordinates of the points, ``(N, P, 3)`` float32.
         labels: ``(N,)`` int64, in ``range(len(classes))``.
-        classes: Names of the classes.
+        classes: Names of the classes, in the order of their indices.
 
     Example:
         >>> split = hs.data.CloudSplit(torch.rand(4, 16, 3), torch.tensor([0, 1, 0, 1]), ("chair", "table"))
@@ -229,7 +229,7 @@ class CloudSplit:
         """Select samples.
 
         Args:
-            index: positions or a boolean mask.
+            index: indices of the samples to keep, or a boolean mask over all samples.
 
         Returns:
             The samples at ``index``, in that order; the classes stay.
@@ -240,7 +240,7 @@ class CloudSplit:
         """Move the split.
 
         Args:
-            device: where every tensor goes.
+            device: device to which every tensor is moved.
 
         Returns:
             The same split there.
@@ -253,9 +253,9 @@ class PointClouds:
     """A named set of point clouds.
 
     Attributes:
-        name: Its name.
-        train: The training split.
-        test: The test split.
+        name: Name of the data set, as in :func:`hypersphere.data.load`.
+        train: The split to train on, whose statistics ``mean`` and ``std`` describe.
+        test: The split to evaluate on, which augmentation never changes.
 
     Example:
         >>> split = hs.data.CloudSplit(torch.rand(4, 16, 3), torch.tensor([0, 1, 0, 1]), ("chair", "table"))
@@ -281,7 +281,7 @@ class PointClouds:
         """Move the set.
 
         Args:
-            device: where every tensor goes.
+            device: device to which every tensor is moved.
 
         Returns:
             The same set there.
@@ -294,14 +294,14 @@ class Graph:
     """One graph with labelled nodes.
 
     Attributes:
-        name: Its name.
-        features: ``(N, F)`` float32 as published.
+        name: Name of the data set, as in :func:`hypersphere.data.load`.
+        features: features of the nodes as published, ``(N, F)`` float32.
         edges: ``(2, E)`` int64, each undirected edge in both directions, without duplicates and self-loops, sorted.
-        labels: Class of each node, ``(N,)``.
-        train: Numbers of the training nodes.
-        val: Numbers of the validation nodes.
-        test: Numbers of the test nodes.
-        classes: Names of the classes.
+        labels: Class index of each node, ``(N,)``.
+        train: Indices of the nodes whose labels training sees.
+        val: Indices of the nodes to choose settings on.
+        test: Indices of the nodes to evaluate on.
+        classes: Names of the classes, in the order of their indices.
 
     Example:
         >>> node = torch.tensor([0])
@@ -361,7 +361,7 @@ class Graph:
         """Move the graph.
 
         Args:
-            device: where every tensor goes.
+            device: device to which every tensor is moved.
 
         Returns:
             The same graph there.

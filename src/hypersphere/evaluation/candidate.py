@@ -25,9 +25,9 @@ class Candidate:
 
     Attributes:
         network: Inputs to logits, with ``features`` for the embedding.
-        source: The data.
-        team: The processes that evaluate together.
-        config: The settings of the run.
+        source: The data of the run: test split, shapes and normalisation.
+        team: The processes that evaluate together; without torchrun there is one.
+        config: The settings of the run, of which ``evaluation`` chooses folds, pairs and flips.
 
     Example:
         >>> from hypersphere.evaluation import candidate_of
@@ -62,7 +62,7 @@ class Candidate:
         """Compute the logits of a batch, at the precision of the training.
 
         Args:
-            inputs: what the network takes.
+            inputs: a batch as the network takes it: one tensor, or features and adjacency of a graph.
 
         Returns:
             float32 logits.
@@ -76,7 +76,7 @@ class Candidate:
         """Compute the embedding of a batch, at the precision of the training.
 
         Args:
-            inputs: what the network takes.
+            inputs: a batch as the network takes it: one tensor, or features and adjacency of a graph.
 
         Returns:
             float32 features.
@@ -105,7 +105,7 @@ class Candidate:
         """Compute features batch by batch, of all processes.
 
         Args:
-            batches: the batches.
+            batches: batches of inputs, each as the network takes it.
             flip: append the features of the mirrored images.
 
         Returns:

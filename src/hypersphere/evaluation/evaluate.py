@@ -34,12 +34,12 @@ def evaluate(
     """Evaluate the network of a seed on its test split, by the settings of its run.
 
     Args:
-        run: The run.
+        run: The opened run folder, whose network is loaded.
         seed: Which seed of it; None is the first.
         parts: Measurements, see `hypersphere list measurements`, or addresses ``module:function``; None takes what
             suits the run: closed set, open set or GAN.
         root: Folder of the data, if it is not where it was at training.
-        device: Where the network runs.
+        device: Device on which the network runs, ``"cpu"`` by default.
         flip: Use the features of image and mirror in verification; None follows the run.
         center: Subtract the mean feature in verification; None follows the run.
         inception: What scores the images of a GAN; None follows the run.
@@ -82,10 +82,10 @@ def outputs_of(
     """Compute what the network of a seed gives for its whole test split, in float32.
 
     Args:
-        run: The run.
+        run: The opened run folder, whose network is loaded.
         seed: Which seed of it; None is the first.
         root: Folder of the data, if it is not where it was at training.
-        device: Where the network runs.
+        device: Device on which the network runs, ``"cpu"`` by default.
 
     Returns:
         Features, logits, labels and images.
@@ -111,11 +111,11 @@ def candidate_of(
     """Load the trained network of a seed and its test split, for measurements in one process.
 
     Args:
-        run: the run.
+        run: the opened run folder, whose network is loaded.
         seed: which seed; None is the first.
         config: settings to evaluate with; None takes those of the run.
         root: folder of the data, if it is not where it was at training.
-        device: where the network runs.
+        device: device on which the network runs, ``"cpu"`` by default.
 
     Returns:
         The network and its data.

@@ -38,7 +38,7 @@ class Measurement:
     Args:
         name: Name on the command line and in files.
         label: Name of its ``accuracy``, or of the whole, for people.
-        about: One line of help.
+        about: One line of help for the command line and the reference.
         evaluate: Computes the numbers by name, of all processes together; rates in percent.
         protocol: Whether it may be ``evaluation.protocol``: it then gives an ``accuracy``, higher is better.
         also: Whether it may be in ``evaluation.also``.
@@ -74,11 +74,13 @@ def measurement(
     """Declare the decorated function as a measurement.
 
     Args:
-        name: Name of the measurement.
+        name: Name on the command line (``--evaluation.also``, ``--parts``) and in files.
         label: Its name for people; None is the name in words.
         quantities: Labels, units and directions of the numbers that it gives.
-        **fields: Further fields of :class:`Measurement`: ``about``, ``protocol``, ``also``, ``suits``, ``details``,
-            ``lines``, ``words`` and ``check``.
+        **fields: Further fields of :class:`Measurement`: ``about`` (one line of help), ``protocol`` (may be
+            ``evaluation.protocol``), ``also`` (may be in ``evaluation.also``), ``suits`` (the runs that include it by
+            default), ``details`` (computes further values), ``lines`` (formats the numbers), ``words`` (describes the
+            evaluation in the report) and ``check`` (raises before training if the evaluation would fail).
 
     Returns:
         The decorator, which returns the function.
@@ -136,7 +138,7 @@ def describe(config: Config) -> str:
     """Describe how the settings evaluate a network; code that only has an address is not imported for that.
 
     Args:
-        config: the settings.
+        config: the settings of a run, of which ``evaluation.protocol`` is described.
 
     Returns:
         A sentence.

@@ -16,8 +16,8 @@ class Outputs:
     """What a network computes for its test split, everything on the CPU.
 
     Args:
-        labels: class of each sample, ``(N,)``.
-        features: the embedding, ``(N, d)`` float32.
+        labels: class index of each test sample, ``(N,)``.
+        features: the embedding of each test sample, ``(N, d)`` float32.
         logits: ``(N, C)`` float32; None where the test classes are not those of training (open set).
         class_vectors: ``(C, d)`` of the head or the last linear layer; None if the network has none of that size.
         images: ``(N, channels, H, W)`` uint8; None where the data are not images in memory.
@@ -45,8 +45,8 @@ def class_vectors(model: nn.Module, dim: int) -> Tensor | None:
     """Find the weight that turns features into logits.
 
     Args:
-        model: a trained network.
-        dim: length of its features.
+        model: a trained network with a classifier or a head.
+        dim: length of its features; weights of another width are not class vectors.
 
     Returns:
         ``(C, dim)`` on the CPU, or None if there is none of that size.

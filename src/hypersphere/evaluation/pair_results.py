@@ -87,11 +87,11 @@ def evaluate_pairs(
     r"""Verify a user's own pairs of images.
 
     Args:
-        run: The run.
+        run: The opened run folder, whose network embeds the images.
         listing: The list of pairs, in our format or in that of LFW: see :mod:`hypersphere.evaluation.own_pairs`.
         folder: The folder of the images; None: that of the list or that of the run's data, whichever holds them.
         seed: Which seed of the run; None: the first.
-        device: Where the network runs.
+        device: Device on which the network runs, ``"cpu"`` by default.
         flip: Features of image and mirror side by side; None: as the run says.
         center: Subtract the mean feature of the other folds; None: as the run says.
         folds: How many folds a list without folds gets; None: as the run says.

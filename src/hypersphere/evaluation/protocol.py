@@ -17,7 +17,7 @@ def evaluate_protocol(candidate: Candidate) -> dict[str, float]:
     """Compute the numbers of ``evaluation.protocol``.
 
     Args:
-        candidate: the network and its data.
+        candidate: the trained network, its test split and its settings.
 
     Returns:
         Numbers by name, with ``accuracy``.
@@ -42,7 +42,7 @@ def evaluate_also(candidate: Candidate) -> dict[str, float]:
     """Compute the numbers of ``evaluation.also``, of the final network.
 
     Args:
-        candidate: the network and its data.
+        candidate: the trained network, its test split and its settings.
 
     Returns:
         Numbers by name.
@@ -64,9 +64,9 @@ def check_evaluation(config: Config, source: Source, team: Team) -> None:
     """Raise before the training if the network cannot be evaluated afterwards as the settings say.
 
     Args:
-        config: the settings.
-        source: the data.
-        team: the processes.
+        config: the settings of the run that is about to start.
+        source: the data of the run: classes, shapes and test split.
+        team: the processes that will evaluate together.
 
     Raises:
         ValueError: If the protocol does not suit the data.

@@ -24,10 +24,14 @@ def make_attack(name: str, config: AdversarialConfig, source: Source, **settings
     """Make an attack with the budget of the settings, in the units of the data.
 
     Args:
-        name: ``"fgsm"``, ``"bim"`` or ``"deepfool"``.
-        config: the budget.
+        name: which attack: ``"fgsm"``, ``"bim"``, ``"pgd"`` or ``"deepfool"``.
+        config: the budget: ε and step in pixels of 0..255, and the number of iterations.
         source: the data, whose normalisation sets the units.
-        **settings: further arguments of the attack, e.g. ``check=False``.
+        **settings: further arguments of the attack. All but DeepFool take ``loss`` (what is increased), ``targeted``
+            (move towards the labels), ``update_statistics`` (let BatchNorm see the batches) and ``check`` (raise an
+            error for wrong inputs and NaN); BIM and PGD also take ``generator`` (source of the random start). DeepFool
+            takes ``norm`` (``"l2"`` or ``"linf"``), ``iterations``, ``overshoot`` and ``classes`` (how many of the
+            likeliest classes are considered).
 
     Returns:
         ``attack(model, x, labels)``.

@@ -27,10 +27,10 @@ class Verified:
     """Pairs of test samples and how well they are told apart.
 
     Attributes:
-        pairs: The pairs.
+        pairs: The pairs of test samples that were verified, with their folds.
         scores: Cosine of the features of each pair.
-        labels: Class of each test sample.
-        result: What LFW's protocol gives.
+        labels: Class index of each test sample, ``(N,)``.
+        result: Accuracy, thresholds and ROC by LFW's protocol.
 
     Example:
         >>> from hypersphere.evaluation import candidate_of, verify
@@ -51,7 +51,7 @@ def verify(candidate: Candidate) -> Verified:
     """Apply LFW's protocol to the pairs of the test split: the set's own, or pairs drawn from the labels.
 
     Args:
-        candidate: the network and its data.
+        candidate: the trained network, its test split and its settings.
 
     Returns:
         The pairs, their scores and the result.

@@ -198,7 +198,7 @@ def _comparing(run: Run, job: Job) -> list[str]:
         ]
         where = (
             f"The run's own pairs of unseen classes were told apart best at `threshold = {known:.4f}` (mean over the "
-            f"folds{', ' + ' and '.join(aids) if aids else ''}). Choose it anew on pairs of your own images, with "
+            f"folds{', ' + ' and '.join(aids) if aids else ''}). Choose it again on pairs of your own images, with "
             "`hypersphere evaluate RUN --pairs pairs.txt`."
         )
     return [

@@ -25,8 +25,8 @@ class Check:
         difference: Largest |a − b| over logits and embeddings.
         agreement: Share of samples whose largest logit is the same; None without logits.
         limit: What the difference may be: tolerance · max(1, largest |b|).
-        samples: Number of samples.
-        batches: Sizes of the batches.
+        samples: Number of samples on which the file was run.
+        batches: Sizes of the batches in which they were run, to show that any size works.
 
     Example:
         >>> from hypersphere.export import Check

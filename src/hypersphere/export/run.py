@@ -33,7 +33,7 @@ class Export:
     """What was written.
 
     Args:
-        folder: the folder of the files.
+        folder: folder that holds the exported files and the model card.
         checks: comparison of each file with the network; None where this machine cannot run it, which ``notes``
             explains.
         notes: formats that were not written or not checked, with the reason.
@@ -84,7 +84,7 @@ def export_run(
         samples: number of test samples to check with.
         tolerance: largest difference that is allowed, relative to the largest output if that is above 1. The weights
             file must agree exactly.
-        force: replace an earlier export.
+        force: replace an earlier export in ``out``; other files there are never replaced.
         trust: modules whose code the settings of the run may name by ``module:Name``.
         say: called with each line of progress.
 

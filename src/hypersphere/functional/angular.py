@@ -23,7 +23,7 @@ ANGULAR = ("cosine", "linear", "sigmoid", "square_cosine")
 
 
 def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
-    """g from c = cos θ, without an arccos left in the graph at ±1.
+    """g from c = cos θ (paper eq. 2-4, thesis 4.11-4.14), without an arccos left in the graph at ±1.
 
     | kind                | g                                        |
     | ------------------- | ---------------------------------------- |
@@ -36,7 +36,7 @@ def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
     positive and broadcast against ``cos``. The gradient at c = ±1 is finite: see :func:`angle`.
 
     Args:
-        cos: cosines in [−1, 1].
+        cos: cosines c in [−1, 1], of any shape.
         kind: the formula, one of the names above or of a registered g.
         k: curvature of the sigmoid, > 0, smaller is steeper; other kinds ignore it. A tensor broadcasts against
             ``cos``. 0.3 is the paper's fixed value.
@@ -67,7 +67,7 @@ def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
 
 
 def angular_from_angle(theta: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
-    """Compute g from the angle itself, for any real θ: see :func:`angular` for the kinds.
+    """Compute g(θ) from the angle itself, for any real θ (paper eq. 2-4); :func:`angular` lists the kinds.
 
     cos θ and cos θ·|cos θ| are periodic; 1 − 2θ/π and the sigmoid decrease for all θ.
 

@@ -59,9 +59,9 @@ def magnitude(
     | ``"mix"``     | α·n + β·log(1+n) (β defaults to 1)                    |
 
     Args:
-        norm: norms n ≥ 0.
+        norm: norms n ≥ 0 of patches or vectors, of any shape.
         kind: the formula, one of the names above or of a registered h, which sets its own parameters.
-        alpha: scale of the output, > 0.
+        alpha: scale α of the output, > 0; all h are proportional to it.
         beta: second slope or weight, > 0; None is the default of the kind.
         rho: radius, > 0, where ball, tanh and segment bend.
 
@@ -112,9 +112,9 @@ def magnitude_ratio(
     gradient that the operator has there.
 
     Args:
-        norm: norms n ≥ 0.
+        norm: norms n ≥ 0 of patches or vectors, of any shape.
         kind: the formula, a name of :func:`magnitude`.
-        alpha: scale of the output, > 0.
+        alpha: scale α of the output, > 0; all h are proportional to it.
         beta: second slope or weight, > 0; None is the default of the kind.
         rho: radius, > 0, where ball, tanh and segment bend.
 

@@ -22,7 +22,7 @@ def psi(cos: Tensor, margin: float | Tensor, kind: str = "cosine") -> Tensor:
     whose gradient at c = ±1 is finite but not exact.
 
     Args:
-        cos: cos θ, in [−1, 1].
+        cos: cosines cos θ in [−1, 1], of any shape.
         margin: m ≥ 1, a number, or a tensor that broadcasts against ``cos`` and is computed as a real margin.
         kind: ``"cosine"``, or ``"square_cosine"`` to continue cos²(mθ) in the same way: (−1)^k·cos(mθ)·|cos(mθ)| − 2k.
 
@@ -63,7 +63,7 @@ def multiple_angle(cos: Tensor, margin: float | Tensor) -> Tensor:
     """cos(mθ) from cos θ: the polynomial T_m for a whole number m (thesis 2.7), else through :func:`angle`.
 
     Args:
-        cos: cosines in [−1, 1].
+        cos: cosines c in [−1, 1], of any shape.
         margin: m ≥ 1, a number or a tensor that broadcasts against ``cos``.
 
     Returns:

@@ -31,17 +31,21 @@ class AdaFace(MarginSoftmax):
     kept in [0, π]. No gradient passes through ẑ.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 0, in radians where it is added to the angle.
         scale: s > 0, the length that features are given.
         concentration: h > 0; a third puts two thirds of a normal distribution within [−1, 1].
         momentum: share of the old μ and σ that remains after a batch, in [0, 1).
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
-            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
-            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
-            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
-            a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
+            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
+            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
+            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
+            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
+            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
+            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
+            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
+            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -113,7 +117,7 @@ class MagFace(MarginSoftmax):
     m(a) the target continues as in :class:`ArcFace`.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         lower_norm: l_a > 0, the norm below which quality no longer counts.
         upper_norm: u_a, the norm above which it no longer counts.
@@ -121,11 +125,15 @@ class MagFace(MarginSoftmax):
         upper_margin: u_m, the margin in radians at u_a.
         scale: s > 0, the length that features are given in the logits.
         norm_weight: λ_g ≥ 0, the weight of the regularizer.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
-            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
-            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
-            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
-            a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
+            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
+            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
+            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
+            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
+            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
+            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
+            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
+            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -190,18 +198,22 @@ class ElasticFace(MarginSoftmax):
     torch's generator of the device, so that a run that restores its state continues exactly.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 0, the mean margin; None is 0.5 for the arc and 0.35 for the cosine.
         scale: s > 0, the length that features are given.
         form: ``"arc"`` adds to the angle, ``"cos"`` subtracts from the cosine.
         std: σ ≥ 0, the spread of the margins; 0 is a fixed margin.
         sort: give the larger of a batch's margins to the samples farther from their class vector (ElasticFace+).
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
-            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
-            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
-            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
-            a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
+            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
+            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
+            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
+            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
+            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
+            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
+            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
+            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -258,16 +270,20 @@ class CurricularFace(ArcFace):
     through t and through the comparison.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m in radians, ≥ 0, a number or a tensor with one per class.
         scale: s > 0, the length that features are given.
         momentum: share of the old t that remains after a batch, in [0, 1); 0.99 as in the authors' code.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
-            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
-            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
-            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
-            a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
+            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
+            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
+            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
+            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
+            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
+            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
+            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
+            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.

@@ -72,7 +72,7 @@ class Annealing(MarginSchedule):
     Args:
         base: λ at the first step, ≥ 0. ``math.inf`` keeps the plain logit for ever.
         gamma: γ ≥ 0, how fast λ falls.
-        power: exponent of the decay, > 0.
+        power: exponent p of the decay, > 0; λ falls like t^−p in the long run.
         minimum: smallest λ, ≥ 0; 0 ends with the pure margin, 5 with a sixth of it.
 
     Shape:
@@ -126,10 +126,12 @@ class Annealing(MarginSchedule):
 
 
 class MarginWarmup(MarginSchedule):
-    """The share of the margin grows linearly from 0 to 1 over the first epochs.
+    """share(t) = min(1, t/T): the share of the margin grows linearly from 0 to 1 over the first epochs.
+
+    The target logit is (1 − share)·plain + share·margin, so training starts with the plain softmax.
 
     Args:
-        epochs: length of the growth, ≥ 1.
+        epochs: number of epochs over which the margin grows to its full value, ≥ 1.
         steps_per_epoch: steps of an epoch; then the share grows at every training-mode forward. None keeps it constant
             within an epoch: call ``set_epoch(epoch)`` as each epoch begins, as with PyTorch's distributed samplers.
 
@@ -153,7 +155,7 @@ class MarginWarmup(MarginSchedule):
         """Set the epoch that begins.
 
         Args:
-            epoch: its number, counted from 0.
+            epoch: number of the epoch that begins, counted from 0.
         """
         self.step.fill_(check_count("epoch", epoch, minimum=0) * (self.steps_per_epoch or 1))
 

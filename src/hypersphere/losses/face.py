@@ -22,15 +22,19 @@ class AMSoftmax(MarginSoftmax):
     """AM-Softmax, CosFace: target s·(cos θ_y − m), the others s·cos θ_j (thesis D.11).
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 0, a number or a tensor with one per class; subtracted from the cosine.
         scale: s > 0, the length that features are given.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
-            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
-            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
-            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
-            a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
+            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
+            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
+            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
+            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
+            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
+            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
+            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
+            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -61,20 +65,24 @@ class AMSoftmax(MarginSoftmax):
 class ArcFace(MarginSoftmax):
     """Target s·cos(θ_y + m), beyond θ_y = π − m s·(cos θ_y − m·sin m); the others s·cos θ_j. m is in radians.
 
-    cos(θ + m) has an unbounded derivative in cos θ at θ = 0 and π: it is finite here, see
-    :func:`hypersphere.functional.angle`.
+    The loss is that of Deng et al. 2019. cos(θ + m) has an unbounded derivative in cos θ at θ = 0 and π: it is finite
+    here, see :func:`hypersphere.functional.angle`.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m in radians, ≥ 0, a number or a tensor with one per class. 0.5 (29°) suits many classes;
             :func:`fitting_margin` suggests one for few.
         scale: s > 0, the length that features are given.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
-            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
-            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
-            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
-            a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
+            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
+            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
+            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
+            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
+            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
+            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
+            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
+            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -103,7 +111,7 @@ class ArcFace(MarginSoftmax):
 
 
 class SphereFaceR(MarginSoftmax):
-    """SphereFace-R: SphereFace on normalised features, with a real margin of about 1.4 to 1.7.
+    """SphereFace-R: SphereFace on normalised features, with a real margin of about 1.4 to 1.7 (Liu et al. 2022).
 
     | ``form`` | target              | the others   |
     | -------- | ------------------- | ------------ |
@@ -112,16 +120,20 @@ class SphereFaceR(MarginSoftmax):
     | ``"v2"`` | s·cos θ_y           | s·cos(θ_j/m) |
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 1, which multiplies the angle; 1 means no margin.
         scale: s > 0, the length that features are given.
         form: which logits the margin changes: one of the three forms above.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
-            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
-            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
-            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
-            a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
+            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
+            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
+            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
+            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
+            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
+            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
+            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
+            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.

@@ -12,13 +12,13 @@ CONFIDENCE = 0.9999
 
 
 def fitting_scale(num_classes: int) -> float:
-    """A scale s that lets the softmax of s·cos θ become certain, and no larger than that takes.
+    """A scale s with which the softmax of s·cos θ can become confident, and not larger than necessary.
 
     It is the larger of two published bounds: AdaCos's √2·log(C − 1), and the s with which a perfect sample (cos 1 to
     its own class, −1/(C − 1) to the others) has the probability 0.9999, which is CosFace's bound.
 
     Args:
-        num_classes: C, at least 2.
+        num_classes: Number of classes C of the training set, at least 2.
 
     Returns:
         s > 0, for example 10.3 for 10 classes, 16.1 for 1,000, 20.7 for 100,000.
@@ -38,7 +38,7 @@ def fitting_margin(num_classes: int) -> float:
     Few classes lie far apart anyway, and a large margin on few of them is a common cause of a training that collapses.
 
     Args:
-        num_classes: C, at least 2.
+        num_classes: Number of classes C of the training set, at least 2.
 
     Returns:
         The margin, in radians.

@@ -71,8 +71,8 @@ class ClassHead(nn.Module):
         """Compute the loss of a batch.
 
         Args:
-            features: (..., in_features), any floating dtype.
-            labels: class indices (...).
+            features: features of the batch, (..., in_features), of any floating dtype.
+            labels: class index of each sample, (...).
             indices_tuple: what a miner of pytorch-metric-learning returns; it weights the samples.
 
         Returns:
@@ -114,7 +114,7 @@ class ClassHead(nn.Module):
         """Compute what is ranked at test time, without margin and annealing.
 
         Args:
-            features: (..., in_features).
+            features: features of the batch, (..., in_features).
 
         Returns:
             Logits (..., num_classes).
@@ -131,7 +131,7 @@ class ClassHead(nn.Module):
         """Compute :meth:`logits`, under the name that pytorch-metric-learning uses.
 
         Args:
-            embeddings: features (..., in_features).
+            embeddings: features of the batch, (..., in_features).
 
         Returns:
             Logits (..., num_classes).

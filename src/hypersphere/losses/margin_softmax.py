@@ -38,7 +38,7 @@ class MarginSoftmax(ClassHead):
     batch or on running state, :meth:`observe` computes it; :meth:`penalty` adds a term.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: kept as ``self.margin`` for the rules; a tensor with one number per class becomes a buffer.
         scale: s of s·g(θ), > 0; None takes ‖x‖.
@@ -286,7 +286,7 @@ class MarginSoftmax(ClassHead):
         """Compute what the score needs of the samples.
 
         Args:
-            x: features (N, in_features).
+            x: features of the batch, (N, in_features).
 
         Returns:
             The vector of the inner product where g is the cosine (‖x‖cos θ = ŵ·x), else direction and amplitude.

@@ -75,7 +75,7 @@ class TripletLoss(BatchWide):
     holds these centres.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of centres in ``weight``.
         margin: α > 0, by how much the other class must be farther; FaceNet's is 0.2.
         mining: ``"semihard"`` takes for each pair (i, p) the nearest n that is farther than p, or the farthest n if
@@ -84,8 +84,8 @@ class TripletLoss(BatchWide):
         rate: how fast the centres follow the features, in [0, 1].
         reduction: ``"mean"``, ``"sum"`` or ``"none"`` over the samples.
         ignore_index: label of samples that are ignored.
-        device: where the centres are made.
-        dtype: type of the centres.
+        device: device on which the centres are created; None is torch's default device.
+        dtype: floating-point type of the centres; None is torch's default.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -133,8 +133,8 @@ class TripletLoss(BatchWide):
         """Compute the loss of a batch.
 
         Args:
-            features: (..., in_features), any floating dtype.
-            labels: class indices (...).
+            features: features of the batch, (..., in_features), of any floating dtype.
+            labels: class index of each sample, (...).
             indices_tuple: what a miner of pytorch-metric-learning returns; it weights the samples.
 
         Returns:
@@ -156,7 +156,7 @@ class TripletLoss(BatchWide):
         """Compute the cosine to each class centre.
 
         Args:
-            features: (..., in_features).
+            features: features of the batch, (..., in_features).
 
         Returns:
             (..., num_classes); 0 for a class that was never seen.
@@ -170,7 +170,7 @@ class TripletLoss(BatchWide):
         """Compute :meth:`logits`, under the name that pytorch-metric-learning uses.
 
         Args:
-            embeddings: features (..., in_features).
+            embeddings: features of the batch, (..., in_features).
 
         Returns:
             Logits (..., num_classes).

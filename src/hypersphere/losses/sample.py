@@ -20,9 +20,9 @@ class Sample(NamedTuple):
 
     Attributes:
         g: the angular function of the head.
-        norm: ‖x‖ of each feature, differentiable.
+        norm: ‖x‖ of each feature, shape (N,); gradients flow through it.
         labels: class of each sample; 0 for the ignored ones.
-        counts: which samples are not ignored.
+        counts: boolean mask (N,): True for samples that are not ignored, so that statistics can leave the others out.
         state: what :meth:`MarginSoftmax.observe` returned, by name.
 
     Example:
@@ -42,7 +42,7 @@ class Sample(NamedTuple):
         """Compute g from the cosine.
 
         Args:
-            c: cosines of any shape.
+            c: cosines c = cos θ, of any shape.
 
         Returns:
             g(θ), in the shape of ``c``.
@@ -53,7 +53,7 @@ class Sample(NamedTuple):
         """Compute g from the angle, also beyond π.
 
         Args:
-            theta: angles in radians.
+            theta: angles θ in radians, of any shape; g continues beyond π.
 
         Returns:
             g(θ), in the shape of ``theta``.

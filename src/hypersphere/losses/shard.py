@@ -42,7 +42,8 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
 
     Args:
         head: A head with class vectors. Joined heads (SphereFace+, center loss) and a learned k raise an error.
-        mesh: A ``DeviceMesh`` of one dimension.
+        mesh: One-dimensional ``DeviceMesh`` over whose processes the classes are split, e.g. ``init_device_mesh("cuda",
+            (8,))``.
         rate: Share of the classes that count as negatives at a training step, drawn again each time on every process;
             the classes of the batch are always among them (Partial FC, An et al. 2022). 1 takes all.
 
@@ -68,7 +69,7 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
     if mesh.ndim != 1:
         raise ValueError(f"mesh has {mesh.ndim} dimensions: pass the one over which classes are split, e.g. mesh['tp']")
     if isinstance(head.weight, DTensor):
-        raise ValueError("head is sharded already")
+        raise ValueError("head is sharded already: shard(head, mesh) must be called once")
     if check_positive("rate", rate) > 1:
         raise ValueError(f"rate={rate!r} is a share of the classes: it must lie in (0, 1]")
     smoothing: float = getattr(head, "label_smoothing", 0.0)

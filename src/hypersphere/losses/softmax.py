@@ -20,12 +20,15 @@ class Softmax(MarginSoftmax):
     """Logits W_j·x + b_j (thesis 2.1): the ordinary linear classifier with cross-entropy, as a head.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         bias: add a learned number to the logit of each class; off by default, as everywhere in the thesis.
-        **options: further settings of :class:`MarginSoftmax`: ``reduction`` (``"mean"``, ``"sum"`` or ``"none"``),
-            ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in [0, 1]), ``class_weight`` (one number
-            per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over
+            the samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100),
+            ``label_smoothing`` (share of the target that is spread over all classes, in [0, 1], default 0),
+            ``class_weight`` (a factor of the loss for each class, default None), ``sub_centers`` (vectors per class, of
+            which the closest counts; default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense
+            logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -49,13 +52,15 @@ class WSoftmax(MarginSoftmax):
     """Logits ‖x‖·g(θ_j) (paper eq. 10; with the cosine, the modified softmax of thesis 2.18).
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
-        **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``reduction``
-            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
-            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
-            a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples; default ``"mean"``),
+            ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share of the target that is
+            spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss for each class,
+            default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1), ``chunk``
+            (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -80,14 +85,16 @@ class SSoftmax(MarginSoftmax):
     """Logits s·g(θ_j) (paper sec. 3, supplement C): features and class vectors are both on the sphere.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         scale: s > 0, usually 10 to 70: the larger, the closer a correct sample comes to loss 0 at the same angle.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
-        **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``reduction``
-            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
-            [0, 1]), ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at
-            a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples; default ``"mean"``),
+            ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share of the target that is
+            spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss for each class,
+            default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1), ``chunk``
+            (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -121,16 +128,20 @@ class GASoftmax(MarginSoftmax):
     should decrease on [0, mπ].
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 1, which multiplies the angle; 1 means no margin. Larger values separate more and are harder to
             train.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
-        **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``annealing`` (how
-            the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction`` (``"mean"``,
-            ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in [0, 1]),
-            ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at a time),
-            ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
+            the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
+            constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
+            samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
+            (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
+            the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
+            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
+            ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -168,14 +179,18 @@ class ASoftmax(GASoftmax):
     Networks trained from scratch need ``annealing="sphereface"`` (thesis A.7); the default is the pure margin.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 1, which multiplies the angle; 1 means no margin, 4 is the thesis' choice.
-        **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``annealing`` (how
-            the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction`` (``"mean"``,
-            ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in [0, 1]),
-            ``class_weight`` (one number per class), ``sub_centers`` (vectors per class), ``chunk`` (classes at a time),
-            ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
+            the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
+            constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
+            samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
+            (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
+            the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
+            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
+            ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -197,13 +212,17 @@ class LSoftmax(ASoftmax):
     """L-Softmax: target ‖W_y‖‖x‖·ψ(θ_y), the others W_j·x (thesis 2.4-2.13).
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 1, which multiplies the angle; 1 means no margin.
-        **options: further settings of :class:`MarginSoftmax`: ``bias`` (a learned number per class), ``annealing`` (how
-            the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction`` (``"mean"``,
-            ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in [0, 1]),
-            ``class_weight`` (one number per class), ``chunk`` (classes at a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
+            the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
+            constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
+            samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
+            (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
+            the loss for each class, default None), ``chunk`` (classes per block: ``"auto"``, a number, or None for
+            dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.

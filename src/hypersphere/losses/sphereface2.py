@@ -22,11 +22,11 @@ _SOFTMAX_ONLY = ("label_smoothing", "class_weight", "annealing", "detach_margin"
 class SphereFace2(ClassHead):
     """(λ/r)·log(1+e^{−r(g(c_y)−m)−b}) + ((1−λ)/r)·Σ_{j≠y} log(1+e^{r(g(c_j)+m)+b}), c_j = cos θ_j.
 
-    g(z) = 2((z+1)/2)^t − 1. The bias b is learned; it starts where the loss is stationary in it when all cosines are 0.
-    Classes do not compete, so settings that only a softmax has raise an error.
+    g(z) = 2((z+1)/2)^t − 1 (Wen et al. 2022). The bias b is learned; it starts where the loss is stationary in it when
+    all cosines are 0. Classes do not compete, so settings that only a softmax has raise an error.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 0, added on both sides of the decision boundary.
         scale: r > 0, the sharpness of the logistic.
@@ -35,8 +35,9 @@ class SphereFace2(ClassHead):
         reduction: ``"mean"``, ``"sum"`` or ``"none"`` over the batch.
         ignore_index: label of samples that are ignored.
         chunk: how many classes are computed at a time, as in :class:`MarginSoftmax`.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         **refused: ``label_smoothing``, ``class_weight``, ``annealing``, ``detach_margin``, ``angular`` and
             ``sub_centers`` raise a TypeError that says why.
 
@@ -113,9 +114,9 @@ class SphereFace2(ClassHead):
         """r·g(cos θ_j) + b: what is ranked.
 
         Args:
-            rows: directions of the features.
-            classes: class vectors of a block.
-            shared: tensors that all blocks use.
+            rows: directions of the features, (N, in_features).
+            classes: class vectors of a block, (block, in_features), and what else belongs to them.
+            shared: tensors that all blocks of classes use, such as a bias.
 
         Returns:
             Logits (N, B) of the block.

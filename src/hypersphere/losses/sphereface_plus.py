@@ -27,7 +27,8 @@ class SphereFacePlus(JoinedHead):
         head: any head of this package; it stays the owner of the class vectors.
         weight: λ_M ≥ 0. The property ``weight`` of the object is the class vectors, as in every head.
         s: power of the energy, ≥ 0; larger values depend on the closest classes only.
-        distance: ``"euclidean"`` or ``"angular"``.
+        distance: ``"euclidean"`` takes ‖ŵ_i − ŵ_j‖ as the distance of two neurons, ``"angular"`` the angle between them
+            (thesis 5.5).
 
     Shape:
         - features: (..., in_features) of the head; labels: (...), class indices.
@@ -57,8 +58,8 @@ class SphereFacePlus(JoinedHead):
         """1/(C−1)·Σ_{j≠y_i} f_s of each sample.
 
         Args:
-            x: features (N, in_features).
-            labels: class indices (N,).
+            x: features of the batch, (N, in_features).
+            labels: class index of each sample, (N,).
             counts: which samples are not ignored, (N,).
 
         Returns:

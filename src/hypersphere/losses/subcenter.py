@@ -19,15 +19,20 @@ class SubcenterArcFace(ArcFace):
     class j one after the other. Every softmax head on normalised class vectors accepts ``sub_centers``.
 
     Args:
-        in_features: length of a feature.
+        in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m in radians, ≥ 0, a number or a tensor with one per class.
         scale: s > 0, the length that features are given.
         sub_centers: K ≥ 1, the vectors of a class; the paper uses 3.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g), ``bias`` (a learned number per class),
-            ``annealing`` (how the margin sets in), ``detach_margin`` (no gradient through the margin), ``reduction``
-            (``"mean"``, ``"sum"`` or ``"none"``), ``ignore_index`` (label of ignored samples), ``label_smoothing`` (in
-            [0, 1]), ``class_weight`` (one number per class), ``chunk`` (classes at a time), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
+            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
+            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
+            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
+            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
+            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
+            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
+            for each class, default None), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense
+            logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.

@@ -34,9 +34,9 @@ def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) ->
     """AVH = θ(W_y, x) / Σ_i θ(W_i, x), one value per sample, harder is larger (thesis sec. 1.1).
 
     Args:
-        features: features (n, d).
-        weight: class vectors (C, d).
-        labels: class of each sample, (n,).
+        features: features (n, d), one sample per row; their lengths do not matter.
+        weight: class vectors (C, d), e.g. ``head.weight``; their lengths do not matter.
+        labels: class index of each sample, (n,).
 
     Returns:
         (n,), in [0, 1]; 1/C for a sample with equal angles to all classes.
@@ -65,8 +65,8 @@ def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
     m_i is the mean feature of class i, m that of all.
 
     Args:
-        features: features (n, d).
-        labels: class of each, (n,).
+        features: features (n, d), one sample per row; their lengths do not matter.
+        labels: class index of each sample, (n,).
 
     Returns:
         A scalar ≥ 0; infinite if all class means agree in direction.
@@ -98,7 +98,7 @@ def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
     equal vectors give 0.
 
     Args:
-        w: vectors (N, d).
+        w: vectors (N, d), one per row; only their directions count.
         half_space: take the vectors {ŵ, −ŵ}: lines instead of directions.
 
     Returns:
@@ -138,8 +138,8 @@ def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generato
     with probability of order samples·ε^(d−1), so state the sample size with the value.
 
     Args:
-        w: vectors (N, d).
-        samples: number of directions u.
+        w: vectors (N, d), one per row; only their directions count.
+        samples: number of random directions u; more of them give a tighter lower bound and take longer.
         generator: a CPU generator; None seeds one with 0, so that equal calls give equal values.
 
     Returns:
@@ -171,7 +171,7 @@ def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
     """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²) for any number of vectors: 0 if all agree, lower is more even.
 
     Args:
-        w: vectors (N, d).
+        w: vectors (N, d), one per row; only their directions count.
         t: sharpness of the kernel, > 0; large t depends on the closest pairs only.
 
     Returns:

@@ -28,7 +28,7 @@ class ClassificationResult:
         counts: Number of samples of each class, (C,).
         confusion: How many samples of class i (row) were taken for class j (column), (C, C).
         ranks: Rank of the right class of each sample, from 1, (n,).
-        classes: Names of the classes.
+        classes: Names of the classes, in the order of their indices.
 
     Example:
         >>> hs.metrics.classification([[2.0, 1.0], [0.0, 3.0]], [0, 0]).accuracy
@@ -47,7 +47,7 @@ class ClassificationResult:
         """Compute the share of samples whose class is among the first ``k``.
 
         Args:
-            k: number of guesses, ≥ 1.
+            k: number of guesses per sample, ≥ 1: the sample counts if its class is among the k largest logits.
 
         Returns:
             A fraction.
@@ -64,7 +64,7 @@ class ClassificationResult:
         """Return the classes with the highest error.
 
         Args:
-            count: how many of them.
+            count: how many classes to list, the ones with most errors first.
 
         Returns:
             Name, error and number of samples of each.
@@ -89,8 +89,8 @@ def classification(logits: Tensor, labels: Tensor, classes: Sequence[str] | None
 
     Args:
         logits: scores of the classes, (n, C).
-        labels: class of each sample, (n,).
-        classes: C names; None: the numbers.
+        labels: class index of each sample, (n,).
+        classes: C names for the tables of the result; None uses the class indices.
 
     Returns:
         Accuracy, errors by class, confusion matrix and ranks.
@@ -128,14 +128,14 @@ def classification(logits: Tensor, labels: Tensor, classes: Sequence[str] | None
 @takes_arrays("features", "weight", labels=("labels",))
 @torch.no_grad()
 def cosine_confusion(features: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Mean cosine of the features of class i with the vector of class j.
+    """Entry (i, j) is mean_{x of class i} cos⟨x, w_j⟩, the mean cosine of class i with the vector of class j.
 
     The mean cosine is the product of the mean direction with the class's direction, so that nothing of size n × C is
     formed.
 
     Args:
-        features: features (n, d).
-        labels: class of each sample, (n,).
+        features: features (n, d), one sample per row; their lengths do not matter.
+        labels: class index of each sample, (n,).
         weight: class vectors (C, d), e.g. ``head.weight``; None: the mean feature of each class, with C the largest
             label + 1.
 

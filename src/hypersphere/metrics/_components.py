@@ -64,7 +64,7 @@ def principal_components(features: Tensor, dim: int, *, whiten: bool = False) ->
     its entry of largest absolute value is positive. Everything is computed in float64.
 
     Args:
-        features: Training features, one per row.
+        features: Training features (n, d) from which mean and components are computed.
         dim: How many directions, at most min(N − 1, d).
         whiten: Whether coordinates are divided by their standard deviation.
 

@@ -27,9 +27,9 @@ class FewShotResult:
     """What :func:`few_shot` gives; rates are fractions in [0, 1].
 
     Attributes:
-        accuracy: Mean over the episodes.
+        accuracy: Mean accuracy over the episodes, a fraction in [0, 1].
         interval: Half-width of its 95 % confidence interval, 1.96 sample standard deviations over √episodes.
-        episode_accuracies: Accuracy of each episode.
+        episode_accuracies: Accuracy of each episode, (episodes,), fractions in [0, 1].
 
     Example:
         >>> features, labels = torch.randn(60, 8), torch.arange(60) % 3
@@ -76,18 +76,18 @@ def few_shot(
     cross-entropy, a new classifier for each episode. The features stay fixed, as in the two baselines.
 
     Args:
-        features: embeddings (N, d).
-        labels: class of each, (N,).
-        ways: classes of an episode, ≥ 2.
+        features: embeddings (N, d), one sample per row; they stay fixed.
+        labels: class index of each sample, (N,); episodes are drawn from these classes.
+        ways: number of classes of an episode, ≥ 2; more ways are harder.
         shots: support samples of each class, ≥ 1.
         queries: samples of each class that are classified.
         episodes: number of draws; the interval shrinks with its root.
-        method: the classifier, see above.
+        method: the classifier of an episode: ``"baseline"``, ``"baseline++"`` or ``"nearest"``, as described above.
         seed: seed of the episodes and classifiers; the same seed gives the same episodes for every method.
-        epochs: passes over the support samples.
-        batch_size: support samples of a step.
-        lr: learning rate, > 0.
-        weight_decay: decay of the classifier, ≥ 0.
+        epochs: passes over the support samples of an episode, ≥ 1 (thesis F.3: 100).
+        batch_size: number of support samples of an SGD step, ≥ 1 (thesis F.3: 4).
+        lr: learning rate of the classifier, > 0 (thesis F.3: 0.01).
+        weight_decay: weight decay of the classifier, ≥ 0 (thesis F.3: 0.001).
         scale: c of the cosine classifier, > 0.
 
     Returns:

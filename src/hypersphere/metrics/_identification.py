@@ -38,9 +38,9 @@ def identification(
 ) -> IdentificationResult:
     """Rank of the mate of each probe by cosine among gallery and distractors.
 
-    rank = 1 + #{competitors whose cosine is at least the mate's}: a tie counts against the probe, so features that are
-    all equal identify no one. Cosines are compared as computed, in float32 (in float64 for float64 features). Two
-    protocols:
+    rank = 1 + #{competitors whose cosine is at least the mate's}: a tie counts against the probe, so a network whose
+    features are all equal identifies nobody. Cosines are compared as computed, in float32 (in float64 for float64
+    features). Two protocols:
 
     - ``"closest"``, the usual closed-set CMC: a search is a probe, its mate the most similar gallery row of its label,
       its competitors all gallery rows of other labels and all distractors.
@@ -52,13 +52,13 @@ def identification(
     Args:
         probes: embeddings (P, d). A probe without a mate is not ranked but counted in ``unmated``, and its competitors
             are impostors like all others.
-        probe_labels: label of each probe, (P,).
+        probe_labels: identity of each probe, (P,), as integers.
         gallery: embeddings (G, d); None: the probes themselves, no probe being its own mate.
         gallery_labels: label of each row of the gallery, (G,).
         distractors: embeddings of people who are mates of no probe: a tensor of any floating dtype (also
             memory-mapped), a NumPy array or memory map, or an iterable of blocks (b, d), each read once.
         ranks: the ranks shown in ``rates``; any other can be asked of the result.
-        protocol: ``"closest"`` or ``"megaface"``, see above.
+        protocol: which competitors a mate is ranked among: ``"closest"`` or ``"megaface"``, see the table above.
         block: how many rows are compared at a time.
         tail: how many of the highest impostor scores are kept. False accept rates up to ``tail`` over the number of
             impostor scores are then exact; higher ones raise a ValueError.

@@ -24,9 +24,9 @@ class IdentificationResult:
         probes: Which probe each search is of.
         best_impostors: Highest cosine of a competitor, for each probe.
         impostor_tail: The highest scores of competitors, in falling order.
-        impostors: Number of scores of competitors.
+        impostors: Number of all scores between a probe and a competitor, of which ``impostor_tail`` holds the highest.
         unmated: Number of probes without a mate in the gallery.
-        shown: Ranks that ``rates`` holds.
+        shown: The ranks for which ``rates`` has an entry, e.g. (1, 5, 10).
 
     Example:
         >>> result = hs.metrics.identification(torch.eye(3), [0, 1, 2], torch.eye(3), [0, 1, 2])
@@ -47,7 +47,7 @@ class IdentificationResult:
         """Compute the share of searches whose mate is among the first ``k``.
 
         Args:
-            k: rank, from 1.
+            k: rank ≥ 1: a search succeeds if the mate is among the first k.
 
         Returns:
             A fraction.
@@ -96,7 +96,7 @@ class IdentificationResult:
 
         Args:
             fpir: false positive identification rate, in [0, 1].
-            rank: largest rank that counts.
+            rank: largest rank at which a probe counts as identified, ≥ 1.
 
         Returns:
             A fraction.

@@ -18,9 +18,9 @@ class InceptionResult:
     """What :func:`inception_score` gives.
 
     Attributes:
-        score: Mean over the splits.
+        score: Mean inception score over the splits, between 1 and the number of classes.
         std: Standard deviation of the splits themselves, not of a larger population, as published scores count.
-        split_scores: Score of each split.
+        split_scores: Inception score of each split, (splits,).
 
     Example:
         >>> round(hs.metrics.inception_score(torch.zeros(20, 5), splits=2).score, 6)
@@ -39,9 +39,10 @@ class InceptionResult:
 def inception_score(logits: Tensor, *, splits: int = 10) -> InceptionResult:
     """exp E_x KL(p(y|x) ‖ p(y)) of the class probabilities that a classifier gives generated images.
 
-    p(y|x) = softmax(``logits``) and p(y) is its mean over a split. The score lies between 1 (every image alike, or none
-    recognised) and the number of classes (each recognised beyond doubt, all equally often). Published numbers are those
-    of Inception-v3 on 50,000 images in ten splits: scores of another classifier compare with each other only.
+    The score of Salimans et al. 2016: p(y|x) = softmax(``logits``) and p(y) is its mean over a split. The score lies
+    between 1 (every image alike, or none recognised) and the number of classes (each recognised beyond doubt, all
+    equally often). Published numbers are those of Inception-v3 on 50,000 images in ten splits: scores of another
+    classifier compare with each other only.
 
     Args:
         logits: ``(N, classes)``; log-probabilities work, too.

@@ -35,7 +35,7 @@ def pair_scores(features: Tensor, left: Tensor, right: Tensor, mean: Tensor | No
     """cos⟨x_l − μ, x_r − μ⟩ of each pair of rows (l, r).
 
     Args:
-        features: features (N, d).
+        features: features (N, d), one sample per row.
         left: row number of the first of each pair, (n,).
         right: row number of the second, (n,).
         mean: μ (d,), subtracted from every feature, e.g. the mean of the training set; None subtracts nothing.

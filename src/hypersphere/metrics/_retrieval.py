@@ -25,9 +25,9 @@ class RetrievalResult:
         average_precisions_at_r: The same among the first R items, R being the number of relevant ones.
         r_precisions: Share of relevant items among the first R.
         first_hits: Rank of the first relevant item, from 1.
-        queries: Row numbers of these queries.
+        queries: Row numbers of the queries that have a relevant item, in the order of the values.
         excluded: Number of queries without any relevant item, such as the only member of a class.
-        shown: The k that ``recall`` holds.
+        shown: The values of k for which ``recall`` has an entry.
 
     Example:
         >>> hs.metrics.retrieval(torch.eye(2).repeat(2, 1), [0, 1, 0, 1]).recall_at(1)
@@ -61,7 +61,7 @@ class RetrievalResult:
         """Compute the share of queries with a relevant item among the first ``k`` (R@k).
 
         Args:
-            k: number of items, ≥ 1.
+            k: number of retrieved items, ≥ 1: a query succeeds if one of them is relevant.
 
         Returns:
             A fraction.
@@ -99,10 +99,10 @@ def retrieval(
 
     Args:
         features: embeddings of the items, (N, d).
-        labels: label of each item, (N,).
+        labels: class index of each item, (N,); items of the query's class are relevant.
         ks: the k of R@k shown in ``recall``; the result computes any other.
         queries: embeddings of the queries, (Q, d); None: each item in turn queries all others.
-        query_labels: label of each query, (Q,).
+        query_labels: class index of each query, (Q,); required if ``queries`` is given.
 
     Returns:
         Precision and recall of every query, and their means.

@@ -22,12 +22,12 @@ class VerificationResult:
     """What verification gives; rates are fractions in [0, 1].
 
     Attributes:
-        accuracy: Mean over the folds.
+        accuracy: Mean accuracy over the folds, a fraction in [0, 1].
         std: Its standard error, as LFW reports beside it (the folds' sample standard deviation over √folds).
-        fold_accuracies: Accuracy of each fold.
-        thresholds: Threshold of each fold.
+        fold_accuracies: Accuracy of each fold at the threshold that was chosen on the other folds.
+        thresholds: Threshold of each fold, chosen on the other folds; scores at or above it are accepted.
         roc: Curve of all held-out scores.
-        pairs: Number of pairs.
+        pairs: Number of pairs that were scored, of both kinds together.
 
     Example:
         >>> hs.metrics.verification([0.9, 0.3, 0.8, 0.1], [1, 0, 1, 0], folds=2).pairs
@@ -79,7 +79,7 @@ def verification(scores: Tensor, same: Tensor, folds: int | Tensor = 10) -> Veri
     """Accuracy of ``score ≥ threshold``, the threshold of each fold chosen on the other folds (LFW View 2).
 
     The threshold is the cut with the best accuracy on the other folds: midway between two neighbouring scores, the
-    lowest of equally good ones, infinite if accepting or refusing everything is best.
+    lowest of equally good ones, infinite if accepting or rejecting every pair is best.
 
     Args:
         scores: similarity of each pair, (n,), larger is more alike; any scale, ties welcome.

@@ -20,11 +20,11 @@ class Generator(nn.Module):
     """z ~ N(0, I) → dense 512·M×M → three 4×4 transposed convolutions of stride 2 (256, 128, 64) → 3×3, tanh.
 
     Args:
-        slots: operators, normalisation, activation.
-        latent_dim: length of z.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
+        latent_dim: length of the noise vector z from which an image is made.
         base: M, height and width of the first map.
         widths: channels of the first map and after each transposed convolution.
-        channels: channels of the images.
+        channels: number of channels of the generated images.
 
     Shape:
         - z: (N, latent_dim).
@@ -50,7 +50,7 @@ class Generator(nn.Module):
         """Generate images.
 
         Args:
-            z: latent vectors (N, latent_dim).
+            z: noise vectors (N, latent_dim), drawn from N(0, I).
 
         Returns:
             Images in [−1, 1].
@@ -69,7 +69,7 @@ def generator(
     """The generator of thesis Table D.5 (a): dense, then transposed convolutions with BatchNorm and ReLU.
 
     Args:
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         latent_dim: numbers in z.
         base: M_g, the size of the first maps (4 for images of 32×32).
         widths: channels of the first maps and of each transposed convolution.
@@ -91,7 +91,7 @@ def discriminator(
     ``spectral_norm=False`` it is the discriminator of the other rows of Table D.4.
 
     Args:
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         num_classes: outputs of the dense layer; 0 for none.
         image_size: sides that are multiples of 8.
         widths: channels of the stages; the last has no 4×4 convolution.

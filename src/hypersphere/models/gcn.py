@@ -24,10 +24,10 @@ class GCN(nn.Module):
     its nonzero entries, which comes to the same.
 
     Args:
-        in_features: numbers of one node.
+        in_features: number of features of a node.
         hidden: size of each hidden layer; the last one is the embedding.
         num_classes: columns of the classifier W₁, 0 for none.
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         dropout: probability with which an input of a layer is set to 0, in [0, 1).
 
     Shape:

@@ -23,9 +23,9 @@ class Conv:
     """``[kernel×kernel, width]``: operator, normalisation, activation; padded to keep the size at stride 1.
 
     Args:
-        width: number of filters.
-        kernel: size of the window.
-        stride: step of the window.
+        width: number of filters, that is channels of the output.
+        kernel: size of the square window in pixels.
+        stride: step of the window in pixels; 2 halves height and width.
 
     Example:
         >>> layer, channels = hs.models.Conv(16).build(hs.models.Slots(), 3)
@@ -42,7 +42,7 @@ class Conv:
 
         Args:
             slots: operator, normalisation and activation of the network.
-            cin: channels of its input.
+            cin: number of channels of its input.
 
         Returns:
             The layer and the number of its output channels.
@@ -66,8 +66,8 @@ class Pool:
     """Max pooling, 2×2 with stride 2 by default.
 
     Args:
-        kernel: size of the window.
-        stride: step of the window.
+        kernel: size of the square window in pixels.
+        stride: step of the window in pixels; 2 halves height and width.
         padding: pixels added on each side, which never are the maximum.
 
     Example:
@@ -83,8 +83,8 @@ class Pool:
         """Build the layer.
 
         Args:
-            slots: not used.
-            cin: channels of its input.
+            slots: not used: pooling has no operator.
+            cin: number of channels of its input.
 
         Returns:
             The layer and the number of its output channels.
@@ -108,8 +108,8 @@ class Unit:
     """A residual unit of 3×3 convolutions (or 1×1, 3×3, 1×1 with 4 times the width at its end).
 
     Args:
-        width: filters of the unit.
-        stride: step of its first convolution.
+        width: number of filters of the unit, that is channels of its output.
+        stride: step of its first convolution; 2 halves height and width.
         form: ``"basic"`` or ``"bottleneck"``, with the last activation after the sum; ``"face"`` with both activations
             inside the branch, as in the SphereFace networks.
         shortcut: where the shape changes, a 1×1 convolution with the network's ``"operator"`` (SphereResNet-v1) or a
@@ -140,7 +140,7 @@ class Unit:
 
         Args:
             slots: operator, normalisation and activation of the network.
-            cin: channels of its input.
+            cin: number of channels of its input.
 
         Returns:
             The unit and the number of its output channels.

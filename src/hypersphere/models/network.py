@@ -20,7 +20,7 @@ class Network(nn.Module):
 
     Args:
         body: inputs to the embedding ``(N, feature_dim)`` that heads of :mod:`hypersphere.losses` take.
-        feature_dim: length of the embedding.
+        feature_dim: length of the embedding that the classifier or head receives.
         num_classes: outputs of the classifier; 0 makes it the identity, so that the network gives the embedding.
         slots: initialisation and bias of the classifier.
 
@@ -40,7 +40,7 @@ class Network(nn.Module):
         """Compute the embedding.
 
         Args:
-            x: inputs of the body.
+            x: a batch of inputs as the network was built for, e.g. images (N, C, H, W).
 
         Returns:
             ``(N, feature_dim)``.
@@ -52,7 +52,7 @@ class Network(nn.Module):
         """Compute the same as :meth:`features`, under timm's name.
 
         Args:
-            x: inputs of the body.
+            x: a batch of inputs as the network was built for, e.g. images (N, C, H, W).
 
         Returns:
             ``(N, feature_dim)``.
@@ -63,7 +63,7 @@ class Network(nn.Module):
         """Compute the class scores.
 
         Args:
-            x: inputs of the body.
+            x: a batch of inputs as the network was built for, e.g. images (N, C, H, W).
 
         Returns:
             ``(N, num_classes)``, or the embedding for ``num_classes=0``.
@@ -85,9 +85,9 @@ def image_network(
 
     Args:
         stages: pairs of a stage's name and its layers, as the tables print them.
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         num_classes: outputs of the classifier; 0 for none.
-        in_channels: channels of the images.
+        in_channels: number of channels of the images: 1 for grey, 3 for colour.
         image_size: height and width of the images.
         fully_connected: widths of layers on the flattened maps; None takes global average pooling instead.
         fc_norm: whether the normalisation follows the last of them.

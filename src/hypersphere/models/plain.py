@@ -44,7 +44,7 @@ def plain_cnn(
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         depth: number of convolutions, 3 times that of a stage, and one for the stem.
         stem: start with the 7×7 convolution and the pooling.
         widths: filters of the stages: three numbers, or the name of a width set: ``"paper"`` (64, 96, 128; Table 5,
@@ -53,7 +53,7 @@ def plain_cnn(
             and 64 features), ``"f1"`` (64, 64, 64 and 64 features), ``"f1_imagenet"`` (64, 128, 256).
         feature_dim: size of the fully connected layer; None: that of the width set, 256 for a tuple.
         fc_norm: normalise the embedding, as the authors' released code does.
-        in_channels: channels of the images.
+        in_channels: number of channels of the images: 1 for grey, 3 for colour.
         image_size: height and width of the images, a number or both.
     """
     if isinstance(widths, str):
@@ -101,10 +101,10 @@ def table_cnn(
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         table: the column of the table, e.g. ``"mnist"``.
         image_size: height and width of the images, a number or both.
-        in_channels: channels of the images.
+        in_channels: number of channels of the images: 1 for grey, 3 for colour.
         feature_dim: size of the last fully connected layer; None: that of the table.
         fc_norm: normalise the embedding (off by default where it has 2 dimensions, to be looked at).
     """
@@ -131,9 +131,9 @@ def few_shot_cnn(
 
     Args:
         num_classes: outputs of the linear classifier, 0 for none (a cosine head is "baseline++").
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         width: filters of each layer.
-        in_channels: channels of the images.
+        in_channels: number of channels of the images: 1 for grey, 3 for colour.
         image_size: height and width of the images (mini-ImageNet: 84×84).
     """
     stages = [(f"conv{i}", (Conv(width), Pool())) for i in range(1, 5)]

@@ -27,11 +27,11 @@ class PointNet(Network):
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation, activation.
-        tnet: with the transformation networks.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
+        tnet: whether the two transformation networks (T-Nets) are included.
         in_channels: numbers of a point; the first 3 are coordinates.
         dropout: probability, on the last hidden layer (256); with ``tnet`` on both (512, 256), as in the authors' code.
-        width: multiplies every layer.
+        width: factor of the number of channels of every layer, > 0; 1 is the published size.
 
     Example:
         >>> net = hs.models.create("pointnet", num_classes=4, width=0.1)
@@ -55,7 +55,7 @@ class PointNet(Network):
         """Compute the embedding of point clouds.
 
         Args:
-            x: clouds ``(N, P, in_channels)``.
+            x: point clouds ``(N, P, in_channels)``; the order of the points does not matter.
 
         Returns:
             ``(N, feature_dim)``.
@@ -67,7 +67,7 @@ class PointNet(Network):
         """Compute the class scores, and if asked the penalty of the feature transform.
 
         Args:
-            x: clouds ``(N, P, in_channels)``.
+            x: point clouds ``(N, P, in_channels)``; the order of the points does not matter.
             penalty: also return ‖I − AAᵀ‖²_F/2 summed over the batch, A the feature transform. Its weight is 0.001 in
                 the authors' released code; it is 0 without T-Nets.
 
@@ -91,11 +91,11 @@ def pointnet(
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation, activation.
-        tnet: with the transformation networks.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
+        tnet: whether the two transformation networks (T-Nets) are included.
         in_channels: numbers of a point; the first 3 are coordinates.
         dropout: probability, on the last hidden layer; with ``tnet`` on the one before, too.
-        width: multiplies every layer.
+        width: factor of the number of channels of every layer, > 0; 1 is the published size.
     """
     return PointNet(num_classes, slots, tnet, in_channels, dropout, width)
 

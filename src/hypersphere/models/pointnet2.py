@@ -22,9 +22,9 @@ class PointNet2(Network):
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         points: number of centres of the two levels.
-        radii: radius of their balls.
+        radii: radius of the ball in which each level groups the neighbours of a point.
         samples: largest number of points of a ball, the first in the cloud's order.
         in_channels: numbers of a point; the first 3 are coordinates, further ones features.
         dropout: probability after both hidden layers, in [0, 1).
@@ -66,7 +66,7 @@ def pointnet2(
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         points: centres of the two levels.
         radii: of their balls.
         samples: points of a ball that are used at most.

@@ -38,10 +38,15 @@ def create(
         name: one of :func:`list_models`, or ``package.module:function`` of a builder of your own.
         num_classes: outputs of the classifier; 0 for none (the network gives its embedding to a margin head), None for
             the classes of the data set that the documents use.
-        device: where to make it.
-        dtype: precision of its parameters.
-        **settings: those of :class:`~hypersphere.models.Slots` (``conv``, ``angular``, ``magnitude``, ``norm``,
-            ``activation``, ...) and the network's own (``widths``, ``image_size``, ...): see :func:`options`.
+        device: device on which the network is created; ``"meta"`` gives shapes without memory.
+        dtype: floating-point type of its parameters; None is torch's default.
+        **settings: options of every network, as described in :class:`~hypersphere.models.Slots`: ``conv``, ``angular``,
+            ``magnitude``, ``weighted``, ``affine``, ``norm``, ``norm_eps``, ``norm_momentum``, ``activation``,
+            ``bias``, ``init``, ``spectral_norm`` and ``classifier_bias``. Networks for images take ``in_channels``,
+            ``image_size`` (a number or (height, width)), ``widths`` (filters of each stage, or the name of a set) and
+            ``feature_dim`` (length of the embedding). Some have options of their own, such as ``fc_norm``,
+            ``shortcut``, ``branch_std``, ``last_relu``, ``hidden``, ``dropout``, ``points`` or ``latent_dim``;
+            :func:`options` lists those of one network with their defaults.
 
     Returns:
         A module with ``features(x)``, ``feature_dim`` and ``classifier`` (the GAN's generator has none of them).
@@ -71,7 +76,7 @@ def list_models(pattern: str = "*") -> list[str]:
     """List the networks, with numbers in numerical order.
 
     Args:
-        pattern: shell pattern of the names.
+        pattern: shell pattern that the names must match, e.g. ``"cnn*"``; ``"*"`` lists all.
 
     Returns:
         The names.
@@ -87,7 +92,7 @@ def options(name: str) -> dict[str, Any]:
     """Return the options that :func:`create` takes for a network.
 
     Args:
-        name: one of :func:`list_models`.
+        name: name of a network, one of :func:`list_models`.
 
     Returns:
         Defaults by name.
@@ -103,7 +108,7 @@ def describe(name: str) -> str:
     """Describe a network: its table in the documents, the builder's description, options and defaults.
 
     Args:
-        name: one of :func:`list_models`.
+        name: name of a network, one of :func:`list_models`.
 
     Returns:
         Text of several lines.

@@ -41,7 +41,7 @@ def cifar_resnet(
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         depth: 6·units + 2.
         widths: filters of the stages: three numbers, or ``"paper"`` (64, 96, 128; Table 6, sec. 4.2), ``"paper_wide"``
             (96, 192, 384; Table 6 and thesis Table C.1), ``"d2"`` (64, 128, 256; thesis Tables D.2, E.2), ``"f2"``
@@ -78,7 +78,7 @@ def imagenet_resnet(
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         units: residual units of each stage.
         form: ``"basic"`` or ``"bottleneck"``.
         widths: filters of the stages, the first also of the stem: four numbers, or ``"standard"`` (64, 128, 256, 512;
@@ -112,7 +112,7 @@ def modified_resnet(
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         widths: filters of the four stages, the first also of the stem.
         in_channels: of the images, which may have any size.
         branch_std: deviation of the normal weights of residual branches; None: as ``init`` says. With 0.01 and

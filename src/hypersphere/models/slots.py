@@ -47,7 +47,7 @@ class Slots:
         init: weights ``"he"`` normal, std √(2/((1+a²)·fan_in)) with a the slope of the activation's negative half;
             ``"xavier"`` uniform; ``"normal"`` N(0, 0.01²). Biases start at 0.
         spectral_norm: divide every weight by its largest singular value (the GAN of thesis D.7).
-        classifier_bias: a bias in the classifier.
+        classifier_bias: whether the plain classifier at the end has a bias.
 
     Example:
         >>> slots = hs.models.Slots(conv="sphere", angular="sigmoid")
@@ -103,7 +103,8 @@ class Slots:
             *shape: input channels, output channels and, for convolutions, the size of the window.
             plain: make a plain operator whatever ``conv`` is.
             normed: whether a normalisation follows, on which the bias depends.
-            **geometry: ``stride``, ``padding`` and the like, as torch's layer takes them.
+            **geometry: arguments of torch's layer by name: ``stride``, ``padding``, ``dilation``, ``groups``,
+                ``output_padding`` and ``bias``, as far as that layer has them.
 
         Returns:
             The layer.
@@ -123,7 +124,7 @@ class Slots:
         """Build the normalisation.
 
         Args:
-            channels: channels of its input.
+            channels: number of channels of its input.
             dim: number of spatial dimensions; 0 for vectors.
 
         Returns:
@@ -170,13 +171,13 @@ class Slots:
 
         Args:
             kind: torch's name of the operator.
-            cin: channels of the input.
-            cout: channels of the output.
-            kernel: size of the window.
-            stride: step of the window.
+            cin: number of channels of the input.
+            cout: number of channels of the output.
+            kernel: size of the square window in pixels.
+            stride: step of the window, one number or one per dimension; larger steps give smaller outputs.
             padding: pixels added on each side; None keeps the size of odd kernels.
-            activate: whether the activation follows.
-            normalize: whether the normalisation follows.
+            activate: whether the activation follows the normalisation.
+            normalize: whether the normalisation follows the operator.
             plain: make a plain operator whatever ``conv`` is.
 
         Returns:
@@ -210,7 +211,7 @@ class Slots:
         """Build the plain output layer.
 
         Args:
-            features: length of the embedding.
+            features: length of the embedding that the classifier receives.
             num_classes: number of outputs; 0 gives the identity, for a margin head.
 
         Returns:

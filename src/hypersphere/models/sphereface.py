@@ -38,11 +38,11 @@ def sphereface(
     Args:
         num_classes: outputs of the classifier; the default 0 leaves it to a head such as
             :class:`hypersphere.losses.ASoftmax`.
-        slots: operators, normalisation, activation.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
         units: residual units of each stage.
         widths: filters of the stages.
         feature_dim: size of FC1 (3 for thesis Figure 2.10).
-        in_channels: channels of the images.
+        in_channels: number of channels of the images: 1 for grey, 3 for colour.
         image_size: height and width of the images (aligned faces of 112×96), a number or both.
         branch_std: deviation of the weights of residual branches; None: as ``init`` says.
         last_relu: a ReLU after FC1, as networks had before (thesis Table A.1, CNN A).

@@ -130,17 +130,18 @@ class DecoupledConv1d(_DecoupledConv, nn.Conv1d):
     """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on patches (thesis sec. 4.3): the twin of :class:`torch.nn.Conv1d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
-        stride: step of the window.
+        stride: step of the window, one number or one per dimension; larger steps give smaller outputs.
         padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
         dilation: distance between the entries of a patch.
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -161,17 +162,18 @@ class DecoupledConv2d(_DecoupledConv, nn.Conv2d):
     """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on patches (thesis sec. 4.3): the twin of :class:`torch.nn.Conv2d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
-        stride: step of the window.
+        stride: step of the window, one number or one per dimension; larger steps give smaller outputs.
         padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
         dilation: distance between the entries of a patch.
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -192,17 +194,18 @@ class DecoupledConv3d(_DecoupledConv, nn.Conv3d):
     """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on patches (thesis sec. 4.3): the twin of :class:`torch.nn.Conv3d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
-        stride: step of the window.
+        stride: step of the window, one number or one per dimension; larger steps give smaller outputs.
         padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
         dilation: distance between the entries of a patch.
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -223,17 +226,18 @@ class SphereConv1d(_SphereConv, DecoupledConv1d):
     """g(θ) on patches (SphereConv, paper eq. 1-4): the twin of :class:`torch.nn.Conv1d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
-        stride: step of the window.
+        stride: step of the window, one number or one per dimension; larger steps give smaller outputs.
         padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
         dilation: distance between the entries of a patch.
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 
@@ -252,17 +256,18 @@ class SphereConv2d(_SphereConv, DecoupledConv2d):
     """g(θ) on patches (SphereConv, paper eq. 1-4): the twin of :class:`torch.nn.Conv2d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
-        stride: step of the window.
+        stride: step of the window, one number or one per dimension; larger steps give smaller outputs.
         padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
         dilation: distance between the entries of a patch.
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 
@@ -281,17 +286,18 @@ class SphereConv3d(_SphereConv, DecoupledConv3d):
     """g(θ) on patches (SphereConv, paper eq. 1-4): the twin of :class:`torch.nn.Conv3d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
-        stride: step of the window.
+        stride: step of the window, one number or one per dimension; larger steps give smaller outputs.
         padding: entries added on each side, a number or one per dimension, or ``"same"`` or ``"valid"``.
         dilation: distance between the entries of a patch.
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 

@@ -127,7 +127,7 @@ class DecoupledConvTranspose1d(_DecoupledConvTranspose, nn.ConvTranspose1d):
     """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on zero-stuffed patches (thesis sec. 4.3), like :class:`torch.nn.ConvTranspose1d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
         stride: step of the output for one step of the input.
@@ -136,9 +136,10 @@ class DecoupledConvTranspose1d(_DecoupledConvTranspose, nn.ConvTranspose1d):
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         dilation: distance between the entries of a patch.
-        padding_mode: only ``"zeros"``, as in torch.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -159,7 +160,7 @@ class DecoupledConvTranspose2d(_DecoupledConvTranspose, nn.ConvTranspose2d):
     """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on zero-stuffed patches (thesis sec. 4.3), like :class:`torch.nn.ConvTranspose2d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
         stride: step of the output for one step of the input.
@@ -168,9 +169,10 @@ class DecoupledConvTranspose2d(_DecoupledConvTranspose, nn.ConvTranspose2d):
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         dilation: distance between the entries of a patch.
-        padding_mode: only ``"zeros"``, as in torch.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -191,7 +193,7 @@ class DecoupledConvTranspose3d(_DecoupledConvTranspose, nn.ConvTranspose3d):
     """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on zero-stuffed patches (thesis sec. 4.3), like :class:`torch.nn.ConvTranspose3d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
         stride: step of the output for one step of the input.
@@ -200,9 +202,10 @@ class DecoupledConvTranspose3d(_DecoupledConvTranspose, nn.ConvTranspose3d):
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         dilation: distance between the entries of a patch.
-        padding_mode: only ``"zeros"``, as in torch.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -223,7 +226,7 @@ class SphereConvTranspose1d(_SphereConvTranspose, DecoupledConvTranspose1d):
     """g(θ) on zero-stuffed patches (SphereConv, paper eq. 1-4), like :class:`torch.nn.ConvTranspose1d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
         stride: step of the output for one step of the input.
@@ -232,9 +235,10 @@ class SphereConvTranspose1d(_SphereConvTranspose, DecoupledConvTranspose1d):
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         dilation: distance between the entries of a patch.
-        padding_mode: only ``"zeros"``, as in torch.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 
@@ -253,7 +257,7 @@ class SphereConvTranspose2d(_SphereConvTranspose, DecoupledConvTranspose2d):
     """g(θ) on zero-stuffed patches (SphereConv, paper eq. 1-4), like :class:`torch.nn.ConvTranspose2d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
         stride: step of the output for one step of the input.
@@ -262,9 +266,10 @@ class SphereConvTranspose2d(_SphereConvTranspose, DecoupledConvTranspose2d):
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         dilation: distance between the entries of a patch.
-        padding_mode: only ``"zeros"``, as in torch.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 
@@ -283,7 +288,7 @@ class SphereConvTranspose3d(_SphereConvTranspose, DecoupledConvTranspose3d):
     """g(θ) on zero-stuffed patches (SphereConv, paper eq. 1-4), like :class:`torch.nn.ConvTranspose3d`.
 
     Args:
-        in_channels: channels of the input.
+        in_channels: number of channels of the input; the patches have in_channels/groups · kernel entries.
         out_channels: channels of the output: the number of kernels.
         kernel_size: size of the window, a number or one per dimension.
         stride: step of the output for one step of the input.
@@ -292,9 +297,10 @@ class SphereConvTranspose3d(_SphereConvTranspose, DecoupledConvTranspose3d):
         groups: number of groups of channels that are convolved separately.
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         dilation: distance between the entries of a patch.
-        padding_mode: only ``"zeros"``, as in torch.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 

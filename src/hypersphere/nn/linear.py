@@ -16,14 +16,15 @@ __all__ = ["DecoupledLinear", "DecoupledTransposedLinear", "SphereLinear", "Sphe
 
 
 class DecoupledLinear(Decoupled, nn.Linear):
-    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) of each row of the weight: the twin of :class:`torch.nn.Linear`.
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) of each row w of the weight (thesis 4.1): the twin of :class:`torch.nn.Linear`.
 
     Args:
-        in_features: length of an input vector.
+        in_features: number of entries of an input vector, the last dimension of the input.
         out_features: number of outputs: rows of the weight.
         bias: add a learned number per output. Off by default: a BatchNorm usually follows.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -74,11 +75,12 @@ class SphereLinear(DecoupledLinear):
     """g(θ) of each row of the weight and the input: the twin of :class:`torch.nn.Linear`.
 
     Args:
-        in_features: length of an input vector.
+        in_features: number of entries of an input vector, the last dimension of the input.
         out_features: number of outputs: rows of the weight.
         bias: add a learned number per output. Off by default: a BatchNorm usually follows.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per output, both learned (SphereNorm, paper sec. 2.5).
 
@@ -113,11 +115,12 @@ class DecoupledTransposedLinear(Decoupled, nn.Module):
     It is the twin of ``transformers.pytorch_utils.Conv1D``: the same parameters under the same names.
 
     Args:
-        in_features: length of an input vector.
+        in_features: number of entries of an input vector, the last dimension of the input.
         out_features: number of outputs: columns of the weight.
         bias: add a learned number per output. On by default, as in the layer that it replaces.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -163,7 +166,7 @@ class DecoupledTransposedLinear(Decoupled, nn.Module):
         """Apply the operator to the last dimension.
 
         Args:
-            input: vectors (..., in_features).
+            input: vectors along the last dimension, (..., in_features).
 
         Returns:
             (..., out_features).
@@ -187,11 +190,12 @@ class SphereTransposedLinear(DecoupledTransposedLinear):
     It is the twin of ``transformers.pytorch_utils.Conv1D``: the same parameters under the same names.
 
     Args:
-        in_features: length of an input vector.
+        in_features: number of entries of an input vector, the last dimension of the input.
         out_features: number of outputs: columns of the weight.
         bias: add a learned number per output. On by default, as in the layer that it replaces.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
+            at least.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per output, both learned (SphereNorm, paper sec. 2.5).
 

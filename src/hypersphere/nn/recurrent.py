@@ -254,15 +254,21 @@ def _listed(shapes: Sequence[tuple[int, ...]]) -> str:
 class DecoupledRNN(RecurrentLayer):
     """h_t = tanh(f(w_x, x_t) + b_x + f(w_h, h_{t−1}) + b_h), or with relu: the twin of :class:`torch.nn.RNN`.
 
+    f(w, x) = h(‖w‖, ‖x‖)·g(θ) as in the other layers (thesis 4.1).
+
     Args:
-        input_size: length of an input vector.
-        hidden_size: length of the state.
-        num_layers: layers on top of each other.
-        nonlinearity: ``"tanh"`` or ``"relu"``.
-        *args: ``bias``, ``batch_first``, ``dropout`` and ``bidirectional``, in the order of :class:`torch.nn.RNN`.
-        **kwargs: those by name, ``device`` and ``dtype``, and ``magnitude`` (h, default ``"tanh"``), ``angular`` (g,
-            default ``"cosine"``), ``weighted`` (how ‖w‖ enters, default None: not) and ``affine`` (a learned scale per
-            neuron, default False). Every weight matrix has its own copy of h and g.
+        input_size: number of entries of an input vector at each time step.
+        hidden_size: number of entries of the state h, and of the output of each time step.
+        num_layers: number of layers; each reads the outputs of the one below.
+        nonlinearity: what is applied to the sum: ``"tanh"``, which bounds the state, or ``"relu"``.
+        *args: ``bias`` (add learned b_x and b_h, default True), ``batch_first`` (inputs and outputs are (N, T, ...),
+            default False), ``dropout`` (share of a layer's outputs that training sets to 0 before the next layer,
+            default 0) and ``bidirectional`` (a second set of layers reads the sequence backwards, default False), in
+            the order of :class:`torch.nn.RNN`.
+        **kwargs: the arguments above by name, ``device`` and ``dtype`` of the parameters, and ``magnitude`` (h, default
+            ``"tanh"``), ``angular`` (g, default ``"cosine"``), ``weighted`` (how ‖w‖ enters: ``"linear"``,
+            ``"product"``, ``"separate"`` or, by default, None: not at all) and ``affine`` (multiply each neuron's
+            output by a learned scale, default False). Every weight matrix has its own copy of h and g.
 
     Shape:
         - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
@@ -291,11 +297,16 @@ class DecoupledLSTM(RecurrentLayer):
     """:class:`torch.nn.LSTM` with f(w, x) = h(‖w‖, ‖x‖)·g(θ) in place of inner products; each gate has its own neurons.
 
     Args:
-        *args: ``input_size``, ``hidden_size``, ``num_layers``, ``bias``, ``batch_first``, ``dropout``,
-            ``bidirectional`` and ``proj_size``, in the order of :class:`torch.nn.LSTM`.
-        **kwargs: those by name, ``device`` and ``dtype``, and ``magnitude`` (h, default ``"tanh"``), ``angular`` (g,
-            default ``"cosine"``), ``weighted`` (how ‖w‖ enters, default None: not) and ``affine`` (a learned scale per
-            neuron, default False). Every weight matrix has its own copy of h and g.
+        *args: ``input_size`` (entries of an input vector), ``hidden_size`` (entries of the state), ``num_layers`` (each
+            reads the outputs of the one below, default 1), ``bias`` (add learned b_x and b_h, default True),
+            ``batch_first`` (inputs and outputs are (N, T, ...), default False), ``dropout`` (share of a layer's outputs
+            that training sets to 0 before the next layer, default 0), ``bidirectional`` (a second set of layers reads
+            the sequence backwards, default False) and ``proj_size`` (entries to which the state is projected; 0: it is
+            not), in the order of :class:`torch.nn.LSTM`.
+        **kwargs: the arguments above by name, ``device`` and ``dtype`` of the parameters, and ``magnitude`` (h, default
+            ``"tanh"``), ``angular`` (g, default ``"cosine"``), ``weighted`` (how ‖w‖ enters: ``"linear"``,
+            ``"product"``, ``"separate"`` or, by default, None: not at all) and ``affine`` (multiply each neuron's
+            output by a learned scale, default False). Every weight matrix has its own copy of h and g.
 
     Shape:
         - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
@@ -314,11 +325,15 @@ class DecoupledGRU(RecurrentLayer):
     """:class:`torch.nn.GRU` with f(w, x) = h(‖w‖, ‖x‖)·g(θ) in place of inner products; each gate has its own neurons.
 
     Args:
-        *args: ``input_size``, ``hidden_size``, ``num_layers``, ``bias``, ``batch_first``, ``dropout`` and
-            ``bidirectional``, in the order of :class:`torch.nn.GRU`.
-        **kwargs: those by name, ``device`` and ``dtype``, and ``magnitude`` (h, default ``"tanh"``), ``angular`` (g,
-            default ``"cosine"``), ``weighted`` (how ‖w‖ enters, default None: not) and ``affine`` (a learned scale per
-            neuron, default False). Every weight matrix has its own copy of h and g.
+        *args: ``input_size`` (entries of an input vector), ``hidden_size`` (entries of the state), ``num_layers`` (each
+            reads the outputs of the one below, default 1), ``bias`` (add learned b_x and b_h, default True),
+            ``batch_first`` (inputs and outputs are (N, T, ...), default False), ``dropout`` (share of a layer's outputs
+            that training sets to 0 before the next layer, default 0) and ``bidirectional`` (a second set of layers
+            reads the sequence backwards, default False), in the order of :class:`torch.nn.GRU`.
+        **kwargs: the arguments above by name, ``device`` and ``dtype`` of the parameters, and ``magnitude`` (h, default
+            ``"tanh"``), ``angular`` (g, default ``"cosine"``), ``weighted`` (how ‖w‖ enters: ``"linear"``,
+            ``"product"``, ``"separate"`` or, by default, None: not at all) and ``affine`` (multiply each neuron's
+            output by a learned scale, default False). Every weight matrix has its own copy of h and g.
 
     Shape:
         - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
@@ -337,11 +352,15 @@ class SphereRNN(DecoupledRNN):
     """:class:`torch.nn.RNN` with g(θ) in place of every inner product (paper sec. 2.4).
 
     Args:
-        *args: ``input_size``, ``hidden_size``, ``num_layers``, ``nonlinearity``, ``bias``, ``batch_first``, ``dropout``
-            and ``bidirectional``, in the order of :class:`torch.nn.RNN`.
+        *args: ``input_size`` (entries of an input vector), ``hidden_size`` (entries of the state), ``num_layers`` (each
+            reads the outputs of the one below, default 1), ``nonlinearity`` (``"tanh"`` or ``"relu"``), ``bias`` (add
+            learned b_x and b_h, default True), ``batch_first`` (inputs and outputs are (N, T, ...), default False),
+            ``dropout`` (share of a layer's outputs that training sets to 0 before the next layer, default 0) and
+            ``bidirectional`` (a second set of layers reads the sequence backwards, default False), in the order of
+            :class:`torch.nn.RNN`.
         angular: g, a name or an object of :mod:`hypersphere.angular`; every weight matrix has its own copy.
         affine: multiply the output of each neuron by a learned scale.
-        **kwargs: the arguments above by name, ``device`` and ``dtype``.
+        **kwargs: the arguments above by name, and ``device`` and ``dtype`` of the parameters.
 
     Shape:
         - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
@@ -360,11 +379,15 @@ class SphereLSTM(DecoupledLSTM):
     """:class:`torch.nn.LSTM` with g(θ) in place of every inner product (paper sec. 2.4).
 
     Args:
-        *args: ``input_size``, ``hidden_size``, ``num_layers``, ``bias``, ``batch_first``, ``dropout``,
-            ``bidirectional`` and ``proj_size``, in the order of :class:`torch.nn.LSTM`.
+        *args: ``input_size`` (entries of an input vector), ``hidden_size`` (entries of the state), ``num_layers`` (each
+            reads the outputs of the one below, default 1), ``bias`` (add learned b_x and b_h, default True),
+            ``batch_first`` (inputs and outputs are (N, T, ...), default False), ``dropout`` (share of a layer's outputs
+            that training sets to 0 before the next layer, default 0), ``bidirectional`` (a second set of layers reads
+            the sequence backwards, default False) and ``proj_size`` (entries to which the state is projected; 0: it is
+            not), in the order of :class:`torch.nn.LSTM`.
         angular: g, a name or an object of :mod:`hypersphere.angular`; every weight matrix has its own copy.
         affine: multiply the output of each neuron by a learned scale.
-        **kwargs: the arguments above by name, ``device`` and ``dtype``.
+        **kwargs: the arguments above by name, and ``device`` and ``dtype`` of the parameters.
 
     Shape:
         - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
@@ -383,11 +406,14 @@ class SphereGRU(DecoupledGRU):
     """:class:`torch.nn.GRU` with g(θ) in place of every inner product (paper sec. 2.4).
 
     Args:
-        *args: ``input_size``, ``hidden_size``, ``num_layers``, ``bias``, ``batch_first``, ``dropout`` and
-            ``bidirectional``, in the order of :class:`torch.nn.GRU`.
+        *args: ``input_size`` (entries of an input vector), ``hidden_size`` (entries of the state), ``num_layers`` (each
+            reads the outputs of the one below, default 1), ``bias`` (add learned b_x and b_h, default True),
+            ``batch_first`` (inputs and outputs are (N, T, ...), default False), ``dropout`` (share of a layer's outputs
+            that training sets to 0 before the next layer, default 0) and ``bidirectional`` (a second set of layers
+            reads the sequence backwards, default False), in the order of :class:`torch.nn.GRU`.
         angular: g, a name or an object of :mod:`hypersphere.angular`; every weight matrix has its own copy.
         affine: multiply the output of each neuron by a learned scale.
-        **kwargs: the arguments above by name, ``device`` and ``dtype``.
+        **kwargs: the arguments above by name, and ``device`` and ``dtype`` of the parameters.
 
     Shape:
         - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.

@@ -75,7 +75,7 @@ class WeightProjection:
         """Continue from a checkpoint.
 
         Args:
-            state: what :meth:`state_dict` returned.
+            state: the dictionary that :meth:`state_dict` returned.
         """
         self.count = check_count("count", state["count"], minimum=0)
 
@@ -111,11 +111,11 @@ def _weigh(neurons: Neurons) -> RemovableHandle:
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Return two optimizer groups: weights that decay, and parameters that must not.
+    """Return two optimizer groups: weights that decay, and parameters that should not.
 
-    Not decayed are the directions (weights of unweighted operators, normalised class vectors, also those that weight
-    norm or another parametrization computes: decay would only change their step size), what h and g learn (k, ρ),
-    biases, the parameters of normalisation layers, and everything with fewer than two dimensions.
+    The second group holds the directions (weights of unweighted operators, normalised class vectors, also those that
+    weight norm or another parametrization computes: decay would only change their step size), what h and g learn (k,
+    ρ), biases, the parameters of normalisation layers, and everything with fewer than two dimensions.
 
     Args:
         model: the network, with its head if that is trained too.

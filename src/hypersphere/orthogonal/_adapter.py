@@ -88,20 +88,20 @@ def _linear(module: Any, x: Tensor) -> Tensor:
 def adapter(
     model: nn.Module, method: str = "cayley", *, blocks: int = 1, target: Patterns = None, name: str = "default"
 ) -> nn.Module:
-    """Fine-tune a trained network by one orthogonal matrix a layer, starting at the identity.
+    """Fine-tune a trained network by w = R·v: one orthogonal R per layer, starting at the identity (thesis ch. 7).
 
     Changes ``model`` in place and returns it: every other parameter is frozen, and the adapter becomes the active one.
     The network computes what it did until the first step. Build the optimizer afterwards, from the parameters that
     require a gradient. Call it again with another ``name`` for another adapter of the same network.
 
     Args:
-        model: The trained network.
+        model: The trained network; it is changed in place and its own parameters are frozen.
         method: An orthogonal map: ``"cayley"``, ``"exponential"``, ``"lowdin"``, ``"gram_schmidt"``,
             ``"householder"``, or one declared with ``hs.register("map", ...)``.
         blocks: R is block-diagonal with so many blocks: fewer numbers to learn and to store.
         target: Glob patterns on module or weight names, e.g. ``["*.attn.qkv", "*.fc1"]``. By default every layer but
             the output layer.
-        name: Of this adapter.
+        name: Name of this adapter, by which it is enabled, saved and merged.
 
     Returns:
         ``model``.
@@ -142,7 +142,7 @@ def enable(model: nn.Module, name: str | None = None) -> nn.Module:
     """Let the network compute with an adapter.
 
     Args:
-        model: A network with adapters.
+        model: A network to which :func:`adapter` or :func:`load_adapter` has added adapters.
         name: Which one; may be left out if there is only one.
 
     Returns:
@@ -168,7 +168,7 @@ def disable(model: nn.Module) -> nn.Module:
     """Let the network compute as it did before there were adapters; :func:`enable` brings one back.
 
     Args:
-        model: a network with adapters.
+        model: a network to which :func:`adapter` or :func:`load_adapter` has added adapters.
 
     Returns:
         ``model``.
@@ -188,7 +188,7 @@ def adapters(model: nn.Module) -> list[str]:
     """Return the names of the model's adapters, in the order in which they were added.
 
     Args:
-        model: a network with adapters.
+        model: a network to which :func:`adapter` or :func:`load_adapter` has added adapters.
 
     Returns:
         The names.

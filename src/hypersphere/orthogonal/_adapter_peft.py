@@ -44,7 +44,9 @@ class PeftAdapter:
         eye = torch.eye(r.shape[-1], dtype=r.dtype)
         a, failed = torch.linalg.solve_ex(r + eye, r - eye, left=False)
         if bool(failed.any()) or not bool(a.isfinite().all()):
-            raise ValueError(f"{weight} is turned by 180°, which no Cayley transform reaches")
+            raise ValueError(
+                f"{weight} is rotated by 180° in some direction, which a Cayley transform cannot represent"
+            )
         return (a - a.mT) / 2
 
 
@@ -64,8 +66,8 @@ def read_peft(folder: Path, tensors: dict[str, Tensor]) -> PeftAdapter:
         name = key.removeprefix("base_model.model.")
         if not name.endswith(".oft_R.weight") and name != "oft_R.weight":
             raise ValueError(
-                f"{folder / WEIGHTS} holds {key!r}, which is no rotation of a layer (oft_R.weight, PEFT 0.18 or "
-                "later): biases, embeddings and modules_to_save are not read"
+                f"{folder / WEIGHTS} holds {key!r}, which is not the rotation of a layer (oft_R.weight, PEFT 0.18 or "
+                "later): save an adapter without biases, embeddings and modules_to_save"
             )
         if values.dim() != 2:
             raise ValueError(f"{folder / WEIGHTS}: {key} has shape {tuple(values.shape)}, not (blocks, entries)")
@@ -74,10 +76,12 @@ def read_peft(folder: Path, tensors: dict[str, Tensor]) -> PeftAdapter:
         worst = max(worst, float((made - nearest).abs().max()))
         blocks[name.removesuffix("oft_R.weight") + "weight"] = nearest
     if not blocks:
-        raise ValueError(f"{folder / WEIGHTS} holds no rotations")
+        raise ValueError(f"{folder / WEIGHTS} holds no rotations: save the adapter again with PEFT")
     if worst > _NEARLY:
         logger.warning(
-            "%s: PEFT's matrices are orthogonal up to %.1e only; the nearest orthogonal ones are taken", folder, worst
+            "%s: PEFT's matrices differ from orthogonal ones by %.1e; the nearest orthogonal ones are used",
+            folder,
+            worst,
         )
     return PeftAdapter(blocks, worst)
 
@@ -89,9 +93,11 @@ def _config(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not JSON: {error}") from None
     kind = config.get("peft_type") if isinstance(config, dict) else None
     if kind != "OFT":
-        raise ValueError(f"{path} has peft_type {kind!r}: only PEFT's OFT adapters are orthogonal blocks as ours")
+        raise ValueError(f"{path} has peft_type {kind!r}: only PEFT's OFT adapters can be read")
     if not isinstance(config.get("use_cayley_neumann", False), bool) or "oft_block_size" not in config:
-        raise ValueError(f"{path} is of a version of PEFT before 0.18, which computed otherwise: save it anew")
+        raise ValueError(
+            f"{path} was written by PEFT before 0.18, which uses other formulas: save it again with a newer PEFT"
+        )
     return config
 
 
@@ -100,7 +106,7 @@ def _series(values: Tensor, config: dict[str, Any], folder: Path, key: str) -> T
     count, entries = values.shape
     size = round((1 + math.sqrt(1 + 8 * entries)) / 2)
     if size * (size - 1) // 2 != entries:
-        raise ValueError(f"{folder / WEIGHTS}: {key} has {entries} entries a block, which fill no triangle")
+        raise ValueError(f"{folder / WEIGHTS}: {key} has {entries} entries per block, which is not k(k−1)/2 for any k")
     row, column = torch.triu_indices(size, size, 1)
     q = values.new_zeros(count, size, size)
     q[:, row, column], q[:, column, row] = values, -values

@@ -52,7 +52,7 @@ def attach(
     new. :func:`merge` ends it.
 
     Args:
-        model: The network, changed in place.
+        model: The network; its hidden layers are parametrized in place.
         method: ``"gram_schmidt"``, ``"householder"``, ``"lowdin"``, ``"cayley"``, ``"exponential"`` (see
             :func:`hypersphere.functional.orthogonalize`); ``"gradient"`` (R is the parameter, train it with
             :class:`hypersphere.optim.OrthogonalSGD`); ``"relaxed"`` (add :func:`penalty` to the loss); ``"canonical"``

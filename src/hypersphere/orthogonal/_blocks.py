@@ -194,7 +194,7 @@ def is_orthogonal(parameter: Tensor) -> bool:
     """Say whether a parameter holds orthogonal matrices, which need :class:`hypersphere.optim.OrthogonalSGD`.
 
     Args:
-        parameter: a parameter of a model.
+        parameter: any parameter of a model; those that :func:`attach` marks as orthogonal matrices give True.
 
     Returns:
         True for the matrices of ``attach(model, "gradient")``.

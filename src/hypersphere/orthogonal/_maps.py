@@ -61,8 +61,8 @@ class Map:
         """Draw the parameter: the identity, or the orthogonalised N(0, 1) matrix (thesis F.3).
 
         Args:
-            count: number of blocks.
-            dim: size of a block.
+            count: number of diagonal blocks of R, one raw matrix for each.
+            dim: number of rows and columns of a block.
             init: ``"random"``, ``"identity"``, or ``"literal"`` for N(0, 1) as drawn.
             draw: gives normal random numbers of a shape.
 
@@ -81,8 +81,8 @@ class Map:
         """Make the neurons w from the neurons v, where the map is not ``linear``.
 
         Args:
-            raw: the parameter of the blocks.
-            v: neurons, (blocks, n, dim).
+            raw: the learned parameter of the blocks, (blocks, ...).
+            v: the fixed neurons, cut into blocks of coordinates, (blocks, n, dim).
 
         Returns:
             As many neurons, of the same shape.
@@ -167,10 +167,10 @@ class Cholesky(_Structured):
 
 @dataclass(frozen=True)
 class Triangular(_Structured):
-    """R is triangular (thesis F.6).
+    """R = tril(U), or triu(U): a triangular matrix (thesis F.6).
 
     Args:
-        upper: upper triangular instead of lower.
+        upper: take the upper triangle of U instead of the lower one.
 
     Example:
         >>> hs.orthogonal.Triangular()(torch.ones(1, 2, 2))[0]
@@ -186,7 +186,7 @@ class Triangular(_Structured):
 
 @dataclass(frozen=True)
 class Banded(_Structured):
-    """R is zero beyond some diagonals on each side (thesis F.6).
+    """R = U with R_ij = 0 for |i − j| > width: a banded matrix (thesis F.6).
 
     Args:
         width: number of diagonals kept on each side, ≥ 0; 1 is tridiagonal.
@@ -244,7 +244,7 @@ class SkewSymmetric(Map):
 
 @dataclass(frozen=True)
 class Hessenberg(_Structured):
-    """R is Hessenberg: zero beyond the first diagonal on one side (thesis F.6).
+    """R = triu(U, −1), or tril(U, 1): a Hessenberg matrix, zero beyond the first diagonal on one side (thesis F.6).
 
     Args:
         upper: zero below the first subdiagonal; False: zero above the first superdiagonal.
@@ -278,9 +278,9 @@ class Canonical(Map):
         """Draw N(0, 1), or for ``"identity"`` the diagonal matrix of d, d − 1, ..., 1.
 
         Args:
-            count: number of blocks.
-            dim: size of a block.
-            init: ``"random"``, ``"identity"`` or ``"literal"``.
+            count: number of diagonal blocks of R, one raw matrix for each.
+            dim: number of rows and columns of a block.
+            init: how R starts: ``"random"``, ``"identity"`` or ``"literal"``, see :func:`attach`.
             draw: gives normal random numbers of a shape.
 
         Returns:
@@ -298,7 +298,7 @@ class Canonical(Map):
 
 @dataclass(frozen=True)
 class LowRank(Map):
-    """R = I + ABᵀ: a change of low rank. B starts at 0 for ``init="identity"``, else with small entries.
+    """R = I + ABᵀ: a change of low rank (thesis F.6). B starts at 0 for ``init="identity"``, else with small entries.
 
     Args:
         rank: number of columns of A and B, ≥ 1; at most d counts. 8 keeps the number of parameters at 16·d.

@@ -31,7 +31,7 @@ def matrices(model: nn.Module) -> dict[str, Tensor]:
     """Return R of every attached weight, for the active task; part of the autograd graph.
 
     Args:
-        model: a network with attached weights.
+        model: a network whose weights :func:`attach` has parametrized.
 
     Returns:
         Matrices (d, d) by weight name.
@@ -48,7 +48,7 @@ def asks_host(model: nn.Module) -> bool:
     """Say whether a forward pass waits for the device, as the matrix exponential does: no CUDA graph can record it.
 
     Args:
-        model: a network with attached weights.
+        model: a network whose weights :func:`attach` has parametrized.
 
     Returns:
         Whether it waits.
@@ -65,7 +65,7 @@ def penalty(model: nn.Module, beta: float = 1.0) -> Tensor:
     """β Σ ‖RᵀR − I‖²_F over the layers attached with ``method="relaxed"`` (thesis 7.7); add it to the loss.
 
     Args:
-        model: a network with attached weights.
+        model: a network whose weights :func:`attach` has parametrized.
         beta: β ≥ 0, how strongly R is kept orthogonal.
 
     Returns:
@@ -130,7 +130,7 @@ def restart(model: nn.Module) -> nn.Module:
     must agree bit by bit, one of them resumed from a checkpoint, both restart where the checkpoint was written.
 
     Args:
-        model: a network with attached weights.
+        model: a network whose weights :func:`attach` has parametrized.
 
     Returns:
         ``model``.
@@ -154,7 +154,7 @@ def unconverged(model: nn.Module) -> bool:
     between two steps. The function waits for the device.
 
     Args:
-        model: a network with attached weights.
+        model: a network whose weights :func:`attach` has parametrized.
 
     Returns:
         Whether there was such a step.
@@ -171,7 +171,7 @@ def rotation_parameters(model: nn.Module) -> list[nn.Parameter]:
     """Return the parameters that R is computed from, e.g. to give them another learning rate.
 
     Args:
-        model: a network with attached weights.
+        model: a network whose weights :func:`attach` has parametrized.
 
     Returns:
         The parameters of all attached weights and tasks.

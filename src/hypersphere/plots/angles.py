@@ -47,7 +47,7 @@ def angle_distributions(
         bins: number of bars over [0°, 180°].
         max_pairs: of each kind, take all pairs up to this number, else this number drawn evenly with replacement; None
             always takes all, in blocks of rows, so that no n × n matrix is in memory.
-        seed: seed of that draw.
+        seed: seed of the draw of pairs, so that a picture can be made again.
         title: text above the picture; None has none.
 
     Returns:

@@ -76,7 +76,7 @@ def cosine_confusion_matrix(
 
     Args:
         features: (n, d), any device and dtype.
-        labels: (n,) class indices.
+        labels: class index of each sample, (n,); it chooses the colour and the marker.
         class_vectors: (num_classes, d), e.g. the head's ``weight``; None: the mean feature of each class.
         classes: a name for each class; None shows their indices.
         title: text above the picture; None has none.

@@ -83,7 +83,7 @@ def magnitude_curves(
             the object does so.
         alpha: α of the built-in ones, > 0.
         rho: ρ of the built-in ones, > 0; β is its default (0.5 for segment, 1 for mix).
-        maximum: largest norm that is drawn.
+        maximum: largest norm on the horizontal axis, > 0.
         points: number of points of each line.
 
     Returns:
@@ -119,7 +119,7 @@ def psi_curves(
 
     Args:
         margins: each m ≥ 1, whole or not; one line each.
-        kind: ``"cosine"`` or ``"square_cosine"``.
+        kind: which g is folded into ψ: ``"cosine"`` (L- and A-Softmax) or ``"square_cosine"`` (GA-Softmax).
         annealing: λ ≥ 0; draws (λ·cos θ + ψ(θ))/(1 + λ), the target's curve early in training (thesis 2.2.7).
         points: number of points of each line.
 

@@ -35,12 +35,13 @@ def layer_energies(
     the last linear layer) is in full space always.
 
     Args:
-        model: the network.
+        model: the network whose layers with neurons are shown.
         head: a module with the class vectors, if they are not in the model.
         s: power of the energy, ≥ 0; 0 is the logarithm.
-        distance: ``"euclidean"`` or ``"angular"``.
+        distance: ``"euclidean"`` takes ‖ŵ_i − ŵ_j‖ as the distance of two neurons, ``"angular"`` the angle between them
+            (thesis 5.5).
         half_space: energy of {ŵ, −ŵ} in hidden layers.
-        seed: seed of the random directions.
+        seed: seed of the random directions that each layer is compared with.
         title: text above the picture; None has none.
 
     Returns:

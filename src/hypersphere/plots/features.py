@@ -34,7 +34,7 @@ def features_2d(
 
     Args:
         features: (n, 2), any device and dtype.
-        labels: (n,) class indices.
+        labels: class index of each sample, (n,); it chooses the colour and the marker.
         class_vectors: (num_classes, 2), e.g. the head's ``weight``; drawn as rays as long as the 98th percentile of the
             features' norms, with the class's name at the end.
         classes: a name for each class; None shows their indices.
@@ -94,7 +94,7 @@ def features_3d(
 
     Args:
         features: (n, 3), any device and dtype; divided by their norms.
-        labels: (n,) class indices.
+        labels: class index of each sample, (n,); it chooses the colour and the marker.
         class_vectors: (num_classes, 3), drawn from the centre to the sphere, with the class's name.
         classes: a name for each class; None shows their indices.
         title: text above the picture; None has none.

@@ -37,7 +37,7 @@ def learning_curves(
             logged at different steps are joined by straight lines; a seed counts from its first to its last step.
         label: label of the vertical axis; None makes one from the key. Values are drawn as logged (accuracies in
             percent).
-        log_scale: make the vertical axis logarithmic.
+        log_scale: whether the vertical axis is logarithmic; all values must then be positive.
         title: text above the picture; None has none.
 
     Returns:

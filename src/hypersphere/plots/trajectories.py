@@ -44,12 +44,12 @@ def neuron_trajectories(
 
     Args:
         regularizers: any of ``"orthonormal"``, ``"mhe"``, ``"half_space_mhe"``, one panel each.
-        neurons: number of neurons.
+        neurons: number of neurons that repel each other on the sphere, ≥ 2.
         dim: 3 for the sphere, 2 for the circle.
         steps: number of steps of gradient descent on the sphere.
         lr: length of a step; one too long for the value to fall as it should is halved.
-        s: power of the energies, ≥ 0.
-        seed: seed of the first neurons.
+        s: power of the distance in the energies, ≥ 0; 0 is the logarithmic energy.
+        seed: seed of the random neurons that every panel starts from.
         view: elevation and azimuth of the viewer, in degrees.
 
     Returns:
@@ -101,12 +101,12 @@ def weighted_neuron_trajectories(
     Args:
         betas: weight of the first neurons, one panel each.
         weighted: number of neurons with that weight: 1 as in Figure D.1, 2 as in Figure D.2 (at most 3).
-        neurons: number of neurons.
+        neurons: number of neurons that repel each other on the sphere, ≥ 2.
         dim: 3 for the sphere, 2 for the circle.
         steps: number of steps of gradient descent on the sphere.
         lr: length of a step, halved where the value does not fall as it should.
-        s: power of the energy, ≥ 0.
-        seed: seed of the first neurons.
+        s: power of the distance in the energy, ≥ 0; 0 is the logarithmic energy.
+        seed: seed of the random neurons that every panel starts from.
         view: elevation and azimuth of the viewer, in degrees; None: in front of the start of the first neuron.
 
     Returns:

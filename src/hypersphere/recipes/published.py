@@ -22,7 +22,7 @@ class Comparison:
     Args:
         cell: Name of the cell within the table.
         metric: What the number is: the table's metric, or the label of the measurement where that is another one.
-        unit: ``"%"``, or nothing.
+        unit: unit of the numbers: ``"%"``, or an empty text for plain numbers.
         published: The number as printed; None where the table prints none.
         ours: Our number; None where it was not measured.
 
@@ -49,10 +49,10 @@ class Published:
     """The table of a recipe, its numbers beside ours, and the settings in which the run differs from the recipe.
 
     Attributes:
-        table: Name of the table.
-        title: Its title.
-        metric: What its numbers are.
-        note: What is said about it.
+        table: Name of the table, such as ``"paper.table1"``.
+        title: Title of the table in words.
+        metric: What its numbers are: ``"accuracy"`` or ``"error"`` in percent, or another measure.
+        note: Remarks on the table, such as deviations of the recipe from the text.
         cells: The numbers that the run should give.
         changed: Settings that differ from the recipe, with both values.
 
@@ -75,7 +75,7 @@ def published(config: Config, results: Sequence[Mapping[str, Any]]) -> Published
     """Compare the results of a run with the numbers of the documents.
 
     Args:
-        config: The settings of the run.
+        config: The settings of the run, whose ``recipe`` names the cell.
         results: ``result.json`` of each finished seed.
 
     Returns:

@@ -49,7 +49,7 @@ class Cell:
         """Make the settings, named after the training.
 
         Args:
-            table: name of the table.
+            table: name of the table that the cell belongs to.
 
         Returns:
             The settings.
@@ -63,11 +63,11 @@ class Table:
 
     Args:
         name: its name, e.g. ``"paper.table1"``.
-        title: its title, in words.
+        title: title of the table in words, for lists and the reference.
         metric: ``"accuracy"`` or ``"error"`` in percent (an error is 100 − an accuracy), or what else the numbers are,
             e.g. ``"inception score"``.
-        cells: the numbers.
-        note: what is said about it.
+        cells: the cells: a name, a published number and the training behind it.
+        note: remarks on the table, such as deviations of the recipe from the text.
 
     Example:
         >>> from hypersphere import recipes
@@ -85,8 +85,8 @@ class Table:
         """Convert a measurement to what the table prints: accuracies to errors where it prints errors.
 
         Args:
-            value: the measurement.
-            measure: its name.
+            value: the measured number, as the run logged it.
+            measure: name of the measurement, such as ``"accuracy"`` or ``"top5_accuracy"``.
 
         Returns:
             The number to compare.

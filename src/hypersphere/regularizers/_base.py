@@ -34,13 +34,13 @@ class Regularizer(nn.Module):
     that a call compiles once and can be captured in a CUDA graph.
 
     Args:
-        model: The network.
+        model: The network whose neurons are regularized; it is not registered as a submodule.
         weight: Factor of the sum, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
         include: Glob patterns on layer names (``"layer1.*"``) or weight names (``"rnn.weight_hh*"``); None takes all.
         skip: Patterns of layers that are left out.
-        seed: Seed of every random draw.
+        seed: Seed of all random draws; together with the number of calls it determines them.
 
     Shape:
         - Input: none, or labels (N,).
@@ -119,8 +119,9 @@ class Regularizer(nn.Module):
         """Compile the penalty with ``torch.compile``. Copies and pickles are not compiled.
 
         Args:
-            *args: positional arguments of ``torch.compile``.
-            **kwargs: arguments of ``torch.compile`` by name, e.g. ``mode``.
+            *args: positional arguments that are passed on to ``torch.compile``.
+            **kwargs: arguments of ``torch.compile`` by name: ``fullgraph``, ``dynamic``, ``backend``, ``mode`` and
+                ``options``.
         """
         self._compiled = torch.compile(self._penalty, *args, **kwargs)
 
@@ -205,13 +206,13 @@ class HiddenRegularizer(Regularizer):
     """A :class:`Regularizer` of hidden layers only: it does not touch the output layer.
 
     Args:
-        model: The network.
+        model: The network whose neurons are regularized; it is not registered as a submodule.
         weight: Factor of the sum, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
-        seed: Seed of every random draw.
+        seed: Seed of all random draws; together with the number of calls it determines them.
 
     Shape:
         - Output: scalar.

@@ -127,7 +127,7 @@ class SRIP(HiddenRegularizer):
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
-        seed: Seed of the first vector.
+        seed: Seed of the vector with which the power iteration starts.
 
     Shape:
         - Output: scalar.

@@ -42,7 +42,7 @@ class CoMHE(EnergyRegularizer):
       their two factors (E.23). Mixes at most as many neurons as there are.
 
     Args:
-        model: The network.
+        model: The network whose neurons are regularized; it is not registered as a submodule.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer; None: see ``output_layer``.
         projection: Where the projections come from, see above.
         dim: Dimensions of a projection, ≥ 2; 30 is the thesis' choice.
@@ -51,10 +51,11 @@ class CoMHE(EnergyRegularizer):
         refresh: Number of training-mode calls after which projections are drawn again, learned ones too; None never.
             Thesis Table E.4 finds 1 and 1000 equally good and never worse.
         half_space: Energy of {ŵ, −ŵ} in hidden layers; the output layer is always in full space.
-        hidden: λ_h, 1 (thesis E.1).
-        output: λ_o, 1.
+        hidden: weight λ_h of the hidden layers' energies, ≥ 0; 1 as in thesis E.1.
+        output: weight λ_o of the output layer's energy, ≥ 0; 0 leaves the layer out.
         s: Power of the energy, ≥ 0; 0 is the logarithm.
-        distance: ``"euclidean"`` or ``"angular"``.
+        distance: ``"euclidean"`` takes ‖ŵ_i − ŵ_j‖ as the distance of two neurons, ``"angular"`` the angle between them
+            (thesis 5.5).
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
         matrix: ``"gaussian"``, ``"hadamard"`` (subsampled, randomized) or ``"count_sketch"``.
         share: One basis for all layers of equal dimension (6.3.6), or one for each layer.
@@ -67,12 +68,13 @@ class CoMHE(EnergyRegularizer):
             6.4 (here they are N(0, 1/dim), so a step is η/dim). The thesis prints no η.
         inner_every: Alternating projections move at every so many calls in training mode, first at the first one
             (thesis 6.6.1: every 10 steps of the network). Unrolled ones move at each call.
-        preserve: ``"cosine"`` or ``"angle"`` in L_P.
+        preserve: what the projection is to preserve in L_P (thesis 6.6): the ``"cosine"`` or the ``"angle"`` of each
+            pair.
         group: Number of channels in a group.
         stochastic: Whether groups are drawn at random.
         include: Glob patterns on layer or weight names; None takes all.
         skip: Patterns of layers that are left out.
-        seed: Seed of the random draws.
+        seed: Seed of all random draws; together with the number of calls it determines them.
 
     Shape:
         - Input: none, or labels (N,).

@@ -15,9 +15,11 @@ __all__ = ["Polarization", "Separation", "Uniformity"]
 class Uniformity(HiddenRegularizer):
     """weight · Σ_hidden log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²): pushes all pairs apart, close ones most.
 
+    The uniformity of Wang and Isola 2020, applied to neurons.
+
     Args:
         model: The network; its output layer is not touched.
-        weight: Factor of the sum, ≥ 0.
+        weight: Factor of the sum over the layers, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         t: Sharpness of the kernel, > 0; large t depends on the closest pairs only.
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
@@ -56,7 +58,7 @@ class Separation(HiddenRegularizer):
 
     Args:
         model: The network; its output layer is not touched.
-        weight: Factor of the sum, ≥ 0.
+        weight: Factor of the sum over the layers, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
@@ -92,14 +94,14 @@ class Polarization(HiddenRegularizer):
 
     Args:
         model: The network; its output layer is not touched.
-        weight: Factor of the sum, ≥ 0.
+        weight: Factor of the sum over the layers, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
-        s: Power of the distance, > 0.
+        s: Power of the distance, > 0; a larger s gives near directions more weight.
         samples: Number of directions u; more find smaller holes and cost more.
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
-        seed: Seed of the directions.
+        seed: Seed of the random directions at which the coverage is evaluated.
 
     Shape:
         - Output: scalar.

@@ -16,7 +16,7 @@ class Energies:
     """Mean energies over pairs of neurons, by weight name.
 
     Attributes:
-        hidden: Energy of every hidden layer.
+        hidden: Energy of every hidden layer by the name of its weight.
         output: Energy of the output layer, in full space; empty without one.
 
     Example:
@@ -51,10 +51,11 @@ def energies(
     """The energy of each layer of a network, E_s = mean_{i≠j} ‖ŵ_i − ŵ_j‖^(−s) (thesis 5.1, 5.4).
 
     Args:
-        model: The network.
+        model: The network whose layers with neurons are measured.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer; None: see ``output_layer``.
-        s: Power of the energy.
-        distance: ``"euclidean"`` or ``"angular"``.
+        s: Power s ≥ 0 of the distance; 0 gives the logarithmic energy, 2 is the default of thesis ch. 5.
+        distance: ``"euclidean"`` takes ‖ŵ_i − ŵ_j‖ as the distance of two neurons, ``"angular"`` the angle between them
+            (thesis 5.5).
         half_space: Energy of {ŵ, −ŵ} in hidden layers.
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
 

@@ -24,7 +24,7 @@ def low_rank(module: nn.Module, rank: int = 30, name: str = "weight", seed: int 
     Args:
         module: a layer with a weight of at least two dimensions; it is changed in place.
         rank: r of the factors; 30 is the dimension of the projections in the thesis.
-        name: name of the parameter.
+        name: name of the parameter that is factorized, ``"weight"`` by default.
         seed: seed of the fixed projection P_1.
 
     Returns:
@@ -59,7 +59,7 @@ class LowRankBilateral(nn.Module):
     Args:
         shape: Shape of the weight; its first dimension counts the neurons.
         rank: r, at least 1 and at most min(N, d).
-        seed: Seed of P_1.
+        seed: Seed of the fixed random projection P_1.
 
     Shape:
         - Input: y1 (N, r) and y2 (r, d).
@@ -87,8 +87,8 @@ class LowRankBilateral(nn.Module):
         """Compute the weight from its factors.
 
         Args:
-            y1: coefficients (N, r).
-            y2: directions (r, d).
+            y1: coefficients Y_1 of the rows, (N, r).
+            y2: directions Y_2 that all rows combine, (r, d).
 
         Returns:
             The weight, of rank at most r.
@@ -103,7 +103,7 @@ class LowRankBilateral(nn.Module):
         """Compute factors that approximate a weight best.
 
         Args:
-            weight: the weight to start from.
+            weight: the weight (N, d) whose best approximation the factors start from.
 
         Returns:
             y1 (N, r) and y2 (r, d).

@@ -129,10 +129,10 @@ class MHE(EnergyRegularizer):
     per gate, packed attention per query, key and value; the value is the mean over these sets.
 
     Args:
-        model: The network.
+        model: The network whose neurons are regularized; it is not registered as a submodule.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer; None: see ``output_layer``.
         hidden: λ_h; None is 10 in full space, 1 in half space (thesis D.1).
-        output: λ_o, 1 (thesis D.1).
+        output: weight λ_o of the output layer's energy, ≥ 0; 1 as in thesis D.1, 0 leaves the layer out.
         s: Power of the energy, ≥ 0; 0 is the logarithm. Larger values depend on the closest neurons only.
         distance: ``"euclidean"`` or ``"angular"``, which takes arccos(ŵ_i·ŵ_j) instead.
         half_space: Energy of {ŵ, −ŵ} in hidden layers; the output layer is always in full space.
@@ -143,7 +143,7 @@ class MHE(EnergyRegularizer):
             larger β move less, e.g. those that are known to be good. Euclidean distance only. Kept as buffers.
         include: Glob patterns on layer or weight names; None takes all.
         skip: Patterns of layers that are left out.
-        seed: Seed of the random draws.
+        seed: Seed of all random draws; together with the number of calls it determines them.
 
     Shape:
         - Input: none, or labels (N,).

@@ -11,7 +11,7 @@ def usable_device(device: torch.device | str, compute: bool = True, argument: st
     """Return a device, or raise an error that says why it cannot be used here.
 
     Args:
-        device: its name.
+        device: name of the device, such as ``"cpu"`` or ``"cuda:1"``.
         compute: whether it must compute, which ``meta`` cannot.
         argument: name of the argument for the error.
 

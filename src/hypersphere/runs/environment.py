@@ -22,7 +22,7 @@ def environment(device: torch.device) -> dict[str, Any]:
     """Describe what computes.
 
     Args:
-        device: the device that is used.
+        device: device of the training, whose name is recorded.
 
     Returns:
         Versions of the libraries, the device by name, and the commit of the code, if it is in a repository.

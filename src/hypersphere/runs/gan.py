@@ -22,7 +22,7 @@ class Gan(nn.Module):
 
     Args:
         generator: noise ``(N, latent_dim)`` to images ``(N, channels, H, W)``, pixels (x − 127.5)/128.
-        discriminator: images to logits.
+        discriminator: network from images to logits: large for real images.
 
     Example:
         >>> generator = hs.models.create("sngan_generator", latent_dim=16, widths=(32, 16, 8, 4))
@@ -39,7 +39,7 @@ class Gan(nn.Module):
         """Generate images.
 
         Args:
-            z: noise ``(N, latent_dim)``.
+            z: noise vectors ``(N, latent_dim)``, one for each image.
 
         Returns:
             Images ``(N, channels, H, W)``.
@@ -51,7 +51,7 @@ class Gan(nn.Module):
         """Generate images of fresh noise, drawn on the CPU.
 
         Args:
-            count: number of images.
+            count: number of images to generate from new noise.
             generator: source of the noise; None is torch's own.
 
         Returns:

@@ -41,7 +41,7 @@ def load(
     Args:
         run: the run folder, the folder of one seed in it, or an export: its folder or its ``model.safetensors``.
         seed: which seed of a run; None: the first.
-        device: where to put the network.
+        device: device of the returned network, ``"cpu"`` by default.
         trust: modules whose code the settings may name by ``module:Name``, e.g. the module of your own head.
 
     Returns:

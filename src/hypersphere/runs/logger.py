@@ -60,9 +60,9 @@ class Logger:
         steps: Number of steps of the training, for the report.
         seed: The number of this training; several of them make one run.
         num_classes: Number of classes; None takes that of the head, or of ``classes``.
-        classes: Names of the classes.
+        classes: Names of the classes, in the order of their indices.
         image_size: Height and width of images, if there are any.
-        in_channels: Channels of images.
+        in_channels: Number of channels of the images that the network takes.
         in_features: Number of features of other inputs.
 
     Raises:
@@ -146,7 +146,7 @@ class Logger:
         """Log an evaluation.
 
         Args:
-            step: Its step.
+            step: Step after which the network was evaluated.
             **values: Numbers by name: ``accuracy`` in percent is the main one, ``test_loss`` and others are shown
                 beside it.
         """

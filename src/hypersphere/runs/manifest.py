@@ -76,13 +76,13 @@ def check_shapes(found: Mapping[str, Tensor], own: Mapping[str, Tensor], where: 
     """
     for name, tensor in own.items():
         if name not in found:
-            raise Foreign(f"{where} has no {name}, which this network has: it is of another network")
+            raise Foreign(f"{where} has no {name}, which this network has: it belongs to another network")
         if found[name].shape != tensor.shape:
             shapes = f"{tuple(found[name].shape)}, and this network's is {tuple(tensor.shape)}"
-            raise Foreign(f"{where} has a {name} of shape {shapes}: it is of another network")
+            raise Foreign(f"{where} has a {name} of shape {shapes}: it belongs to another network")
     strange = next((name for name in found if name not in own), None)
     if strange is not None:
-        raise Foreign(f"{where} has {strange}, which this network lacks: it is of another network")
+        raise Foreign(f"{where} has {strange}, which this network lacks: it belongs to another network")
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def fitting(checkpoint: Path) -> Iterator[None]:
     Raises:
         Foreign: If something is missing or does not fit.
     """
-    other = "it is of another training or another version. Choose another --run.name"
+    other = "it belongs to another training or version. Choose another --run.name"
     try:
         yield
     except torch.OutOfMemoryError:

@@ -81,7 +81,7 @@ class Classifier(nn.Module):
     """A network and its head: ``classifier(x)`` gives the logits ranked at test time, ``features(x)`` the embedding.
 
     Args:
-        network: inputs to features.
+        network: network from inputs to features, to which the head adds logits.
         head: a head of :mod:`hypersphere.losses`, or a module with ``logits``.
 
     Example:

@@ -26,7 +26,7 @@ class Networks(nn.Module):
     Args:
         model: The network, or the discriminator of a GAN.
         head: The head, if the class vectors are not in the network.
-        generator: The generator of a GAN.
+        generator: The generator, if the run is a GAN; None otherwise.
 
     Example:
         >>> networks = hs.runs.Networks(nn.Linear(4, 8), hs.losses.ArcFace(8, 3))
@@ -53,7 +53,7 @@ def make_networks(config: Config, facts: Facts, *, embedding: bool = False) -> N
     """Build networks with fresh weights, drawn from torch's random numbers; :func:`attach` adds orthogonal matrices.
 
     Args:
-        config: The settings of the run.
+        config: The settings of the run: model, loss, orthogonal training and GAN.
         facts: Classes and sizes of its data.
         embedding: Leave out the network's own classifier, if it has one: its output is then the embedding.
 
@@ -82,8 +82,8 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
     Layers with fewer dimensions than ``blocks`` (a first convolution of three channels) get a block per channel.
 
     Args:
-        config: the settings of orthogonal training.
-        model: the network, changed in place.
+        config: the settings of orthogonal training, ``Config.orthogonal``.
+        model: the network, whose hidden layers are parametrized in place.
         head: its head, if it has one.
         seed: seed of the matrices and neurons.
         keep: rotate the present neurons instead of new ones.
@@ -134,7 +134,7 @@ def merged(classifier: nn.Module) -> nn.Module:
     """Copy a network with its orthogonal matrices multiplied into the weights, if it has any.
 
     Args:
-        classifier: the network.
+        classifier: the trained network, whose rotations are multiplied into the weights of a copy.
 
     Returns:
         The copy.

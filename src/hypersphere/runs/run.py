@@ -30,7 +30,7 @@ class Run:
     as seeds.
 
     Args:
-        path: ``RUN`` or ``RUN/seed-0``.
+        path: a run folder, or the folder of one of its seeds (``RUN/seed-0``).
         seed: read this seed only; None reads all of them.
         trust: modules whose code the settings may name by ``module:Name``. Other addresses in a file raise an error,
             unless a program or a command line named them in this process before.

@@ -36,7 +36,7 @@ def run_path(config: Config) -> Path:
     """Return the folder of a run.
 
     Args:
-        config: the settings of the run.
+        config: the settings of the run; ``run.folder`` and ``run.name`` give the path.
 
     Returns:
         ``run.folder/run.name``, or the recipe's name where ``run.name`` is None.
@@ -53,7 +53,7 @@ def beside(config: Config, name: str) -> Path:
     """Find another run by name.
 
     Args:
-        config: the settings of a run.
+        config: the settings of the run; ``run.folder`` is where its neighbours are.
         name: name of the other run, or a folder.
 
     Returns:
@@ -72,7 +72,7 @@ def open_run(config: Config) -> Path:
     """Make the run folder, or continue in it if it holds a run with the same settings, or one that never began.
 
     Args:
-        config: the settings of the run.
+        config: the settings of the run; ``run.folder`` and ``run.name`` give the path.
 
     Returns:
         The folder.
@@ -125,7 +125,7 @@ def read_config(folder: Path, *, follow: bool = True) -> Config:
     """Read the settings of a run.
 
     Args:
-        folder: The run folder.
+        folder: Path of a run folder, which holds ``config.json``.
         follow: Whether addresses ``module:Name`` in them will be followed, which needs trust; False only to compare.
 
     Returns:
@@ -168,8 +168,8 @@ def write_result(folder: Path, config: Config) -> dict[str, Any]:
     """Collect the results of all finished seeds in ``RUN/result.json``.
 
     Args:
-        folder: the run folder.
-        config: the settings of the run.
+        folder: path of a run folder, which holds ``config.json``.
+        config: the settings of the run; ``run.folder`` and ``run.name`` give the path.
 
     Returns:
         What was written.

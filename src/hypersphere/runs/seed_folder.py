@@ -46,8 +46,8 @@ class SeedFolder:
     """The part of a run folder that belongs to one seed.
 
     Args:
-        run: The run folder.
-        seed: The number of the seed.
+        run: Path of the run folder that holds the seed.
+        seed: Number of the seed, which names the folder ``seed-N``.
         config: The settings of the run; checkpoints with other settings raise an error. None accepts any.
 
     Example:
@@ -104,7 +104,7 @@ class SeedFolder:
         """Write the result, after the manifest with the hashes of all files: a seed with a result is finished.
 
         Args:
-            result: the content of ``result.json``.
+            result: the content of ``result.json``: final and best numbers of the seed.
         """
         self._sweep_checkpoints()
         content = json_bytes(result)
@@ -130,7 +130,7 @@ class SeedFolder:
         """Write the trained network, and the manifest with its hash.
 
         Args:
-            weights: tensors by name.
+            weights: tensors of the trained network by name.
         """
         files = {self.weights_path.name: write_tensors(self.weights_path, weights)}
         facts = self.path / "facts.json"
@@ -153,8 +153,8 @@ class SeedFolder:
         """Where several processes write the class vectors of a checkpoint before :meth:`save`.
 
         Args:
-            step: the step of the checkpoint.
-            clear: make it again, empty.
+            step: number of training steps after which the checkpoint is written.
+            clear: remove what is there and make the folder again.
 
         Returns:
             The folder.
@@ -169,10 +169,10 @@ class SeedFolder:
         """Write a checkpoint under a temporary name, rename it, point ``latest`` at it, and remove old ones.
 
         Args:
-            step: its step.
-            model: weights by name.
+            step: number of training steps that it was made after.
+            model: weights of the network by name.
             state: everything else that is needed to continue.
-            keep: number of checkpoints that stay.
+            keep: number of newest checkpoints that stay; older ones are removed.
             classes: a folder with class vectors, see :meth:`class_folder`; it becomes a part of the checkpoint.
 
         Returns:
@@ -220,7 +220,7 @@ class SeedFolder:
         """Return the folder of the checkpoint of a step.
 
         Args:
-            step: its step.
+            step: number of training steps that it was made after.
 
         Returns:
             The folder, whether it exists or not.
@@ -249,7 +249,7 @@ class SeedFolder:
         """Read a checkpoint.
 
         Args:
-            checkpoint: its folder.
+            checkpoint: folder of the checkpoint to read.
 
         Returns:
             Weights and state. A ``ValueError`` is raised where it is damaged, :class:`Foreign` if it is of another run.
@@ -313,8 +313,8 @@ class SeedFolder:
         """Keep a picture of an evaluation.
 
         Args:
-            step: its step.
-            image: uint8 ``(C, H, W)``.
+            step: number of training steps that it was made after.
+            image: picture to store, uint8 ``(C, H, W)``.
         """
         folder = self.path / "samples"
         folder.mkdir(exist_ok=True)

@@ -18,8 +18,8 @@ class Team:
 
     Attributes:
         rank: Number of this process, 0 to world − 1.
-        world: Number of processes.
-        device: Device of this process.
+        world: Number of processes that train together.
+        device: Device on which this process computes.
         backend: What carries the messages: nccl, gloo (on a CPU, and where processes share a GPU); None for one
             process.
         peers: Machine and number of each process, by rank; empty for one process.
@@ -94,7 +94,7 @@ class Team:
         """Say whether a flag is set in any process.
 
         Args:
-            flag: the flag of this process.
+            flag: the flag of this process; one True makes it True for all.
 
         Returns:
             The same answer everywhere.
@@ -105,7 +105,7 @@ class Team:
         """Return the smallest number of all processes.
 
         Args:
-            value: the number of this process.
+            value: the number that this process contributes.
 
         Returns:
             The smallest.
@@ -120,7 +120,7 @@ class Team:
         """Return the number of the writer.
 
         Args:
-            value: the number of this process.
+            value: the number that this process contributes.
 
         Returns:
             The number of the process that writes files.
@@ -135,8 +135,8 @@ class Team:
         """Collect the rows of all processes, differentiably.
 
         Args:
-            x: rows of this process.
-            labels: their labels.
+            x: rows of this process, equally many in every process.
+            labels: labels of these rows, one for each.
 
         Returns:
             Rows and labels of all processes, and where those of this one begin.

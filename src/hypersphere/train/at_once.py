@@ -35,7 +35,7 @@ class Job:
     """One seed of a run, to be trained by :func:`run_at_once`.
 
     Attributes:
-        config: Settings of the run.
+        config: Settings of the run that the job belongs to.
         seed: The number of the seed, one of ``config.run.seeds``.
 
     Example:
@@ -64,7 +64,7 @@ class Outcome:
     """How a job ended.
 
     Attributes:
-        job: The job itself.
+        job: The job that ended in this way.
         result: The content of its ``result.json``; None if it did not finish.
         error: The exception that ended it; None if it finished or did not begin.
 

@@ -22,7 +22,7 @@ class Started:
 
     Args:
         config: The settings; ``hypersphere.train.to_dict(config)`` gives plain values.
-        seed: The number of the seed.
+        seed: Number of the seed that is trained.
         folder: The folder of this seed. It stays the same when an interrupted training continues, so another program
             can derive an identity from it.
         step: The step from which training continues; 0 at the beginning. Callbacks may have seen later steps before.
@@ -60,15 +60,15 @@ class Callback:
         """Called before the first step, or before the next one of a training that continues; not for finished seeds.
 
         Args:
-            training: the training.
+            training: settings, seed, folder, step and model of the training.
         """
 
     def on_step(self, training: Started, step: int, values: Mapping[str, float]) -> None:
         """Called after each ``run.log_every`` steps.
 
         Args:
-            training: the training.
-            step: the step, from 1.
+            training: settings, seed, folder, step and model of the training.
+            step: number of training steps taken so far, from 1.
             values: loss, accuracy on the batches, steps per second and learning rate, as in the log.
         """
 
@@ -76,8 +76,8 @@ class Callback:
         """Called after each evaluation.
 
         Args:
-            training: the training.
-            step: the step, from 1.
+            training: settings, seed, folder, step and model of the training.
+            step: number of training steps taken so far, from 1.
             values: accuracy, test loss, energies, and the numbers of the protocol.
         """
 
@@ -85,7 +85,7 @@ class Callback:
         """Called at the end.
 
         Args:
-            training: the training.
+            training: settings, seed, folder, step and model of the training.
             result: the content of ``result.json``, or None for a training that was stopped or failed.
         """
 

@@ -31,7 +31,7 @@ def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]
     saves first.
 
     Args:
-        config: the settings.
+        config: the settings of the run, from a recipe or your own.
         callbacks: told of start, steps, evaluations and end of every seed: see :class:`hypersphere.train.Callback`.
 
     Returns:

@@ -9,7 +9,7 @@ class Stopped(RuntimeError):
     """Raised when training ends before its last step; the message says why and how to continue.
 
     Args:
-        message: why, and how to continue.
+        message: a line that says why training stopped and how to continue.
         code: exit status of the command line.
         speaker: rank of the process that shows the message, of several.
 

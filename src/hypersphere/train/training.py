@@ -217,7 +217,7 @@ class Training:
                 extra["lambda"] = float(module.lam)
         return extra
 
-    # Saving and going on ----------------------------------------------------------------------------
+    # Saving and resuming ----------------------------------------------------------------------------
 
     def save(self) -> None:
         """Write a checkpoint, unless the weights are not finite: the last one on disk is always good."""
@@ -273,7 +273,7 @@ class Training:
             if lost is not None:
                 self.progress.say(lost)
             if step:
-                self.progress.say(f"going on from step {step} ({self.folder.checkpoint(step)})")
+                self.progress.say(f"continuing from step {step} ({self.folder.checkpoint(step)})")
 
     def _restore(self) -> int:
         """Load the newest checkpoint that the writer sees; 0 if there is none."""

@@ -75,7 +75,7 @@ def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
     Args:
         w: sets of neurons, one neuron per row.
         points: directions at which coverage is evaluated, e.g. random ones.
-        s: power of the distance, > 0.
+        s: power of the distance, > 0; a larger s gives near pairs more weight.
 
     Returns:
         The smallest potential, one per set.

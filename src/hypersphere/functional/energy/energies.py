@@ -109,7 +109,7 @@ def class_energy(
     choice for output layers. Memory is m × N on a CPU and linear in N on a GPU.
 
     Args:
-        w: all class vectors.
+        w: all class vectors, one per row; their lengths do not matter.
         labels: the classes of the batch, in [0, N).
         s: power of the distance, ≥ 0; 0 is the logarithm.
         distance: ``"euclidean"`` or ``"angular"``, as in :func:`energy`.

@@ -36,7 +36,8 @@ def set_energies(
     Args:
         sets: Tensors of neurons (..., N, d), each with its own sizes.
         s: Power of the distance.
-        distance: ``"euclidean"`` or ``"angular"``.
+        distance: ``"euclidean"`` takes ‖ŵ_i − ŵ_j‖ as the distance of two neurons, ``"angular"`` the angle between them
+            (thesis 5.5).
         half_space: Of each tensor, whether its energy is that of {ŵ, −ŵ}; None: of none.
 
     Returns:
@@ -59,7 +60,8 @@ def weighted_energy(
         sets: Tensors of neurons (..., N, d), each with its own sizes.
         factors: One for each tensor, of each of its sets.
         s: Power of the distance.
-        distance: ``"euclidean"`` or ``"angular"``.
+        distance: ``"euclidean"`` takes ‖ŵ_i − ŵ_j‖ as the distance of two neurons, ``"angular"`` the angle between them
+            (thesis 5.5).
         half_space: Of each tensor, whether its energy is that of {ŵ, −ŵ}.
     """
     if not sets or not _together(sets):

@@ -45,7 +45,7 @@ def decoupled_conv(
     limit; a zero kernel gives 0. Half precision computes norms and angles in float32.
 
     Args:
-        x: the input.
+        x: the input, whose patches (or rows) are compared with the kernels by their angle.
         weight: the kernels; only their directions matter unless ``weighted`` says otherwise.
         bias: a number per output channel, added to the result.
         stride: step of the window, a number or one per dimension.
@@ -105,7 +105,7 @@ def decoupled_conv_transpose(
     :func:`decoupled_conv`.
 
     Args:
-        x: the input.
+        x: the input, whose patches (or rows) are compared with the kernels by their angle.
         weight: the kernels, input channels first as torch has them.
         bias: a number per output channel, added to the result.
         stride: step of the output for one step of the input.
@@ -150,10 +150,10 @@ def decoupled_linear(
     angular: str | AngularRule = "cosine",
     weighted: str | None = None,
 ) -> Tensor:
-    """f(w, x) = h(‖x‖)·g(θ) of the rows of ``weight`` and of x: see :func:`decoupled_conv`.
+    """f(w, x) = h(‖x‖)·g(θ) of the rows of ``weight`` and of x (thesis 4.1): see :func:`decoupled_conv`.
 
     Args:
-        x: the input.
+        x: the input, whose patches (or rows) are compared with the kernels by their angle.
         weight: one vector per output; only its direction matters unless ``weighted`` says otherwise.
         bias: a number per output, added to the result.
         magnitude: h, a name with its default parameters or a callable of the norm.

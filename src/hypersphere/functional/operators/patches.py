@@ -24,7 +24,7 @@ def patch_norm(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Euclidean norm of the patch of x under each position of a window.
+    """‖x_p‖ = √(Σ x²) over the entries of the patch x_p under each position p of a window.
 
     The norm is float32 for half-precision inputs, whose squares would overflow, else of x's dtype. A zero patch has
     norm 0 and gradient 0. On a CPU the norm is right for inputs of any finite size, next to each other too (in float64,
@@ -34,7 +34,7 @@ def patch_norm(
     Args:
         x: the input, with one to three spatial dimensions.
         kernel_size: size of the window, a number or one per dimension.
-        stride: step of the window.
+        stride: step of the window, one number or one per dimension; larger steps give smaller outputs.
         padding: zeros added on each side, in numbers.
         dilation: distance between the entries of a patch.
         groups: number of groups of channels, each with a separate norm.

@@ -120,7 +120,7 @@ def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonal
     Args:
         method: name of a map of :func:`orthogonalize`.
         device_type: ``"cpu"``, ``"cuda"``, ...; ``"any"`` means all devices without a special algorithm.
-        algorithm: forward and backward pass.
+        algorithm: the :class:`Orthogonalizer` with the forward and backward pass to use on this device.
 
     Returns:
         The algorithm used so far, to put it back.
