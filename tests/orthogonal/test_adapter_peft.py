@@ -85,7 +85,7 @@ def test_the_series_becomes_the_nearest_rotation(tmp_path, caplog):
     folder = write(tmp_path / "far", numbers(0.8), use_cayley_neumann=True)
     with caplog.at_level(logging.WARNING, "hypersphere"):
         hs.orthogonal.load_adapter(network(), folder)
-    assert "the nearest orthogonal ones are taken" in caplog.text
+    assert "the nearest orthogonal ones are used" in caplog.text
 
 
 def test_shared_and_constrained_blocks(tmp_path):
@@ -117,7 +117,7 @@ def test_mistakes_are_named(tmp_path, config, tensors, message):
 def test_further_weights_are_refused(tmp_path):
     folder = write(tmp_path / "oft", {})
     save_file({"base_model.model.4.bias": torch.zeros(3)}, folder / "adapter_model.safetensors")
-    with pytest.raises(ValueError, match="biases, embeddings and modules_to_save are not read"):
+    with pytest.raises(ValueError, match="without biases, embeddings and modules_to_save"):
         hs.orthogonal.load_adapter(network(), folder)
 
 
