@@ -133,7 +133,7 @@ def execute(first: str, *rest: str) -> None:
     """``-c CODE``, ``-m MODULE`` or a file, each with its own arguments; before them ``-u``, as torchrun says."""
     if first == "-u":
         sys.stdout.reconfigure(write_through=True)
-        return execute(*rest)
+        first, *rest = rest
     if first == "-c":
         sys.path.insert(0, "")
         sys.argv[:] = ["-c", *rest[1:]]
