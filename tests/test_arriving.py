@@ -1,10 +1,10 @@
 """Arriving is cheap: what `import hypersphere` loads, and that the first eager call of anything imports no compiler."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+
+import programs
 
 MODULES = 80  # at most, beyond torch and what torch itself loads
 
@@ -83,7 +83,7 @@ print(json.dumps({"guilty": guilty, "calls": len(CALLS)}))
 
 
 def answer(code):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = programs.run(["-c", code], bare=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -1,12 +1,11 @@
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
+import programs
 from hypersphere.cli import main
 from hypersphere.functional import energy
 
@@ -136,6 +135,6 @@ def test_help_and_version(capsys):
     assert "energy" in capsys.readouterr().out
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("hypersphere ")
-    done = subprocess.run([sys.executable, "-m", "hypersphere", "energy", "nowhere.pt"], capture_output=True, text=True)
+    done = programs.run(["-m", "hypersphere", "energy", "nowhere.pt"])
     assert done.returncode == 2
     assert "does not exist" in done.stderr

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import hypersphere
+import programs
 from snippets import Block, blocks
 
 PAGE = Path(__file__).parent.parent / "CONTRIBUTING.md"
@@ -25,14 +26,14 @@ SOURCE = Path(hypersphere.__file__).parent.parent
 def take(steps: list[Block], folder: Path) -> None:
     """Do what the blocks say; a failure names the line of the page."""
     paths = [str(folder), str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    place = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PATH": programs, "OMP_NUM_THREADS": "1"}
+    found = os.pathsep.join([str(programs.python().parent), str(Path(sys.executable).parent), os.environ["PATH"]])
+    place = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PATH": found}
     for block in steps:
         if block.file is not None:
             (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.file).write_text(block.text)
             continue
-        command = [sys.executable, "-c"] if block.language == "python" else ["bash", "-euo", "pipefail", "-c"]
+        command = [programs.python(), "-c"] if block.language == "python" else ["bash", "-euo", "pipefail", "-c"]
         done = subprocess.run(
             [*command, block.text], cwd=folder, env=place, capture_output=True, text=True, check=False
         )

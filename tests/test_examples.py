@@ -3,12 +3,12 @@
 import importlib.util
 import math
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+
+import programs
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -38,10 +38,9 @@ def test_one_process(name):
 @pytest.mark.slow
 def test_two_processes(tmp_path):
     """As its first line says; ddp.py differs by the wrapper alone."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    command.append(str(EXAMPLES / "fsdp2.py"))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=tmp_path, env=environment)
+    command = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", EXAMPLES / "fsdp2.py"]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHON_EXEC": str(programs.python())}
+    done = programs.run(command, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("loss ") == 2
 

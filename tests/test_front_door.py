@@ -1,12 +1,11 @@
 """The names that users rely on: removing or renaming one is a decision, not an accident."""
 
 import inspect
-import subprocess
-import sys
 
 import pytest
 
 import hypersphere as hs
+import programs
 
 FRONT_DOOR = {
     "functional": """angle patch_norm angular magnitude decoupled_conv decoupled_conv_transpose decoupled_linear psi
@@ -101,5 +100,5 @@ import torch
 import hypersphere as hs
 assert abs(hs.functional.decoupled_conv(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3)).item() - 1) < 1e-6
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = programs.run(["-c", code], bare=True)
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,8 @@
 """The parts of the GPU benchmarks that need no GPU: powers of growth, taking turns, what the one command prints."""
 
-import subprocess
-import sys
 from pathlib import Path
+
+import programs
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 PROGRAM = """
@@ -33,7 +33,7 @@ assert not gpu.finished(["-c", "raise SystemExit(3)"], 60.0)
 
 
 def test_without_a_gpu():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=BENCHMARKS, capture_output=True, text=True, check=False)
+    done = programs.run(["-c", PROGRAM], cwd=BENCHMARKS)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "time grows as N², memory as N" in done.stdout
     assert "[2.01]" in done.stdout

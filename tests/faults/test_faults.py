@@ -11,6 +11,7 @@ from lab import REFUSED, SAME
 from tiny import tiny
 
 import hypersphere as hs
+import programs
 from faults import KINDS, rows
 from hypersphere._core import leftovers
 from hypersphere.cli import main
@@ -27,13 +28,8 @@ MEMORY = Path("/dev/shm")  # no disk is waited for
 @pytest.mark.slow
 def test_every_kind_of_fault_ends_well():
     memory = ["--folder", str(MEMORY)] if os.access(MEMORY, os.W_OK) else []
-    done = subprocess.run(
-        [sys.executable, str(HERE / "faults.py"), *memory, "--only", *CASES.split()],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), "OMP_NUM_THREADS": "1"},
-        timeout=280,
-    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    done = programs.run([HERE / "faults.py", *memory, "--only", *CASES.split()], env=env, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

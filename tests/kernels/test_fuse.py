@@ -3,7 +3,6 @@
 import copy
 import importlib
 import pickle
-import subprocess
 import sys
 import warnings
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import torch
 from torch import nn
 
 import hypersphere as hs
+import programs
 from hypersphere import kernels
 from hypersphere.functional.angular import ANGULAR
 from hypersphere.functional.magnitude import MAGNITUDES
@@ -337,5 +337,5 @@ def test_first_call_imports_no_compiler():
         "assert kernels.LAUNCHES['grad_kernel'] == 1\n"
         "print([name for name in ('torch._dynamo', 'torch._inductor') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    done = programs.run(["-c", code], bare=True)
+    assert done.stdout.strip() == "[]", done.stderr

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
 import hypersphere as hs
+import programs
 from hypersphere.functional.operators import decoupled, recurrence
 from hypersphere.kernels import LAUNCHES, interpreted
 from hypersphere.kernels.recurrent import Step, steps
@@ -316,7 +315,8 @@ def test_first_call_imports_no_compiler() -> None:
         "assert LAUNCHES['recurrent_backward_kernel'] and 'torch._dynamo' not in sys.modules\n"
     )
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    done = programs.run(["-c", code], env=environment, bare=True)
+    assert done.returncode == 0, done.stderr
 
 
 # On a GPU alone --------------------------------------------------------------------------------------------------

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+
+import programs
 
 pytest.importorskip("triton")
 
@@ -73,7 +74,6 @@ def test_kernels_compile_for_hopper() -> None:
 
 def run(program: str, environment: dict[str, str]) -> Any:
     """The JSON object that a program beside this file prints."""
-    command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name(program))]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = programs.run([Path(__file__).with_name(program)], env=environment, bare=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)

@@ -5,8 +5,6 @@ import inspect
 import itertools
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import matplotlib
@@ -17,6 +15,7 @@ import torch
 from matplotlib.colors import to_hex, to_rgb
 
 import hypersphere as hs
+import programs
 from hypersphere.plots import _style
 
 ROOT = Path(__file__).parent.parent.parent
@@ -150,7 +149,7 @@ for call in (hs.plots.psi_curves, lambda: hs.plots.features_2d(None, None)):
     else:
         raise SystemExit("no error")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = programs.run(["-c", code], bare=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -54,7 +54,7 @@ def work(rank, world, port, path):
 
 @pytest.mark.slow
 def test_fully_sharded(tmp_path):
-    mp.spawn(work, (2, 20000 + os.getpid() % 20000, tmp_path / "found.pt"), nprocs=2)
+    mp.start_processes(work, (2, 20000 + os.getpid() % 20000, tmp_path / "found.pt"), 2, start_method="fork")
     found = torch.load(tmp_path / "found.pt", weights_only=True)
     model = network()
     assert found["energy"] == pytest.approx(energy(model[2].weight).item(), rel=1e-6)

@@ -5,13 +5,13 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from tiny import tiny
 
+import programs
 from hypersphere.runs import lock
 from hypersphere.runs.lock import Locked, locked
 from hypersphere.train import run
@@ -28,7 +28,7 @@ with locked(Path(sys.argv[1]), "the folder"):
 
 @pytest.fixture
 def holder(tmp_path):
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    process = programs.start(["-c", HOLD, tmp_path], stdout=subprocess.PIPE)
     assert process.stdout.readline() == "held\n"
     yield process
     process.kill()
@@ -49,10 +49,10 @@ def test_the_second_is_told_who_holds_it_and_a_killed_owner_holds_nothing(tmp_pa
 
 def test_a_waiting_process_gets_it_when_it_is_free(tmp_path):
     with locked(tmp_path, "x"):
-        waiting = subprocess.Popen([sys.executable, "-c", HOLD.replace('"the folder"', '"x", wait=60'), str(tmp_path)],
-                                   stdout=subprocess.PIPE, text=True)  # fmt: skip
-        time.sleep(0.2)
-        assert waiting.poll() is None
+        code = HOLD.replace('"the folder"', '"x", wait=60')
+        waiting = programs.start(["-c", code, tmp_path], stdout=subprocess.PIPE)
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(0.2)
     try:
         assert waiting.stdout.readline() == "held\n"
     finally:
@@ -121,8 +121,7 @@ run(replace(config, run=replace(config.run, seeds=(int(sys.argv[2]),))))
 @pytest.mark.slow
 def test_seeds_in_parallel_share_a_folder(tmp_path):
     tests = str(Path(__file__).parent.parent / "train")
-    command = [sys.executable, "-c", SEED, str(tmp_path)]
-    processes = [subprocess.Popen([*command, str(seed), tests]) for seed in range(2)]
+    processes = [programs.start(["-c", SEED, tmp_path, seed, tests]) for seed in range(2)]
     assert [process.wait() for process in processes] == [0, 0]
     result = json.loads((tmp_path / "shared" / "result.json").read_text())
     assert [one["seed"] for one in result["seeds"]] == [0, 1]

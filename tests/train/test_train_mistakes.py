@@ -11,6 +11,7 @@ import pytest
 import torch.distributed as dist
 from tiny import tiny
 
+import programs
 from hypersphere.cli import main
 from hypersphere.runs import SeedFolder, files
 from hypersphere.train import run, with_values
@@ -119,8 +120,8 @@ def test_ctrl_c_before_the_first_step_is_a_short_line(tmp_path, monkeypatch, cap
 
 
 def test_the_reader_of_a_list_may_leave():
-    command = [sys.executable, "-m", "hypersphere", "list", "recipes"]
-    done = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = ["-m", "hypersphere", "list", "recipes"]
+    done = programs.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     done.stdout.close()
     assert done.stderr.read() == ""
     assert done.wait(60) == 128 + signal.SIGPIPE

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import torch
 from cases import diverging, parallel_cases
 from safetensors.torch import load_file
 
+import programs
 from hypersphere.train import Stopped, run
 
 HERE = Path(__file__).parent
@@ -21,11 +21,9 @@ CASES = ["no_batchnorm", "batchnorm", "running_norm", "gan", "pairs", "triplet",
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, str(HERE / "parallel.py"), str(two)], capture_output=True, text=True, env=env, timeout=120
-    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), "PYTHON_EXEC": str(programs.python())}
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", HERE / "parallel.py", two]
+    done = programs.run(command, env=env, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     torch.set_num_threads(1)
     for config in parallel_cases(one):

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from recover import STEPS, stop_training
 from tiny import everything
 
+import programs
 from hypersphere.runs import SeedFolder
 from hypersphere.runs.files import read_json, write_json
 from hypersphere.train import run, with_values
@@ -122,13 +122,8 @@ def test_folders_beside_the_checkpoints_are_none(stopped):
 
 @pytest.mark.slow
 def test_two_processes_go_back_to_the_same_checkpoint(tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(HERE / "recover.py"), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), "OMP_NUM_THREADS": "1"},
-        timeout=120,
-    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    done = programs.run([HERE / "recover.py", tmp_path], env=env, timeout=120)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["same"]

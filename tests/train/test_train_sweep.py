@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 from tiny import tiny
 
+import programs
 from hypersphere.cli import main
 from hypersphere.cli.sweep import combinations
 from hypersphere.cli.train import chosen_config
@@ -131,9 +133,10 @@ def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys)
 
 
 @pytest.mark.slow
-def test_two_trainings_at_a_time(tmp_path, capsys):
+def test_two_trainings_at_a_time(tmp_path, capsys, monkeypatch):
     """Each in a process of its own: the same weights as one after the other, and the table of both."""
     words = ["sweep", "digits.cnn", "--run.folder", str(tmp_path), *QUICK, *QUIET, "--optim.lr", "0.01,0.02"]
+    monkeypatch.setattr(sys, "executable", str(programs.python()))
     assert main([*words, "--name", "together", "--jobs", "2"]) == 0
     out = capsys.readouterr().out
     assert "2 runs in" in out
