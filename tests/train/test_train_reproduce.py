@@ -1,6 +1,7 @@
 """``hypersphere reproduce``: what is done is not done again, and only the cell's own settings are its number."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -97,3 +98,72 @@ def test_shortened_protocols_keep_their_shape():
     short = shortened(get("paper.table1.original.softmax"), 640)
     assert short.schedule.milestones == (340, 540)
     assert short.run.name == "paper.table1.original.softmax-640"
+
+
+def test_a_plan_trains_what_several_tables_share_once(tmp_path, capsys, monkeypatch):
+    own = tables()["digits"]
+    cnn = next(cell for cell in own.cells if cell.name == "cnn")
+    other = replace(own, name="other", cells=(replace(cnn, name="same"), replace(cnn, name="warm")))
+    monkeypatch.setattr(reproduce, "tables", lambda: {"digits": own, "other": other})
+    plan = tmp_path / "plan.txt"
+    plan.write_text(
+        "# both tables have this one\n"
+        "digits --cells cnn --seeds 0\n\n"
+        "other --cells same --seeds 0,1\n"
+        "other --cells warm --seeds 1 --optim.lr 1e-9  # another experiment\n"
+    )
+    words = ["reproduce", "--plan", str(plan), "--steps", "2", "--results", str(tmp_path), "--run.device", "cpu"]
+    words += ["--run.folder", str(tmp_path), "--run.progress", "off", "--at-once", "2"]
+    trained = []
+    genuine = reproduce.run_at_once
+
+    def spy(jobs, count, ended):
+        trained.extend((job.config.recipe, job.seed) for job in jobs)
+        return genuine(jobs, count, ended)
+
+    monkeypatch.setattr(reproduce, "run_at_once", spy)
+    assert main(words) == 0
+    assert trained == [("digits.cnn", 0), ("digits.cnn", 1), ("other.warm", 1)]
+    first, second = (json.loads((tmp_path / f"{name}.json").read_text())["measurements"] for name in ("digits", "other"))
+    assert [(m["cell"], m["seed"]) for m in first] == [("cnn", 0)]
+    assert [(m["cell"], m["seed"], "changed" in m) for m in second] == [
+        ("same", 0, False),
+        ("same", 1, False),
+        ("warm", 1, True),
+    ]
+    assert first[0]["final_accuracy"] == second[0]["final_accuracy"]
+    assert main(words) == 0
+    assert capsys.readouterr().out.count("is done") == 3
+
+
+def test_what_others_start_from_is_trained_under_its_own_name():
+    config = get("digits.cnn")
+    table = tables()["digits"]
+    names = {"a": None, "b": None, "c": "b"}
+    works = [
+        reproduce.Work(
+            table,
+            table.cells[0],
+            replace(config, run=replace(config.run, name=name), model=replace(config.model, start=start)),
+            {},
+            None,
+        )
+        for name, start in names.items()
+    ]
+    assert [work.config.run.name for work in reproduce._apart(works)] == ["a", "b", "c"]
+    assert [work.config.run.name for work in reproduce._apart(works[:2])] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name a table, or a file with --plan"),
+        (["digits", "--plan", "plan.txt"], "name a table, or a file with --plan"),
+        (["--plan", "plan.txt"], "plan.txt, line 2: --plan, --at-once and --print belong on the command line"),
+    ],
+)
+def test_a_plan_that_cannot_be_meant(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.txt").write_text("digits --seeds 0\ndigits --at-once 3\n")
+    assert main(["reproduce", *words, "--results", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err

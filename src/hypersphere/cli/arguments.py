@@ -145,10 +145,16 @@ def report(parser: argparse.ArgumentParser) -> None:
 def reproduce(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere reproduce``."""
     parser.usage = (
-        "hypersphere reproduce TABLE [--cells PATTERN] [--seeds 0,1,2] [--steps N] [--at-once K] "
+        "hypersphere reproduce TABLE|--plan FILE [--cells PATTERN] [--seeds 0,1,2] [--steps N] [--at-once K] "
         "[--GROUP.FIELD VALUE ...]"
     )
-    parser.add_argument("table", help="table, see `hypersphere list tables`")
+    parser.add_argument("table", nargs="?", help="table, see `hypersphere list tables`")
+    parser.add_argument(
+        "--plan",
+        type=Path,
+        metavar="FILE",
+        help="a table with its options on each line of a file; what is the same training is trained once",
+    )
     parser.add_argument("--cells", default="*", metavar="PATTERN", help="only cells that match, e.g. 'sigmoid0.3.*'")
     parser.add_argument("--seeds", default="0", help="seeds, with commas (default %(default)s)")
     parser.add_argument("--steps", type=int, default=None, help="so many steps instead of all; milestones shrink along")

@@ -3,52 +3,100 @@
 from __future__ import annotations
 
 import argparse
+import copy
+import json
 import os
+import shlex
 import sys
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from .._core.checks import check_count
 from .._core.errors import check_choice
-from ..config import Config, changed, overridden, with_values
+from ..config import Config, changed, material, overridden, with_values
 from ..recipes import Cell, Table, results, tables
 from ..train import Job, Outcome, Stopped, run_at_once
 from ..train import run as train
+from . import arguments
+from .parser import Parser
 
 __all__ = ["run", "shortened"]
 
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere reproduce`` and return its exit status."""
-    table = tables()[check_choice("table", options.table, tables())]
-    chosen = [cell for cell in table.cells if fnmatch(cell.name, options.cells)]
-    if not chosen:
-        raise ValueError(f"--cells {options.cells!r} matches no cell of {table.name}")
-    trainings = {cell.training: cell for cell in reversed(chosen)}  # cells may share one
-    seeds, values = _seeds(options.seeds), overridden(options)
-    if "run.seeds" in values:
-        raise ValueError("--run.seeds is for train: give --seeds here")
-    if "run.name" in values and len(trainings) > 1:
-        raise ValueError(f"--run.name names one run, but {len(trainings)} match: choose one with --cells")
     check_count("--at-once", options.at_once)
-    works: list[Work] = []
-    for cell in list(trainings.values())[::-1]:
-        recipe, config = _settings(table, cell, options.steps, values)
-        works.append(Work(table, cell, config, _changes(recipe, config), options.results))
+    orders = [_Order(one) for one in _asked(options)]
     failed = False
     if not options.only_print:
-        todo = [work for work in works if work.prepare(seeds)]
+        todo = _apart([work for order in orders for work in order.works if work.prepare(order.seeds)])
         failed, stopped = (_one_by_one if options.at_once == 1 else partial(_at_once, count=options.at_once))(todo)
         if stopped:
             return 130
     if int(os.environ.get("RANK", "0")) == 0:
-        changes = {work.cell.training: work.changes for work in works}
-        print(results.render(table, options.results, [cell.name for cell in chosen], options.steps, changes))
+        print("\n\n".join(order.text() for order in orders))
     return 1 if failed else 0
+
+
+def _asked(options: argparse.Namespace) -> list[argparse.Namespace]:
+    """What is to be run: one table, or a line of a plan each, to which the options of the command are defaults."""
+    if (options.table is None) == (options.plan is None):
+        raise ValueError("name a table, or a file with --plan: one of them")
+    if options.plan is None:
+        return [options]
+    asked = []
+    for number, line in enumerate(options.plan.read_text(encoding="utf-8").splitlines(), 1):
+        words = shlex.split(line, comments=True)
+        if not words:
+            continue
+        parser = _Line(prog="hypersphere reproduce")
+        arguments.reproduce(parser)
+        try:
+            one = parser.parse_args(words, copy.copy(options))
+            if one.plan != options.plan or (one.at_once, one.only_print) != (options.at_once, options.only_print):
+                raise ValueError("--plan, --at-once and --print belong on the command line")
+        except ValueError as error:
+            raise ValueError(f"{options.plan}, line {number}: {error}") from error
+        asked.append(one)
+    return asked
+
+
+class _Line(Parser):
+    """Of a line of a plan: a mistake is an exception, not the end."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+class _Order:
+    """Cells of one table under the same options."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.table = tables()[check_choice("table", options.table, tables())]
+        self.seeds, self._options = _seeds(options.seeds), options
+        self._chosen = [cell for cell in self.table.cells if fnmatch(cell.name, options.cells)]
+        if not self._chosen:
+            raise ValueError(f"--cells {options.cells!r} matches no cell of {self.table.name}")
+        trainings = {cell.training: cell for cell in reversed(self._chosen)}  # cells may share one
+        values = overridden(options)
+        if "run.seeds" in values:
+            raise ValueError("--run.seeds is for train: give --seeds here")
+        if "run.name" in values and len(trainings) > 1:
+            raise ValueError(f"--run.name names one run, but {len(trainings)} match: choose one with --cells")
+        self.works: list[Work] = []
+        for cell in list(trainings.values())[::-1]:
+            recipe, config = _settings(self.table, cell, options.steps, values)
+            self.works.append(Work(self.table, cell, config, _changes(recipe, config), options.results))
+
+    def text(self) -> str:
+        """The table with what is measured now."""
+        options, changes = self._options, {work.cell.training: work.changes for work in self.works}
+        names = [cell.name for cell in self._chosen]
+        return results.render(self.table, options.results, names, options.steps, changes)
 
 
 @dataclass
@@ -60,6 +108,8 @@ class Work:
     config: Config
     changes: dict[str, Any]
     folder: Path
+    twins: list[Work] = field(default_factory=list)
+    """Trainings of other tables, or further columns, that would be this one over again."""
 
     def prepare(self, seeds: tuple[int, ...]) -> bool:
         """Leave out the seeds that are measured, and name the run; False if nothing is left to do."""
@@ -79,12 +129,37 @@ class Work:
         self.config = replace(config, run=replace(config.run, seeds=missing, name=name))
         return True
 
+    @property
+    def whole(self) -> Config:
+        """The settings with the seeds that this one or a twin lacks."""
+        seeds = {seed for work in (self, *self.twins) for seed in work.config.run.seeds}
+        return replace(self.config, run=replace(self.config.run, seeds=tuple(sorted(seeds))))
+
     def record(self, result: dict[str, Any]) -> None:
-        """Add the number of a seed."""
-        results.record(self.table, self.cell.training, self.config, result, self.folder, self.changes)
+        """Add the number of a seed, here and where the same training has another name."""
+        for work in (self, *self.twins):
+            if result["seed"] in work.config.run.seeds:
+                results.record(work.table, work.cell.training, work.config, result, work.folder, work.changes)
 
     def say(self, error: Exception) -> None:
         print(f"hypersphere reproduce: {self.cell.name}: {error}", file=sys.stderr, flush=True)
+
+
+def _apart(works: list[Work]) -> list[Work]:
+    """The trainings that differ in more than their names, each with its twins.
+
+    One that others start from, or are attacked by, is looked for under its name, and is nobody's twin.
+    """
+    needed = {run for work in works for run in (work.config.model.start, work.config.adversarial.source)}
+    leaders: dict[str, Work] = {}
+    for work in works:
+        config = work.config
+        settings = {name: value for name, value in material(config).items() if name != "recipe"}
+        own = config.run.name if config.run.name in needed else None
+        first = leaders.setdefault(json.dumps([own, config.data.root, settings], sort_keys=True), work)
+        if first is not work:
+            first.twins.append(work)
+    return list(leaders.values())
 
 
 def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
@@ -92,7 +167,7 @@ def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
     failed = False
     for work in todo:
         try:
-            for result in train(work.config).get("seeds", ()):
+            for result in train(work.whole).get("seeds", ()):
                 work.record(result)
         except (Stopped, ValueError) as error:
             work.say(error)
@@ -104,7 +179,7 @@ def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
 
 def _at_once(todo: list[Work], count: int) -> tuple[bool, bool]:
     """The same, several at a time."""
-    owners = {Job(work.config, seed): work for work in todo for seed in work.config.run.seeds}
+    owners = {Job(work.whole, seed): work for work in todo for seed in work.whole.run.seeds}
 
     def ended(outcome: Outcome) -> None:
         work = owners[outcome.job]
