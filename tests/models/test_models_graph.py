@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+import hypersphere as hs
 from hypersphere import models
 
 
@@ -87,6 +88,18 @@ def test_sparse_features(conv: str, bias: bool) -> None:
         torch.testing.assert_close(torch.autograd.grad(given.square().sum(), weights), grads)
     model.train()
     assert not torch.equal(model(x.to_sparse(), a_hat), model(x.to_sparse(), a_hat))
+
+
+def test_sparse_features_under_opt() -> None:
+    torch.manual_seed(0)
+    model = models.create("gcn", 3, in_features=9, hidden=6).eval()
+    hs.orthogonal.attach(model, "cayley")
+    a_hat = models.normalize_adjacency(graph(6).float())
+    x = torch.randn(6, 9) * (torch.rand(6, 9) < 0.3)
+    weights = [p for p in model.parameters() if p.requires_grad]
+    results = [model(one, a_hat) for one in (x, x.to_sparse())]
+    torch.testing.assert_close(*results)
+    torch.testing.assert_close(*(torch.autograd.grad(one.square().sum(), weights) for one in results))
 
 
 @pytest.mark.parametrize("conv", ["plain", "sphere", "decoupled"])

@@ -124,7 +124,9 @@ def test_a_plan_trains_what_several_tables_share_once(tmp_path, capsys, monkeypa
     monkeypatch.setattr(reproduce, "run_at_once", spy)
     assert main(words) == 0
     assert trained == [("digits.cnn", 0), ("digits.cnn", 1), ("other.warm", 1)]
-    first, second = (json.loads((tmp_path / f"{name}.json").read_text())["measurements"] for name in ("digits", "other"))
+    first, second = (
+        json.loads((tmp_path / f"{name}.json").read_text())["measurements"] for name in ("digits", "other")
+    )
     assert [(m["cell"], m["seed"]) for m in first] == [("cnn", 0)]
     assert [(m["cell"], m["seed"], "changed" in m) for m in second] == [
         ("same", 0, False),

@@ -320,6 +320,11 @@ def test_graphs_train_on_all_nodes_and_score_the_test_nodes(tmp_path, monkeypatc
         counted.append((judged >= 0).nonzero().flatten())
     assert torch.equal(counted[0], graph.test)
     assert torch.equal(counted[1], graph.val)
+    words = replace(graph, features=torch.eye(60))  # one word for each document
+    monkeypatch.setattr(hypersphere.data, "load", lambda *a, **k: words)
+    (((features, _), _),) = make_source(DataConfig(name="cora"), 0, torch.device("cpu")).test()
+    assert features.layout == torch.sparse_coo
+    torch.testing.assert_close(features.to_dense(), words.normalized_features())
 
 
 @pytest.mark.real_data("cora")
