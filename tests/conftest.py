@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from hypersphere import data, kernels
+from interpreter import hasten
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # programs that tests start: one core for each, too
 if torch.cuda.is_available():
@@ -42,6 +43,7 @@ def on_kernels() -> Iterator[None]:
     pytest.importorskip("triton")
     kernels.LAUNCHES.clear()
     if not torch.cuda.is_available():
+        hasten()
         with kernels.interpreted():
             yield
         return

@@ -10,19 +10,23 @@ from typing import Any
 
 import pytest
 import torch
+from warm_cases import everything
 
 import programs
 
 pytest.importorskip("triton")
+from hypersphere.kernels import interpreted
+from interpreter import hasten
 
 
 @pytest.fixture(scope="module")
 def found() -> Any:
-    """What the program beside this file prints: the interpreter has to be chosen before Triton is imported."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    if not torch.cuda.is_available():
-        environment["TRITON_INTERPRET"] = "1"
-    return run("warm_cases.py", environment)
+    """What the kernels compute."""
+    if torch.cuda.is_available():
+        return everything()
+    hasten()
+    with interpreted():
+        return everything()
 
 
 def test_two_steps_follow_what_moved_a_little(found: Any) -> None:
@@ -65,15 +69,10 @@ def test_kernels_compile_for_hopper() -> None:
     """On its tensor cores and within its shared memory; in a process that does not interpret."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment.pop("TRITON_INTERPRET", None)
-    found = run("compile_cases.py", environment)
+    done = programs.run([Path(__file__).with_name("compile_cases.py")], env=environment, bare=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
     assert set(found) == {"product_kernel", "residual_kernel", "update_kernel"}
     for kernel, facts in found.items():
         assert facts["tensor cores"], kernel
         assert facts["shared"] <= 227 * 1024, kernel
-
-
-def run(program: str, environment: dict[str, str]) -> Any:
-    """The JSON object that a program beside this file prints."""
-    done = programs.run([Path(__file__).with_name(program)], env=environment, bare=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)

@@ -1,8 +1,9 @@
-"""What the kernels compute, on a GPU or with TRITON_INTERPRET=1: run as a program, prints one JSON object."""
+"""What the kernels of warm-started maps compute, on a GPU or in Triton's interpreter."""
 
 from __future__ import annotations
 
-import json
+from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -13,15 +14,13 @@ from hypersphere.functional.orthogonalize.grouped import TILE, layout_of, produc
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SHAPES = [torch.Size((1, 27, 27)), torch.Size((2, 40, 40)), torch.Size((1, 66, 66))]
-TILE.update(BM=64, BN=64)  # several tiles of a matrix that the interpreter does in little time
-warm._STEPS = 13
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    torch.set_default_device(DEVICE)
-    print(json.dumps({"cayley": cayley(), "products": products(), "polar": polar_factors()}))
+def everything() -> dict[str, Any]:
+    """By kind of kernel; with several tiles of matrices that the interpreter does in little time."""
+    with patch.dict(TILE, BM=64, BN=64), patch.object(warm, "_STEPS", 13), torch.device(DEVICE):
+        torch.manual_seed(0)
+        return {"cayley": cayley(), "products": products(), "polar": polar_factors()}
 
 
 def cayley() -> dict[str, dict[str, object]]:
@@ -102,7 +101,3 @@ def polar_factors() -> dict[str, float]:
     errors["defect of a singular one"] = float((r.mT @ r - torch.eye(20)).abs().max())
     errors["its gradient"] = float(polar.backward_by_kernels(torch.ones(20, 20), r, h).abs().max())
     return errors
-
-
-if __name__ == "__main__":
-    main()
