@@ -107,7 +107,7 @@ class Suite:
         atol, rtol = case.gradient
         assert torch.autograd.gradcheck(function, leaves, atol=atol, rtol=rtol, fast_mode=case.fast)
 
-    def test_second(self, case: Case) -> None:
+    def test_second_derivative(self, case: Case) -> None:
         """The derivative of the derivative, likewise."""
         function, leaves = differentiable(case)
         atol, rtol = case.gradient

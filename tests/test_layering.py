@@ -69,7 +69,7 @@ def small_house(folder, text):
     return source
 
 
-def test_the_rules_see_what_they_should(tmp_path):
+def test_the_rules_find_upward_imports_and_private_crossings(tmp_path):
     for text in (*UP, *ACROSS, *FINE):
         house = House(small_house(tmp_path, text))
         assert len(house.upward()) == (text in UP), text

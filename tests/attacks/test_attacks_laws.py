@@ -48,7 +48,7 @@ def test_never_outside_the_cube_and_the_bounds(seed, eps, step, iterations, low,
 
 @settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 5))
-def test_samples_do_not_know_each_other(seed, size):
+def test_attacking_a_batch_is_attacking_each_sample_alone(seed, size):
     net = network().double()
     generator = torch.Generator().manual_seed(seed)
     x = torch.rand(size, 3, 6, 6, generator=generator, dtype=torch.float64)
@@ -150,7 +150,7 @@ def test_zero_images_have_a_finite_gradient():
         assert (A.fgsm(net, x, labels, 0.1, clip=(0.0, 1.0))[1] != x[1]).any()
 
 
-def test_a_tie_is_left_behind():
+def test_deepfool_leaves_a_point_where_two_classes_tie():
     net = nn.Linear(3, 3)
     nn.init.eye_(net.weight)
     nn.init.zeros_(net.bias)

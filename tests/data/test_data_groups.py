@@ -24,7 +24,7 @@ def test_there_are_as_many_groups_of_one_class_as_can_be(labels: list[int], per_
     assert pure >= sum(labels.count(c) // per_class for c in set(labels))
 
 
-def test_what_is_left_over_is_spread_over_the_epoch() -> None:
+def test_classes_with_few_samples_are_spread_evenly_over_the_epoch() -> None:
     y = torch.cat([torch.zeros(200, dtype=torch.int64), torch.arange(1, 201)])  # one class of 200, 200 of one sample
     places = torch.zeros(400)
     for key in range(50):

@@ -83,7 +83,7 @@ def test_reproducible_and_outside_the_graph():
     assert not first.requires_grad
 
 
-def test_nothing_to_move():
+def test_one_point_and_zero_steps_only_normalise():
     torch.testing.assert_close(refine(torch.tensor([[3.0, 4.0]])), torch.tensor([[0.6, 0.8]]))
     assert refine(torch.tensor([[3.0], [-2.0]])).tolist() == [[1.0], [-1.0]]
     w = start(4, 3)

@@ -147,7 +147,7 @@ def test_pairs_of_another_size(trained, tmp_path, capsys):
         (["--root", "nowhere", "--parts", "energy"], None),
     ],
 )
-def test_wrong_questions(trained, capsys, words, message):
+def test_wrong_options_of_evaluate_end_with_exit_code_2(trained, capsys, words, message):
     before = (
         (trained / "seed-0" / "evaluation.json").read_bytes() if (trained / "seed-0/evaluation.json").exists() else None
     )

@@ -96,7 +96,7 @@ def test_a_declared_measurement_has_its_label_everywhere(tmp_path, monkeypatch, 
         ({"also": ("somebody:wrong",)}, "gave a int: return numbers by name"),
     ],
 )
-def test_what_is_no_measurement_is_named(own, rule, message):
+def test_an_object_that_is_not_a_measurement_is_named(own, rule, message):
     with pytest.raises((ValueError, TypeError), match=message.replace("[", r"\[")):
         run(settings(own, "wrong", evaluation=EvaluationConfig(**rule)))
 

@@ -141,7 +141,7 @@ def test_a_changed_number_in_the_log_is_said(tmp_path):
     assert "log.jsonl is not what was written up to step 1" in folder.rewind_log(1)
 
 
-def test_results_are_vouched_for(trained):
+def test_a_changed_result_is_noticed(trained):
     file = trained / "mine" / "seed-0" / "result.json"
     whole = file.read_text()
     file.write_text(whole.replace('"best_step": 2', '"best_step": 1'))

@@ -136,7 +136,7 @@ def test_second_derivatives():
         assert float((a - b).norm()) < 1e-3 * float(b.norm())
 
 
-def test_a_graph_that_is_walked_twice():
+def test_a_retained_graph_gives_the_same_gradient_twice():
     model = hs.nn.fuse(network())
     x = torch.randn(2, 3, 6, 6, requires_grad=True)
     out = model(x).square().sum()
@@ -159,7 +159,7 @@ def test_hooks_are_called():
     assert kernels.LAUNCHES["stats_kernel"] == 2  # the hooked BatchNorm runs by itself
 
 
-def test_what_is_left_is_said():
+def test_layers_that_are_not_fused_are_listed_with_the_reason():
     class Cubed:
         def from_cos(self, c):
             return c**3

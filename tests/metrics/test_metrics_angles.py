@@ -176,7 +176,7 @@ def test_labels_of_any_integer_type(dtype):
 
 
 @pytest.mark.parametrize("labels", [[0, 1], None, torch.tensor([0.0, 1.0, 2.0])])
-def test_labels_that_are_no_classes(labels):
+def test_labels_that_are_not_class_indices_raise_errors(labels):
     x = torch.randn(3, 4)
     for measure in (lambda: hs.metrics.angular_visual_hardness(x, x, labels),
                     lambda: hs.metrics.angular_fisher_score(x, labels)):  # fmt: skip

@@ -47,7 +47,7 @@ def test_classes_order_the_names():
         hs.metrics.classification(logits, ["dog", "cow"], classes=["dog", "cat"])
 
 
-def test_what_is_no_array_is_named():
+def test_an_argument_that_is_not_an_array_is_named():
     with pytest.raises(TypeError, match="w is not a tensor or array"):
         hs.metrics.uniformity("rows")
     assert as_tensor("x", [torch.zeros(2), torch.ones(2)]).shape == (2, 2)

@@ -39,7 +39,7 @@ def test_all_directions_only_turn_the_features():
     assert hs.metrics.principal_components(x.float(), 6)(x.float()).dtype == torch.float32
 
 
-def test_what_has_no_components():
+def test_more_components_than_directions_raise_an_error():
     with pytest.raises(ValueError, match="dim=7 is more"):
         hs.metrics.principal_components(features(), 7)
     with pytest.raises(ValueError, match="at most 2"):

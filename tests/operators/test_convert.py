@@ -361,7 +361,7 @@ def test_checkpoints_of_the_plain_model_load_into_its_sphere_twin() -> None:
     hs.convert(ResNet()).load_state_dict(plain.state_dict())  # strict: the same keys
 
 
-def test_no_module() -> None:
+def test_a_model_that_is_not_a_module_raises_type_error() -> None:
     with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, not type"):
         hs.convert(ResNet)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="angular='cosinus' is unknown"):

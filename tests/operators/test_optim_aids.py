@@ -87,7 +87,7 @@ def test_projection_every_n_steps_and_its_state() -> None:
 
 
 @pytest.mark.parametrize("aid", [hs.optim.WeightProjection, hs.optim.weighted_gradients])
-def test_refusals(aid: Any) -> None:
+def test_weighted_tied_and_parametrized_weights_raise_errors(aid: Any) -> None:
     what = aid.__name__
     for weighted in ("linear", "product", "separate"):
         model = nn.Sequential(hs.nn.SphereLinear(3, 3), hs.nn.DecoupledLinear(3, 3, weighted=weighted))

@@ -238,7 +238,7 @@ def test_k_per_filter_and_radius_learn() -> None:
         assert not torch.equal(parameter, start[name]), name
 
 
-def test_zero_start_is_no_batch_of_the_running_norm() -> None:
+def test_the_zero_state_at_the_start_does_not_enter_the_running_norm() -> None:
     layer = hs.nn.DecoupledRNN(FEATURES, HIDDEN, magnitude="tanh")
     output, _ = layer(torch.randn(2, BATCH, FEATURES))
     h = layer.rules["weight_hh_l0"].magnitude

@@ -52,7 +52,7 @@ def test_it_disappears_when_merged():
     assert not any("parametrizations" in name for name in merged.state_dict())
 
 
-def test_there_is_no_matrix():
+def test_a_nonlinear_map_has_no_matrix_to_return():
     model = hs.orthogonal.attach(pair(), "nonlinear")
     with pytest.raises(ValueError, match="no matrix R"):
         hs.orthogonal.matrices(model)

@@ -113,7 +113,7 @@ def test_gradient_accumulation_and_two_losses(together: type[Together]) -> None:
     torch.testing.assert_close(found, [p.grad for p in model.parameters() if p.grad is not None])
 
 
-def test_what_nobody_asks_for_is_left_out_after_a_while(together: type[Together]) -> None:
+def test_matrices_that_are_no_longer_read_are_dropped_after_some_steps(together: type[Together]) -> None:
     model = network(tasks=2)
     train(model, 3)
     hs.orthogonal.set_task(model, 1)

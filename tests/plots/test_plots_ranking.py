@@ -66,7 +66,7 @@ def test_cosine_confusion_matrix_is_the_mean_cosine():
         assert own[0, j] == pytest.approx(np.mean(cosines))
 
 
-def test_a_cell_says_zero_without_a_sign():
+def test_a_value_that_rounds_to_zero_has_no_minus_sign():
     x, w = torch.tensor([[1.0, 0.0], [-1e-4, 1.0]]), torch.tensor([[1.0, 0.0], [-1e-4, 1.0]])
     axes = hs.plots.cosine_confusion_matrix(x, [0, 1], w).axes[0]
     assert [t.get_text() for t in axes.texts] == ["1.00", "0.00", "0.00", "1.00"]

@@ -21,13 +21,13 @@ TAKERS = {
 
 @pytest.mark.parametrize("take", TAKERS.values(), ids=TAKERS.keys())
 @pytest.mark.parametrize("model", [3, [nn.Linear(2, 2)], nn.Linear(2, 2).weight])
-def test_what_is_no_module(take, model):
+def test_a_model_that_is_not_a_module_raises_type_error(take, model):
     with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, not (int|list|Parameter)"):
         take(model)
 
 
 @pytest.mark.parametrize("take", [R.MHE, hs.orthogonal.attach])
-def test_a_head_that_is_no_module(take):
+def test_a_head_that_is_not_a_module_raises_type_error(take):
     with pytest.raises(TypeError, match=r"head must be a torch\.nn\.Module, not int"):
         take(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), head=3)
 

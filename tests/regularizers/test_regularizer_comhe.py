@@ -175,7 +175,7 @@ def test_preservation_is_thesis_6_6_and_descends():
     assert preservation(weight, reg.basis_40, "cosine") < 0.7 * before
 
 
-def test_a_learned_projection_is_no_random_one():
+def test_an_angle_preserving_projection_moves_noticeably_at_each_call():
     """At its defaults a call moves P by some percent: with the mean over pairs it was 5e-5, so AP was RP."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(576, 64), nn.Linear(64, 64), nn.Linear(64, 10))

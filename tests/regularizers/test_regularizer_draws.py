@@ -43,7 +43,7 @@ def test_normal_numbers():
     assert fourier.max() < 25 * fourier.mean()  # no period
 
 
-def test_permutations_and_whole_numbers():
+def test_permutations_and_integers_are_uniform():
     source = draws()
     first, second = source.permutations([50, 70])
     assert torch.equal(first.sort().values, torch.arange(50))

@@ -38,7 +38,7 @@ def test_old_weight_norm_of_a_head():
     assert names_of_groups(softmax) == [{"weight_g", "weight_v"}, set()]
 
 
-def test_what_turns_directions_decays_as_before():
+def test_parameters_of_r_decay_and_neurons_v_do_not():
     """The parameters of R in w = Rv are no directions; v is."""
     model = nn.Sequential(hs.nn.SphereLinear(4, 4), nn.Linear(4, 2))
     hs.orthogonal.attach(model, "free", learn_v=True)

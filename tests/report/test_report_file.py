@@ -141,7 +141,7 @@ def test_unfinished_runs(runs):
     assert "has written no network yet" in report.build([runs / "flat"])
 
 
-def test_a_torn_last_line_is_no_damage(runs):
+def test_an_incomplete_last_line_of_the_log_is_ignored(runs):
     with open(runs / "flat" / "seed-0" / "log.jsonl", "a") as file:
         file.write('{"step": 31, "lo')
     assert report.write(runs / "flat").exists()

@@ -115,7 +115,7 @@ def test_a_seed_folder_is_known_from_within(tmp_path, monkeypatch):
     assert Run(".").seeds == Run("seed-1/..").seeds == (0, 1)
 
 
-def test_folders_that_are_no_seeds_are_left_alone(tmp_path):
+def test_folders_that_do_not_belong_to_a_seed_are_ignored(tmp_path):
     path, _ = make_run(tmp_path, model=SMALL)
     for name in ("seed-0 (copy)", "seed-x", "seed-01", "seed-"):
         (path / name).mkdir()
@@ -128,7 +128,7 @@ def test_folders_that_are_no_seeds_are_left_alone(tmp_path):
 # Bad input -------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_run_folder_is_named(tmp_path, capsys):
+def test_a_path_that_is_not_a_run_folder_is_named(tmp_path, capsys):
     (tmp_path / "file").write_text("x")
     (tmp_path / "empty").mkdir()
     cases = {"missing": "does not exist", "file": "is a file", "empty": "is not a run folder: it has no config.json"}
@@ -270,7 +270,7 @@ def test_a_torn_last_line_of_the_log_is_dropped_and_an_inner_one_named(tmp_path)
         Run(path).log()
 
 
-def test_facts_are_what_was_written(good_run):
+def test_facts_are_read_as_they_were_written(good_run):
     assert Run(good_run).facts() == DIGITS
     assert Run(good_run).finished == (0,)
     assert Run(good_run).command == "hypersphere train made"

@@ -72,7 +72,7 @@ def test_an_address_in_a_run_folder_is_not_followed(run, setting, tmp_path):
     assert not (tmp_path / "mark").exists()
 
 
-def test_neither_by_a_command_nor_from_what_is_imported_already(run, capsys):
+def test_commands_do_not_follow_addresses_of_imported_modules(run, capsys):
     for address in ("os:system", "builtins:exec", "subprocess:call", "hypersphere.cli:main", "torch:load"):
         name_in(run, "data.name", address)
         for command in ("evaluate", "report", "export"):
@@ -127,7 +127,7 @@ def test_what_was_registered_or_named_by_a_program_may_be_named_by_a_file(run):
     assert Run(run).config.model.angular == address
 
 
-def test_paths_and_names_of_runs_are_no_code(run):
+def test_paths_and_run_names_are_not_taken_for_addresses(run):
     for setting, value in (("run.name", "a:b"), ("data.root", "C:data"), ("model.start", "host:run")):
         name_in(run, setting, value)
     assert Run(run).config.run.name == "a:b"

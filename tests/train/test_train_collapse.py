@@ -26,7 +26,7 @@ def signs(step=500, warmup=100, classes=100, accuracy=0.01, samples=12_800):
         ({"classes": 2, "accuracy": 0.95}, False),
     ],
 )
-def test_when(change, collapsed):
+def test_a_collapse_is_an_accuracy_at_chance_level_after_warm_up(change, collapsed):
     assert signs(**change).at_chance == collapsed
 
 

@@ -102,7 +102,7 @@ def test_a_device_that_cannot_be_used_is_named(tmp_path, name, capsys):
 
 
 @pytest.mark.parametrize("what", ["tables", "recipes", "models", "datasets"])
-def test_a_list_of_nothing_says_so(what, capsys):
+def test_a_pattern_that_matches_nothing_is_named(what, capsys):
     assert main(["list", what, "nix*"]) == 1
     out, err = capsys.readouterr()
     assert out == ""

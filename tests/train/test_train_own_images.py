@@ -148,7 +148,7 @@ def test_what_fits_is_in_the_run(pictures, tmp_path):
     assert head.margin == pytest.approx(fitting_margin(5))
 
 
-def test_a_collapse_is_told_with_its_cause(pictures, tmp_path, capsys, monkeypatch):
+def test_a_collapsed_margin_warns_with_its_cause(pictures, tmp_path, capsys, monkeypatch):
     """Everything that is learned points in one direction: the warning, its file and the report name the margin."""
     monkeypatch.setattr("hypersphere.train.collapse.EARLIEST", 3)
     monkeypatch.setattr("hypersphere.train.training.mean_length", lambda features: 0.999)

@@ -80,7 +80,7 @@ def test_an_older_checkpoint_stands_in_for_a_damaged_one(trained, stopped, damag
     assert log(stopped) == log(straight)
 
 
-def test_without_a_whole_checkpoint_nothing_is_begun_anew(stopped):
+def test_without_a_complete_checkpoint_training_stops_and_changes_nothing(stopped):
     before = stopped.log_path.read_bytes()
     for checkpoint in stopped.checkpoints.iterdir():
         (checkpoint / "state.json").write_bytes(b"")
@@ -114,7 +114,7 @@ def test_damaged_twice(trained, stopped):
     assert (stopped.path / "latest").read_text() == "step-00000008"
 
 
-def test_folders_beside_the_checkpoints_are_none(stopped):
+def test_copies_of_checkpoints_are_not_taken_for_checkpoints(stopped):
     shutil.copytree(stopped.checkpoints / "step-00000004", stopped.checkpoints / "step-00000008 (copy)")
     assert stopped.latest() == stopped.checkpoints / "step-00000008"
     assert stopped.set_aside() == []

@@ -142,7 +142,7 @@ def test_torn_files_are_named(tmp_path):
     assert folder.log_path.read_text() == '{"step": 1}\n'
 
 
-def test_asking_for_what_is_not_there(tmp_path):
+def test_a_missing_run_and_a_missing_gpu_are_named(tmp_path):
     with pytest.raises(ValueError, match="is not a run folder"):
         load(tmp_path)
     with pytest.raises(ValueError, match=r"run\.graph='on' is not possible: there is no GPU"):
