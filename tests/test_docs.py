@@ -4,6 +4,7 @@ import ast
 import importlib
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,26 @@ def test_numbers_in_prose_are_those_of_the_results(monkeypatch):
     assert marked > 20
     with pytest.raises(ValueError, match="no cell"):
         ours.number("open.lfw", "nothing")
+
+
+def test_a_package_index_shows_the_readme_with_addresses(monkeypatch):
+    """What the workflows do before they build: nothing relative is left, and the project has its addresses."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    tool, home = importlib.import_module("for_index"), "https://example.org/owner/name"
+    text = tool.readme((ROOT / "README.md").read_text(), home)
+    assert not re.findall(r"\]\((?!https://|#)", text)
+    assert f"({home}/raw/HEAD/docs/images/margin_features.png)" in text
+    assert f"({home}/blob/HEAD/docs/start/choose.md#which-loss)" in text
+    settings = tomllib.loads(tool.project((ROOT / "pyproject.toml").read_text(), home))["project"]
+    assert settings["urls"]["Issues"] == f"{home}/issues"
+    assert settings["scripts"] == {"hypersphere": "hypersphere.cli:main"}
+
+
+def test_the_version_is_written_down_once():
+    number = importlib.import_module("hypersphere").__version__
+    assert "version" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dynamic"]
+    for file in ("pyproject.toml", "CITATION.cff", "README.md", "mkdocs.yml"):
+        assert not re.search(rf"version\W+{re.escape(number)}\b", (ROOT / file).read_text()), file
 
 
 def dotted(node: ast.AST) -> list[str] | None:

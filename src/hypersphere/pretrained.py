@@ -114,7 +114,7 @@ def _from_class(cls: type[Any], path: Path) -> nn.Module:
         raise TypeError(f"model={cls.__name__} has no from_pretrained: pass a network, or a class of transformers")
     made: nn.Module = cls.from_pretrained(path, variant=VARIANT)
     if hasattr(made.config, KEY):
-        delattr(made.config, KEY)  # it is written anew when the network is saved, and not for a plain one
+        delattr(made.config, KEY)  # saving the converted network writes it again; a plain one must not have it
     return made
 
 

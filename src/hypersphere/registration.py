@@ -1,4 +1,4 @@
-"""``hs.register``: the door through which things from outside the package get a name in it."""
+"""``hs.register`` gives your own classes and functions a name that works like a built-in one."""
 
 from __future__ import annotations
 

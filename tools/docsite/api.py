@@ -8,7 +8,14 @@ from pathlib import Path
 
 import hypersphere
 
-TOP = {"convert": "conversion", "embed": "embedding", "load": "runs", "register": "registration"}
+TOP = {
+    "convert": "conversion",
+    "embed": "embedding",
+    "energy": "energies",
+    "load": "runs",
+    "load_pretrained": "pretrained",
+    "register": "registration",
+}
 LIBRARY = (
     "nn", "angular", "magnitude", "losses", "regularizers", "orthogonal", "optim", "functional", "metrics", "attacks",
     "models", "data", "plots",
@@ -19,7 +26,12 @@ PROGRAM = ("runs", "train", "recipes", "evaluation", "report", "export", "config
 def pages(root: Path) -> dict[str, str]:
     """A page for each room, and an index with every public name."""
     made = {"reference/api/hypersphere.md": _top()}
-    index = ["# Reference", "", "Every public name, by room. The search box finds them, too.", ""]
+    index = [
+        "# Reference",
+        "",
+        "Every public name of the package, by subpackage. The search box finds them as well.",
+        "",
+    ]
     index += ["- [Command line](command_line.md): every command and every setting by group."]
     index += ["- [Recipes](recipes.md): every table of the documents, with published numbers and ours."]
     index += ["- [Run folders](run_folder.md): what a training run leaves behind.", ""]

@@ -19,6 +19,12 @@ SCRIPTS = {
     "training": "The training program against a bare PyTorch loop.",
     "identification": "Identification among a million distractors.",
     "recurrent": "Recurrent layers against torch's.",
+    "heads": "Margin losses over up to a million classes on a GPU.",
+    "adapters": "Orthogonal adapters beside the adapters of PEFT, on a ViT and a small Llama.",
+    "checkpoints": "The cost of the hashes when checkpoints are saved and loaded.",
+    "deployment": "Nodes of exported graphs and times of inference.",
+    "faults": "Trainings with injected faults, and how they ended (the table of the page on reliability).",
+    "at_once": "Several trainings at once in one process on one GPU.",
 }
 
 
@@ -28,10 +34,10 @@ def pages(root: Path) -> dict[str, str | bytes]:
     text = [
         "# Benchmarks",
         "",
-        "Every number is a ratio to a named peer that was measured in the same process, in interleaved rounds; the"
-        " median over rounds stands in the table, the quartiles beside it. A/A is the peer measured against itself: a"
-        " difference smaller than that spread means nothing. The page is made from `benchmarks/results/*.json`; the"
-        " scripts `benchmarks/*.py` write these files.",
+        "Times are ratios to a named peer that was measured in the same process, in interleaved rounds. The tables"
+        " show the median over the rounds and the quartiles. A/A is the peer measured against itself: a difference"
+        " smaller than that spread means nothing. This page is made from `benchmarks/results/*.json`, which the scripts"
+        " `benchmarks/*.py` write.",
         "",
     ]
     for path in sorted((root / "benchmarks" / "results").glob("*.json")):

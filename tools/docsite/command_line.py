@@ -18,8 +18,8 @@ def pages(root: Path) -> dict[str, str]:
     text = [
         "# Command line",
         "",
-        "`hypersphere COMMAND --help` prints what stands here. The exit status is 0 on success, 2 if the request is"
-        " wrong (with a message on stderr), 130 after Ctrl-C.",
+        "This page lists every command and setting, as `hypersphere COMMAND --help` prints them. The exit status"
+        " is 0 on success, 2 if the request is wrong (with a message on stderr), 130 after Ctrl-C.",
         "",
         "| command | what it does |",
         "| --- | --- |",

@@ -13,9 +13,9 @@ def pages(root: Path) -> dict[str, str]:
     index = [
         "# Recipes",
         "",
-        "Every table and figure of the documents is a recipe: `hypersphere reproduce TABLE` runs it, `hypersphere train"
-        " TABLE.CELL` trains one cell. *Ours* is the mean of the final number over seeds of runs in `results/`; an"
-        " empty column means that nobody has run the cell yet.",
+        "Every table and figure of the paper and the dissertation is a recipe: `hypersphere reproduce TABLE` runs it,"
+        " `hypersphere train TABLE.CELL` trains one cell. *Ours* is the mean of the final number over the seeds of our"
+        " runs in `results/`; where it is empty, we have not run the cell.",
         "",
         "| recipe | what it is | cells | with a published number | run by us |",
         "| --- | --- | ---: | ---: | ---: |",

@@ -11,7 +11,7 @@ __all__ = ["hush"]
 
 def hush() -> None:
     """Let the rest of the standard output go nowhere, what is in its buffer too."""
-    with suppress(OSError, ValueError, AttributeError):  # it may have no file
+    with suppress(OSError, ValueError, AttributeError):  # a replaced stdout may not have a file descriptor
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

@@ -1,6 +1,6 @@
 """Attacks on classifiers within a ball around the input, accuracy under them, and batches to train against them.
 
-Batched, without a loop over samples; a model's modes, gradients and running statistics stay as they are.
+Attacks work on whole batches; a model's modes, gradients and running statistics stay as they are.
 """
 
 from ._deepfool import deepfool

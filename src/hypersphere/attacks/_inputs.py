@@ -19,7 +19,7 @@ __all__ = [
     "values",
 ]
 
-IGNORE = -100  # the label of samples that do not count, as in torch.nn.functional.cross_entropy
+IGNORE = -100  # the label of ignored samples, as in torch.nn.functional.cross_entropy
 Number = float | Tensor
 Bounds = tuple[Number, Number]
 

@@ -64,7 +64,7 @@ class _Help(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        assert isinstance(parser, Parser)  # it adds the action
+        assert isinstance(parser, Parser)  # only a Parser has this action
         print(parser.help_on(str(values or "")), end="")
         parser.exit()
 

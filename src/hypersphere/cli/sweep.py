@@ -49,7 +49,7 @@ class Combination:
             return []
         try:
             found = Run(run_path(self.config))
-        except ValueError:  # it has not begun
+        except ValueError:  # the run has no folder yet
             return []
         wanted = [seed for seed in found.seeds if seed in self.config.run.seeds]
         return [result for seed in wanted if (result := found.result(seed)) is not None]
@@ -97,7 +97,7 @@ def combinations(
         place = {"run.folder": folder, "run.name": _run_name(changes)}
         try:
             yield Combination(changes, with_values(base, {**changes, **place}))
-        except (ValueError, TypeError) as error:  # a margin without a head, say: other combinations may do
+        except (ValueError, TypeError) as error:  # e.g. a margin without a head; other combinations may be valid
             yield Combination(changes, with_values(base, place), error=str(error))
 
 
@@ -141,7 +141,7 @@ def _one_by_one(found: list[Combination]) -> int:
                 print(f"hypersphere sweep: {stopped}", file=sys.stderr)
                 return 130
             one.error = str(stopped)
-        except Exception as error:  # out of memory, a data set that is missing, ...: the others may do
+        except Exception as error:  # e.g. out of memory, a missing data set: the other runs may succeed
             one.error = f"{type(error).__name__}: {error}"
         if one.error:
             print(f"hypersphere sweep: {one.name}: {one.error}", file=sys.stderr)

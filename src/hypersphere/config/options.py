@@ -269,7 +269,7 @@ class _Reader:
 
     def __init__(self, name: str, hint: Any) -> None:
         self.name, self.hint = name, hint
-        self.__name__ = _metavar(hint)  # argparse shows it
+        self.__name__ = _metavar(hint)  # argparse shows it in its error messages
 
     def __call__(self, text: str) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Data sets in their official formats, and batches that never leave the device.
+"""Data sets in their official formats, and loaders whose batches stay on the device.
 
 ``load`` reads a set; :class:`Loader` serves small ones from device memory, :class:`FolderLoader` large ones from disk.
 NumPy, Pillow, scikit-learn and rich are imported only where a set needs them.

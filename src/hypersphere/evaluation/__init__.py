@@ -1,4 +1,4 @@
-"""How a trained network is evaluated: every protocol once, for training, `evaluate`, the report and the cards.
+"""The evaluation protocols, which training, `hypersphere evaluate`, the report and the model cards share.
 
 ``evaluate(run)`` measures everything that suits a run; ``outputs_of(run)`` gives features and logits of its test split.
 :func:`measurement` declares one of your own.

@@ -27,7 +27,7 @@ def _values(candidate: Candidate) -> Tensor:
 def _details(candidate: Candidate) -> dict[str, Any]:
     """The hardest samples."""
     found, values = candidate.outputs, _values(candidate)
-    assert found.logits is not None  # _values looked
+    assert found.logits is not None  # _values has checked that
     top, predicted = values.topk(min(_SHOWN, len(values))), found.logits.argmax(1)
     return {
         "mean": float(values.mean()),

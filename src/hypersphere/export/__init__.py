@@ -1,4 +1,4 @@
-"""A trained network as files that others can use: safetensors, ``torch.export``, ONNX, each checked, and a model card.
+"""Writes a trained network as files for others: safetensors, ``torch.export`` and ONNX, each checked, and a model card.
 
 ``export_run(RUN)`` writes them; ``hypersphere.load(EXPORT)`` reads the first back.
 """

@@ -43,7 +43,7 @@ class Check:
     @property
     def passed(self) -> bool:
         """Whether the difference is within the limit."""
-        return self.difference <= self.limit  # a NaN is not
+        return self.difference <= self.limit  # False for a NaN
 
     def __str__(self) -> str:
         top = "" if self.agreement is None else f", top-1 agreement {100 * self.agreement:.2f}%"
@@ -78,7 +78,7 @@ def compare(run: Run, inputs: Inputs, expected: list[tuple[Tensor, ...]], tolera
             if ours.shape != theirs.shape:
                 raise ValueError(f"the file gives shape {tuple(ours.shape)} for {tuple(theirs.shape)}")
             gap = float((ours.double() - theirs.double()).abs().max())
-            difference = gap if not gap <= difference else difference  # keeps a NaN
+            difference = gap if not gap <= difference else difference  # not max(), which would drop a NaN
         same += int((got[0].argmax(-1) == wanted[0].argmax(-1)).sum())
     largest = max(float(part.abs().max()) for wanted in expected for part in wanted)
     agreement = same / total if len(expected[0]) == 2 else None

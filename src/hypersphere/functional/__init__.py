@@ -1,4 +1,4 @@
-"""The equations as pure functions of tensors: no state, no modules."""
+"""The equations as pure functions of tensors, without state: operators, energies, margins and orthogonal maps."""
 
 from .._core.sphere import angle, arcsin, norm, unit
 from .angular import angular, angular_from_angle

@@ -1,4 +1,4 @@
-"""Objectives on the sphere: heads that own their class vectors, ``head(features, labels)`` → loss."""
+"""Losses on the sphere: heads that own their class vectors. ``head(features, labels)`` is the training loss."""
 
 from .adaptive import AdaFace, CurricularFace, ElasticFace, MagFace
 from .annealing import Annealing, MarginSchedule, MarginWarmup

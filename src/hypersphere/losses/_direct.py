@@ -59,7 +59,7 @@ class _Additive(torch.autograd.Function):
         d_lse, d_cos = target.shares(own, lse, d_losses)
         job, inputs = _job(ctx.settings, direction, w, labels)
         d_scaled, d_w, *_ = heads.backward(job, inputs, lse, d_lse, d_lse, ctx.kept)
-        ctx.kept = None  # it serves once
+        ctx.kept = None  # free it: the backward pass reads it once
         d_x = target.backward(own, length, d_cos, d_scaled, d_w)
         return None, None, None, None, d_x, d_w
 

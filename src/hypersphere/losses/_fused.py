@@ -110,7 +110,7 @@ class _Fused(torch.autograd.Function):
             return (None,) * 3 + _plain_gradients(ctx, (d_lse, d_total, *d_own))
         job, inputs = _job(settings, labels, weights, tensors)
         d_x, d_w, d_amplitude, d_bias, d_sigma = heads.backward(job, inputs, lse, d_lse, d_total, ctx.kept)
-        ctx.kept = None  # it serves once
+        ctx.kept = None  # free it: the backward pass reads it once
         known, start = settings.known, settings.rows
         grads: list[Tensor | None] = [None] * len(tensors)
         grads[0], grads[start] = d_x, d_w.view_as(tensors[start])

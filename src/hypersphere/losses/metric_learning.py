@@ -70,5 +70,5 @@ def metric_learning(head: nn.Module) -> Any:
 def _anchors(mined: Sequence[Tensor] | None) -> Sequence[Tensor] | None:
     """The mined pairs with the anchor in place of its partner, which is a row of the memory and not of the batch."""
     if mined is None or len(mined) not in (3, 4):
-        return mined  # the head says what is wrong
+        return mined  # the head raises the error
     return tuple(mined[0 if position < 2 or len(mined) == 3 else 2] for position in range(len(mined)))

@@ -1,4 +1,4 @@
-"""The networks of the documents: one grammar of stages, any operator in any slot."""
+"""The networks of the paper and the dissertation by name: one grammar of stages, with any operator in any slot."""
 
 from .gan import Generator
 from .gcn import GCN, normalize_adjacency

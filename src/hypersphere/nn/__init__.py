@@ -1,4 +1,4 @@
-"""Hyperspherical and decoupled layers: drop-in twins of ``torch.nn``'s."""
+"""Hyperspherical and decoupled layers, with the arguments and shapes of the layers of ``torch.nn``."""
 
 from .conv import DecoupledConv1d, DecoupledConv2d, DecoupledConv3d, SphereConv1d, SphereConv2d, SphereConv3d
 from .conv_transpose import (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Key", "Peers", "is_same"]
 
 Key = list[tuple[Tensor, int, int]]  # parameter, version, address
-_PATIENCE = 8  # computations for which a matrix is carried along that nobody asks for
+_PATIENCE = 8  # for how many steps a matrix that is no longer read is still computed
 _WIDEST = 4096.0  # row sums |A| beyond which a cold start would need too many steps: exact solves from then on
 
 _log = logging.getLogger("hypersphere")

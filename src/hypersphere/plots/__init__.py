@@ -1,4 +1,4 @@
-"""Pictures of what happens on the sphere: each function returns a ``matplotlib.figure.Figure``.
+"""Pictures of features, neurons, curves and results: each function returns a ``matplotlib.figure.Figure``.
 
 Tensors, NumPy arrays and lists are welcome, labels may be names, and ``ax=`` draws on axes of yours. A notebook shows
 the figure that comes back.

@@ -1,4 +1,4 @@
-"""Every table and figure of the documents as settings: a file for each chapter, the published numbers beside them."""
+"""Every table and figure of the paper and the dissertation as settings, with the published numbers beside them."""
 
 from .published import Comparison, Published, published
 from .registry import find, get, list_recipes, tables

@@ -1,4 +1,4 @@
-"""Regularizers: built on a model, called each step; they never register the model."""
+"""Regularizers on the directions of neurons: each is built on a model and called in every step, ``loss + reg()``."""
 
 from ._base import HiddenRegularizer, Regularizer
 from ._baselines import SRIP, Orthogonal, Orthonormal

@@ -74,7 +74,7 @@ def evaluate_subject(
     place = (config.evaluation.root or place) if config.evaluation.data else place
     try:
         if not data.available(name, place):
-            data.load(name, place, download=False)  # says what is missing
+            data.load(name, place, download=False)  # raises an error that names the missing files
         candidate = candidate_of(run, seed, root=root, device=device)
         with candidate.evaluating():
             found = candidate.outputs

@@ -1,4 +1,4 @@
-"""Run folders, and what everything reads that looks at runs: settings, logs, results, trained networks.
+"""Run folders: reading and writing settings, logs, results and trained networks.
 
 ``Run(folder)`` says what a run folder holds; ``load(folder)`` gives the trained network.
 """

@@ -32,7 +32,7 @@ __all__ = ["UNNAMED", "Logger"]
 
 UNNAMED = f"{__name__}:unnamed"
 """The address in the place of a network or data set that the settings do not name."""
-followed.add(UNNAMED)  # a file may name it: it does nothing
+followed.add(UNNAMED)  # harmless, so a file may name it
 
 
 def unnamed(*_: Any, **__: Any) -> Any:

@@ -1,6 +1,7 @@
-"""What a run learns from and is evaluated on: resident sets, one graph, folders of images, sets of faces.
+"""The data that a run is trained and evaluated on: resident sets, one graph, folders of images, sets of faces.
 
-Every kind has one face, :class:`Source`; :func:`training_source` and :func:`evaluation_source` make it from settings.
+All kinds share the interface :class:`Source`; :func:`training_source` and :func:`evaluation_source` make it from
+settings.
 """
 
 from .faces import FACES, Elsewhere, on_faces

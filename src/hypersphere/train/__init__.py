@@ -1,4 +1,4 @@
-"""The training program: typed settings in, a run folder out.
+"""The training program: it takes typed settings and writes a run folder.
 
 ``run(config)`` trains; ``load(folder)`` gives the trained network; settings are the dataclasses below.
 """

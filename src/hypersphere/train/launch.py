@@ -111,7 +111,7 @@ def seed_turns(
             yield from training.turns()
         finally:
             progress.stop()
-        assert training.result is not None  # the turns end with it, or raise
+        assert training.result is not None  # the loop above ends with a result or an error
         return training.result
 
 

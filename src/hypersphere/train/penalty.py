@@ -20,7 +20,7 @@ class Penalty(nn.Module):
     def __init__(self, parts: list[nn.Module], relaxed: nn.Module | None, beta: float) -> None:
         super().__init__()
         self.parts = nn.ModuleList(parts)
-        self._relaxed, self._beta = [relaxed], beta  # in a list, so that the model is no submodule
+        self._relaxed, self._beta = [relaxed], beta  # in a list, so that the model does not become a submodule
 
     def __bool__(self) -> bool:
         return len(self.parts) > 0 or self._relaxed[0] is not None

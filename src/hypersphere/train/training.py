@@ -221,7 +221,7 @@ class Training:
 
     def save(self) -> None:
         """Write a checkpoint, unless the weights are not finite: the last one on disk is always good."""
-        restart(self.parts.objective)  # whoever resumes here starts from the parameters alone: so does this run
+        restart(self.parts.objective)  # a resumed run starts from the parameters alone: so must this one
         weights, classes = self.parts.objective.state_dict(), self.parts.classes
         floats = {n: local([value])[0].isfinite().all() for n, value in weights.items() if value.is_floating_point()}
         whole = bool(torch.stack(list(floats.values())).all())
@@ -357,7 +357,7 @@ class Training:
         self.progress.stop()
         at = bad
         if self.team.device.type == "cuda" or self.team.world > 1 or self._spread(error):
-            at = self._go_back(bad)  # the damage has spread
+            at = self._go_back(bad)  # the weights are no longer those of the failing step
         where = blame(self.parts, self.parts.source.seek(at))
         if where == FINITE and error.tensor is not None:
             where = error.tensor
@@ -401,7 +401,7 @@ class Training:
                 step()
                 if self.team.agree(spoiled(self.parts.objective) is not None):
                     return step.step, False
-        except NotFinite:  # a loss: nothing of that step was applied
+        except NotFinite:  # the loss was not finite, so the step was not applied
             pass
         return step.step, True
 
@@ -420,5 +420,5 @@ class Training:
         if not self.config.run.energy:
             return Energies({}, {})
         candidate = self._candidate()
-        with candidate.evaluating():  # weights that are normalised on the way out do not count it as a step
+        with candidate.evaluating():  # so that reading a spectrally normalised weight is not a power iteration
             return layer_energies(candidate.network, half_space=half_space)

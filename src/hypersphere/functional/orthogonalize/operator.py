@@ -100,7 +100,7 @@ class _Backward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
-        return (None,) * 6  # what is behind it refuses
+        return (None,) * 6  # the node behind it raises the error
 
 
 def _four(tensors: tuple[Tensor, ...], like: Tensor) -> _Four:

@@ -24,7 +24,7 @@ class GanStep(Step):
     def __init__(self, parts: Parts, step: int = 0, *, eager: bool = False) -> None:
         super().__init__(parts, step, eager=eager)
         objective = parts.objective
-        assert isinstance(objective, GanObjective)  # make_step looked
+        assert isinstance(objective, GanObjective)  # make_step has checked that
         objective.rank, objective.world = parts.team.rank, parts.team.world
         self._gan, self._turns = objective, objective.config.updates
         self._critic = [p for p in objective.model.parameters() if p.requires_grad]
