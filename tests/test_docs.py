@@ -99,7 +99,7 @@ def test_a_package_index_shows_the_readme_with_addresses(monkeypatch):
     tool, home = importlib.import_module("for_index"), "https://example.org/owner/name"
     text = tool.readme((ROOT / "README.md").read_text(), home)
     assert not re.findall(r"\]\((?!https://|#)", text)
-    assert f"({home}/raw/HEAD/docs/images/margin_features.png)" in text
+    assert f"({home}/raw/HEAD/docs/images/softmax_and_margin.png)" in text
     assert f"({home}/blob/HEAD/docs/start/choose.md#which-loss)" in text
     settings = tomllib.loads(tool.project((ROOT / "pyproject.toml").read_text(), home))["project"]
     assert settings["urls"]["Issues"] == f"{home}/issues"
