@@ -60,6 +60,7 @@ def _top() -> str:
 
 def _room(room: str, names: list[str]) -> str:
     module = importlib.import_module(f"hypersphere.{room}")
+    names = sorted(names, key=lambda name: not callable(getattr(module, name)))  # constants come last
     text = [f"# hypersphere.{room}", "", inspect.getdoc(module) or "", ""]
     for name in names:
         text += [f"::: hypersphere.{room}.{name}", ""]
