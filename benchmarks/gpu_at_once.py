@@ -6,6 +6,8 @@ Every training replays its captured step (batch 128, bfloat16, channels last, we
 stream of its own, one turn after the other, as ``hypersphere reproduce --at-once K`` does. ``alone`` compares the
 weights of a training among others with those of the same training alone, and of the same training alone once more.
 
+``step`` is what one captured step consists of.
+
 The batched network holds the filters of K seeds as the groups of grouped convolutions, so its step is K steps of one
 network. It is timed without the data loader: forward, loss, backward, Adam, as one captured step.
 """
@@ -91,6 +93,27 @@ def rate(turns: list[Callable[[int], None]], steps: int) -> float:
     return len(turns) * (steps // TURN) * TURN / (time.perf_counter() - begin)
 
 
+def inside(work: One, steps: int = 8) -> dict[str, Any]:
+    """What a captured step consists of: kernels, their time alone, and what the host takes to ask for it."""
+    work.turn(TURN)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    work.turn(steps)
+    host = time.perf_counter() - begin
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        work.turn(steps)
+        torch.cuda.synchronize()
+    spent = {event.key: (event.count / steps, event.device_time_total / steps) for event in profile.key_averages()}
+    order = sorted(spent.items(), key=lambda item: -item[1][1])
+    return {
+        "kernels": round(sum(count for count, _ in spent.values()), 1),
+        "microseconds": round(sum(time for _, time in spent.values()), 1),
+        "host_microseconds": round(host / steps * 1e6, 1),
+        "by_name": {name[:110]: [round(count, 2), round(spent, 2)] for name, (count, spent) in order},
+    }
+
+
 def grouped(count: int) -> Callable[[], None]:
     """One captured step of a CNN-9 whose convolutions hold ``count`` networks as groups."""
     layers: list[nn.Module] = []
@@ -164,6 +187,8 @@ def main() -> None:
         building.append(round(time.perf_counter() - start, 2))
     found["seconds_to_build"] = building
     print(f"built {len(works)} in {time.perf_counter() - begin:.1f} s: {building}", flush=True)
+    found["step"] = inside(One(config, 99, everyone))
+    print({name: value for name, value in found["step"].items() if name != "by_name"}, flush=True)
     for _ in range(4):
         for work in works:
             work.turn()
