@@ -153,9 +153,7 @@ class Step:
             forward = partial(self._forward, *self.parts.source.batch(self._position))
         self._update(forward, self._trained, self._sums)
 
-    def _update(
-        self, forward: Callable[[], tuple[Tensor, Tensor]], trained: list[nn.Parameter], sums: Tensor
-    ) -> None:
+    def _update(self, forward: Callable[[], tuple[Tensor, Tensor]], trained: list[nn.Parameter], sums: Tensor) -> None:
         """Forward, backward and optimizer for ``trained``; its numbers are added to ``sums``."""
         parts = self.parts
         parts.optimizers.zero_grad()
