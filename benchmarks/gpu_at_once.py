@@ -6,6 +6,8 @@ Every training replays its captured step (batch 128, bfloat16, channels last, we
 stream of its own, one turn after the other, as ``hypersphere reproduce --at-once K`` does. ``alone`` compares the
 weights of a training among others with those of the same training alone, and of the same training alone once more.
 
+``step`` is what one captured step consists of.
+
 The batched network holds the filters of K seeds as the groups of grouped convolutions, so its step is K steps of one
 network. It is timed without the data loader: forward, loss, backward, Adam, as one captured step.
 """
@@ -89,6 +91,27 @@ def rate(turns: list[Callable[[int], None]], steps: int) -> float:
             turn(TURN)
     torch.cuda.synchronize()
     return len(turns) * (steps // TURN) * TURN / (time.perf_counter() - begin)
+
+
+def inside(work: One, steps: int = 8) -> dict[str, Any]:
+    """What a captured step consists of: kernels, their time alone, and what the host takes to ask for it."""
+    work.turn(TURN)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    work.turn(steps)
+    host = time.perf_counter() - begin
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        work.turn(steps)
+        torch.cuda.synchronize()
+    spent = {event.key: (event.count / steps, event.device_time_total / steps) for event in profile.key_averages()}
+    order = sorted(spent.items(), key=lambda item: -item[1][1])
+    return {
+        "kernels": round(sum(count for count, _ in spent.values()), 1),
+        "microseconds": round(sum(time for _, time in spent.values()), 1),
+        "host_microseconds": round(host / steps * 1e6, 1),
+        "by_name": {name[:110]: [round(count, 2), round(spent, 2)] for name, (count, spent) in order},
+    }
 
 
 def grouped(count: int) -> Callable[[], None]:
@@ -189,6 +212,9 @@ def main() -> None:
         found["at_once"][count] = {"steps_per_second": round(sorted(rates)[1], 1), "each": [round(r, 1) for r in rates]}
         print(f"{count} at once: {sorted(rates)[1]:.0f} steps/s together", flush=True)
         keep()
+    found["step"] = inside(works[0])  # last: where a profiler has been, streams take turns
+    print({name: value for name, value in found["step"].items() if name != "by_name"}, flush=True)
+    keep()
     works.clear()
     found["batched"] = {}
     for count in [int(one) for one in options.batched.split(",") if one]:

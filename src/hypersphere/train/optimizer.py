@@ -31,15 +31,15 @@ class Optimizers:
             part._warned_capturable_if_run_uncaptured = True
         if self._tensor:
             self._table = torch.tensor(factors, dtype=torch.float32, device=device)
-            for group, base in zip(self._groups, self._base, strict=True):
-                group["lr"] = torch.tensor(base, dtype=torch.float32, device=device)
+            self._bases = torch.tensor(self._base, dtype=torch.float32, device=device)
+            self._rates = self._bases.clone()  # of all groups: one kernel sets them
+            for group, rate in zip(self._groups, self._rates.unbind(), strict=True):
+                group["lr"] = rate
 
     def schedule(self, step: Tensor, host_step: int) -> None:
         """Set the rates of a step: from the tensor on a GPU, where the host may be asleep, else from the number."""
         if self._tensor:
-            factor = self._table.index_select(0, step.reshape(1)).squeeze(0)
-            for group, base in zip(self._groups, self._base, strict=True):
-                group["lr"].copy_(factor * base)
+            torch.mul(self._bases, self._table.index_select(0, step.reshape(1)), out=self._rates)
         else:
             for group, base in zip(self._groups, self._base, strict=True):
                 group["lr"] = base * self._factors[host_step]

@@ -82,6 +82,7 @@ class Step:
         self._compiled = not eager and _wanted(parts.run.compile, self._cuda and parts.team.world == 1)
         if self._compiled:
             self._forward, self._forward_at = torch.compile(self._plain_forward), torch.compile(self._plain_forward_at)
+        self._tally = torch.compile(_tally) if self._compiled and self._cuda else _tally  # one kernel of ten
         self.why_no_graph = self._obstacle()
         self._graph: Any = None
         self._eager_left = _WARM_UP if not eager and self.why_no_graph is None else -1
@@ -142,8 +143,7 @@ class Step:
         parts = self.parts
         parts.optimizers.schedule(self._counter, self.step)
         self._updates()
-        self._position.add_(1)
-        self._counter.add_(1)
+        torch._foreach_add_([self._position, self._counter], 1)
 
     def _updates(self) -> None:
         """What a step does to the weights: one update of all of them."""
@@ -151,10 +151,10 @@ class Step:
             forward = partial(self._forward_at, self._position)
         else:
             forward = partial(self._forward, *self.parts.source.batch(self._position))
-        self._sums.add_(self._update(forward, self._trained))
+        self._update(forward, self._trained, self._sums)
 
-    def _update(self, forward: Callable[[], tuple[Tensor, Tensor]], trained: list[nn.Parameter]) -> Tensor:
-        """Forward, backward and optimizer for ``trained``; the numbers to be summed."""
+    def _update(self, forward: Callable[[], tuple[Tensor, Tensor]], trained: list[nn.Parameter], sums: Tensor) -> None:
+        """Forward, backward and optimizer for ``trained``; its numbers are added to ``sums``."""
         parts = self.parts
         parts.optimizers.zero_grad()
         with prepared(parts.objective) if self._compiled else nullcontext():  # R by the maps as they are, not compiled
@@ -167,9 +167,9 @@ class Step:
             clip_gradients(trained, parts.clip, parts.team)
         parts.optimizers.step()
         if self._cuda:
-            ended = torch.isfinite(total.detach()) | (self._bad >= 0)
-            self._bad.copy_(torch.where(ended, self._bad, self._counter))
-        return stats
+            self._tally(total.detach(), stats, self._counter, self._bad, sums)
+        else:
+            sums.add_(stats)
 
     def _check(self, value: float) -> None:
         if not math.isfinite(value):
@@ -232,6 +232,12 @@ class Step:
         if parts.run.graph == "on" and why is not None:
             raise ValueError(f"run.graph='on' is not possible: {why}. Use auto or off")
         return "run.graph is off" if parts.run.graph == "off" else why
+
+
+def _tally(total: Tensor, stats: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
+    """Add the numbers of an update, and keep the first step whose loss is not finite."""
+    sums.add_(stats)
+    bad.copy_(torch.where(torch.isfinite(total) | (bad >= 0), bad, counter))
 
 
 def _wanted(switch: str, automatic: bool) -> bool:

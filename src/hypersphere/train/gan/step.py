@@ -54,9 +54,9 @@ class GanStep(Step):
         inputs, labels = self.parts.source.batch(self._position)
         for turn in range(self._turns):  # every n-th sample: the same ones however many processes share the batch
             images, own = inputs[0][turn :: self._turns], labels[turn :: self._turns]
-            self._sums.add_(self._update(partial(self._forward, (images,), own), self._critic))
+            self._update(partial(self._forward, (images,), own), self._critic, self._sums)
             self._clip_weights()
-        self._fooled.add_(self._update(partial(self._fool, inputs[0][:: self._turns]), self._maker))
+        self._update(partial(self._fool, inputs[0][:: self._turns]), self._maker, self._fooled)
 
     def _plain_fool(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """The generator's loss; and loss, 1, to be summed."""
