@@ -56,7 +56,7 @@ def test_a_measurement_by_its_address_trains_resumes_evaluates_and_is_reported(o
     assert found["somebody:norms"] == {"median_norm": result["metrics"]["median_norm"]}
     page = report.build([own / "mine"], data=False)
     assert "median norm" in page
-    assert "of the final network also norms" in page
+    assert "the final network also by norms" in page
 
 
 def test_a_declared_measurement_has_its_label_everywhere(tmp_path, monkeypatch, capsys):
@@ -77,7 +77,7 @@ def test_a_declared_measurement_has_its_label_everywhere(tmp_path, monkeypatch, 
     run(settings(tmp_path, "labels", evaluation=EvaluationConfig(also=("first_label", "second_label"))))
     page = report.build([tmp_path / "labels"], data=False)
     assert "Label of the first sample, lower is better" in page
-    assert "of the final network also First label, Second" in page
+    assert "the final network also by First label, Second" in page
     assert main(["train", "--help", "evaluation"]) == 0
     assert "first_label" in capsys.readouterr().out
     assert main(["list", "measurements", "first*"]) == 0

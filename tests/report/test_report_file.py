@@ -136,9 +136,9 @@ def test_unfinished_runs(runs):
     assert "so far, at step 30 of 30" in page
     assert "Features in the plane" in page  # from the newest checkpoint
     shutil.rmtree(seed / "checkpoints")
-    assert "has written no network yet" in report.build([runs / "flat"])
+    assert "has no network yet" in report.build([runs / "flat"])
     (seed / "log.jsonl").write_text("")
-    assert "has written no network yet" in report.build([runs / "flat"])
+    assert "has no network yet" in report.build([runs / "flat"])
 
 
 def test_an_incomplete_last_line_of_the_log_is_ignored(runs):

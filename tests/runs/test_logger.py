@@ -60,7 +60,7 @@ def test_everything_works_on_a_network_that_its_settings_build(tmp_path, capsys)
     torch.testing.assert_close(hs.load(tmp_path / "mine")(x), net(x))
     assert evaluate(run, parts=["classification"])["classification"]["accuracy"] > 30
     page = write(tmp_path / "mine").read_text()
-    assert "from the log alone" not in page
+    assert "shows the log only" not in page
     made = export_run(tmp_path / "mine", formats="safetensors", samples=4)
     assert "own_nets:Net" in (made.folder / "README.md").read_text()
     assert main(["evaluate", str(tmp_path / "mine"), "--parts", "classification"]) == 0
@@ -95,7 +95,7 @@ def test_no_network_at_all(tmp_path):
         log(1, loss=2.0)
         log(5, loss=torch.tensor(1.0), other=3)
     assert math.isnan(Run(tmp_path / "mine").result()["final_accuracy"])
-    assert "written no network" in write(tmp_path / "mine").read_text()
+    assert "has no network yet" in write(tmp_path / "mine").read_text()
 
 
 def test_a_loop_that_fails_is_not_finished_and_begins_anew(tmp_path):

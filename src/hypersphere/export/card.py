@@ -82,18 +82,18 @@ def _results(run: Run) -> str:
     everything = Run(run.path)
     done = [(number, result) for number in everything.seeds if (result := everything.result(number)) is not None]
     if not done:
-        return "This training is not finished: the weights are those of its newest checkpoint, and were not evaluated."
+        return "This training is not finished: the weights are those of its newest checkpoint, without an evaluation."
     score = MEASUREMENTS.label(run.config.evaluation.protocol)
     rows = [f"| seed | {score}, final | best over the evaluations |", "| --- | ---: | ---: |"]
     rows += [f"| {number} | {one['final_accuracy']:.2f}% | {one['best_accuracy']:.2f}% |" for number, one in done]
-    rows += ["", "As the run evaluated it on the test split; the files here hold the final weights."]
+    rows += ["", "The run measured these numbers on the test split. The exported files hold the final weights."]
     known = published(run.config, [result for _, result in done])
     printed = _published_rows(known)
     if printed:
         head = ["", "| cell | measure | published | ours (mean of the seeds) |", "| --- | --- | ---: | ---: |"]
         rows += [*head, *printed]
     else:
-        rows.append("The documents print no number for it.")
+        rows.append("The paper and the dissertation print no number for this training.")
     return "\n".join(rows + _departures(known))
 
 
@@ -168,9 +168,9 @@ def _files(manifest: dict[str, Any], notes: dict[str, str]) -> str:
         agreement = check and check["agreement"]
         top = "-" if agreement is None else f"{100 * agreement:.2f}%"
         rows.append(f"| `{FORMATS[name].file}` | {about['bytes']:,} | `{about['sha256']}` | {gap} | {top} |")
-    rows += ["", f"Each was run again and compared with the network on {manifest['checked_with']}, in batches of"]
+    rows += ["", f"Each file was run and compared with the network on {manifest['checked_with']}, in batches of"]
     sizes = next((check["batches"] for check in manifest["checks"].values() if check), ())
-    rows[-1] += f" {', '.join(map(str, sizes))}. `export.json` says the same for programs."
+    rows[-1] += f" {', '.join(map(str, sizes))}. `export.json` holds the same numbers for programs to read."
     rows += [f"- `{FORMATS[name].file}` {why}" for name, why in notes.items()]
     return "\n".join(rows)
 
@@ -197,7 +197,7 @@ def _comparing(run: Run, job: Job) -> list[str]:
             if given
         ]
         where = (
-            f"The run's own pairs of unseen classes were told apart best at `threshold = {known:.4f}` (mean over the "
+            f"The run's own pairs of unseen classes were separated best at `threshold = {known:.4f}` (mean over the "
             f"folds{', ' + ' and '.join(aids) if aids else ''}). Choose it again on pairs of your own images, with "
             "`hypersphere evaluate RUN --pairs pairs.txt`."
         )
@@ -228,7 +228,7 @@ def _limits(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
     lines = [
         f"- It knows the {facts.num_classes} classes of {plain(run.config.data.name)} and always names one of them; "
         "logits are not calibrated probabilities.",
-        "- Its accuracy was measured on that set's test split, and says nothing of other images, cameras or people.",
+        "- Its accuracy was measured on that set's test split, and says nothing about other images, cameras or people.",
         "- The files compute in float32. Differences as above come from the order of sums.",
     ]
     if run.config.data.name == "lfw":

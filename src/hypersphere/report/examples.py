@@ -1,7 +1,7 @@
 """The test samples a network finds hardest, as pictures.
 
 Hardest: the largest angular visual hardness θ(w_y, x) / Σ_i θ(w_i, x). Slowest angle: the largest angle θ(w_y, x) that
-training has left. Features start at about a right angle to every class vector, so it is these that moved least.
+training has left. Features start at about a right angle to every class vector, so these samples have moved least.
 """
 
 from __future__ import annotations

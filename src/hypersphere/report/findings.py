@@ -49,12 +49,10 @@ def evaluate_subject(
     run, seed, device = subject.run, subject.shown_seed, torch.device(device)
     folder = run.folder(seed)
     if not (folder.path / "model.safetensors").exists() and folder.latest() is None:
-        return Findings(seed, missing=("The training has written no network yet, so this is from the log alone.",))
+        return Findings(seed, missing=("The training has no network yet, so this report shows the log only.",))
     own = run.own_loop(seed)
     if own is not None and not own.get("rebuilds"):
-        why = (
-            f"The network was trained by the user's own loop, and {own.get('why_not')}, so this is from the log alone."
-        )
+        why = f"The network was trained by your own loop, and {own.get('why_not')}, so this report shows the log only."
         return Findings(seed, missing=(why,))
     model = load(run.path, seed=seed, device="cpu")
     energies = layer_energies(model)
@@ -68,7 +66,7 @@ def evaluate_subject(
     if own is not None and not own.get("data"):
         return _with(known, missing=("The settings name no data set (data.name) on which to run the network.",))
     if not look:
-        return _with(known, missing=("The network was not run on its test split: the report is from the log alone.",))
+        return _with(known, missing=("The network was not run on its test split: this report shows the log only.",))
     config = run.config if root is None else with_values(run.config, {"data.root": root, "evaluation.root": root})
     name, place = config.evaluation.data or config.data.name, config.data.root
     place = (config.evaluation.root or place) if config.evaluation.data else place

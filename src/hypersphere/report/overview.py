@@ -96,7 +96,7 @@ def _against(subject: Subject, named: bool = True) -> Html:
     else:
         where = f"Recipe {subject.run.recipe}, from “{known.title.rstrip('.')}”."
         if all(cell.published is None for cell in known.cells):
-            where += " The documents print no number for it."
+            where += " The paper and the dissertation print no number for it."
         text = join([where, _changed(known)], " ")
     return element("p", element("strong", subject.label, ": ") if named else "", text, class_="note")
 

@@ -60,7 +60,7 @@ def _section(index: int, name: str, title: str, *content: object) -> Html:
 def _trained(view: View) -> Html:
     settings = flat(view.subject)
     rows = [[element("code", name), shown(value)] for name, value in settings.items()]
-    full = table(["setting", "value"], rows, "All settings, by the name that the command line knows")
+    full = table(["setting", "value"], rows, "All settings, by their names on the command line")
     return join([definitions(in_words(view.subject.run.config)), details(f"All {len(settings)} settings", full)])
 
 
@@ -155,13 +155,14 @@ def _examples(view: View) -> Html | None:
     for title, text, chosen in (
         (
             "Hardest",
-            "Largest angular visual hardness: the angle to the own class vector over the sum of the angles to all.",
+            "Largest angular visual hardness: the angle to the vector of the correct class, divided by the sum of the "
+            "angles to all class vectors.",
             hardest(found, view.pictures),
         ),
         (
             "Slowest angle",
-            "Largest angle to the own class vector that training has left. Features start at about a right angle to "
-            "every class vector, so it is these that moved least.",
+            "Largest angle to the vector of the correct class after training. Features start at about a right angle to "
+            "every class vector, so these samples have moved least.",
             slowest(found, view.pictures),
         ),
     ):

@@ -98,7 +98,7 @@ def _optimizer(config: Config) -> str:
     if config.orthogonal.method == "gradient" and part.name != "orthogonal_sgd":
         text += f"; R by orthogonal SGD, learning rate {part.manifold_lr:g}"
     elif config.orthogonal.method is not None and part.orthogonal_lr is not None:
-        text += f"; of R {part.orthogonal_lr:g}"
+        text += f"; learning rate of R {part.orthogonal_lr:g}"
     every = part.projection_every
     return text + (f", weights projected to length {part.projection_norm:g} every {every} steps" if every else "")
 
@@ -109,8 +109,8 @@ def _schedule(config: Config) -> str:
     text = f"{part.steps:,} steps " + ("over the whole graph" if graph else f"of {config.data.batch_size} samples")
     milestones = [step for step in part.milestones if step < part.steps]
     if part.kind == "step" and milestones:
-        text += f", rate × {part.gamma:g} at step {', '.join(f'{step:,}' for step in milestones)}"
-    text += ", rate down a cosine to 0" if part.kind == "cosine" else ""
+        text += f", learning rate × {part.gamma:g} at step {', '.join(f'{step:,}' for step in milestones)}"
+    text += ", learning rate along a cosine to 0" if part.kind == "cosine" else ""
     text += f", warm-up over {part.warmup:,} steps" if part.warmup else ""
     seeds = config.run.seeds
     return text + f"; {config.run.precision}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
@@ -118,4 +118,4 @@ def _schedule(config: Config) -> str:
 
 def _evaluated(config: Config) -> str:
     also = [MEASUREMENTS.label(name) for name in config.evaluation.also]
-    return describe(config) + (f"; of the final network also {', '.join(also)}" if also else "")
+    return describe(config) + (f"; the final network also by {', '.join(also)}" if also else "")
