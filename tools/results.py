@@ -165,7 +165,9 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
             best = "" if mine["best"] is None else f"{mine['best']:.2f}"
             one = known.get(cell.name) if mine["whole"] else None
             final = f"**{mine['final']:.2f}**" + (f" ± {one.error:.2f}" if one is not None and one.error else "")
-            lines.append(f"| {cell.name} | {published} | {shown} | {final} | {gap} | {best} | {_gain(one)} | {_verdict(one)} |")
+            lines.append(
+                f"| {cell.name} | {published} | {shown} | {final} | {gap} | {best} | {_gain(one)} | {_verdict(one)} |"
+            )
         lines.append("")
         twins = sorted({(m["cell"], m["recipe"]) for m in chosen if m["recipe"] != f"{table.name}.{m['cell']}"})
         if twins:

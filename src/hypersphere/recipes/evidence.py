@@ -113,8 +113,8 @@ def evidence(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[Ev
 def baseline(table: Table, cell: Cell) -> str | None:
     """The cell that a cell is compared with, of the same measurement; None for itself, and for tables without one.
 
-    The baseline of ``half-mhe.s2.cifar100`` is ``baseline.cifar100``, that of ``cifar10.m4`` is ``cifar10.softmax``: the
-    name with a word for the baseline in the place of its first parts, or of its last.
+    The baseline of ``half-mhe.s2.cifar100`` is ``baseline.cifar100``, that of ``cifar10.m4`` is ``cifar10.softmax``:
+    the name with a word for the baseline in the place of its first parts, or of its last.
     """
     parts, pattern = cell.name.split("."), _BASELINES.get(table.name)
     if pattern is not None:
