@@ -121,7 +121,7 @@ def _overview() -> str:
         if one.verdict is not None:
             lines.append(_wrapped(f"- **{table.name} {one.cell.name}: {one.verdict}.** {_sentence(one)}", "  "))
         elif one.base is None and one.expected is not None:
-            word = "reproduced" if one.expected else "not reproduced"
+            word = _verdict(one)
             inside = "is" if one.expected else "is not"
             text = f"""{one.mean:.2f}, published {one.cell.published:.2f}, which {inside} within the 95 % prediction
                 interval of one more of our seeds."""
@@ -149,8 +149,8 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
         devices = sorted({f"{m['environment']['device']}, torch {m['environment']['torch']}" for m in chosen})
         lines += [f"{steps:,} steps on {'; '.join(devices)}; {table.metric}.", ""]
         lines += [
-            "| cell | published | each seed | final | difference | best | over our baseline |",
-            "| --- | ---: | --- | ---: | ---: | ---: | --- |",
+            "| cell | published | each seed | final | difference | best | over our baseline | verdict |",
+            "| --- | ---: | --- | ---: | ---: | ---: | --- | --- |",
         ]
         for cell in table.cells:
             mine = results.ours(table, cell, chosen, steps)
@@ -158,14 +158,21 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
                 continue
             seeds = [m for m in chosen if m["cell"] == cell.training]
             values = [m.get("metrics", {}).get(cell.measure, m["final_accuracy"]) for m in seeds]
-            shown = ", ".join(f"{table.ours(value, cell.measure):.2f}" for value in values)
+            shown = ", ".join(f"{table.ours(value, cell.measure):.2f}" for value in values[:_SHOWN])
+            shown += f", ... ({len(values)} seeds)" if len(values) > _SHOWN else ""
             gap = f"{mine['final'] - cell.published:+.2f}" if cell.published is not None and mine["whole"] else ""
             published = "" if cell.published is None else f"{cell.published:.2f}"
             best = "" if mine["best"] is None else f"{mine['best']:.2f}"
             one = known.get(cell.name) if mine["whole"] else None
             final = f"**{mine['final']:.2f}**" + (f" ± {one.error:.2f}" if one is not None and one.error else "")
-            lines.append(f"| {cell.name} | {published} | {shown} | {final} | {gap} | {best} | {_gain(one)} |")
+            lines.append(
+                f"| {cell.name} | {published} | {shown} | {final} | {gap} | {best} | {_gain(one)} | {_verdict(one)} |"
+            )
         lines.append("")
+        twins = sorted({(m["cell"], m["recipe"]) for m in chosen if m["recipe"] != f"{table.name}.{m['cell']}"})
+        if twins:
+            text = ", ".join(f"{cell} is {recipe}" for cell, recipe in twins)
+            lines += [_wrapped(f"These settings were trained once, under the name of another table: {text}."), ""]
     if table.name in FINDINGS:
         lines += [_wrapped(FINDINGS[table.name]), ""]
     missing = not_run(table, measurements)
@@ -176,12 +183,22 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
 
 
 _NAMED = 12
+_SHOWN = 5
 
 
 def _gain(one: Evidence | None) -> str:
     if one is None or one.gain is None:
         return ""
     return f"{one.gain:+.2f}" + ("" if one.interval is None else f" [{one.interval[0]:+.2f}, {one.interval[1]:+.2f}]")
+
+
+def _verdict(one: Evidence | None) -> str:
+    """Of a gain, or of a baseline's own number."""
+    if one is None or one.verdict is not None:
+        return "" if one is None else str(one.verdict)
+    if one.base is not None or one.expected is None:
+        return ""
+    return "reproduced" if one.expected else "not reproduced"
 
 
 def _missing() -> str:

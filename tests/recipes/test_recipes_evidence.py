@@ -2,7 +2,7 @@
 
 import pytest
 
-from hypersphere.recipes import tables
+from hypersphere.recipes import find, tables
 from hypersphere.recipes.evidence import Evidence, baseline, evidence, not_run, student_t
 
 TABLE = tables()["thesis.table7.11"]
@@ -72,8 +72,26 @@ def test_a_baseline_is_reproduced_where_one_more_seed_may_give_it():
     assert Evidence(cell, (81.3,), None, None, None, None).expected is None
 
 
-def test_baselines_are_cells():
-    for name in ("paper.table1", "open.lfw", "open.omniglot", "open.omniglot_few_shot", "thesis.tableE.6"):
-        table = tables()[name]
-        assert sum(baseline(table, cell) is not None for cell in table.cells) >= len(table.cells) // 2
-    assert baseline(tables()["thesis.table7.4"], tables()["thesis.table7.4"].cells[0]) is None
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("paper.table1.cosine.ga-softmax", "original.softmax"),
+        ("paper.table2.sigmoid0.3.cnn18", "original.cnn18"),
+        ("paper.table4.s-g.cifar100", "resnet32.cifar100"),
+        ("thesis.table2.2.m4", "softmax"),
+        ("thesis.table2.3.cifar10+.m2", "cifar10+.softmax"),
+        ("thesis.table4.3.tanh.cosine.no-relu", "baseline.no-relu"),
+        ("thesis.table4.7.ball.fgsm.bim", "baseline.fgsm.bim"),
+        ("thesis.table5.1.half-a-mhe.s0.cifar100", "baseline.cifar100"),
+        ("thesis.table5.4.mhe.output", "baseline"),
+        ("thesis.table7.4.cp.cnn6", "baseline.cnn6"),
+        ("thesis.table7.4.baseline.cnn6", None),
+        ("thesis.table7.6.cp.hs-mhe", "cp.original"),
+        ("thesis.table7.2.energy1e-2", None),
+        ("thesis.tableE.6.rp-comhe.pubmed", "baseline.pubmed"),
+        ("open.omniglot_few_shot.baseline++.mhe.1shot", "baseline.plain.1shot"),
+    ],
+)
+def test_the_baseline_of_a_cell(name, base):
+    table, index = find(name)
+    assert baseline(table, table.cells[index]) == base

@@ -41,7 +41,9 @@ class DataConfig:
     points: int = option(1024, "number of points of a cloud")
     rotate: bool = option(True, "turn point clouds about the upright axis, and jitter them")
     validate: bool = option(
-        False, "graphs: evaluate on the validation nodes, to choose settings by; no: on the test nodes"
+        False,
+        "choose settings by: the validation nodes of a graph; every fifth class of an open set (lfw, omniglot), which "
+        "training then does without; no: the test nodes or classes",
     )
     imbalance: str | None = option(None, "class-imbalance variant: single, multiple, digit0 (thesis 5.5.1)")
     image_size: int = option(224, "window cut from the images of a folder")

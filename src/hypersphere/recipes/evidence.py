@@ -18,15 +18,15 @@ from .table import Cell, Table
 __all__ = ["VERDICTS", "Evidence", "baseline", "evidence", "not_run", "student_t"]
 
 LEVEL = 0.95
-# The baseline of each cell: its column where the table has a row of baselines, else one cell for all.
+# Where the baseline of a cell is not found by its name (see ``baseline``).
 _BASELINES = {
     "paper.table1": "original.softmax",
-    "thesis.table7.11": "baseline.{column}",
-    "thesis.tableE.6": "baseline.{column}",
-    "open.lfw": "softmax",
-    "open.omniglot": "softmax",
+    "thesis.table4.1": "standard-gradients",
+    "thesis.table7.2": "mean0",
+    "thesis.table7.6": "{row}.original",
     "open.omniglot_few_shot": "baseline.plain.{column}",
 }
+_WORDS = ("baseline", "original", "softmax", "resnet32")
 VERDICTS = {
     "reproduced": "the interval of our gain excludes 0 and includes the published gain",
     "reproduced in direction": "the interval excludes 0 on the published side, and also excludes the published gain",
@@ -111,12 +111,20 @@ def evidence(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[Ev
 
 
 def baseline(table: Table, cell: Cell) -> str | None:
-    """The cell that a cell is compared with; None for itself, and for tables without one."""
-    pattern = _BASELINES.get(table.name)
-    if pattern is None:
-        return None
-    name = pattern.format(column=cell.name.rpartition(".")[2])
-    return name if name != cell.name and name in {one.name for one in table.cells} else None
+    """The cell that a cell is compared with, of the same measurement; None for itself, and for tables without one.
+
+    The baseline of ``half-mhe.s2.cifar100`` is ``baseline.cifar100``, that of ``cifar10.m4`` is ``cifar10.softmax``:
+    the name with a word for the baseline in the place of its first parts, or of its last.
+    """
+    parts, pattern = cell.name.split("."), _BASELINES.get(table.name)
+    if pattern is not None:
+        names = [pattern.format(row=cell.name.rpartition(".")[0], column=parts[-1])]
+    else:
+        names = [".".join([word, *parts[k:]]) for word in _WORDS for k in range(1, len(parts) + 1)]
+        names += [".".join([*parts[:-1], word]) for word in _WORDS]
+    others = {one.name for one in table.cells if one.measure == cell.measure}
+    name = next((name for name in names if name in others), cell.name)
+    return None if name == cell.name else name
 
 
 def not_run(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -34,6 +34,9 @@ LOSSES: dict[str, dict[str, Any]] = {
     "cosface": {"name": "am_softmax", "margin": 0.35, "scale": 30.0},
     "arcface": {"name": "arcface", "margin": 0.5, "scale": 30.0},
     "sphereface+": {"name": "a_softmax", "margin": 4, "annealing": "sphereface", "energy": 1.0},
+    "adaface": {"name": "adaface", "margin": 0.4, "scale": 64.0},
+    "magface": {"name": "magface", "scale": 64.0},
+    "sub-center": {"name": "subcenter_arcface", "margin": 0.5, "scale": 64.0},
 }
 _PAIRS = ("contrastive", "triplet")  # compare samples of a batch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -66,12 +67,36 @@ def make_source(
         return Resident(small, config, seed, device, rank, world, channels_last, own=dataset)
     if isinstance(dataset, data.ImageTree | data.ImageFolder):
         return Tree(dataset, config, seed, device, rank, world)
+    pairs = None
     if isinstance(dataset, data.Faces):
         pairs = dataset.test_pairs.within(dataset.test_index)
-        small = dataset.open_set.shrunk(config.shrink)
-        return Resident(small, config, seed, device, rank, world, channels_last, pairs)
+        dataset = dataset.open_set
     if isinstance(dataset, data.Dataset):
-        return Resident(dataset.shrunk(config.shrink), config, seed, device, rank, world, channels_last)
+        if config.validate:
+            dataset, pairs = _validation(dataset, pairs)
+        return Resident(dataset.shrunk(config.shrink), config, seed, device, rank, world, channels_last, pairs)
     if isinstance(dataset, data.PointClouds):
         return Resident(dataset, config, seed, device, rank, world, channels_last)
     raise ValueError(f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on")
+
+
+def _validation(dataset: data.Dataset, pairs: data.Pairs | None) -> tuple[data.Dataset, data.Pairs | None]:
+    """Every fifth class of the training split, drawn once for all seeds, in the place of the test split's classes.
+
+    Official pairs give way to as many of the held-out classes.
+    """
+    train = dataset.train
+    if train.classes == dataset.test.classes:
+        raise ValueError(
+            f"data.validate holds out classes, but the test classes of {dataset.name} are those of training: "
+            "leave it out"
+        )
+    held = torch.zeros(len(train.classes), dtype=torch.bool)
+    held[torch.randperm(len(held), generator=torch.Generator().manual_seed(0))[::5]] = True
+    parts = []
+    for chosen in (~held, held):
+        kept = train.subset(chosen[train.labels])
+        names = tuple(name for name, keep in zip(train.classes, chosen.tolist(), strict=True) if keep)
+        parts.append(replace(kept, labels=chosen.long().cumsum(0)[kept.labels] - 1, classes=names))
+    new = None if pairs is None else data.make_pairs(parts[1].labels, 10, len(pairs) // 20)
+    return data.Dataset(dataset.name, *parts), new

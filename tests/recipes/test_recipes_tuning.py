@@ -1,0 +1,78 @@
+"""Losses of the open sets are tuned by one budget, on classes that neither training nor the test has."""
+
+import argparse
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from hypersphere import data
+from hypersphere.cli import reproduce
+from hypersphere.config import DataConfig
+from hypersphere.recipes import tables
+from hypersphere.sources import make_source
+
+ROOT = Path(__file__).resolve().parents[2]
+spec = importlib.util.spec_from_file_location("tune_open_sets", ROOT / "tools" / "tune_open_sets.py")
+tune = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tune)
+
+
+def asked(lines, tmp_path):
+    path = tmp_path / "plan.txt"
+    path.write_text("\n".join(lines))
+    options = argparse.Namespace(table=None, plan=path, at_once=1, only_print=False, results=tmp_path, seeds="0")
+    return [reproduce._Order(one).works[0] for one in reproduce._asked(options)]
+
+
+def test_every_loss_has_the_same_budget_and_every_setting_is_one(tmp_path):
+    lines = tune.plan("open.lfw")
+    cells = [cell.name for cell in tables()["open.lfw"].cells]
+    assert sorted(tune.GRID) == sorted(cells)
+    assert {sum(f"--cells {cell} " in line for line in lines) for cell in cells} == {9}
+    for work in asked(lines[::9], tmp_path):
+        assert work.changes["data.validate"]
+        assert work.config.data.validate
+
+
+def test_the_best_on_held_out_classes_is_tested(tmp_path):
+    runs = [
+        ("arcface", {"loss.margin": 0.3}, (90.0, 92.0)),
+        ("arcface", {"loss.margin": 0.1, "loss.scale": 16.0}, (91.5, 91.5)),
+        ("magface", {"loss.extra": {"lower_margin": 0.1, "upper_margin": 0.2}}, (80.0,)),
+    ]
+    entries = [
+        {"cell": cell, "steps": 6000, "seed": seed, "final_accuracy": value, "changed": {**how, "data.validate": True}}
+        for cell, how, values in runs
+        for seed, value in enumerate(values)
+    ]
+    entries.append({"cell": "arcface", "steps": 6000, "seed": 0, "final_accuracy": 99.0})  # tested, not validated
+    (tmp_path / "open.omniglot.json").write_text(json.dumps({"measurements": entries}))
+    arc, mag = asked(tune.chosen("open.omniglot", tmp_path), tmp_path)
+    assert arc.changes == {"loss.margin": 0.1, "loss.scale": 16.0}
+    assert mag.config.loss.extra == {"lower_margin": 0.1, "upper_margin": 0.2}
+
+
+def test_validation_classes_come_from_training(monkeypatch):
+    labels = torch.arange(200) % 50
+    images = torch.arange(200).view(-1, 1, 1, 1).expand(-1, 1, 4, 4).to(torch.uint8)
+    train = data.Split(images, labels, tuple(f"c{number}" for number in range(50)))
+    test = data.Split(images[:8], labels[:8] % 2, ("x", "y"))
+    monkeypatch.setattr(data, "load", lambda *a, **k: data.Dataset("open", train, test))
+    plain, held = (
+        make_source(DataConfig(name="omniglot", validate=validate), 0, torch.device("cpu"))
+        for validate in (False, True)
+    )
+    assert plain.test_classes == ("x", "y")
+    assert len(held.facts.classes) == 40
+    assert len(held.test_classes) == 10
+    assert not set(held.test_classes) & set(held.facts.classes)
+    assert set(held.test_classes) | set(held.facts.classes) == set(train.classes)
+    loader = held.loader
+    names = [held.facts.classes[label] for label in loader.labels.tolist()]
+    assert names == [f"c{int(image[0, 0, 0]) % 50}" for image in loader.inputs]  # labels still name their images
+    monkeypatch.setattr(data, "load", lambda *a, **k: data.Dataset("closed", train, train))
+    with pytest.raises(ValueError, match=r"test classes of closed are those of training"):
+        make_source(DataConfig(name="cifar10", validate=True), 0, torch.device("cpu"))
