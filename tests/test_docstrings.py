@@ -125,6 +125,15 @@ def returns_something(thing: object) -> bool:
     return str(answer) not in ("None", "NoReturn", str(inspect.Signature.empty), str(type(None)))
 
 
+def raises_something(thing: object) -> bool:
+    """Whether a function, or the constructor of a class, raises an error for wrong arguments in its own lines."""
+    found = inspect.unwrap(thing)  # type: ignore[arg-type]
+    if inspect.isclass(found) and not getattr(found, "_is_protocol", False):
+        found = vars(found).get("__post_init__" if hasattr(found, "__dataclass_fields__") else "__init__")
+    code = inspect.getsource(found) if inspect.isfunction(found) else ""
+    return bool(re.search(r"^\s+raise \w+Error|\bcheck_\w+\(\"", code, flags=re.MULTILINE))
+
+
 def helped(thing: object) -> set[str]:
     """The settings that explain themselves, for the command line and the reference alike."""
     fields = getattr(thing, "__dataclass_fields__", {}).values()
@@ -169,6 +178,8 @@ def faults_of_name(address: str) -> list[str]:
         tensors = "Tensor" in hints.pop("return", "") and any("Tensor" in hint for hint in hints.values())
         if address.startswith("functional.") and tensors and "Shape" not in parts:
             wrong.append("no Shape")
+    if raises_something(thing) and "Raises" not in parts:
+        wrong.append("no Raises")
     if ">>> " not in parts.get("Example", ""):
         wrong.append("no Example")
     return wrong

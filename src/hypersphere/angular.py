@@ -181,6 +181,9 @@ class Sigmoid(Angular):
         - Input: (N, C, ...) where k is learned per filter, else any shape.
         - Output: the shape of the input.
 
+    Raises:
+        ValueError: If ``k`` is not positive, or ``share`` or ``form`` is unknown.
+
     Example:
         >>> g = hs.angular.Sigmoid(k=0.3)
         >>> g(torch.tensor([-1.0, 0.0, 1.0]))

@@ -102,6 +102,10 @@ def convert(
         What a converted model of transformers or timm saves says so: the plain network refuses it, and
         :func:`hypersphere.load_pretrained` restores it.
 
+    Raises:
+        TypeError: If ``model`` is not a module or is scripted.
+        ValueError: If a pattern matches no layer, ``output_layer`` is not part of the model, or it cannot be copied.
+
     Example:
         >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 10))
         >>> twin = hs.convert(net, angular="linear", output_layer="3")

@@ -54,6 +54,11 @@ def embed(
     Returns:
         Embeddings (N, d), or (N, 2d) with ``flip``.
 
+    Raises:
+        ValueError: If ``images`` is empty, ``features`` is not a module of the model, or an embedding is NaN or not (N,
+            d).
+        TypeError: If ``images`` is neither a tensor, a split nor an iterable of batches.
+
     Example:
         >>> model = hs.models.create("cnn9", num_classes=10)
         >>> hs.embed(model, torch.zeros(2, 3, 32, 32, dtype=torch.uint8)).shape

@@ -36,6 +36,9 @@ class Magnitude(nn.Module):
         - Input: norms n ≥ 0, any shape.
         - Output: the shape of the input.
 
+    Raises:
+        ValueError: If ``alpha`` is not positive.
+
     Example:
         >>> h = hs.magnitude.resolve("log")
         >>> isinstance(h, hs.magnitude.Magnitude), h.kind
@@ -324,7 +327,7 @@ class Segment(WithRadius):
 
     Args:
         alpha: slope α of h up to the radius ρ, > 0; beyond it the slope is ``beta``.
-        beta: slope above it, > 0. The default 0.5 grows half as fast there.
+        beta: slope above it, ≥ 0; 0 bounds h. The default 0.5 grows half as fast there.
         rho: operator radius, > 0, where the slope changes; its initial value if learnable.
         learnable: learn ρ by gradient descent; it stays positive by construction.
         running: multiply ρ by the mean norm of the patches (eq. C.1), so that it needs no tuning to the scale of the
@@ -336,6 +339,9 @@ class Segment(WithRadius):
     Shape:
         - Input: norms n ≥ 0, any shape.
         - Output: the shape of the input.
+
+    Raises:
+        ValueError: If ``alpha`` or ``rho`` is not positive, or ``beta`` is negative.
 
     Example:
         >>> hs.magnitude.Segment(rho=2.0, learnable=False, running=False)(torch.tensor([1.0, 2.0, 4.0]))
@@ -381,11 +387,14 @@ class Mix(Magnitude):
 
     Args:
         alpha: weight of the linear part, > 0.
-        beta: weight of the logarithmic part, > 0. The default 1 weights both alike.
+        beta: weight of the logarithmic part, ≥ 0. The default 1 weights both alike.
 
     Shape:
         - Input: norms n ≥ 0, any shape.
         - Output: the shape of the input.
+
+    Raises:
+        ValueError: If ``alpha`` is not positive or ``beta`` is negative.
 
     Example:
         >>> hs.magnitude.Mix(alpha=1.0, beta=2.0)(torch.tensor([0.0, 1.0]))

@@ -35,6 +35,9 @@ def angle(cos: Tensor) -> Tensor:
         - Input: (*), any shape.
         - Output: (*), the same shape.
 
+    Raises:
+        TypeError: If ``cos`` is not a floating-point tensor.
+
     Example:
         >>> hs.functional.angle(torch.tensor([1.0, 0.0, -1.0]))
         tensor([0.0000, 1.5708, 3.1416])
@@ -55,6 +58,9 @@ def arcsin(cos: Tensor) -> Tensor:
     Shape:
         - Input: (*), any shape.
         - Output: (*), the same shape.
+
+    Raises:
+        TypeError: If ``cos`` is not a floating-point tensor.
 
     Example:
         >>> hs.functional.arcsin(torch.tensor([0.0, 1.0]))
@@ -79,6 +85,9 @@ def norm(w: Tensor, dim: int | tuple[int, ...] = -1, keepdim: bool = False) -> T
         - w: (*), any shape.
         - Output: the shape of ``w`` without ``dim``.
 
+    Raises:
+        TypeError: If ``w`` is not a floating-point tensor.
+
     Example:
         >>> hs.functional.norm(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
         tensor([5., 0.])
@@ -102,6 +111,9 @@ def unit(w: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
     Shape:
         - w: (*), any shape.
         - Output: (*), the same shape.
+
+    Raises:
+        TypeError: If ``w`` is not a floating-point tensor.
 
     Example:
         >>> hs.functional.unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))

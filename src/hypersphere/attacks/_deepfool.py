@@ -52,6 +52,9 @@ def deepfool(
     Returns:
         The changed inputs x̃, in the shape of ``x``.
 
+    Raises:
+        ValueError: If ``x`` lies outside ``clip``, a label is out of range, or the model or its gradient gives NaN.
+
     Example:
         >>> model, x = nn.Linear(4, 3), torch.randn(8, 4)
         >>> changed = hs.attacks.deepfool(model, x, clip=None)

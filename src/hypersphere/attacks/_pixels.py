@@ -65,6 +65,9 @@ def pixels(
     Returns:
         ``clip`` and ``eps`` for the attacks.
 
+    Raises:
+        ValueError: If ``kind`` is unknown, or ``"standard"`` lacks ``mean`` or a positive ``std``.
+
     Example:
         >>> pixels = hs.attacks.pixels("symmetric")
         >>> pixels.eps(8)

@@ -76,6 +76,9 @@ def robust_accuracy(
     Returns:
         Both accuracies, and the norms of every perturbation.
 
+    Raises:
+        ValueError: If no sample has a label, the model gives NaN, or the attack changes the shape of its inputs.
+
     Example:
         >>> from functools import partial
         >>> model, x, y = nn.Linear(4, 3), torch.randn(8, 4), torch.zeros(8, dtype=torch.long)

@@ -103,6 +103,10 @@ def bim(
     Returns:
         The changed inputs x̃, in the shape of ``x``.
 
+    Raises:
+        ValueError: If ``x`` lies outside ``clip``, a label is out of range, ``eps`` or ``step`` is negative, or, with
+            ``check``, a gradient is NaN.
+
     Example:
         >>> model, x, y = nn.Linear(4, 3), torch.randn(8, 4), torch.zeros(8, dtype=torch.long)
         >>> changed = hs.attacks.bim(model, x, y, eps=0.1, clip=None)

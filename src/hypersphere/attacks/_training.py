@@ -43,6 +43,10 @@ def adversarial_batch(
     Returns:
         Inputs and labels.
 
+    Raises:
+        ValueError: If ``mixture`` or ``against`` is unknown, or ``fraction`` is outside (0, 1] or given with
+            ``"both"``.
+
     Example:
         >>> from functools import partial
         >>> model, x, y = nn.Linear(4, 3), torch.randn(8, 4), torch.zeros(8, dtype=torch.long)

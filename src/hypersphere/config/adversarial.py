@@ -17,6 +17,9 @@ LOSSES = ("log_odds", "cross_entropy")
 class AdversarialConfig:
     """Adversarial training, and the budget of the attacks that the final network is evaluated under.
 
+    Raises:
+        ValueError: If a setting is unknown, out of its range or contradicts another one; the message names it.
+
     Example:
         >>> from hypersphere.config import AdversarialConfig
         >>> AdversarialConfig(train="fgsm").eps

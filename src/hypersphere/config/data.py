@@ -15,6 +15,9 @@ __all__ = ["DataConfig"]
 class DataConfig:
     """The data set, its batches and its augmentation.
 
+    Raises:
+        ValueError: If a setting is unknown, out of its range or contradicts another one; the message names it.
+
     Example:
         >>> from hypersphere.config import DataConfig
         >>> DataConfig(name="cifar10", hflip=True, pad=4).batch_size

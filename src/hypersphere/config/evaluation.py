@@ -18,6 +18,9 @@ FACES = ("lfw", "ytf", "megaface")
 class EvaluationConfig:
     """How the network is evaluated during training and at its end.
 
+    Raises:
+        ValueError: If a setting is unknown, out of its range or contradicts another one; the message names it.
+
     Example:
         >>> from hypersphere.config import EvaluationConfig
         >>> EvaluationConfig(protocol="verification").folds

@@ -15,6 +15,9 @@ __all__ = ["GanConfig"]
 class GanConfig:
     """A generator trained against the network, which becomes its discriminator (thesis D.7).
 
+    Raises:
+        ValueError: If a setting is unknown, out of its range or contradicts another one; the message names it.
+
     Example:
         >>> from hypersphere.config import GanConfig
         >>> GanConfig(generator="sngan_generator").latent

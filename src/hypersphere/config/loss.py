@@ -20,6 +20,9 @@ OWN_CLASSIFIER = {"cross_entropy": "cross-entropy", "hinge": "hinge loss"}
 class LossConfig:
     """The loss: cross_entropy or hinge on the network's plain classifier, or a head with its own class vectors.
 
+    Raises:
+        ValueError: If a setting is unknown, out of its range or contradicts another one; the message names it.
+
     Example:
         >>> from hypersphere.config import LossConfig
         >>> LossConfig(name="arcface", margin=0.3, scale=30.0).margin

@@ -17,6 +17,9 @@ OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "muon": "Muon", "o
 class OptimConfig:
     """The optimizer, its weight decay, and the projection of the weights of hyperspherical layers.
 
+    Raises:
+        ValueError: If a setting is unknown, out of its range or contradicts another one; the message names it.
+
     Example:
         >>> from hypersphere.config import OptimConfig
         >>> OptimConfig(name="sgd", lr=0.1).momentum

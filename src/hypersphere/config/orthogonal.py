@@ -15,6 +15,9 @@ __all__ = ["OrthogonalConfig"]
 class OrthogonalConfig:
     """Orthogonal over-parameterized training (thesis ch. 7).
 
+    Raises:
+        ValueError: If a setting is unknown, out of its range or contradicts another one; the message names it.
+
     Example:
         >>> from hypersphere.config import OrthogonalConfig
         >>> OrthogonalConfig(method="cayley").blocks

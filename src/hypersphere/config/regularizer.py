@@ -17,6 +17,9 @@ __all__ = ["RegularizerConfig"]
 class RegularizerConfig:
     """A penalty on the directions of the neurons.
 
+    Raises:
+        ValueError: If a setting is unknown, out of its range or contradicts another one; the message names it.
+
     Example:
         >>> from hypersphere.config import RegularizerConfig
         >>> RegularizerConfig(name="mhe").s

@@ -16,6 +16,9 @@ _SWITCH = ("auto", "on", "off")
 class RunConfig:
     """Where, how precisely and how often: device, seeds, folder, evaluation, checkpoints.
 
+    Raises:
+        ValueError: If a setting is unknown, out of its range or contradicts another one; the message names it.
+
     Example:
         >>> from hypersphere.config import RunConfig
         >>> RunConfig(seeds=(0, 1)).folder

@@ -14,6 +14,9 @@ __all__ = ["ScheduleConfig"]
 class ScheduleConfig:
     """How many steps training takes, and what the learning rate is multiplied by at each.
 
+    Raises:
+        ValueError: If a setting is unknown, out of its range or contradicts another one; the message names it.
+
     Example:
         >>> from hypersphere.config import ScheduleConfig
         >>> ScheduleConfig(steps=1000, milestones=(500,)).gamma

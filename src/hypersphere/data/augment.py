@@ -33,6 +33,9 @@ class Augment:
         mode: what is outside the image: ``"constant"`` the byte ``fill``, ``"reflect"`` the mirrored image.
         fill: the byte of ``"constant"``, 0 is black.
 
+    Raises:
+        ValueError: If ``pad`` is negative, ``fill`` is not a byte, or ``mode`` is unknown.
+
     Example:
         >>> split = hs.data.Split(torch.zeros(4, 3, 8, 8, dtype=torch.uint8), torch.zeros(4, dtype=torch.long), ("a",))
         >>> loader = hs.data.Loader(split, batch_size=4, augment=hs.data.Augment(hflip=True, pad=1))
@@ -119,6 +122,9 @@ class PointAugment:
         clip: the noise is cut off at ``±clip``.
         scale: multiply by a factor uniform in ``[1 − scale, 1 + scale]``; 0 does not scale.
 
+    Raises:
+        ValueError: If ``scale`` is not below 1, or a number is negative.
+
     Example:
         >>> clouds = hs.data.CloudSplit(torch.rand(4, 16, 3), torch.zeros(4, dtype=torch.long), ("chair",))
         >>> loader = hs.data.Loader(clouds, batch_size=2, augment=hs.data.PointAugment(), normalize=None)
@@ -199,6 +205,9 @@ def augment(
 
     Returns:
         The changed images, in the shape of ``images``.
+
+    Raises:
+        ValueError: If ``images`` is not (B, C, H, W), or ``pad`` or ``fill`` is out of range.
 
     Example:
         >>> hs.data.augment(torch.rand(2, 3, 8, 8), hflip=True, pad=1, step=5).shape

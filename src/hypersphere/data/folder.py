@@ -167,6 +167,10 @@ class FolderLoader:
         pin_memory: put batches in page-locked memory, from which copies to a GPU are faster.
         per_class: K; a shuffled epoch then takes groups of K images of one class, as in :class:`Loader`.
 
+    Raises:
+        ValueError: If ``resize`` is smaller than ``size``, or ``batch_size`` is larger than the set or not a multiple
+            of ``world``.
+
     Example:
         >>> folder = hs.data.ImageFolder.scan("photos/train")
         >>> loader = hs.data.FolderLoader(folder, batch_size=2, size=None, workers=0)

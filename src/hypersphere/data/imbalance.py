@@ -53,6 +53,9 @@ def imbalance_counts(split: Split, kind: str) -> dict[int, int]:
     Returns:
         Images to keep by class.
 
+    Raises:
+        ValueError: If ``imbalance`` is an unknown kind.
+
     Example:
         >>> hs.data.imbalance_counts(hs.data.load("digits").train, "digit0")[0]
         100

@@ -74,6 +74,10 @@ class Loader:
         dtype: floating-point type of the normalised inputs.
         channels_last: store image batches channels last in memory, which convolutions on a GPU prefer.
 
+    Raises:
+        ValueError: If ``batch_size`` is larger than the set or not a multiple of ``world``, ``rank`` is not below
+            ``world``, or no class has ``per_class`` samples.
+
     Example:
         >>> split = hs.data.load("digits").train
         >>> loader = hs.data.Loader(split, batch_size=64)

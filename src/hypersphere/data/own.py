@@ -184,6 +184,9 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
     Returns:
         Path, class and split of each image.
 
+    Raises:
+        FileNotFoundError: If ``root`` is not a folder, or has no images in class folders.
+
     Example:
         >>> from pathlib import Path
         >>> hs.data.list_images(Path("photos"))[0]

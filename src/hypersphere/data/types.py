@@ -25,6 +25,9 @@ class Split:
         classes: Names of the classes, in the order of their indices.
         extra: Further columns of length N by name, e.g. CIFAR-100's ``"coarse"`` labels.
 
+    Raises:
+        ValueError: If ``images`` is not uint8 (N, C, H, W), or the labels do not fit the images or the classes.
+
     Example:
         >>> images, labels = torch.zeros(4, 3, 8, 8, dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
         >>> split = hs.data.Split(images, labels, ("cat", "dog"))
@@ -193,6 +196,9 @@ class CloudSplit:
         points: coordinates of the points, ``(N, P, 3)`` float32.
         labels: ``(N,)`` int64, in ``range(len(classes))``.
         classes: Names of the classes, in the order of their indices.
+
+    Raises:
+        ValueError: If ``points`` is not (N, P, 3), or the labels do not fit the points or the classes.
 
     Example:
         >>> split = hs.data.CloudSplit(torch.rand(4, 16, 3), torch.tensor([0, 1, 0, 1]), ("chair", "table"))

@@ -47,6 +47,9 @@ def evaluate(
     Returns:
         What was evaluated and where, and for each part its numbers and details.
 
+    Raises:
+        ValueError: If a part is unknown or does not suit the run, or the run holds no network.
+
     Example:
         >>> from hypersphere.evaluation import evaluate
         >>> found = evaluate(hs.runs.Run("runs/digits"), parts=["classification"])

@@ -22,6 +22,9 @@ def evaluate_protocol(candidate: Candidate) -> dict[str, float]:
     Returns:
         Numbers by name, with ``accuracy``.
 
+    Raises:
+        ValueError: If the protocol gives no ``accuracy``, by which the best evaluation is chosen.
+
     Example:
         >>> from hypersphere.evaluation import candidate_of, evaluate_protocol
         >>> "accuracy" in evaluate_protocol(candidate_of(hs.runs.Run("runs/digits")))

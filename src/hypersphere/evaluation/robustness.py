@@ -36,6 +36,9 @@ def make_attack(name: str, config: AdversarialConfig, source: Source, **settings
     Returns:
         ``attack(model, x, labels)``.
 
+    Raises:
+        ValueError: If the data are not images.
+
     Example:
         >>> from hypersphere.evaluation import candidate_of, make_attack
         >>> candidate = candidate_of(hs.runs.Run("runs/digits"))

@@ -83,6 +83,10 @@ def angular_from_angle(theta: Tensor, kind: str, k: float | Tensor = 0.3) -> Ten
         - Input: (*), any shape.
         - Output: (*), the same shape.
 
+    Raises:
+        TypeError: If ``theta`` is not a floating-point tensor.
+        ValueError: If ``kind`` is unknown or ``k`` is not positive.
+
     Example:
         >>> hs.functional.angular_from_angle(torch.tensor([0.0, 2 * torch.pi]), "linear")
         tensor([ 1., -3.])

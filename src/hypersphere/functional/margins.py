@@ -33,6 +33,10 @@ def psi(cos: Tensor, margin: float | Tensor, kind: str = "cosine") -> Tensor:
         - cos: (*), any shape.
         - Output: (*), the same shape.
 
+    Raises:
+        ValueError: If ``margin`` is below 1 or not finite, or ``kind`` is unknown.
+        TypeError: If ``cos`` is not a floating-point tensor.
+
     Example:
         >>> hs.functional.psi(torch.tensor([1.0, 0.0, -1.0]), 4)
         tensor([ 1., -3., -7.])
@@ -72,6 +76,9 @@ def multiple_angle(cos: Tensor, margin: float | Tensor) -> Tensor:
     Shape:
         - cos: (*), any shape.
         - Output: (*), the same shape.
+
+    Raises:
+        TypeError: If ``cos`` is not a floating-point tensor.
 
     Example:
         >>> hs.functional.multiple_angle(torch.tensor([1.0, 0.5]), 2)

@@ -51,6 +51,9 @@ class AdaFace(MarginSoftmax):
         - features: (..., in_features); labels: (...), class indices.
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
+    Raises:
+        ValueError: If ``margin`` is negative, ``concentration`` is not positive, or ``momentum`` is outside [0, 1].
+
     Example:
         >>> head = hs.losses.AdaFace(64, 10)
         >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
@@ -139,6 +142,9 @@ class MagFace(MarginSoftmax):
         - features: (..., in_features); labels: (...), class indices.
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
+    Raises:
+        ValueError: If the upper norm or margin is not above the lower one, or a number is negative.
+
     Example:
         >>> head = hs.losses.MagFace(64, 10)
         >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
@@ -219,6 +225,9 @@ class ElasticFace(MarginSoftmax):
         - features: (..., in_features); labels: (...), class indices.
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
+    Raises:
+        ValueError: If ``margin`` is not in [0, π), ``std`` is negative, or ``form`` is unknown.
+
     Example:
         >>> head = hs.losses.ElasticFace(64, 10)
         >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
@@ -288,6 +297,9 @@ class CurricularFace(ArcFace):
     Shape:
         - features: (..., in_features); labels: (...), class indices.
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Raises:
+        ValueError: If ``margin`` is not in [0, π), or ``momentum`` is outside [0, 1].
 
     Example:
         >>> head = hs.losses.CurricularFace(64, 10)

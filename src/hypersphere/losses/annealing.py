@@ -72,11 +72,14 @@ class Annealing(MarginSchedule):
     Args:
         base: λ at the first step, ≥ 0. ``math.inf`` keeps the plain logit for ever.
         gamma: γ ≥ 0, how fast λ falls.
-        power: exponent p of the decay, > 0; λ falls like t^−p in the long run.
+        power: exponent p of the decay, ≥ 0; λ falls like t^−p in the long run.
         minimum: smallest λ, ≥ 0; 0 ends with the pure margin, 5 with a sixth of it.
 
     Shape:
         - Output: scalar, the share of the margin in [0, 1].
+
+    Raises:
+        ValueError: If ``base``, ``gamma``, ``power`` or ``minimum`` is negative.
 
     Example:
         >>> schedule = hs.losses.Annealing(base=9.0, gamma=0.0, minimum=0.0)
@@ -137,6 +140,9 @@ class MarginWarmup(MarginSchedule):
 
     Shape:
         - Output: scalar, the share of the margin in [0, 1].
+
+    Raises:
+        ValueError: If ``epochs`` or ``steps_per_epoch`` is below 1.
 
     Example:
         >>> warmup = hs.losses.MarginWarmup(epochs=4)

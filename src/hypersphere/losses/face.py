@@ -40,6 +40,9 @@ class AMSoftmax(MarginSoftmax):
         - features: (..., in_features); labels: (...), class indices.
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
+    Raises:
+        ValueError: If ``margin`` is negative or has another shape than (num_classes,), or ``scale`` is not positive.
+
     Example:
         >>> head = hs.losses.AMSoftmax(64, 10)
         >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
@@ -87,6 +90,10 @@ class ArcFace(MarginSoftmax):
     Shape:
         - features: (..., in_features); labels: (...), class indices.
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Raises:
+        ValueError: If ``margin`` is negative, π or more (did you pass degrees?), or has another shape than
+            (num_classes,).
 
     Example:
         >>> head = hs.losses.ArcFace(64, 10, margin=0.3)
@@ -138,6 +145,9 @@ class SphereFaceR(MarginSoftmax):
     Shape:
         - features: (..., in_features); labels: (...), class indices.
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Raises:
+        ValueError: If ``margin`` is below 1 or ``form`` is unknown.
 
     Example:
         >>> head = hs.losses.SphereFaceR(64, 10)

@@ -23,6 +23,9 @@ def fitting_scale(num_classes: int) -> float:
     Returns:
         s > 0, for example 10.3 for 10 classes, 16.1 for 1,000, 20.7 for 100,000.
 
+    Raises:
+        ValueError: If ``num_classes`` is below 2.
+
     Example:
         >>> round(hs.losses.fitting_scale(1000), 1)
         16.1
@@ -42,6 +45,9 @@ def fitting_margin(num_classes: int) -> float:
 
     Returns:
         The margin, in radians.
+
+    Raises:
+        ValueError: If ``num_classes`` is below 2.
 
     Example:
         >>> round(hs.losses.fitting_margin(10), 2), hs.losses.fitting_margin(100_000)

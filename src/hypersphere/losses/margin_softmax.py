@@ -60,6 +60,10 @@ class MarginSoftmax(ClassHead):
         - features: (..., in_features); labels: (...), class indices.
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
+    Raises:
+        ValueError: If ``label_smoothing`` is outside [0, 1], ``class_weight`` has another shape than (num_classes,), or
+            ``sub_centers`` is given for class vectors that are not normalised.
+
     Example:
         >>> head = hs.losses.MarginSoftmax(64, 10, scale=30.0)
         >>> head(torch.randn(4, 64), torch.tensor([0, 1, 2, 9])).shape

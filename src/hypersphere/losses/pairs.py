@@ -40,6 +40,10 @@ class ContrastiveLoss(JoinedHead, BatchWide):
         - features: (..., in_features) of the head; labels: (...), class indices.
         - Output: scalar, or (...) with the head's ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
+    Raises:
+        TypeError: If ``head`` is not a head of :mod:`hypersphere.losses`.
+        ValueError: If ``margin`` or ``weight`` is out of range.
+
     Example:
         >>> head = hs.losses.ContrastiveLoss(hs.losses.Softmax(64, 10))
         >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])
@@ -90,6 +94,9 @@ class TripletLoss(BatchWide):
     Shape:
         - features: (..., in_features); labels: (...), class indices.
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
+
+    Raises:
+        ValueError: If ``mining`` is unknown, ``margin`` is negative, or a miner's result is passed.
 
     Example:
         >>> head = hs.losses.TripletLoss(64, 10)

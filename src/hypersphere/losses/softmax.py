@@ -147,6 +147,10 @@ class GASoftmax(MarginSoftmax):
         - features: (..., in_features); labels: (...), class indices.
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
+    Raises:
+        ValueError: If ``margin`` is below 1.
+        TypeError: If ``angular`` has no method ``from_angle``.
+
     Example:
         >>> head = hs.losses.GASoftmax(64, 10, margin=4, angular="linear")
         >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])

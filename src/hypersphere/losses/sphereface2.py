@@ -45,6 +45,10 @@ class SphereFace2(ClassHead):
         - features: (..., in_features); labels: (...), class indices.
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
+    Raises:
+        ValueError: If ``lam`` is not between 0 and 1, ``exponent`` is below 1, or ``margin`` is negative.
+        TypeError: If an option is given that only a softmax has.
+
     Example:
         >>> head = hs.losses.SphereFace2(64, 10)
         >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])

@@ -34,6 +34,10 @@ class SphereFacePlus(JoinedHead):
         - features: (..., in_features) of the head; labels: (...), class indices.
         - Output: scalar, or (...) with the head's ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
+    Raises:
+        ValueError: If the head has several vectors per class, ``s`` is negative, or ``distance`` is unknown.
+        TypeError: If ``head`` is not a head of :mod:`hypersphere.losses`.
+
     Example:
         >>> head = hs.losses.SphereFacePlus(hs.losses.ASoftmax(64, 10))
         >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])

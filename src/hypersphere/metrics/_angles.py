@@ -41,6 +41,9 @@ def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) ->
     Returns:
         (n,), in [0, 1]; 1/C for a sample with equal angles to all classes.
 
+    Raises:
+        ValueError: If the dimensions of ``features`` and ``weight`` differ, or a label names no class vector.
+
     Example:
         >>> hs.metrics.angular_visual_hardness(torch.ones(1, 2), torch.eye(2), [0])
         tensor([0.5000])
@@ -70,6 +73,9 @@ def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
 
     Returns:
         A scalar ≥ 0; infinite if all class means agree in direction.
+
+    Raises:
+        ValueError: If ``features`` is empty or not (n, d), or ``labels`` has another length.
 
     Example:
         >>> hs.metrics.angular_fisher_score(torch.eye(2).repeat(2, 1), [0, 1, 0, 1]).item()
@@ -103,6 +109,9 @@ def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
 
     Returns:
         A scalar in [0, π].
+
+    Raises:
+        ValueError: If ``w`` is not (N, d) or has fewer than two vectors.
 
     Example:
         >>> hs.metrics.separation_distance(torch.eye(3))
@@ -145,6 +154,9 @@ def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generato
     Returns:
         A scalar in [0, π].
 
+    Raises:
+        ValueError: If ``w`` holds no vectors or is not (N, d).
+
     Example:
         >>> bool(hs.metrics.covering_radius(torch.eye(3), samples=1000) > 1.5)
         True
@@ -176,6 +188,9 @@ def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
 
     Returns:
         A scalar ≤ 0.
+
+    Raises:
+        ValueError: If ``w`` is not (N, d) or has fewer than two vectors, or ``t`` is not positive.
 
     Example:
         >>> hs.metrics.uniformity(torch.eye(3))

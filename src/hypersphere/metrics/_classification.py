@@ -95,6 +95,9 @@ def classification(logits: Tensor, labels: Tensor, classes: Sequence[str] | None
     Returns:
         Accuracy, errors by class, confusion matrix and ranks.
 
+    Raises:
+        ValueError: If ``logits`` is empty or not finite, a label is out of range, or ``classes`` has another length.
+
     Example:
         >>> result = hs.metrics.classification([[2.0, 1.0], [0.0, 3.0], [0.0, 1.0]], [0, 1, 0])
         >>> round(result.accuracy, 3), result.confusion.tolist()
@@ -141,6 +144,9 @@ def cosine_confusion(features: Tensor, labels: Tensor, weight: Tensor | None = N
 
     Returns:
         (C, C); rows (and, without ``weight``, columns) of classes that do not occur are NaN.
+
+    Raises:
+        ValueError: If the dimensions of ``features`` and ``weight`` differ, or a label names no class vector.
 
     Example:
         >>> hs.metrics.cosine_confusion(torch.eye(2), [0, 1])

@@ -93,6 +93,9 @@ def few_shot(
     Returns:
         Mean accuracy, its confidence interval and the accuracy of each episode.
 
+    Raises:
+        ValueError: If fewer than ``ways`` classes have ``shots`` + ``queries`` samples, or a number is out of range.
+
     Example:
         >>> features, labels = torch.eye(3).repeat(20, 1), torch.arange(60) % 3
         >>> hs.metrics.few_shot(features, labels, ways=3, shots=2, queries=4, episodes=5, method="nearest").accuracy

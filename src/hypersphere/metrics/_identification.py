@@ -66,6 +66,11 @@ def identification(
     Returns:
         The rank and score of every search.
 
+    Raises:
+        ValueError: If no probe has a mate in the gallery, dimensions differ, embeddings are not finite, or
+            ``"megaface"`` is asked for without distractors.
+        TypeError: If ``distractors`` gives something that is not a tensor or array.
+
     Example:
         >>> result = hs.metrics.identification(torch.eye(3), [0, 1, 2], torch.eye(3), [0, 1, 2])
         >>> result.ranks

@@ -51,6 +51,10 @@ def inception_score(logits: Tensor, *, splits: int = 10) -> InceptionResult:
     Returns:
         Mean and standard deviation over the splits.
 
+    Raises:
+        ValueError: If ``logits`` is not (N, classes), not finite, or has fewer rows than ``splits``.
+        TypeError: If ``logits`` is not floating-point.
+
     Example:
         >>> sure = 100 * torch.eye(5).repeat(4, 1)
         >>> round(hs.metrics.inception_score(sure, splits=1).score, 3)

@@ -43,6 +43,10 @@ def pair_scores(features: Tensor, left: Tensor, right: Tensor, mean: Tensor | No
     Returns:
         (n,); a feature equal to μ has cosine 0 with every other.
 
+    Raises:
+        ValueError: If ``left`` and ``right`` differ in length or name rows that do not exist, or ``mean`` has another
+            dimension.
+
     Example:
         >>> hs.metrics.pair_scores(torch.eye(2), [0, 0], [0, 1])
         tensor([1., 0.])
@@ -78,6 +82,10 @@ def verify_pairs(
 
     Returns:
         Accuracy, its standard error, the thresholds and the ROC curve.
+
+    Raises:
+        ValueError: If the pairs have fewer than two folds and no ``train_pairs`` are given, or pairs of one kind are
+            missing.
 
     Example:
         >>> features = torch.eye(4).repeat(2, 1)

@@ -107,6 +107,9 @@ def retrieval(
     Returns:
         Precision and recall of every query, and their means.
 
+    Raises:
+        ValueError: If no query has a relevant item, dimensions differ, or embeddings are not finite.
+
     Example:
         >>> hs.metrics.retrieval(torch.eye(2).repeat(2, 1), [0, 1, 0, 1]).map
         1.0

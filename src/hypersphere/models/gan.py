@@ -30,6 +30,9 @@ class Generator(nn.Module):
         - z: (N, latent_dim).
         - Output: (N, channels, 8·M, 8·M), in [−1, 1].
 
+    Raises:
+        ValueError: If ``latent_dim`` is below 1.
+
     Example:
         >>> net = hs.models.create("sngan_generator", latent_dim=16, widths=(32, 16, 8, 4))
         >>> net(torch.randn(2, 16)).shape

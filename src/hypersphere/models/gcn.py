@@ -34,6 +34,9 @@ class GCN(nn.Module):
         - x: (N, in_features), dense or sparse; adjacency: (N, N).
         - Output: (N, num_classes).
 
+    Raises:
+        ValueError: If ``dropout`` is outside [0, 1), or a size is below 1.
+
     Example:
         >>> net = hs.models.GCN(8, 16, num_classes=3, slots=hs.models.Slots(norm="none"))
         >>> net(torch.randn(5, 8), hs.models.normalize_adjacency(torch.ones(5, 5))).shape
@@ -119,6 +122,9 @@ def normalize_adjacency(adjacency: Tensor) -> Tensor:
 
     Returns:
         Â, in the same layout.
+
+    Raises:
+        ValueError: If ``adjacency`` is not square or has negative weights.
 
     Example:
         >>> hs.models.normalize_adjacency(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))

@@ -115,6 +115,9 @@ class Unit:
         shortcut: where the shape changes, a 1×1 convolution with the network's ``"operator"`` (SphereResNet-v1) or a
             ``"plain"`` one (v2), or ``"pad"``: subsample and append channels of zeros, without parameters.
 
+    Raises:
+        ValueError: If ``form`` or ``shortcut`` is unknown.
+
     Example:
         >>> unit, channels = hs.models.Unit(16, form="bottleneck").build(hs.models.Slots(), 3)
         >>> channels

@@ -33,6 +33,9 @@ class PointNet(Network):
         dropout: probability, on the last hidden layer (256); with ``tnet`` on both (512, 256), as in the authors' code.
         width: factor of the number of channels of every layer, > 0; 1 is the published size.
 
+    Raises:
+        ValueError: If ``in_channels`` is below 1.
+
     Example:
         >>> net = hs.models.create("pointnet", num_classes=4, width=0.1)
         >>> net(torch.randn(2, 32, 3)).shape

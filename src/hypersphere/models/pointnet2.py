@@ -29,6 +29,9 @@ class PointNet2(Network):
         in_channels: numbers of a point; the first 3 are coordinates, further ones features.
         dropout: probability after both hidden layers, in [0, 1).
 
+    Raises:
+        ValueError: If ``in_channels`` is below 1; in the forward pass, if a cloud has fewer points than a level picks.
+
     Example:
         >>> net = hs.models.PointNet2(4, hs.models.Slots(), points=(8, 4), samples=(4, 4))
         >>> net.feature_dim

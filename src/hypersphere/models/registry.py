@@ -51,6 +51,9 @@ def create(
     Returns:
         A module with ``features(x)``, ``feature_dim`` and ``classifier`` (the GAN's generator has none of them).
 
+    Raises:
+        ValueError: If the name or an option is unknown; the message names the closest known one.
+
     Example:
         >>> net = hs.models.create("cnn9", num_classes=10, conv="sphere", angular="sigmoid")
         >>> net(torch.randn(2, 3, 32, 32)).shape

@@ -49,6 +49,9 @@ class Slots:
         spectral_norm: divide every weight by its largest singular value (the GAN of thesis D.7).
         classifier_bias: whether the plain classifier at the end has a bias.
 
+    Raises:
+        ValueError: If a choice is unknown, or an option needs another ``conv``.
+
     Example:
         >>> slots = hs.models.Slots(conv="sphere", angular="sigmoid")
         >>> type(slots.operator("Linear", 8, 4)).__name__

@@ -274,6 +274,9 @@ class DecoupledRNN(RecurrentLayer):
         - Input: (T, N, input_size), (N, T, input_size) with ``batch_first``, (T, input_size), or a packed sequence.
         - Output: like the input, with hidden_size entries (twice that if bidirectional), and the last state h.
 
+    Raises:
+        ValueError: If ``nonlinearity`` or ``weighted`` is unknown.
+
     Example:
         >>> hs.nn.DecoupledRNN(4, 8)(torch.randn(5, 2, 4))[0].shape
         torch.Size([5, 2, 8])

@@ -30,6 +30,10 @@ class WeightProjection:
         every: how many calls of :meth:`step` make one projection (the released code's 100).
         norm: s > 0; a larger norm means smaller turns for the same gradient.
 
+    Raises:
+        ValueError: If the model has no hyperspherical layer, or one whose output depends on ‖w‖, or ``every`` or
+            ``norm`` is out of range.
+
     Example:
         >>> layer = hs.nn.SphereLinear(4, 2)
         >>> projection = hs.optim.WeightProjection(layer, every=1)
@@ -91,6 +95,9 @@ def weighted_gradients(model: nn.Module) -> list[RemovableHandle]:
     Returns:
         The handles of the hooks; ``handle.remove()`` removes one.
 
+    Raises:
+        ValueError: If the model has no hyperspherical layer, or one whose output depends on ‖w‖.
+
     Example:
         >>> handles = hs.optim.weighted_gradients(hs.nn.SphereLinear(4, 2))
         >>> len(handles)
@@ -123,6 +130,9 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, ob
 
     Returns:
         The groups, for any torch optimizer.
+
+    Raises:
+        ValueError: If ``weight_decay`` is negative.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 3), hs.nn.SphereLinear(3, 2))

@@ -48,6 +48,9 @@ class OrthogonalSGD(Optimizer):
         nonfinite: NaN or infinite gradients of orthogonal matrices ``"raise"`` before anything is changed, or
             ``"skip"`` the whole step (counted in ``skipped``).
 
+    Raises:
+        ValueError: If an orthogonal parameter is not square or does not start orthogonal, or a setting is out of range.
+
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), "gradient")
         >>> optimizer = hs.optim.OrthogonalSGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -148,6 +148,9 @@ def enable(model: nn.Module, name: str | None = None) -> nn.Module:
     Returns:
         ``model``.
 
+    Raises:
+        ValueError: If the model has no adapter of that name, or its adapters are merged.
+
     Example:
         >>> model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), name="first")
         >>> _ = hs.orthogonal.enable(hs.orthogonal.disable(model), "first")
@@ -241,6 +244,9 @@ def unmerge(model: nn.Module) -> nn.Module:
 
     Returns:
         ``model``, with its adapters beside the weights and the same one active.
+
+    Raises:
+        ValueError: If the model has no merged adapter.
 
     Example:
         >>> model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))

@@ -191,6 +191,9 @@ class Banded(_Structured):
     Args:
         width: number of diagonals kept on each side, ≥ 0; 1 is tridiagonal.
 
+    Raises:
+        ValueError: If ``width`` is negative.
+
     Example:
         >>> int(hs.orthogonal.Banded(width=1)(torch.ones(1, 4, 4)).sum())  # 4 + 3 + 3 entries
         10
@@ -226,6 +229,9 @@ class SkewSymmetric(Map):
 
     A skew-symmetric matrix is never the identity, so ``init="identity"`` raises a ValueError. ``"random"`` gives
     entries of variance 1/d.
+
+    Raises:
+        ValueError: If ``init="identity"`` is asked for: a skew-symmetric R is never I.
 
     Example:
         >>> r = hs.orthogonal.SkewSymmetric()(torch.randn(1, 3, 3))
@@ -302,6 +308,9 @@ class LowRank(Map):
 
     Args:
         rank: number of columns of A and B, ≥ 1; at most d counts. 8 keeps the number of parameters at 16·d.
+
+    Raises:
+        ValueError: If ``rank`` is below 1.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(16, 8), nn.Linear(8, 2))

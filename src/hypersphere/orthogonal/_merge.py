@@ -31,6 +31,9 @@ def merge(model: nn.Module, task: int | None = None) -> nn.Module:
     Returns:
         ``model``.
 
+    Raises:
+        ValueError: If nothing is attached, or a weight has further parametrizations on top of the rotation.
+
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)))
         >>> list(hs.orthogonal.merge(model).state_dict())

@@ -71,6 +71,9 @@ def penalty(model: nn.Module, beta: float = 1.0) -> Tensor:
     Returns:
         A scalar.
 
+    Raises:
+        ValueError: If the model has no matrix of ``method="relaxed"``, or ``beta`` is not positive.
+
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), "relaxed", init="identity")
         >>> hs.orthogonal.penalty(model).item()
@@ -193,6 +196,9 @@ def set_task(model: nn.Module, task: int) -> nn.Module:
 
     Returns:
         ``model``.
+
+    Raises:
+        ValueError: If nothing is attached, or it was attached with fewer tasks.
 
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), tasks=2)

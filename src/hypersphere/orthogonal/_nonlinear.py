@@ -27,6 +27,9 @@ class Nonlinear(Map):
     Args:
         rank: number of columns of A and B, ≥ 1.
 
+    Raises:
+        ValueError: If ``rank`` is below 1.
+
     Example:
         >>> model = nn.Sequential(nn.Linear(16, 8), nn.Linear(8, 2))
         >>> _ = hs.orthogonal.attach(model, hs.orthogonal.Nonlinear(rank=4))

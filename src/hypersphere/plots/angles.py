@@ -53,6 +53,10 @@ def angle_distributions(
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If not exactly one of (features, labels) and (scores, same) is given, or pairs of one kind are
+            missing.
+
     Example:
         >>> figure = hs.plots.angle_distributions(torch.randn(20, 4), torch.arange(20) % 2)
         >>> type(figure).__name__

@@ -44,6 +44,9 @@ def confusion_matrix(
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If ``labels`` and ``predictions`` differ in length, are empty, or ``normalize`` is unknown.
+
     Example:
         >>> figure = hs.plots.confusion_matrix([0, 1, 1], [0, 1, 0], ["cat", "dog"])
         >>> type(figure).__name__
@@ -83,6 +86,9 @@ def cosine_confusion_matrix(
 
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Raises:
+        ValueError: If ``class_vectors`` has another dimension than the features or too few rows.
 
     Example:
         >>> figure = hs.plots.cosine_confusion_matrix(torch.randn(6, 4), torch.arange(6) % 2)

@@ -46,6 +46,9 @@ def angular_curves(
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If a function gives values that are not finite, or ``points`` is below 2.
+
     Example:
         >>> figure = hs.plots.angular_curves(["cosine", "linear"])
         >>> type(figure).__name__
@@ -89,6 +92,9 @@ def magnitude_curves(
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If a function gives values that are not finite, or ``maximum`` is not positive.
+
     Example:
         >>> figure = hs.plots.magnitude_curves(["ball", "tanh"])
         >>> type(figure).__name__
@@ -125,6 +131,9 @@ def psi_curves(
 
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Raises:
+        ValueError: If ``margins`` is empty or holds a number below 1, or ``kind`` is unknown.
 
     Example:
         >>> figure = hs.plots.psi_curves((1, 4))

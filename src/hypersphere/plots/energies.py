@@ -47,6 +47,9 @@ def layer_energies(
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If the model has no layer with neurons, or weights that are not finite.
+
     Example:
         >>> figure = hs.plots.layer_energies(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))
         >>> type(figure).__name__

@@ -44,6 +44,9 @@ def filters(
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If there are no filters to draw, or ``image_shape`` does not fit them.
+
     Example:
         >>> figure = hs.plots.filters(nn.Conv2d(3, 8, 5))
         >>> type(figure).__name__

@@ -34,6 +34,9 @@ def learned_k(model: nn.Module, *, bins: int = 24, title: str | None = None) -> 
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If the model learns no k.
+
     Example:
         >>> figure = hs.plots.learned_k(hs.nn.SphereLinear(8, 6, angular=hs.angular.Sigmoid(learnable=True)))
         >>> type(figure).__name__
@@ -62,6 +65,9 @@ def learned_rho(model: nn.Module, *, effective: bool = False, bins: int = 24, ti
 
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Raises:
+        ValueError: If the model learns no ρ.
 
     Example:
         >>> figure = hs.plots.learned_rho(hs.nn.DecoupledLinear(8, 6, magnitude="tanh"))

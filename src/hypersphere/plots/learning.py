@@ -43,6 +43,9 @@ def learning_curves(
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If a run never logged ``key``, ``band`` is unknown, or a logarithmic axis has values ≤ 0.
+
     Example:
         >>> figure = hs.plots.learning_curves({"ours": ([1, 2, 3], [10.0, 50.0, 80.0])})
         >>> type(figure).__name__
@@ -70,6 +73,9 @@ def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title:
 
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Raises:
+        ValueError: If a run logged no energy, or ``band`` is unknown.
 
     Example:
         >>> figure = hs.plots.energy_curves({"ours": [{"step": 1, "energy": 0.6}, {"step": 2, "energy": 0.5}]})

@@ -32,6 +32,9 @@ def roc(curves: Any, *, scale: str = "both", title: str | None = None) -> Figure
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If a curve is empty or does not rise, a rate leaves [0, 1], or ``scale`` is unknown.
+
     Example:
         >>> figure = hs.plots.roc(([0.0, 0.1, 1.0], [0.0, 0.9, 1.0]))
         >>> type(figure).__name__
@@ -75,6 +78,9 @@ def cmc(curves: Any, *, max_rank: int | None = None, title: str | None = None) -
 
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Raises:
+        ValueError: If a curve is empty, its ranks do not rise from 1, or its rates fall or leave [0, 1].
 
     Example:
         >>> figure = hs.plots.cmc({"ours": [0.8, 0.9, 1.0]})

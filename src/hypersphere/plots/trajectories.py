@@ -55,6 +55,9 @@ def neuron_trajectories(
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If a regularizer is unknown, or ``dim`` is neither 2 nor 3.
+
     Example:
         >>> figure = hs.plots.neuron_trajectories(["mhe"], neurons=4, steps=3)
         >>> type(figure).__name__
@@ -111,6 +114,9 @@ def weighted_neuron_trajectories(
 
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Raises:
+        ValueError: If ``betas`` is empty, ``weighted`` is not 1, 2 or 3, or ``dim`` is neither 2 nor 3.
 
     Example:
         >>> figure = hs.plots.weighted_neuron_trajectories((1.0, 4.0), neurons=4, steps=3)

@@ -217,6 +217,9 @@ class HiddenRegularizer(Regularizer):
     Shape:
         - Output: scalar.
 
+    Raises:
+        ValueError: If the model has no hidden layer, or a pattern matches nothing.
+
     Example:
         >>> class Short(hs.regularizers.HiddenRegularizer):
         ...     def value(self, matrix, neurons):

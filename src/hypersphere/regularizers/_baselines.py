@@ -132,6 +132,9 @@ class SRIP(HiddenRegularizer):
     Shape:
         - Output: scalar.
 
+    Raises:
+        ValueError: If the model has no hidden layer, or ``iterations`` is below 1.
+
     Example:
         >>> reg = hs.regularizers.SRIP(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))
         >>> reg().shape

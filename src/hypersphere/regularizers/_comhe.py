@@ -80,6 +80,10 @@ class CoMHE(EnergyRegularizer):
         - Input: none, or labels (N,).
         - Output: scalar.
 
+    Raises:
+        ValueError: If no layer has more than ``dim`` dimensions, or an option is unknown or does not suit
+            ``projection``.
+
     Example:
         >>> model = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 3))
         >>> reg = hs.regularizers.CoMHE(model, dim=30, count=5)

@@ -29,6 +29,9 @@ class Uniformity(HiddenRegularizer):
     Shape:
         - Output: scalar.
 
+    Raises:
+        ValueError: If the model has no hidden layer, or ``t`` is not positive.
+
     Example:
         >>> reg = hs.regularizers.Uniformity(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))
         >>> bool(reg() < 0)
@@ -96,7 +99,7 @@ class Polarization(HiddenRegularizer):
         model: The network; its output layer is not touched.
         weight: Factor of the sum over the layers, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
-        s: Power of the distance, > 0; a larger s gives near directions more weight.
+        s: Power of the distance, ≥ 0 (0: the logarithm); a larger s gives near directions more weight.
         samples: Number of directions u; more find smaller holes and cost more.
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
@@ -105,6 +108,9 @@ class Polarization(HiddenRegularizer):
 
     Shape:
         - Output: scalar.
+
+    Raises:
+        ValueError: If the model has no hidden layer, or ``s`` or ``samples`` is out of range.
 
     Example:
         >>> reg = hs.regularizers.Polarization(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))

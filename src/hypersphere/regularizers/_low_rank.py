@@ -30,6 +30,9 @@ def low_rank(module: nn.Module, rank: int = 30, name: str = "weight", seed: int 
     Returns:
         The module.
 
+    Raises:
+        ValueError: If ``module`` keeps its neurons in columns or has no weight of that name, or ``rank`` is too large.
+
     Example:
         >>> layer = hs.regularizers.low_rank(nn.Linear(64, 40), rank=8)
         >>> [tuple(p.shape) for p in layer.parametrizations.weight.parameters()]
@@ -64,6 +67,9 @@ class LowRankBilateral(nn.Module):
     Shape:
         - Input: y1 (N, r) and y2 (r, d).
         - Output: the weight, in ``shape``.
+
+    Raises:
+        ValueError: If ``rank`` is larger than the layer.
 
     Example:
         >>> layer = hs.regularizers.low_rank(nn.Linear(20, 10), rank=4)

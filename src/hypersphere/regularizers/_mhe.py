@@ -149,6 +149,10 @@ class MHE(EnergyRegularizer):
         - Input: none, or labels (N,).
         - Output: scalar.
 
+    Raises:
+        ValueError: If the model has no layer with neurons, a pattern matches nothing, or a weight is negative.
+        TypeError: If ``model`` is not a module.
+
     Example:
         >>> model = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))
         >>> reg = hs.regularizers.MHE(model)

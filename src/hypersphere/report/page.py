@@ -73,6 +73,9 @@ def build(
     Returns:
         HTML.
 
+    Raises:
+        ValueError: If no run is named, one is named twice or damaged, or the page would be too large.
+
     Example:
         >>> from hypersphere import report
         >>> page = report.build(["runs/digits"], data=False)

@@ -35,6 +35,9 @@ class Run:
         trust: modules whose code the settings may name by ``module:Name``. Other addresses in a file raise an error,
             unless a program or a command line named them in this process before.
 
+    Raises:
+        ValueError: If the folder is not a run folder, or the seed does not exist.
+
     Example:
         >>> run = hs.runs.Run("runs/digits")
         >>> run.seeds, run.recipe

@@ -30,6 +30,10 @@ def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
         - w: (..., N, d).
         - Output: (...).
 
+    Raises:
+        ValueError: If ``w`` is not (..., N, d) or ``t`` is not positive.
+        TypeError: If ``w`` is not a floating-point tensor.
+
     Example:
         >>> hs.functional.uniformity(torch.eye(3))  # every squared distance is 2
         tensor(-4.)
@@ -75,7 +79,7 @@ def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
     Args:
         w: sets of neurons, one neuron per row.
         points: directions at which coverage is evaluated, e.g. random ones.
-        s: power of the distance, > 0; a larger s gives near pairs more weight.
+        s: power of the distance, ≥ 0 (0: the logarithm); a larger s gives near pairs more weight.
 
     Returns:
         The smallest potential, one per set.
@@ -84,6 +88,10 @@ def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
         - w: (..., N, d).
         - points: (M, d).
         - Output: (...).
+
+    Raises:
+        ValueError: If ``w`` is not (..., N, d) or ``s`` is negative.
+        TypeError: If ``w`` is not a floating-point tensor.
 
     Example:
         >>> hs.functional.polarization(torch.eye(3), torch.tensor([[1.0, 1.0, 1.0]]))

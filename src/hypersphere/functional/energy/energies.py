@@ -63,6 +63,11 @@ def energy(
         - weights: (..., N).
         - Output: (...).
 
+    Raises:
+        ValueError: If ``w`` is not (..., N, d), ``s`` is negative, ``floor`` is out of range, or ``weights`` has
+            another shape, zeros (on a CPU) or ``distance="angular"`` beside it.
+        TypeError: If ``w`` is not a floating-point tensor.
+
     Example:
         >>> hs.functional.energy(torch.eye(3))  # every distance is √2
         tensor(0.5000)
@@ -123,6 +128,9 @@ def class_energy(
         - w: (N, d).
         - labels: (m,).
         - Output: scalar.
+
+    Raises:
+        ValueError: If ``w`` is not (num_classes, dim), or ``labels`` is not one-dimensional or out of range.
 
     Example:
         >>> w = torch.eye(3)

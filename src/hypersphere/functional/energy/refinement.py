@@ -55,6 +55,9 @@ def refine(
         - w: (..., N, d).
         - Output: (..., N, d).
 
+    Raises:
+        ValueError: If ``w`` is not (..., N, d) or not finite, ``s`` is negative, or ``distance`` is unknown.
+
     Example:
         >>> w = hs.functional.refine(torch.randn(4, 3))  # a regular tetrahedron
         >>> round(float(hs.functional.largest_cosine(w)), 3)

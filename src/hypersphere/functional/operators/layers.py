@@ -64,6 +64,10 @@ def decoupled_conv(
         - weight: (C_out, C_in/groups, ...).
         - Output: (N, C_out, ...), as of :func:`torch.nn.functional.conv2d`.
 
+    Raises:
+        ValueError: If the shapes of ``x``, ``weight`` and ``bias`` do not fit, or a name or option is unknown.
+        TypeError: If ``x`` or ``weight`` is not a floating-point tensor.
+
     Example:
         >>> x, w = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3)
         >>> y = hs.functional.decoupled_conv(x, w, padding=1, magnitude="sphere", angular="cosine")
@@ -125,6 +129,10 @@ def decoupled_conv_transpose(
         - weight: (C_in, C_out/groups, ...).
         - Output: (N, C_out, ...), as of :func:`torch.nn.functional.conv_transpose2d`.
 
+    Raises:
+        ValueError: If the shapes of ``x``, ``weight`` and ``bias`` do not fit, or a name is unknown.
+        TypeError: If ``x`` or ``weight`` is not a floating-point tensor.
+
     Example:
         >>> x, w = torch.randn(2, 3, 8, 8), torch.randn(3, 4, 2, 2)
         >>> hs.functional.decoupled_conv_transpose(x, w, stride=2).shape
@@ -167,6 +175,10 @@ def decoupled_linear(
         - x: (..., in).
         - weight: (out, in).
         - Output: (..., out).
+
+    Raises:
+        ValueError: If the last dimension of ``x`` is not that of ``weight``, or a name is unknown.
+        TypeError: If ``x`` or ``weight`` is not a floating-point tensor.
 
     Example:
         >>> x = torch.tensor([[3.0, 4.0]])

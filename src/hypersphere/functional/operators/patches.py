@@ -46,6 +46,11 @@ def patch_norm(
         - x: (N, C, ...).
         - Output: (N, groups, ...), the spatial size of a convolution's output.
 
+    Raises:
+        ValueError: If ``x`` and ``kernel_size`` have different numbers of spatial dimensions, or ``groups`` does not
+            divide the channels.
+        TypeError: If ``x`` is not a floating-point tensor.
+
     Example:
         >>> hs.functional.patch_norm(torch.ones(1, 4, 5, 5), kernel_size=3).shape
         torch.Size([1, 1, 3, 3])

@@ -125,6 +125,10 @@ def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonal
     Returns:
         The algorithm used so far, to put it back.
 
+    Raises:
+        TypeError: If ``algorithm`` is not an :class:`Orthogonalizer`.
+        ValueError: If ``method`` is unknown.
+
     Example:
         >>> def forward(u):
         ...     return (torch.linalg.qr(u).Q,)
