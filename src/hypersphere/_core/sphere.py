@@ -79,7 +79,7 @@ def norm(w: Tensor, dim: int | tuple[int, ...] = -1, keepdim: bool = False) -> T
         keepdim: keep those dimensions with size 1.
 
     Returns:
-        Euclidean norms.
+        Euclidean norms, in the dtype of ``w``.
 
     Shape:
         - w: (*), any shape.

@@ -41,7 +41,7 @@ def adversarial_batch(
             ``"predictions"``, so that an adversarial example does not give its label away (Kurakin et al.).
 
     Returns:
-        Inputs and labels.
+        Inputs and labels of the batch to train on: 2N samples for ``"both"``, N for ``"replace"``.
 
     Raises:
         ValueError: If ``mixture`` or ``against`` is unknown, or ``fraction`` is outside (0, 1] or given with

@@ -98,7 +98,7 @@ def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
         values: nested values; fields that are missing keep their defaults.
 
     Returns:
-        The settings.
+        The settings as an object of ``kind``.
 
     Raises:
         ValueError: If a name is unknown.
@@ -128,7 +128,7 @@ def with_values(config: T, values: Mapping[str, Any]) -> T:
         values: new values by dotted name, ``{"optim.lr": 0.1}``.
 
     Returns:
-        The changed settings.
+        A copy of the settings with these values.
 
     Raises:
         ValueError: If a name is unknown or a value is not allowed.
@@ -286,7 +286,7 @@ def read_text(hint: Any, text: str) -> Any:
         text: what was typed; ``none`` is None where the type allows it.
 
     Returns:
-        The value.
+        The value, in the type that ``hint`` asks for.
 
     Raises:
         ValueError: If the text is not of that type.

@@ -26,7 +26,7 @@ def imbalance(dataset: Dataset, kind: str | Mapping[int, int], *, seed: int = 0)
         seed: seed of the draw without replacement; the order of the images is kept.
 
     Returns:
-        The smaller set.
+        The data set with a smaller training split.
 
     Example:
         >>> smaller = hs.data.imbalance(hs.data.load("digits"), {0: 5})

@@ -174,7 +174,7 @@ def list_datasets(pattern: str = "*") -> list[str]:
         pattern: shell pattern that the names must match, e.g. ``"cifar*"``; ``"*"`` lists all.
 
     Returns:
-        The names.
+        The names that match, in alphabetical order.
 
     Example:
         >>> hs.data.list_datasets("cifar*")
@@ -190,7 +190,7 @@ def describe(name: str) -> str:
         name: name of a data set, one of :func:`list_datasets`.
 
     Returns:
-        The line.
+        One line that says what the data set is.
 
     Example:
         >>> hs.data.describe("cifar10")

@@ -107,7 +107,7 @@ def find(name: str, argument: str = "measurement") -> Measurement:
         argument: name of the argument for the error.
 
     Returns:
-        The measurement.
+        The measurement with its label, help and functions.
 
     Raises:
         ValueError: If there is none.
@@ -124,7 +124,7 @@ def known() -> tuple[Measurement, ...]:
     """List all measurements that are declared.
 
     Returns:
-        The measurements.
+        All declared measurements, in the order of their declaration.
 
     Example:
         >>> from hypersphere.evaluation import known
@@ -141,7 +141,7 @@ def describe(config: Config) -> str:
         config: the settings of a run, of which ``evaluation.protocol`` is described.
 
     Returns:
-        A sentence.
+        A sentence for the report, such as the protocol and its folds.
 
     Example:
         >>> from hypersphere import evaluation, recipes

@@ -48,7 +48,7 @@ def evaluate_also(candidate: Candidate) -> dict[str, float]:
         candidate: the trained network, its test split and its settings.
 
     Returns:
-        Numbers by name.
+        All numbers of these measurements by name, rates in percent.
 
     Example:
         >>> from hypersphere.evaluation import candidate_of, evaluate_also

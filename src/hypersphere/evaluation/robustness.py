@@ -34,7 +34,7 @@ def make_attack(name: str, config: AdversarialConfig, source: Source, **settings
             likeliest classes are considered).
 
     Returns:
-        ``attack(model, x, labels)``.
+        A function ``attack(model, x, labels)`` that returns the attacked inputs.
 
     Raises:
         ValueError: If the data are not images.

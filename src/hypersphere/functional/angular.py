@@ -77,7 +77,7 @@ def angular_from_angle(theta: Tensor, kind: str, k: float | Tensor = 0.3) -> Ten
         k: curvature of the sigmoid, > 0; other kinds ignore it.
 
     Returns:
-        g(θ).
+        g(θ), in the shape of ``theta``.
 
     Shape:
         - Input: (*), any shape.

@@ -66,7 +66,7 @@ def magnitude(
         rho: radius, > 0, where ball, tanh and segment bend.
 
     Returns:
-        h(n).
+        h(n), in the shape of ``norm``.
 
     Shape:
         - norm: (*), any shape; alpha, beta and rho broadcast against it.
@@ -119,7 +119,7 @@ def magnitude_ratio(
         rho: radius, > 0, where ball, tanh and segment bend.
 
     Returns:
-        h(n)/n.
+        h(n)/n, in the shape of ``norm``.
 
     Shape:
         - norm: (*), any shape; alpha, beta and rho broadcast against it.

@@ -93,7 +93,7 @@ def image_network(
         fc_norm: whether the normalisation follows the last of them.
 
     Returns:
-        The network.
+        The network, with ``features``, ``feature_dim`` and ``classifier``.
 
     Example:
         >>> stages = [("stage1", [hs.models.Conv(8), hs.models.Pool()])]

@@ -82,7 +82,7 @@ def list_models(pattern: str = "*") -> list[str]:
         pattern: shell pattern that the names must match, e.g. ``"cnn*"``; ``"*"`` lists all.
 
     Returns:
-        The names.
+        The names that match, with numbers in numerical order.
 
     Example:
         >>> hs.models.list_models("sphereface*")
@@ -98,7 +98,7 @@ def options(name: str) -> dict[str, Any]:
         name: name of a network, one of :func:`list_models`.
 
     Returns:
-        Defaults by name.
+        The options and their defaults by name.
 
     Example:
         >>> hs.models.options("cnn9")["image_size"]

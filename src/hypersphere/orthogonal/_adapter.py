@@ -104,7 +104,7 @@ def adapter(
         name: Name of this adapter, by which it is enabled, saved and merged.
 
     Returns:
-        ``model``.
+        ``model`` itself, with the adapter as the active one.
 
     Raises:
         ValueError: If a target matches nothing, a weight is tied or parametrized otherwise, has fewer dimensions than
@@ -146,7 +146,7 @@ def enable(model: nn.Module, name: str | None = None) -> nn.Module:
         name: Which one; may be left out if there is only one.
 
     Returns:
-        ``model``.
+        ``model`` itself, which computes with that adapter.
 
     Raises:
         ValueError: If the model has no adapter of that name, or its adapters are merged.
@@ -174,7 +174,7 @@ def disable(model: nn.Module) -> nn.Module:
         model: a network to which :func:`adapter` or :func:`load_adapter` has added adapters.
 
     Returns:
-        ``model``.
+        ``model`` itself, which computes as before the adapters.
 
     Example:
         >>> model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
@@ -194,7 +194,7 @@ def adapters(model: nn.Module) -> list[str]:
         model: a network to which :func:`adapter` or :func:`load_adapter` has added adapters.
 
     Returns:
-        The names.
+        The names of the adapters, oldest first.
 
     Raises:
         ValueError: If the model has no adapter.

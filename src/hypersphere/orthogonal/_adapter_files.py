@@ -38,7 +38,7 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
         name: Which adapter; may be left out if there is only one.
 
     Returns:
-        The folder.
+        The path of the folder that was written.
 
     Raises:
         ValueError: If the model has no adapter of that name, or several and no name is given.
@@ -92,7 +92,7 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
             that name is replaced if it has the same shape.
 
     Returns:
-        ``model``.
+        ``model`` itself, with the adapter as the active one.
 
     Raises:
         FileNotFoundError: If the folder holds no adapter.

@@ -84,7 +84,7 @@ def attach(
             is asked for by name.
 
     Returns:
-        ``model``.
+        ``model`` itself, whose weights are now computed as R·v.
 
     Raises:
         ValueError: Before anything is changed, if a weight is attached already, is shared with another module or

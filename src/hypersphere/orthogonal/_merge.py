@@ -29,7 +29,7 @@ def merge(model: nn.Module, task: int | None = None) -> nn.Module:
         task: which of several R; None is the active one.
 
     Returns:
-        ``model``.
+        ``model`` itself, with plain weights.
 
     Raises:
         ValueError: If nothing is attached, or a weight has further parametrizations on top of the rotation.

@@ -51,7 +51,7 @@ def asks_host(model: nn.Module) -> bool:
         model: a network whose weights :func:`attach` has parametrized.
 
     Returns:
-        Whether it waits.
+        True if a forward pass waits for the device.
 
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), "exponential")
@@ -69,10 +69,10 @@ def penalty(model: nn.Module, beta: float = 1.0) -> Tensor:
         beta: β ≥ 0, how strongly R is kept orthogonal.
 
     Returns:
-        A scalar.
+        A scalar to add to the loss, 0 if every R is orthogonal.
 
     Raises:
-        ValueError: If the model has no matrix of ``method="relaxed"``, or ``beta`` is not positive.
+        ValueError: If the model has no matrix of ``method="relaxed"``, or ``beta`` is negative.
 
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), "relaxed", init="identity")
@@ -105,7 +105,7 @@ def prepared(model: nn.Module) -> Iterator[None]:
         model: The model, or a module that holds it. Its parameters must not change inside.
 
     Returns:
-        A context manager.
+        A context manager for the forward pass.
 
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
@@ -136,7 +136,7 @@ def restart(model: nn.Module) -> nn.Module:
         model: a network whose weights :func:`attach` has parametrized.
 
     Returns:
-        ``model``.
+        ``model`` itself; the next step computes every R from scratch.
 
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)))
@@ -195,7 +195,7 @@ def set_task(model: nn.Module, task: int) -> nn.Module:
         task: its number, 0 to tasks − 1.
 
     Returns:
-        ``model``.
+        ``model`` itself, which computes with the R of that task.
 
     Raises:
         ValueError: If nothing is attached, or it was attached with fewer tasks.

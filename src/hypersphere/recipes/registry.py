@@ -20,7 +20,7 @@ def tables() -> dict[str, Table]:
     """Return every table of this package, in the order of the documents.
 
     Returns:
-        Tables by name.
+        All tables by name, in the order of the documents.
 
     Example:
         >>> from hypersphere import recipes
@@ -38,7 +38,7 @@ def list_recipes(pattern: str = "*") -> list[str]:
         pattern: shell pattern of the names ``table.cell``.
 
     Returns:
-        The names.
+        The names ``TABLE.CELL`` that match.
 
     Example:
         >>> from hypersphere import recipes
@@ -56,7 +56,7 @@ def get(name: str) -> Config:
         name: ``table.cell``; a table's name alone means its first cell.
 
     Returns:
-        The settings.
+        The settings of the recipe, which :func:`hypersphere.train.run` takes.
 
     Raises:
         ValueError: If there is no such recipe.

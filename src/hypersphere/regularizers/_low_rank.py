@@ -28,7 +28,7 @@ def low_rank(module: nn.Module, rank: int = 30, name: str = "weight", seed: int 
         seed: seed of the fixed projection P_1.
 
     Returns:
-        The module.
+        ``module`` itself, with the parametrized weight.
 
     Raises:
         ValueError: If ``module`` keeps its neurons in columns or has no weight of that name, or ``rank`` is too large.

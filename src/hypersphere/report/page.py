@@ -71,7 +71,7 @@ def build(
         data: False builds it from the logs alone, without the network and its test split.
 
     Returns:
-        HTML.
+        The page as HTML text.
 
     Raises:
         ValueError: If no run is named, one is named twice or damaged, or the page would be too large.

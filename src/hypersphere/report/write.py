@@ -38,7 +38,7 @@ def write(
         trust: modules whose code the settings of the runs may name by ``module:Name``.
 
     Returns:
-        The file.
+        The path of the file that was written.
 
     Raises:
         ValueError: If there is no run, or the file exists and is not a report.

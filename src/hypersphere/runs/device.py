@@ -16,7 +16,7 @@ def usable_device(device: torch.device | str, compute: bool = True, argument: st
         argument: name of the argument for the error.
 
     Returns:
-        The device.
+        The device, after a tensor could be made on it.
 
     Raises:
         ValueError: If the device does not exist here.

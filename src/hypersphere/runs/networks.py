@@ -137,7 +137,7 @@ def merged(classifier: nn.Module) -> nn.Module:
         classifier: the trained network, whose rotations are multiplied into the weights of a copy.
 
     Returns:
-        The copy.
+        A copy of the network with plain weights.
 
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))

@@ -75,7 +75,7 @@ def open_run(config: Config) -> Path:
         config: the settings of the run; ``run.folder`` and ``run.name`` give the path.
 
     Returns:
-        The folder.
+        The path of the run folder.
 
     Raises:
         ValueError: If the folder holds a run with other settings.
@@ -129,7 +129,7 @@ def read_config(folder: Path, *, follow: bool = True) -> Config:
         follow: Whether addresses ``module:Name`` in them will be followed, which needs trust; False only to compare.
 
     Returns:
-        The settings.
+        The settings that ``config.json`` holds.
 
     Raises:
         ValueError: If there are none, they are damaged, or they name code that is not trusted.
@@ -172,7 +172,7 @@ def write_result(folder: Path, config: Config) -> dict[str, Any]:
         config: the settings of the run; ``run.folder`` and ``run.name`` give the path.
 
     Returns:
-        What was written.
+        The content of ``result.json`` as it was written.
 
     Example:
         >>> from pathlib import Path

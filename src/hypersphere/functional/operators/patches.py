@@ -40,7 +40,7 @@ def patch_norm(
         groups: number of groups of channels, each with a separate norm.
 
     Returns:
-        The norms.
+        The norm of each patch, one for each group and position.
 
     Shape:
         - x: (N, C, ...).
