@@ -35,7 +35,8 @@ class DataConfig:
     )
     normalize: str = option(
         "symmetric",
-        "pixels: symmetric (x-127.5)/128, unit x/255, standard (by mean and std; folders: ImageNet's), mean (minus it)",
+        "pixels: symmetric (x-127.5)/128, unit x/255, standard (mean and std of the training set, of ImageNet for "
+        "folders), mean (subtract the mean only)",
     )
     shrink: int = option(1, "average blocks of N by N pixels into one; N must divide height and width")
     hflip: bool = option(False, "mirror left-right at random")

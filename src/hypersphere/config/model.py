@@ -26,12 +26,12 @@ class ModelConfig:
     conv: str | None = option(None, "operator: plain, sphere, decoupled; none: the network's default, mostly plain")
     angular: str | None = option(None, lambda: f"g of the operator: {', '.join(ANGULAR)}, or an address module:Class")
     k: float | None = option(None, "k of the sigmoid; none: 0.3 fixed, 0.5 learnable")
-    learnable_k: bool = option(False, "learn k")
+    learnable_k: bool = option(False, "learn k instead of fixing it")
     share_k: str = option("filter", "one learnable k for each filter, layer, or network")
     magnitude: str | None = option(
         None, lambda: f"h of decoupled operators: {', '.join(MAGNITUDES)}, or an address module:Class"
     )
-    alpha: float = option(1.0, "scale of h")
+    alpha: float = option(1.0, "factor α of h, and so of the operator's output")
     weighted: str | None = option(None, "how the weight norm enters a decoupled operator: linear, product, separate")
     affine: bool = option(False, "rescale the operator's output per channel")
     norm: str | None = option(None, "batch, sphere, both, none; none: the network's default ('off' switches it off)")

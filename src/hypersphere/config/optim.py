@@ -35,14 +35,14 @@ class OptimConfig:
     beta1: float = option(0.9, "decay of the first moment of adam and adamw")
     beta2: float = option(0.999, "decay of the second moment of adam and adamw")
     eps: float = option(1e-8, "ε in the denominator of adam and adamw")
-    weight_decay: float = option(0.0, "weight decay")
+    weight_decay: float = option(0.0, "weight decay of the parameters that optim.decay chooses")
     decay: str = option("weights", "weights: not on directions, k, rho, biases, norms; all: on every parameter")
     undecayed: tuple[str, ...] = option((), "names of further parameters that do not decay, * for any part of a name")
     adam_lr: float = option(1e-3, "learning rate of muon's Adam part")
     orthogonal_lr: float | None = option(
         None, "learning rate of R alone, for every orthogonal.method; none: 0.02 for gradient, lr for the others"
     )
-    clip: float | None = option(None, "clip the norm of the whole gradient")
+    clip: float | None = option(None, "clip the norm of the whole gradient at this value; none: no clipping")
     projection_every: int = option(
         0, "project hyperspherical weights to length projection_norm every n steps; 0: never"
     )

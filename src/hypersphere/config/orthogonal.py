@@ -26,14 +26,14 @@ class OrthogonalConfig:
 
     method: str | None = option(None, lambda: f"{', '.join(MAPS)}, or an address module:function; none: no R")
     blocks: int = option(1, "number of diagonal blocks of R")
-    share_blocks: bool = option(False, "all blocks are one matrix")
-    normalize: bool = option(False, "neurons of length 1")
+    share_blocks: bool = option(False, "use one matrix for all blocks")
+    normalize: bool = option(False, "scale every fixed neuron to length 1")
     refine: str | None = option(None, "minimise the energy of the fixed neurons first: full, half")
-    init: str = option("random", "R starts random, identity or literal")
+    init: str = option("random", "how R starts: random, identity (fine-tuning), literal (unscaled N(0, 1))")
     neurons: str = option(
         "draw", "fixed neurons: draw (He's Gaussian, or that of mean and std), keep (what model.init drew)"
     )
-    learn_v: bool = option(False, "train the neurons as well")
+    learn_v: bool = option(False, "train the neurons v as well as R")
     beta: float = option(1.0, "weight of the relaxed penalty")
     mean: float = option(
         0.0, "mean of the Gaussian that the neurons are drawn from; not 0: a high energy (thesis Table 7.2)"

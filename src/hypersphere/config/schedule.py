@@ -23,11 +23,11 @@ class ScheduleConfig:
         0.1
     """
 
-    steps: int = option(64000, "optimizer steps")
+    steps: int = option(64000, "number of optimizer steps of a training")
     kind: str = option("step", "step (times gamma at each milestone), cosine (to 0), constant")
-    milestones: tuple[int, ...] = option((34000, 54000), "steps at which the rate is multiplied by gamma")
-    gamma: float = option(0.1, "factor at a milestone")
-    warmup: int = option(0, "steps over which the rate grows linearly from 0")
+    milestones: tuple[int, ...] = option((34000, 54000), "steps at which the learning rate is multiplied by gamma")
+    gamma: float = option(0.1, "factor of the learning rate at a milestone")
+    warmup: int = option(0, "steps over which the learning rate grows linearly from 0")
 
     def __post_init__(self) -> None:
         check_count("schedule.steps", self.steps)

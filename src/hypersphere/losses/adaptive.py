@@ -35,7 +35,7 @@ class AdaFace(MarginSoftmax):
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 0, in radians where it is added to the angle.
         scale: s > 0, the length that features are given.
-        concentration: h > 0; a third puts two thirds of a normal distribution within [−1, 1].
+        concentration: h ≥ 0; a third puts two thirds of a normal distribution within [−1, 1].
         momentum: share of the old μ and σ that remains after a batch, in [0, 1).
         **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
             :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
@@ -52,7 +52,7 @@ class AdaFace(MarginSoftmax):
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
     Raises:
-        ValueError: If ``margin`` is negative, ``concentration`` is not positive, or ``momentum`` is outside [0, 1].
+        ValueError: If ``margin`` or ``concentration`` is negative, or ``momentum`` is outside [0, 1].
 
     Example:
         >>> head = hs.losses.AdaFace(64, 10)
