@@ -305,7 +305,8 @@ TABLES = (
             )
             for column, value in zip(("lfw", "rank1"), values, strict=True)
         ),
-        f"needs imdb-face/, ms-celeb-1m/ and casia-webface/ under --data.root, each <identity>/*.jpg aligned 112×96; "
+        f"It needs these files under --data.root: imdb-face/, ms-celeb-1m/ and casia-webface/, each <identity>/*.jpg "
+        f"aligned to 112×96; "
         f"{LFW}; {MEGAFACE}. SphereFace+ starts from the trained SphereFace.",
     ),
     Table(
@@ -313,7 +314,7 @@ TABLES = (
         "AM-Softmax without and with MHE, LFW",
         "accuracy",
         column(sectionD_6, {"am-softmax": 99.26, "am-softmax+mhe": 99.37}),
-        f"{CASIA}{LFW}. MHE starts from the trained AM-Softmax, for the settings are those of SphereFace+.",
+        f"{CASIA}{LFW}. MHE starts from the trained AM-Softmax, because the settings are those of SphereFace+.",
     ),
     Table(
         "thesis.tableE.4",

@@ -40,14 +40,14 @@ LFW = "lfw/ with its lists"
 YTF = "ytf/<person>/<number>/*.jpg with splits.txt."
 MEGAFACE = "megaface/facescrub and megaface/distractors"
 CASIA = (
-    "needs casia-webface/<identity>/*.jpg under --data.root, aligned 112×96, with excluded.txt naming who is also in a "
-    "test set; "
+    "It needs these files under --data.root: casia-webface/<identity>/*.jpg, aligned to 112×96, with excluded.txt, "
+    "which names the people who are also in a test set; "
 )
 OTHERS = (
-    "Weights and margins of contrastive, triplet and center loss are not printed: those of the original papers are "
-    "used, and four faces of a person stand together in a batch for the first two."
+    "The thesis does not print the weights and margins of contrastive, triplet and center loss: the recipes use those "
+    "of the original papers, and batches with four faces of a person for the first two."
 )
-PLUS = f"{CASIA}{LFW}; {MEGAFACE}. SphereFace+ starts from the trained SphereFace of the same m, which comes first."
+PLUS = f"{CASIA}{LFW}; {MEGAFACE}. SphereFace+ starts from the trained SphereFace of the same m: train that first."
 # column → the measurement it prints
 MEASURES = {"lfw": "accuracy", "ytf": "ytf_accuracy", "rank1": "megaface_rank1", "tar": "megaface_tar"}
 # what is trained under one name; the λ of L-Softmax on faces is not printed: SphereFace's (A.7)

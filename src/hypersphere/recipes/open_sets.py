@@ -151,6 +151,6 @@ TABLES = (
             *(Cell(name, partial(scored_gan, name), None, measure="classifier_score") for name in GANS),
             Cell("real", partial(scored_gan, "sn"), None, measure="real_classifier_score", run="sn"),
         ),
-        "exp E KL(p(y|x) ‖ p(y)), at most 10. Wants a trained paper.table1.original.softmax in the same --run.folder.",
+        "exp E KL(p(y|x) ‖ p(y)), at most 10. Train paper.table1.original.softmax in the same --run.folder first.",
     ),
 )

@@ -13,12 +13,12 @@ from .table import Cell, Table, column, grid, measured
 __all__ = ["LOSSES", "TABLES", "with_loss"]
 
 MARGINS = (
-    "a-softmax and ga-softmax: λ is SphereFace's schedule, which ends at 5, for the documents print none. With it the "
-    "linear g has an effective margin of 1.5 at m = 4."
+    "The λ of a-softmax and ga-softmax follows SphereFace's schedule, which ends at 5, because the paper prints none. "
+    "With it the linear g has an effective margin of 1.5 at m = 4."
 )
 SPHERENETS = (
     "SphereNets project their weights (thesis 4.4.1); the constraint ‖WᵀW − I‖² of sec. 2.4, whose weight is not "
-    "printed, is in figure3b and figure5 alone."
+    "printed, is used in figure3b and figure5 only."
 )
 # the losses of Table 1, by the name of their column
 LOSSES: dict[str, dict[str, Any]] = {

@@ -37,7 +37,7 @@ __all__ = [
     "with_top5",
 ]
 
-IMAGENET = "needs imagenet/train and imagenet/val under --data.root"
+IMAGENET = "It needs imagenet/train and imagenet/val under --data.root"
 # GANs of D.7: what is not the standard objective (D.12) and one update each
 _OBJECTIVES: dict[str, dict[str, Any]] = {
     "clipping": {"clip": 0.01},

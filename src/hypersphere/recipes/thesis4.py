@@ -223,7 +223,7 @@ TABLES = (
                 },
             )
         ),
-        f"{IMAGENET}; `baseline.standard` comes first: the other standard networks start from it.",
+        f"{IMAGENET}; train `baseline.standard` first: the other standard networks start from it.",
     ),
     Table(
         "thesis.table4.7",
@@ -282,6 +282,6 @@ TABLES = (
                 },
             ),
         ),
-        "With cosine, as the text names no g; which operators are drawn it does not say either.",
+        "The recipe uses the cosine, because the text names no g; nor does it say which operators the figure shows.",
     ),
 )

@@ -323,8 +323,8 @@ TABLES = (
             {"plain": "baseline", "opt": "cp"},
             {"baseline": (62.53, 63.27), "baseline++": (66.43, 66.82)},
         ),
-        "needs miniimagenet/train and miniimagenet/test under --data.root; "
-        "the table also prints MAML 62.71 and ProtoNet 64.24, which are other methods",
+        "It needs miniimagenet/train and miniimagenet/test under --data.root. The table also prints MAML 62.71 and "
+        "ProtoNet 64.24, which are other methods.",
     ),
     Table(
         "thesis.table7.11",
