@@ -12,7 +12,7 @@ THOMSON = {
     15: 80.670244114, 16: 92.911655303, 17: 106.050404829, 18: 120.084467447, 19: 135.089467557, 20: 150.881568334,
 }  # fmt: skip
 # Largest smallest angle between N points on the 2-sphere, degrees
-TAMMES = {3: 120.0, 4: math.degrees(math.acos(-1 / 3)), 6: 90.0, 8: 74.8584922, 10: 66.1468220, 12: 63.4349488}
+TAMMES = {3: 120.0, 4: math.degrees(math.acos(-1 / 3)), 6: 90.0, 8: 74.8584922}
 
 
 def start(*shape, seed=0, dtype=torch.float64):

@@ -58,7 +58,7 @@ FAMILIES = {
     ),
     "pointnet2": (
         {
-            "model": ModelConfig(name="pointnet2", extra={"points": (8, 4)}),
+            "model": ModelConfig(name="pointnet2", extra={"points": (4, 2)}),
             "data": DataConfig(name="modelnet40", points=16),
         },
         CLOUDS,

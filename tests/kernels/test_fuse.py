@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import itertools
 import pickle
 import sys
 import warnings
@@ -79,10 +80,9 @@ def compare(fused, plain, x, tolerance=2e-5):
         torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("g", ANGULAR)
-@pytest.mark.parametrize("h", MAGNITUDES)
+@pytest.mark.parametrize(("g", "h"), list(zip(itertools.cycle(ANGULAR), MAGNITUDES)))
 def test_every_g_and_h_runs_the_kernels(g, h):
-    """Two blocks, two launches of each pass: forward as backward."""
+    """Two blocks, two launches of each pass: forward as backward. All pairs are in test_block.py."""
     model = nn.Sequential(conv(2, 3, g, h), nn.BatchNorm2d(3), nn.ReLU(), conv(3, 2, g, h), nn.BatchNorm2d(2))
     plain = copy.deepcopy(model)
     compare(hs.nn.fuse(model), plain, torch.randn(2, 2, 4, 4), 1e-4)
@@ -291,10 +291,10 @@ def test_networks_of_the_library_are_fused():
 
 
 def test_compiled_without_a_graph_break():
-    model = hs.nn.fuse(network())
+    model = hs.nn.fuse(network()[3:8])  # two blocks with a pooling between them
     eager = copy.deepcopy(model)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    x = torch.randn(4, 3, 6, 6)
+    x = torch.randn(2, 4, 6, 6)
     a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
     out, expected = compiled(a), eager(b)
     seed = torch.randn_like(out)
@@ -306,7 +306,7 @@ def test_compiled_without_a_graph_break():
         torch.testing.assert_close(mine.grad, theirs.grad)
     for mine, theirs in zip(model.buffers(), eager.buffers(), strict=True):
         torch.testing.assert_close(mine, theirs)
-    assert kernels.LAUNCHES["grad_kernel"] == 8
+    assert kernels.LAUNCHES["grad_kernel"] == 4
 
 
 def test_exported_as_plain_operations():

@@ -18,8 +18,8 @@ def test_l_softmax_converges_and_the_classes_move_apart_with_m():
     images, labels = example.digits()
     found = []
     for margin in (1, 4):
-        network, head = example.train(margin, steps=1000)
-        assert head.annealing.step.item() == 1000
+        network, head = example.train(margin, steps=700)
+        assert head.annealing.step.item() == 700
         assert head.annealing.lam.item() == pytest.approx(0.406, abs=0.01)
         with torch.no_grad():
             found.append(example.measure(network(images), labels, head))

@@ -110,7 +110,7 @@ def test_a_call_compiles_once(name):
     """Traced once; two of them also through the tracing of their gradients, which takes longest."""
     backend = "aot_eager" if name in ("MHE, sampled", "CoMHE") else "eager"
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(2, 8, 3), nn.Conv2d(8, 6, 3), nn.Linear(6, 4))
+    model = nn.Sequential(nn.Conv2d(2, 8, 3), nn.Conv2d(8, 6, 3)) if backend == "aot_eager" else nn.Conv2d(2, 8, 3)
     reg = MAKERS[name](model)
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
@@ -119,4 +119,5 @@ def test_a_call_compiles_once(name):
         compiled().backward()
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
     assert reg.steps == 4
-    assert all(torch.isfinite(p.grad).all() for p in (model[0].weight, model[1].weight))
+    weights = [p for p in model.parameters() if p.dim() > 1]
+    assert all(torch.isfinite(p.grad).all() for p in weights)

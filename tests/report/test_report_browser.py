@@ -24,23 +24,48 @@ def pages(trained, tmp_path_factory):
     return {"one": one, "many": many}
 
 
+@pytest.fixture(scope="module")
+def windows(browser):
+    """``windows(**kind)``: one window of each kind for all tests, since a new one takes a second."""
+    made = {}
+
+    def window(**kind):
+        key = tuple(sorted(kind.items()))
+        if key not in made:
+            made[key] = browser.new_context(**kind).new_page()
+        return made[key]
+
+    yield window
+    for page in made.values():
+        page.context.close()
+
+
 @pytest.fixture
-def opened(browser):
+def opened(windows):
     """``opened(path, width=..., ...)``: a page, that is checked for complaints and requests at the end."""
 
     @contextmanager
-    def open_page(path, width=1100, height=800, **options):
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        page = context.new_page()
-        said, asked = [], []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(path.as_uri())
-        settle(page)
-        yield page
-        context.close()
+    def open_page(path, width=1100, height=800, color_scheme="light", **kind):
+        page, said, asked = windows(**kind), [], []
+        listeners = {
+            "console": lambda message: said.append(message.text),
+            "pageerror": lambda error: said.append(str(error)),
+            "dialog": lambda dialog: (said.append(dialog.message), dialog.dismiss()),
+            "request": lambda request: asked.append(request.url),
+        }
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=color_scheme)
+        page.mouse.move(0, 0)
+        for event, listener in listeners.items():
+            page.on(event, listener)
+        try:
+            page.goto(path.as_uri())
+            settle(page)
+            yield page
+        finally:
+            for event, listener in listeners.items():
+                page.remove_listener(event, listener)
+            page.goto("about:blank")
         assert not said
         assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
 

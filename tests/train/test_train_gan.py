@@ -199,7 +199,7 @@ def test_compiled_is_the_same(tmp_path):
     make_step(parts)()
     torch.manual_seed(5)
     step = make_step(twin)
-    step._forward = torch.compile(step._plain_forward, backend="aot_eager", fullgraph=True)
+    step._forward = torch.compile(step._plain_forward, backend="eager", fullgraph=True)
     step._fool = torch.compile(step._plain_fool, backend="eager", fullgraph=True)
     step()
     for (name, ours), theirs in zip(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
+import html
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
+WIDTH, LEFT = 760, 300  # of a picture, and where its bars begin
 SCRIPTS = {
     "operators": "Layers with BatchNorm and ReLU, forward and backward, against Conv2d.",
     "losses": "Margin losses at 100,000 classes: blocks of classes against dense logits and other libraries.",
@@ -78,7 +78,7 @@ def _timing(file: str, words: tuple[str, ...], block: dict[str, Any], made: dict
     text = [f"### {file.replace('_', ' ')}: {title}", ""]
     text += [f"Against {block['reference']}, {block['rounds']} rounds.", ""]
     if len(rows) > 3:
-        name = f"images/benchmark_{file}_{re.sub('[^a-z0-9]+', '_', title.lower())}.png"
+        name = f"images/benchmark_{file}_{re.sub('[^a-z0-9]+', '_', title.lower())}.svg"
         made[name] = _bars(rows, block["reference"])
         text += [f"![Bars: time of each variant as a ratio to {block['reference']}]({name})", ""]
     text += ["| variant | median in ms | ratio | quartiles |", "| --- | ---: | ---: | --- |"]
@@ -88,28 +88,43 @@ def _timing(file: str, words: tuple[str, ...], block: dict[str, Any], made: dict
     return [*text, ""]
 
 
-def _bars(rows: list[tuple[str, dict[str, Any]]], reference: str) -> bytes:
-    figure = Figure(figsize=(7, 0.6 + 0.32 * len(rows)), layout="constrained")
-    axes = figure.subplots()
-    names = [name for name, _ in rows]
+def _bars(rows: list[tuple[str, dict[str, Any]]], reference: str) -> str:
+    """Ratios with their quartiles as an SVG picture, a dashed line at 1; by logarithms where they differ much."""
     ratios = [numbers["ratio"] for _, numbers in rows]
-    errors = [
-        [max(0.0, n["ratio"] - n["ratio_quartiles"][0]) for _, n in rows],
-        [max(0.0, n["ratio_quartiles"][1] - n["ratio"]) for _, n in rows],
-    ]
-    colours = ["#999999" if name in (reference, "A/A") else "#0072B2" for name in names]
-    axes.barh(range(len(rows)), ratios, xerr=errors, color=colours, ecolor="#333333")
-    axes.axvline(1.0, color="#333333", linewidth=0.8, linestyle="--")
-    axes.set_yticks(range(len(rows)), names)
-    axes.invert_yaxis()
-    axes.set_xlabel(f"time as a ratio to {reference} (lower is faster)")
-    if max(ratios) / min(ratios) > 30:
-        axes.set_xscale("log")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=110)
-    return picture.getvalue()
+    far = max(ratios) / min(ratios) > 30
+    least = min(0.5, *ratios) / 2 if far else 0.0
+    most = 1.05 * max(1.0, *ratios, *(numbers["ratio_quartiles"][1] for _, numbers in rows))
+
+    def place(ratio: float) -> float:
+        share = math.log(max(ratio, least) / least) / math.log(most / least) if far else ratio / most
+        return LEFT + (WIDTH - LEFT - 10) * share
+
+    height, lines = 24 * len(rows) + 40, []
+    for index, (name, numbers) in enumerate(rows):
+        top, end = 24 * index + 4, place(numbers["ratio"])
+        low, high = (place(ratio) for ratio in numbers["ratio_quartiles"])
+        colour = "#999999" if name in (reference, "A/A") else "#0072B2"
+        lines += [
+            f'<text x="{LEFT - 8}" y="{top + 13}" text-anchor="end">{html.escape(name)}</text>',
+            f'<rect x="{LEFT}" y="{top}" width="{end - LEFT:.1f}" height="18" fill="{colour}"/>',
+            f'<path d="M{low:.1f} {top + 9}H{high:.1f}" stroke="#333333" stroke-width="1.5"/>',
+        ]
+    ticks = [10.0**power for power in range(-3, 6)] if far else [index * _step(most) for index in range(1, 9)]
+    for tick in (tick for tick in ticks if least < tick <= most):
+        text = f'<text x="{place(tick):.1f}" y="{height - 20}" text-anchor="middle">{tick:g}</text>'
+        lines.append(f'<path d="M{place(tick):.1f} {height - 34}v-4" stroke="#333333"/>{text}')
+    lines.append(f'<path d="M{place(1):.1f} 0V{height - 36}" stroke="#333333" stroke-dasharray="4 3"/>')
+    words = f"time as a ratio to {html.escape(reference)} (lower is faster)"
+    lines.append(f'<text x="{(LEFT + WIDTH) / 2}" y="{height - 4}" text-anchor="middle">{words}</text>')
+    style = f'font-family="sans-serif" font-size="12" width="{WIDTH}" height="{height}"'
+    ground = '<rect width="100%" height="100%" fill="white"/>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {style}>{ground}{"".join(lines)}</svg>\n'
+
+
+def _step(most: float) -> float:
+    """The round number that divides an axis into at most six parts."""
+    unit = 10.0 ** math.floor(math.log10(most))
+    return next(unit * part for part in (0.2, 0.5, 1.0, 2.0) if most <= 6 * unit * part)
 
 
 def _records(content: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
