@@ -19,6 +19,10 @@ from torch import Tensor, nn
 
 import hypersphere as hs
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from gallery_figures import FIGURES  # noqa: E402
+
 LIMIT = 120 * 1024
 STEPS = 150
 SEEN = 5  # the open-set networks know the digits 0 to 4
@@ -262,7 +266,7 @@ def condition_numbers() -> Any:
     return hs.plots.condition_numbers()
 
 
-PICTURES: dict[str, Callable[[], Any]] = {
+PICTURES: dict[str, Callable[[], Any]] = FIGURES | {
     make.__name__: make
     for make in (
         angular_curves, magnitude_curves, psi_curves, features_2d, features_3d, angle_distributions, learning_curves,

@@ -7,8 +7,8 @@
 
 ``plan`` writes a line for each setting, with ``--data.validate``: every fifth training class is held out and judged.
 ``chosen`` reads what came of it in ``results/`` and writes a line for each loss with the setting of the highest mean
-accuracy there, without ``--data.validate``: those are tested on the classes of the test split. Numbers of other settings
-than the recipe's are kept as "changed" in the JSON.
+accuracy there, without ``--data.validate``: those are tested on the classes of the test split. Numbers of other
+settings than the recipe's are kept as "changed" in the JSON.
 """
 
 from __future__ import annotations

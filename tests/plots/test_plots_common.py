@@ -37,6 +37,8 @@ FEW = {"steps": 5, "neurons": 4}
 CALLS = {
     "angle_distributions": lambda: hs.plots.angle_distributions(*samples()),
     "angular_curves": lambda: hs.plots.angular_curves(),
+    "class_biases": lambda: hs.plots.class_biases(torch.randn(12)),
+    "class_norms": lambda: hs.plots.class_norms(torch.randn(4, 3), [5, 6, 7, 8]),
     "cmc": lambda: hs.plots.cmc({"a": [0.5, 0.75, 1.0]}),
     "condition_numbers": lambda: hs.plots.condition_numbers((1.0, 2.0), shape=(3, 3, 2)),
     "confusion_matrix": lambda: hs.plots.confusion_matrix([0, 1, 1], [0, 1, 0]),
@@ -51,6 +53,7 @@ CALLS = {
     "learning_curves": lambda: hs.plots.learning_curves({"a": LOG}),
     "magnitude_curves": lambda: hs.plots.magnitude_curves(),
     "neuron_trajectories": lambda: hs.plots.neuron_trajectories(**FEW),
+    "perturbation_sizes": lambda: hs.plots.perturbation_sizes({"a": torch.rand(9)}),
     "psi_curves": lambda: hs.plots.psi_curves(),
     "roc": lambda: hs.plots.roc({"a": ([0.0, 0.5, 1.0], [0.0, 0.9, 1.0])}),
     "weighted_neuron_trajectories": lambda: hs.plots.weighted_neuron_trajectories((1.0, 4.0), **FEW),

@@ -235,7 +235,8 @@ PRINTED: list[Row] = [
 
 # What every recipe must have printed or named here.
 CORE = ("data.batch_size", "optim.name", "optim.lr", "schedule.steps")
-_PLOTS = "thesis.figure2.2.* thesis.figure5.4.* thesis.figureA.5.* thesis.figureC.2.*"
+_PLOTS = "thesis.figure2.2.* thesis.figure2.7.* thesis.figure2.10.* thesis.figure5.4.* thesis.figureA.[45].*"
+_PLOTS += " thesis.figureC.[23].*"
 _PLUS = "thesis.table5.[89].sphereface+.* thesis.table5.10.sphereface+.* thesis.tableD.[78].sphereface+.*"
 _PLUS += " thesis.sectionD.6.am-softmax+mhe"
 UNPRINTED: list[tuple[str, str, str]] = [
@@ -257,6 +258,7 @@ UNPRINTED: list[tuple[str, str, str]] = [
     ),
     *(("thesis.tableD.4.*", setting, "those of spectral normalization, whom D.7 follows") for setting in CORE),
     *(("thesis.tableE.5.*", setting, "those of Table 6.1; 1,000 steps are timed") for setting in CORE),
+    *(("thesis.figureC.1.*", setting, "those of Table 4.7, whose networks are attacked") for setting in CORE),
     *((_PLOTS, setting, "no settings are printed for pictures: Adam, 20 epochs") for setting in CORE),
     ("thesis.table6.8.*.pointnet_tnet", "schedule.steps", "those of PointNet without T-Nets"),
 ]

@@ -8,6 +8,7 @@ the backend or matplotlib's settings: show a figure in a notebook by returning i
 """
 
 from .angles import angle_distributions
+from .classes import class_biases, class_norms
 from .conditioning import condition_numbers
 from .confusion import confusion_matrix, cosine_confusion_matrix
 from .curves import angular_curves, magnitude_curves, psi_curves
@@ -16,12 +17,15 @@ from .features import features_2d, features_3d
 from .first_layer import filters
 from .learned import learned_k, learned_rho
 from .learning import energy_curves, learning_curves
+from .perturbations import perturbation_sizes
 from .ranking import cmc, roc
 from .trajectories import neuron_trajectories, weighted_neuron_trajectories
 
 __all__ = [
     "angle_distributions",
     "angular_curves",
+    "class_biases",
+    "class_norms",
     "cmc",
     "condition_numbers",
     "confusion_matrix",
@@ -36,6 +40,7 @@ __all__ = [
     "learning_curves",
     "magnitude_curves",
     "neuron_trajectories",
+    "perturbation_sizes",
     "psi_curves",
     "roc",
     "weighted_neuron_trajectories",

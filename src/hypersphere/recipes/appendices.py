@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from ..config import Config, LossConfig
+from ..config import AdversarialConfig, Config, LossConfig
 from .faces import CASIA, LFW, MEASURES, MEGAFACE, PLUS, fine_tuned, method_cells, plus_cells, sphereface
 from .protocols import comhe, edit, gan, gcn, mhe, mnist2d, operator, sgd
 from .table import Cell, Table, column, grid
 from .thesis2 import figure2_2
-from .thesis4 import angular_grid, decoupled
+from .thesis4 import angular_grid, attacked, decoupled
 from .thesis5 import REGULARIZERS, imbalance, powers
 from .thesis6 import KINDS, network, projected
 from .thesis7 import cnn, opt
@@ -49,6 +49,11 @@ def figureA_5(margin: int) -> Config:
     return figure2_2(1) if margin == 1 else replace(figure2_2(1), loss=loss)
 
 
+def figureA_4(bias: bool) -> Config:
+    """As Figure 2.2 with the softmax, with or without biases of the classes."""
+    return replace(figure2_2(1), loss=LossConfig(name="softmax", bias=bias))
+
+
 def tableA_1(name: str) -> Config:
     """A.5: the last ReLU, the biases and the lengths of the class vectors are removed in turn, then m grows."""
     method, bias, relu = _STEPS[name]
@@ -68,6 +73,12 @@ def figureC_2(magnitude: str) -> Config:
     """
     rule = {"conv": "decoupled", "magnitude": magnitude, "angular": "cosine"}
     return edit(mnist2d(), model=rule, regularizer={"name": "orthogonal", "weight": 1e-5})
+
+
+def figureC_3(operator: str) -> Config:
+    """Figure C.2's networks with FGSM on every batch, as in Table 4.7 (the attack of C.4 is not printed)."""
+    config = mnist2d() if operator == "baseline" else figureC_2(operator)
+    return replace(config, adversarial=AdversarialConfig(train="fgsm"))
 
 
 def tableD_3(kind: str, dataset: str, s: float = 2.0) -> Config:
@@ -215,6 +226,28 @@ TABLES = (
             },
             baseline=21.55,
         ),
+    ),
+    Table(
+        "thesis.figureA.4",
+        "2-D features on MNIST with and without biases (Figure A.4: pictures, no numbers)",
+        "error",
+        (Cell("bias", partial(figureA_4, True), None), Cell("no-bias", partial(figureA_4, False), None)),
+    ),
+    Table(
+        "thesis.figureC.1",
+        "Size of the changes by which DeepFool fools CNN-9, CIFAR-10 (Figure C.1: curves, no numbers)",
+        "mean ‖r‖/‖x‖ in %",
+        tuple(
+            Cell(operator, partial(attacked, operator, "natural", ("deepfool",)), None, measure="deepfool_size")
+            for operator in ("baseline", "sphere", "ball", "tanh")
+        ),
+        "hs.plots.perturbation_sizes draws the sizes of all samples of hs.attacks.deepfool.",
+    ),
+    Table(
+        "thesis.figureC.3",
+        "2-D features on MNIST by operator after adversarial training (Figure C.3: pictures, no numbers)",
+        "accuracy",
+        column(figureC_3, ("baseline", "sphere", "ball", "tanh")),
     ),
     Table(
         "thesis.figureC.2",

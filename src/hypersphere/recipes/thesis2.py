@@ -10,7 +10,7 @@ from .faces import CASIA, GROUPED, LFW, MEGAFACE, OTHERS, YTF, method_cells, sph
 from .protocols import edit, lsoftmax, mnist2d
 from .table import Cell, Table, column
 
-__all__ = ["TABLES", "figure2_2", "l_softmax", "table2_5"]
+__all__ = ["TABLES", "figure2_2", "figure2_7", "l_softmax", "table2_5"]
 
 # λ of the authors' released code: of MNIST, CIFAR-10 and CIFAR-10+; CIFAR-100 takes the last
 ANNEALING = {"mnist": "l_softmax_mnist", "cifar10": "l_softmax_cifar10", "cifar10+": "l_softmax_cifar10+"}
@@ -34,6 +34,21 @@ def figure2_2(margin: int) -> Config:
     At the rate of Table 2.2 the features, which nothing normalises, diverge. ``hs.plots.features_2d`` draws them.
     """
     return replace(mnist2d("lsoftmax_mnist2d"), loss=l_softmax("mnist", margin).loss)
+
+
+def figure2_7(loss: str, dim: int = 2) -> Config:
+    """The network of Figure 2.2 with features of 2 or 3 dimensions: ``softmax``, or A-Softmax with m = 1 to 4.
+
+    The documents take two and six people of CASIA-WebFace; here it is MNIST. ``hs.plots.features_2d`` and
+    ``hs.plots.features_3d`` draw the trained network, ``hs.plots.angle_distributions`` the angles of pairs.
+    """
+    config = edit(mnist2d("lsoftmax_mnist2d"), model={"feature_dim": dim})
+    if loss == "softmax":
+        return replace(config, loss=LossConfig(name="softmax", bias=True))
+    margin = int(loss[1:])
+    return replace(
+        config, loss=LossConfig(name="a_softmax", margin=margin, annealing="sphereface" if margin > 1 else None)
+    )
 
 
 def table2_5(loss: str) -> Config:
@@ -141,6 +156,20 @@ TABLES = (
             Cell(name, partial(figure2_2, margin), None)
             for name, margin in (("softmax", 1), ("m2", 2), ("m3", 3), ("m4", 4))
         ),
+    ),
+    Table(
+        "thesis.figure2.7",
+        "2-D features: softmax, normalised class vectors (m1), A-Softmax (Figure 2.7: pictures, no numbers)",
+        "error",
+        column(figure2_7, ("softmax", "m1", "m4")),
+        "Of MNIST; the figure shows two people of CASIA-WebFace.",
+    ),
+    Table(
+        "thesis.figure2.10",
+        "3-D features on the sphere by margin (Figure 2.10: pictures, no numbers)",
+        "error",
+        column(partial(figure2_7, dim=3), ("m1", "m2", "m3", "m4")),
+        "Of MNIST; the figure shows six people of CASIA-WebFace.",
     ),
     Table(
         "thesis.figure2.11",

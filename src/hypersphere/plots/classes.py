@@ -1,0 +1,93 @@
+"""What a classifier learns about its classes beside directions: lengths and biases (thesis Figures A.2, A.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ._data import float_values
+from ._style import GREY, PALETTE, label_axes, new_figure, picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["class_biases", "class_norms"]
+
+
+@picture
+def class_norms(class_vectors: Any, counts: Any, *, title: str | None = None) -> Figure:
+    """The length ‖w_i‖ of each class vector against the number of its samples, with the rank correlation of the two.
+
+    Where lengths grow with the counts they are a prior that training data leave in a classifier (thesis A.2).
+
+    Args:
+        class_vectors: (num_classes, d), e.g. the ``weight`` of a head.
+        counts: number of training samples of each class, (num_classes,), e.g. ``split.counts``.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.class_norms(torch.randn(5, 8), [10, 20, 30, 40, 50])
+        >>> type(figure).__name__
+        'Figure'
+    """
+    lengths = float_values("class_vectors", class_vectors, 2).norm(dim=1)
+    numbers = float_values("counts", counts, 1)
+    if len(numbers) != len(lengths):
+        raise ValueError(f"counts has {len(numbers)} numbers for {len(lengths)} class vectors: pass one for each")
+    figure, (axes,) = new_figure()
+    axes.scatter(numbers.numpy(), lengths.numpy(), s=22, color=PALETTE[0], linewidths=0, alpha=0.85, label="classes")
+    text = f"rank correlation {_rank_correlation(numbers, lengths):+.2f}"
+    axes.text(0.98, 0.04, text, transform=axes.transAxes, ha="right", fontsize=9)
+    axes.set_ylim(0, 1.08 * float(lengths.max()) or 1.0)
+    label_axes(axes, "samples of the class", "length ‖w‖ of its vector", title)
+    return figure
+
+
+@picture
+def class_biases(biases: Any, *, bins: int = 24, title: str | None = None) -> Figure:
+    """The bias of each class in order of size, and their histogram.
+
+    Biases that are nearly 0 can be left out, which makes decisions a matter of angles (thesis A.3).
+
+    Args:
+        biases: (num_classes,), e.g. the ``bias`` of a softmax head.
+        bins: number of bars of the histogram.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.class_biases(torch.randn(20))
+        >>> type(figure).__name__
+        'Figure'
+    """
+    values = float_values("biases", biases, 1).sort().values
+    figure, (left, right) = new_figure(1, 2, size=(7.6, 3.2))
+    left.plot(range(len(values)), values.numpy(), ls="", marker="o", ms=3, color=PALETTE[0], label="classes")
+    left.axhline(0.0, color=GREY, lw=0.8)
+    right.hist(values.numpy(), bins=bins, color=PALETTE[0], alpha=0.85)
+    right.axvline(0.0, color=GREY, lw=0.8)
+    right.locator_params(axis="y", integer=True)
+    label_axes(left, "classes, by their bias", "bias")
+    label_axes(right, "bias", "classes")
+    if title is not None:
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _rank_correlation(first: Tensor, second: Tensor) -> float:
+    """Spearman's: the correlation of the ranks, equal values sharing their mean rank; 0 where one does not vary."""
+    ranks = []
+    for values in (first, second):
+        below = (values[None] < values[:, None]).sum(1)
+        equal = (values[None] == values[:, None]).sum(1)
+        ranks.append(below + (equal - 1) / 2)
+    centred = [rank - rank.mean() for rank in ranks]
+    lengths = [float(rank.norm()) for rank in centred]
+    return float(torch.dot(*centred)) / (lengths[0] * lengths[1]) if min(lengths) > 0 else 0.0

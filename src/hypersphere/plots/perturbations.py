@@ -1,0 +1,50 @@
+"""How far inputs must be changed before a network errs (thesis Figure C.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ._data import float_values
+from ._style import LINES, colours, label_axes, legend, new_figure, picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["perturbation_sizes"]
+
+
+@picture
+def perturbation_sizes(sizes: Mapping[str, Any], *, norm: str = "ℓ₂ norm", title: str | None = None) -> Figure:
+    """The size of the change that fools a network, of every sample, in order of size; the legend has the medians.
+
+    Args:
+        sizes: name of a network → size of the change of each sample, e.g. ``(x̃ − x).flatten(1).norm(dim=1)`` of
+            :func:`hypersphere.attacks.deepfool`.
+        norm: what the sizes are, for the axis.
+        title: text above the picture; None has none.
+
+    Returns:
+        The figure, to be shown by a notebook or saved with ``figure.savefig``.
+
+    Example:
+        >>> figure = hs.plots.perturbation_sizes({"CNN": torch.rand(50), "SphereNet": 2 * torch.rand(50)})
+        >>> type(figure).__name__
+        'Figure'
+    """
+    if not isinstance(sizes, Mapping) or not sizes:
+        raise ValueError(f"sizes={sizes!r} must map the name of each network to the sizes of its samples")
+    figure, (axes,) = new_figure()
+    shades = colours(len(sizes))
+    for index, (name, values) in enumerate(sizes.items()):
+        ordered = float_values(f"sizes[{name!r}]", values, 1).sort().values
+        if float(ordered[0]) < 0:
+            raise ValueError(f"sizes[{name!r}] holds {float(ordered[0])}: the size of a change is not negative")
+        label = f"{name} (median {float(ordered.quantile(0.5)):.3g})"
+        style: dict[str, Any] = {"color": shades[index], "ls": LINES[index % len(LINES)], "lw": 1.8}
+        axes.plot(range(len(ordered)), ordered.numpy(), label=label, **style)
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0)
+    label_axes(axes, "samples, by size", f"change that fools the network, {norm}", title)
+    legend(axes, loc="upper left")
+    return figure
