@@ -21,7 +21,7 @@ import hypersphere as hs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from gallery_figures import FIGURES  # noqa: E402
+from gallery_figures import FIGURES
 
 LIMIT = 120 * 1024
 STEPS = 150

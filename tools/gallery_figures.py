@@ -1,7 +1,8 @@
 """Pictures of the thesis that compare trained networks, on scikit-learn's digits: tools/gallery.py makes them.
 
-Figure 2.7 (softmax, normalised class vectors, A-Softmax), 2.10 (m = 1 to 4 on the sphere, and angles of pairs), A.1 (the
-last ReLU), A.2 and A.3 (lengths and biases of class vectors), A.4 (biases), C.1 (DeepFool), C.3 (adversarial training).
+Figure 2.7 (softmax, normalised class vectors, A-Softmax), 2.10 (m = 1 to 4 on the sphere, and angles of pairs), A.1
+(the last ReLU), A.2 and A.3 (lengths and biases of class vectors), A.4 (biases), C.1 (DeepFool), C.3 (adversarial
+training).
 """
 
 from __future__ import annotations
