@@ -82,15 +82,15 @@ def settings(conv: str) -> Config:
     return replace(config, run=replace(config.run, precision="bfloat16", channels_last=True))
 
 
-def rate(turns: list[Callable[[int], None]], steps: int) -> float:
-    """Steps a second of all together."""
+def rate(turns: list[Callable[[int], None]], steps: int, each: int = TURN) -> float:
+    """Steps a second of all together, ``each`` steps of one before those of the next are asked for."""
     torch.cuda.synchronize()
     begin = time.perf_counter()
-    for _ in range(steps // TURN):
+    for _ in range(steps // each):
         for turn in turns:
-            turn(TURN)
+            turn(each)
     torch.cuda.synchronize()
-    return len(turns) * (steps // TURN) * TURN / (time.perf_counter() - begin)
+    return len(turns) * (steps // each) * each / (time.perf_counter() - begin)
 
 
 def inside(work: One, steps: int = 8) -> dict[str, Any]:
@@ -212,6 +212,9 @@ def main() -> None:
         found["at_once"][count] = {"steps_per_second": round(sorted(rates)[1], 1), "each": [round(r, 1) for r in rates]}
         print(f"{count} at once: {sorted(rates)[1]:.0f} steps/s together", flush=True)
         keep()
+    everybody = [work.turn for work in works]
+    found["steps_of_a_turn"] = {each: round(rate(everybody, options.steps, each), 1) for each in (1, 4, 16, 64)}
+    print(f"{len(works)} at once by the steps of a turn: {found['steps_of_a_turn']}", flush=True)
     found["step"] = inside(works[0])  # last: where a profiler has been, streams take turns
     print({name: value for name, value in found["step"].items() if name != "by_name"}, flush=True)
     keep()

@@ -14,7 +14,7 @@ from .source import Batch
 
 __all__ = ["Graph"]
 
-_SPARSE = 0.05  # share of nonzero features below which sparse products are faster
+_SPARSE = 0.2  # share of nonzero features below which sparse products are faster
 
 
 class Graph:
