@@ -181,7 +181,8 @@ def constants_of(op: Any, norm: Any) -> tuple[Tensor, Tensor | None, Tensor | No
         closed = getattr(op.angular, "closed_form", lambda: None)()
         if scale is not None and shift is not None and not transposed and closed is not None and closed[0] == "cosine":
             unit, scale = unit * scale.double().view(-1, *[1] * (weight.dim() - 1)), None
-        return unit.to(weight.dtype), *(t if t is None else t.detach() for t in (scale, shift))
+        scale, shift = (t if t is None else t.detach() for t in (scale, shift))
+        return unit.to(weight.dtype), scale, shift
 
 
 def _kind(module: nn.Module) -> type:
