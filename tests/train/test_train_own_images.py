@@ -50,7 +50,7 @@ def test_the_recipes_train_on_a_folder(recipe, words, pictures, tmp_path, capsys
     assert train(recipe, pictures, tmp_path, *words.split()) == 0
     said = capsys.readouterr()
     run = tmp_path / f"{recipe}.own"
-    assert "1 files cannot be read and are left out, the first is class 0/broken.png" in said.out + said.err
+    assert "1 file cannot be read and is left out, the first is class 0/broken.png" in said.out + said.err
     assert "broken.png" in (run / "seed-0" / "unreadable.txt").read_text()
     rows = list(csv.DictReader((run / "seed-0" / "split.csv").open()))
     assert len(rows) == 80
