@@ -118,6 +118,7 @@ def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, t
         ("few_shot", ("--evaluation.ways", "5", *streamed), "lower --evaluation.ways"),
         ("few_shot", ("--evaluation.queries", "9", *streamed), "0 of the 3 classes that are held out have the 14"),
         ("faces", ("--data.held-out", "0.9", "--evaluation.folds", "2"), "has one class to train on"),
+        ("classify", ("--data.batch-size", "999"), "images to train on: give --data.batch-size"),
     ):
         assert train(recipe, pictures, tmp_path / "early", *words) == 2
         assert message in capsys.readouterr().err
