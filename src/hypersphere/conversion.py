@@ -29,6 +29,9 @@ __all__ = ["ConversionReport", "convert"]
 
 logger = logging.getLogger("hypersphere")
 
+_CHOSEN = ("not selected", "output layer", "is hyperspherical already")
+"""Reasons to leave a layer as it is that a caller meant; the others are limits of the conversion."""
+
 _PLAIN: tuple[type[nn.Module], ...] = (
     nn.Linear,
     nn.RNN,
@@ -97,7 +100,8 @@ def convert(
         The converted model. Its ``conversion_report`` (printed by ``str``, logged to the logger "hypersphere" at
         INFO, or at WARNING if nothing was converted) says what was changed and what was kept, and why. Layers with a
         custom forward, parametrized weights (weight norm, orthogonal training), weights that another module
-        reads directly (attention) and layers without a twin (``LSTMCell``, ``Bilinear``) are kept.
+        reads directly (attention) and layers without a twin (``LSTMCell``, ``Bilinear``) are kept, and a warning
+        lists them.
 
         What a converted model of transformers or timm saves says so: the plain network refuses it, and
         :func:`hypersphere.load_pretrained` restores it.
@@ -136,11 +140,11 @@ def convert(
     twin_of: dict[nn.Module, nn.Module] = {}
     for module, names in layers.items():
         if not chosen.intersection(names) or skipped.intersection(names):
-            report.kept[names[0]] = "not selected"
+            report.kept[names[0]] = _CHOSEN[0]
         elif reason := _reason_to_keep(module):
             report.kept[names[0]] = reason
         elif module in output and not any(is_named(name, include) for name in names):
-            report.kept[names[0]] = "output layer"
+            report.kept[names[0]] = _CHOSEN[1]
         else:
             twin_of[module] = _make_twin(module, family, rules, keep_weights)
             report.converted[names[0]] = type(twin_of[module]).__name__
@@ -148,6 +152,11 @@ def convert(
         _replace_children(parent, twin_of)
     model = twin_of.get(model, model)
     logger.log(logging.INFO if report.converted else logging.WARNING, "%s", report)
+    unable = {name: why for name, why in report.kept.items() if why not in _CHOSEN}
+    if report.converted and unable:
+        listed = "; ".join(f"{name}: {why}" for name, why in list(unable.items())[:4])
+        more = f"; and {len(unable) - 4} more" if len(unable) > 4 else ""
+        logger.warning("convert left %d layers plain that it cannot convert: %s%s", len(unable), listed, more)
     model.conversion_report = report  # type: ignore[assignment]
     if report.converted:
         remember(model, describe_rules(list(report.converted), magnitude, angular, weighted, affine))
@@ -178,7 +187,7 @@ def _without_twin(model: nn.Module) -> dict[str, str]:
 
 def _reason_to_keep(module: nn.Module) -> str | None:
     if isinstance(module, Decoupled | RecurrentLayer):
-        return "is hyperspherical already"
+        return _CHOSEN[2]
     if isinstance(module, LazyModuleMixin):
         return "lazy: run a batch through the model first"
     if isinstance(module, NonDynamicallyQuantizableLinear):

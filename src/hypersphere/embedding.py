@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ._core.errors import check_count, check_model
+from ._core.features import features_and_output, features_of, has_features
 from ._core.output_layer import find_output_layer
 from .data import normalize as to_inputs
 
@@ -70,7 +71,8 @@ def embed(
         model = model.module  # the wrapper hides the method ``features``
     found: list[Tensor] = []
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    with _evaluating(model, device) as place, _source(model, features) as source:
+    source = _source(model, features)
+    with _evaluating(model, device) as place:
 
         def run(batch: Tensor) -> Tensor:
             x = batch.to(place)
@@ -113,37 +115,18 @@ def _evaluating(model: nn.Module, device: torch.device | str | None) -> Iterator
             module.training = mode
 
 
-@contextmanager
-def _source(model: nn.Module, features: Features | str | None) -> Iterator[Features]:
+def _source(model: nn.Module, features: Features | str | None) -> Features:
     """The function from a batch to its embeddings."""
     if features is not None and not isinstance(features, str):
-        yield features
-        return
-    method = getattr(model, "features", None)
-    if features is None and callable(method) and not isinstance(method, nn.Module):
-        yield method
-        return
+        return features
+    if features is None and has_features(model):
+        return lambda x: features_of(model, x)
     if isinstance(features, str) and features not in dict(model.named_modules()):
         raise ValueError(f"features={features!r} is not a module of the model: see model.named_modules()")
     layer = find_output_layer(model, output_layer=features)
     if layer is None:
-        yield model
-        return
-    name, module = layer
-    seen: list[Tensor] = []
-    hook = module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-
-    def captured(x: Tensor) -> Tensor:
-        seen.clear()
-        model(x)
-        if not seen:
-            raise ValueError(f"the model did not call its layer {name!r}: say whose input is the embedding, features=")
-        return seen.pop()
-
-    try:
-        yield captured
-    finally:
-        hook.remove()
+        return model
+    return lambda x: features_and_output(model, x, layer=layer)[0]
 
 
 def _features(source: Features, model: nn.Module, x: Tensor) -> Tensor:

@@ -95,6 +95,12 @@ def test_nothing_converted_is_a_warning_and_attention_is_listed(caplog):
     report = hs.convert(model, output_layer=False).conversion_report
     assert "attention.in_proj_weight" in report.kept
     assert [r.levelname for r in caplog.records] == ["WARNING"]
+    caplog.clear()
+    hs.convert(
+        nn.Sequential(OrderedDict(attention=nn.MultiheadAttention(4, 2), up=nn.Linear(4, 4))), output_layer=False
+    )
+    assert [r.levelname for r in caplog.records] == ["WARNING"]
+    assert "cannot convert: attention.in_proj_weight: MultiheadAttention" in caplog.text
 
 
 class Learned(nn.Module):

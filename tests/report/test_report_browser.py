@@ -422,6 +422,10 @@ def test_open_sets_have_a_roc_curve(opened, runs, monkeypatch):
         assert view.locator("[role=status]").inner_text().endswith("flat 100\u2009%")
         assert page.locator(".gallery.pairs img").count() > 20
         assert page.locator(".chip").count() == 20
+        page.set_viewport_size({"width": 390, "height": 740})
+        settle(page)
+        table = page.locator(".scroll", has_text="Equal error rate").last
+        assert "wide" not in table.get_attribute("class").split()  # names wrap, so that values are seen
 
 
 @pytest.mark.parametrize("name", ["one", "many"])

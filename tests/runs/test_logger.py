@@ -66,6 +66,47 @@ def test_everything_works_on_a_network_that_its_settings_build(tmp_path, capsys)
     assert main(["evaluate", str(tmp_path / "mine"), "--parts", "classification"]) == 0
 
 
+def test_a_loop_with_data_of_its_own_is_exported(tmp_path, capsys):
+    net = own_nets.Net(num_classes=4)
+    for number, shape in enumerate(({"in_features": 64}, {"image_size": (8, 8), "in_channels": 1}, {})):
+        folder = tmp_path / f"mine{number}"
+        settings = {"model.name": "own_nets:Net"}
+        with Logger(folder, model=net, settings=settings, steps=1, num_classes=4, **shape) as log:
+            log(1, loss=1.0)
+        assert log.rebuilds, log.why_not
+        if shape:
+            made = export_run(folder, formats="safetensors,torch", samples=3)
+            card = (made.folder / "README.md").read_text()
+            assert "your inputs, as your loop makes them" in card
+            assert "data of your own" in card
+            assert "unnamed" not in card.replace("Classes (4): unnamed", "")
+        else:
+            with pytest.raises(ValueError, match="give Logger image_size="):
+                export_run(folder, formats="safetensors")
+        assert main(["evaluate", str(folder)]) == 2
+        assert "named no data set" in capsys.readouterr().err
+
+
+def test_a_network_as_people_write_them(tmp_path):
+    """Without the names that our networks have: the embedding is what the last layer is given."""
+    net = own_nets.Bare().eval()
+    settings = {**NAMED, "model.name": "own_nets:Bare", "data.batch_size": 99999}
+    with Logger(tmp_path / "mine", model=net, settings=settings, steps=1, num_classes=10, **IMAGES) as log:
+        log(1, loss=1.0)
+    run = Run(tmp_path / "mine")
+    assert 0 <= evaluate(run, parts=["classification"])["classification"]["accuracy"] <= 100
+    assert "from the log alone" not in write(tmp_path / "mine").read_text()
+    made = export_run(tmp_path / "mine", formats="safetensors,torch", samples=4)
+    assert "(batch, 3)" in (made.folder / "README.md").read_text()
+    alone = export_run(
+        tmp_path / "mine", out=tmp_path / "alone", formats="safetensors,torch", samples=4, embedding=True
+    )
+    assert {path.name for path in alone.folder.iterdir()} == {"README.md", "export.json", "model.pt2"}
+    x = torch.randn(2, 1, 8, 8)
+    (unit,) = (torch.export.load(alone.folder / "model.pt2").module()(x),)
+    torch.testing.assert_close(unit, hs.functional.unit(net.features(x).flatten(1)))
+
+
 def test_a_head_belongs_to_it(tmp_path):
     net, head = own_nets.Net(0), hs.losses.ArcFace(8, 10, scale=16.0)
     settings = {**NAMED, "loss.name": "arcface", "loss.scale": 16.0}

@@ -1,6 +1,8 @@
 """Settings from a file, sweeps, and how the command line explains itself."""
 
+import contextlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,8 @@ from hypersphere.cli import main
 from hypersphere.cli.sweep import combinations
 from hypersphere.cli.train import chosen_config
 from hypersphere.recipes import get
-from hypersphere.train import run, to_dict
+from hypersphere.train import room, run, to_dict
+from hypersphere.train.room import Peak, Room, measured
 
 QUICK = ["--schedule.steps", "4", "--data.batch-size", "16", "--model.widths", "4,4,4|", "--run.device", "cpu"]
 QUIET = ["--run.progress", "off", "--run.tensorboard", "no", "--run.eval-every", "4", "--run.energy", "no"]
@@ -130,6 +133,68 @@ def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys)
     assert weights.stat().st_mtime_ns == before  # done is done
     assert main(["report", str(tmp_path / "all"), "--logs-only"]) == 0
     assert "optim.lr=0.01" in (tmp_path / "all" / "report.html").read_text()
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("free", "peak", "waiting", "fits"),
+    [
+        (Room(8, 100 * GIB), Peak(GIB), 20, 8),  # never more than the cores
+        (Room(8, 10 * GIB), Peak(3 * GIB), 20, 3),
+        (Room(8, 10 * GIB), Peak(30 * GIB), 20, 1),
+        (Room(8, None), Peak(0), 5, 5),
+        (Room(2, 100 * GIB, 40 * GIB), Peak(GIB, 4 * GIB), 20, 9),  # more than cores: the GPU computes
+        (Room(2, 100 * GIB, 140 * GIB), Peak(GIB, GIB // 4), 99, 16),
+        (Room(2, 4 * GIB, 140 * GIB), Peak(GIB, GIB // 4), 99, 3),  # the host is full first
+    ],
+)
+def test_as_many_as_fit(free, peak, waiting, fits):
+    assert free.fits(peak, waiting) == fits
+
+
+def test_the_room_of_this_machine():
+    with measured("cpu") as peak:
+        pass
+    here = room.room("cpu")
+    assert here.device_memory is None
+    assert 1 <= here.cores <= os.cpu_count()
+    assert here.memory > 2**20
+    assert 2**26 < peak.memory < 2**40  # torch is in it
+
+
+@pytest.mark.parametrize("free", [Room(3, 100 * GIB), Room(1, 100 * GIB), Room(1, 100 * GIB, 6 * GIB)], ids=str)
+def test_a_sweep_sizes_itself(tmp_path, capsys, monkeypatch, free):
+    """By a made-up report of the machine: three cores, one core, and a GPU with room for two."""
+    commands = []
+
+    def start(command, real=subprocess.run, **options):
+        if "hypersphere" not in command:
+            return real(command, **options)
+        commands.append((command, options["env"]["OMP_NUM_THREADS"]))
+        return subprocess.CompletedProcess(command, 0)
+
+    @contextlib.contextmanager
+    def made_up(device):
+        yield Peak(GIB, GIB * 2 if free.device_memory else 0)
+
+    monkeypatch.setattr(subprocess, "run", start)
+    monkeypatch.setattr(room, "room", lambda device: free)
+    monkeypatch.setattr(room, "measured", made_up)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    words = ["sweep", "digits.cnn", "--run.folder", str(tmp_path), *QUICK, *QUIET, "--schedule.steps", "1"]
+    words += ["--run.eval-every", "1", "--optim.lr", "0.01,0.02,0.03,0.04"]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    done = len(list(tmp_path.glob("*/*/seed-0/result.json")))
+    if free.cores == 3:
+        assert "3 at a time" in out
+        assert (len(commands), done) == (3, 1)
+        assert {threads for _, threads in commands} == {str(max(1, room.cores() // 3))}
+    else:
+        assert f"{2 if free.device_memory else 1} at a time" in out
+        assert (len(commands), done) == (0, 4)
 
 
 @pytest.mark.slow

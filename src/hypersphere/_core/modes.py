@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _disable_current_modes
 
 __all__ = [
     "autocast_dtype",
+    "behind",
     "call_without_autocast",
     "is_exporting",
     "is_plain_eager",
     "is_transformed",
+    "outside_the_tracer",
     "whole",
     "without_autocast",
 ]
@@ -26,6 +29,25 @@ T = TypeVar("T")
 def is_exporting() -> bool:
     """Whether torch.export is at work; torch.compiler's own says so inside torch.compile, too, up to torch 2.12."""
     return torch.compiler._is_exporting_flag
+
+
+def behind(tensor: Tensor) -> Tensor | None:
+    """The tensor for which a tracer's stand-in stands, None for one that is computed on the way or cannot be told."""
+    mode: Any = getattr(tensor, "fake_mode", None)
+    if mode is None:
+        return tensor if type(tensor) in _PLAIN else None
+    try:
+        known = mode.fake_tensor_converter.meta_converter
+        pairs = list(known.describer.lookup_tensor.items())
+        found: list[Tensor] = [real for real, number in pairs if known.tensor_memo.get(number) is tensor]
+    except AttributeError:  # these are insides of torch
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def outside_the_tracer() -> AbstractContextManager[object]:
+    """A context in which real tensors are computed with while something is being traced."""
+    return _disable_current_modes()
 
 
 def is_plain_eager(*tensors: Tensor) -> bool:

@@ -176,7 +176,11 @@ def sweep(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", nargs="?", help="recipe, see `hypersphere list recipes`, or `custom`")
     parser.add_argument("--config", metavar="FILE", help="settings from a file, as in `hypersphere train`")
     parser.add_argument("--name", help="folder of the sweep in --run.folder (default: RECIPE-sweep)")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each a process (default %(default)s)")
+    parser.add_argument(
+        "--jobs",
+        default="auto",
+        help="runs at a time, each a process; auto (default): as many as fit, by the peak of the first",
+    )
     parser.add_argument("--show", action="store_true", help="list the runs and train nothing")
     _trust(parser)
     parser.epilog = (

@@ -24,7 +24,7 @@ from ..config import Config, read_text, settings, to_dict, with_values
 from ..plots.sweep import sweep as draw
 from ..runs import Run, run_path
 from ..runs.files import write_json
-from ..train import Stopped
+from ..train import Job, Stopped, room, run_at_once
 from ..train import run as train
 from .train import chosen_config
 
@@ -57,7 +57,7 @@ class Combination:
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere sweep`` and return its exit status."""
-    check_count("--jobs", options.jobs)
+    jobs = None if options.jobs == "auto" else check_count("--jobs", _number(options.jobs))
     trust(options.trust)
     texts = {name: value for name, value in vars(options).items() if "." in name}
     found = list(combinations(options.recipe, options.config, texts, options.name))
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
             print(one.name)
         return 0
     print(f"{len(found)} runs in {folder}", flush=True)
-    stopped = _in_processes(found, folder, options.jobs) if options.jobs > 1 else _one_by_one(found)
+    stopped = _as_many_as_fit(found, folder) if jobs is None else _together(found, folder, jobs)
     if stopped:
         return stopped
     _write(found, folder)
@@ -130,6 +130,42 @@ def _text(value: Any) -> str:
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+def _number(text: str) -> Any:
+    return int(text) if text.isdecimal() else text
+
+
+def _as_many_as_fit(found: list[Combination], folder: Path) -> int:
+    """The first that is not done alone, which tells what one takes; then as many at a time as there is room for."""
+    todo = [one for one in found if one.error is None and len(one.results()) < len(one.config.run.seeds)]
+    if len(todo) < 3:
+        return _one_by_one(found)
+    with room.measured(todo[0].config.run.device) as peak:
+        stopped = _one_by_one(todo[:1])
+    if stopped:
+        return stopped
+    free = room.room(todo[0].config.run.device)
+    jobs = free.fits(peak, len(todo) - 1)
+    on_gpu = free.device_memory is not None
+    taken = f"{(peak.device_memory if on_gpu else peak.memory) / 2**30:.2f} GiB{' of the GPU' if on_gpu else ''}"
+    print(f"one training took {taken}: {jobs} at a time", flush=True)
+    rest = [one for one in found if one is not todo[0]]
+    return _in_turns(rest, jobs) if on_gpu and jobs > 1 else _together(rest, folder, jobs)
+
+
+def _together(found: list[Combination], folder: Path, jobs: int) -> int:
+    return _in_processes(found, folder, jobs) if jobs > 1 else _one_by_one(found)
+
+
+def _in_turns(found: list[Combination], jobs: int) -> int:
+    """Several at a time in this process: processes would take turns on a GPU, where streams share it."""
+    owners = {Job(one.config, seed): one for one in found if one.error is None for seed in one.config.run.seeds}
+    outcomes = run_at_once(owners, jobs)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            owners[outcome.job].error = str(outcome.error)
+    return 130 if any(isinstance(one.error, Stopped) and one.error.code == 130 for one in outcomes) else 0
+
+
 def _one_by_one(found: list[Combination]) -> int:
     for number, one in enumerate(found, start=1):
         print(f"[{number}/{len(found)}] {one.name}", flush=True)
@@ -152,7 +188,7 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
     """Several at a time; what each says is in FOLDER/NAME.txt."""
     files = folder / "settings"
     files.mkdir(parents=True, exist_ok=True)
-    threads = str(max(1, (os.cpu_count() or 1) // jobs))  # together they take the cores that there are
+    threads = str(max(1, room.cores() // jobs))  # together they take the cores that there are
     environment = {"OMP_NUM_THREADS": threads, **os.environ}
 
     def work(one: Combination) -> None:

@@ -90,13 +90,15 @@ class OwnImages(ImageTree):
         )
         single = int((counts[0] == 1).sum())
         if single:
-            text += f"; {single:,} classes have a single training image"
+            text += f"; {single:,} {'class has' if single == 1 else 'classes have'} a single training image"
         if size is not None and self.smallest is not None and min(self.smallest) < size:
             height, width = self.smallest
             text += f"; images are enlarged to {size}×{size} pixels, the smallest of them from {height}×{width}"
         if self.unreadable:
             first = next(iter(self.unreadable))
-            text += f"; {len(self.unreadable):,} files cannot be read and are left out, the first is {first}"
+            count = len(self.unreadable)
+            words = "file cannot be read and is" if count == 1 else "files cannot be read and are"
+            text += f"; {count:,} {words} left out, the first is {first}"
         return text
 
     def bytes_at(self, size: int) -> int:
@@ -151,7 +153,10 @@ def own_images(
     bad, smallest = _opened(store.root, pictures, check)
     if bad and unreadable == "refuse":
         path, why = next(iter(bad.items()))
-        raise ValueError(f"{len(bad)} of {len(pictures)} images cannot be read; the first is {path}: {why}")
+        raise ValueError(
+            f"{len(bad)} of {len(pictures)} images cannot be read; the first is {path}: {why}; remove them, "
+            "or leave them out with unreadable='skip'"
+        )
     pictures = [picture for picture in pictures if picture.path not in bad]
     if any(picture.split == _UNSPLIT for picture in pictures):
         pictures = _split(pictures, split, held_out, split_seed)

@@ -101,7 +101,7 @@ def make_pairs(labels: Tensor, folds: int = 10, each: int = 300, seed: int = 0) 
     if len(members) < 2 * folds:
         raise ValueError(
             f"{len(members)} classes with two images or more are too few for {folds} folds of two classes each: "
-            "lower folds"
+            + (f"lower folds to {len(members) // 2} at most" if len(members) > 1 else "two classes are the least")
         )
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(members), generator=generator).tolist()
@@ -118,7 +118,9 @@ def _draw(classes: list[Tensor], count: int, same: bool, generator: torch.Genera
     possible = int((sizes * (sizes - 1) // 2).sum()) if same else int((sizes.sum() ** 2 - (sizes**2).sum()) // 2)
     if possible < count:
         kind = "of one class" if same else "of two classes"
-        raise ValueError(f"a fold has only {possible} different pairs {kind}, not {count}: lower each or folds")
+        raise ValueError(
+            f"a fold has only {possible} different pairs {kind}, not {count}: lower folds, or the number of pairs"
+        )
     found: dict[tuple[int, int], None] = {}
     while len(found) < count:
         one, other = torch.randperm(len(classes), generator=generator)[:2].tolist()

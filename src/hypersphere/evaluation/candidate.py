@@ -10,6 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from .._core.features import features_and_output, features_of, has_features
 from ..config import Config
 from ..data.loader import IGNORE
 from ..runs import Gan, Team
@@ -83,7 +84,7 @@ class Candidate:
         """
         self._check_classifier()
         with self._autocast():
-            out: Tensor = self.network.features(*inputs)  # type: ignore[operator]
+            out = features_of(self.network, *inputs)
         return out.float()
 
     def embedding(self, flip: bool = False) -> tuple[Tensor, Tensor]:
@@ -125,8 +126,10 @@ class Candidate:
         self._check_classifier()
         rows = []
         for inputs, labels in self.source.test():
-            features: Tensor = self.network.features(*inputs)  # type: ignore[operator]
-            logits: Tensor = self.network(*inputs)
+            if has_features(self.network):
+                features, logits = features_of(self.network, *inputs), self.network(*inputs)
+            else:
+                features, logits = features_and_output(self.network, *inputs)
             rows.append(self._gathered(labels, features.float(), logits.float()))
         if not rows:
             name = self.config.evaluation.data or self.config.data.name

@@ -103,8 +103,15 @@ def _pairs_of(config: Config, source: Source, team: Team) -> data.Pairs:
 
 
 def _pairs(official: data.Pairs | None, labels: Tensor, rule: EvaluationConfig) -> data.Pairs:
-    pairs = data.make_pairs(labels, rule.folds, rule.pairs) if official is None else official
-    return pairs.folded(rule.folds)
+    if official is not None:
+        return official.folded(rule.folds)
+    try:
+        return data.make_pairs(labels, rule.folds, rule.pairs)
+    except ValueError as error:
+        raise ValueError(
+            f"the test set cannot give the pairs that verification asks for: {error} (--evaluation.folds, "
+            "--evaluation.pairs; --data.held-out holds more classes out)"
+        ) from error
 
 
 def _words(config: Config) -> str:

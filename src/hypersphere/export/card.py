@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from .. import data
+from .._core.features import features_of
 from .._core.registries import HEADS, MEASUREMENTS
 from ..config.loss import OWN_CLASSIFIER
 from ..recipes import Published, published
 from ..runs import Run
+from ..runs.logger import UNNAMED
 from .citations import DATA, LIBRARY
 from .formats import FORMATS, Job
 from .snippets import comparison, snippet
@@ -50,8 +54,9 @@ def card(run: Run, seed: int, job: Job, notes: dict[str, str], manifest: dict[st
 
 def _front(run: Run) -> str:
     """The block that model hubs read."""
-    lines = ["---", "library_name: hypersphere", "license: other", f"datasets: [{quoted(run.config.data.name)}]", "---"]
-    return "\n".join(lines)
+    name = run.config.data.name
+    datasets = [] if name == UNNAMED else [f"datasets: [{quoted(name)}]"]
+    return "\n".join(["---", "library_name: hypersphere", "license: other", *datasets, "---"])
 
 
 def _what(run: Run, seed: int, job: Job) -> str:
@@ -65,10 +70,16 @@ def _what(run: Run, seed: int, job: Job) -> str:
     rows = [
         f"- Network: {code(config.model.name)}{operator}, {int(job.metadata['parameters']):,} parameters, float32",
         f"- Trained with {head}" + (f", orthogonal over-parameterized ({plain(opt)}), merged here" if opt else ""),
-        f"- Data: {plain(config.data.name)} ({plain(data.describe(config.data.name))})",
+        f"- Data: {_data(run)}"
+        + ("" if config.data.name == UNNAMED else f" ({plain(data.describe(config.data.name))})"),
         f"- Classes ({facts.num_classes}): {_classes(facts.classes)}",
     ]
     return "\n".join(rows)
+
+
+def _data(run: Run) -> str:
+    """The data set by its name, those of a loop that named none in words."""
+    return "data of your own" if run.config.data.name == UNNAMED else plain(run.config.data.name)
 
 
 def _classes(names: tuple[str, ...]) -> str:
@@ -124,8 +135,8 @@ def _contract(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
 
 
 def _width(job: Job) -> int:
-    model: Any = job.model
-    return int(getattr(model, "network", model).feature_dim)
+    with torch.no_grad():
+        return features_of(job.model, *job.inputs.normalized(job.inputs.first(1))).shape[1]
 
 
 def _sizing(run: Run, seed: int) -> str:
@@ -154,6 +165,8 @@ def _meaning(run: Run, seed: int, job: Job) -> str:
         )
     if job.inputs.kind == "points":
         return "The inputs are clouds as `hypersphere.data` gives them: centred, farthest point at distance 1."
+    if job.inputs.kind == "own":
+        return "The inputs are what the loop that trained it made: only their shape is known here."
     return (
         "`features` are rows that sum to 1, `adjacency` is Â = D^(−1/2)(A + I)D^(−1/2) of the graph, both dense "
         "(`hypersphere.models.normalize_adjacency`); sparse ones are for `model.safetensors` alone."
@@ -226,7 +239,7 @@ def _making(run: Run, seed: int, manifest: dict[str, Any]) -> str:
 def _limits(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
     facts = run.facts(seed)
     lines = [
-        f"- It knows the {facts.num_classes} classes of {plain(run.config.data.name)} and always names one of them; "
+        f"- It knows the {facts.num_classes} classes of {_data(run)} and always names one of them; "
         "logits are not calibrated probabilities.",
         "- Its accuracy was measured on that set's test split, and says nothing about other images, cameras or people.",
         "- The files compute in float32. Differences as above come from the order of sums.",
@@ -235,7 +248,9 @@ def _limits(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
         lines.append("- Faces: do not use it to identify people without their consent; LFW is not a fair sample.")
     if facts.image_size is not None:
         lines.append(f"- Images must have {facts.image_size[0]}×{facts.image_size[1]} pixels.")
-    if not manifest["real_inputs"]:
+    if not manifest["real_inputs"] and job.inputs.kind == "own":
+        lines.append("- The checks used random inputs, because the loop that trained it named no data.")
+    elif not manifest["real_inputs"]:
         lines.append("- The checks used random inputs, because the data were not found where it was exported.")
     return "\n".join(lines)
 
@@ -247,6 +262,6 @@ def _citation(run: Run) -> str:
         "its makers.",
         "",
         *(f"- {entry}" for entry in LIBRARY),
-        f"- Data ({plain(name)}): {DATA.get(name, 'see its makers.')}",
+        *([] if name == UNNAMED else [f"- Data ({plain(name)}): {DATA.get(name, 'see its makers.')}"]),
     ]
     return "\n".join(lines)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .._core.features import features_of
 from ..functional import unit
 from .inputs import Inputs
 
@@ -54,12 +54,11 @@ class Check:
 @torch.no_grad()
 def reference(model: nn.Module, inputs: Inputs, embedding: bool) -> list[tuple[Tensor, ...]]:
     """What the network itself says of each batch: (logits, unit embedding), or the unit embedding alone."""
-    network: Any = model
     outputs: list[tuple[Tensor, ...]] = []
     for batch in inputs.batches():
         ready = inputs.normalized(batch)
-        features: Tensor = network.features(*ready)
-        outputs.append((unit(features),) if embedding else (network(*ready), unit(features)))
+        features = features_of(model, *ready)
+        outputs.append((unit(features),) if embedding else (model(*ready), unit(features)))
     for part in outputs[-1]:
         if not bool(part.isfinite().all()):
             raise ValueError(f"the network gives values that are not finite on {inputs.origin}: nothing is exported")

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._core.features import features_of, has_features
 from ..functional import unit
 from ..nn import fold
 from ..runs import load
@@ -91,6 +92,8 @@ def _write_safetensors(job: Job, path: Path) -> None:
         from safetensors.torch import save
     except ImportError as error:
         raise Unable("needs the safetensors package: pip install 'hypersphere[train]'") from error
+    if job.embedding and not has_features(job.model):
+        raise Unable("holds weights alone, and this network has no method `features` that leaves its classifier out")
     weights = embedding_weights(job.model) if job.embedding else job.model.state_dict()
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
     # written as bytes: the package's own writer makes files that only their owner may read
@@ -103,7 +106,7 @@ def _run_safetensors(job: Job, path: Path) -> Callable[..., tuple[Tensor, ...]]:
 
     def run(*batch: Tensor) -> tuple[Tensor, ...]:
         ready = job.inputs.normalized(batch)
-        return (unit(fresh(*ready)),) if job.embedding else (fresh(*ready), unit(fresh.features(*ready)))
+        return (unit(fresh(*ready)),) if job.embedding else (fresh(*ready), unit(features_of(fresh, *ready)))
 
     return run
 

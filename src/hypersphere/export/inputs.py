@@ -16,6 +16,7 @@ from ..data.loader import IGNORE
 from ..data.types import pixel_moments
 from ..models import normalize_adjacency
 from ..runs import Facts
+from ..runs.logger import UNNAMED
 from ..sources import Resident, Source, evaluation_source
 
 __all__ = ["Inputs", "Normalization", "find_inputs"]
@@ -63,7 +64,7 @@ class Inputs:
     """Samples as the loader gives them, one row each; of a graph its dense features and Â.
 
     Args:
-        kind: ``"images"``, ``"points"`` or ``"graph"``.
+        kind: ``"images"``, ``"points"``, ``"graph"``, or ``"own"`` for those of a loop that named no data.
         tensors: what the network takes.
         origin: in words, for the reader of a report.
         real: whether they are samples of the run's data.
@@ -113,7 +114,7 @@ class Inputs:
     def bytes(self) -> Inputs:
         """The same images before normalisation."""
         if self.normalization is None:
-            what = "point clouds have" if self.kind == "points" else "graphs have"
+            what = {"points": "point clouds have", "graph": "graphs have"}.get(self.kind, "a loop's own inputs have")
             raise ValueError(f"--with-normalization is for images: {what} no bytes to normalise. Leave it out")
         if not self.normalization.known:
             raise ValueError(
@@ -128,6 +129,8 @@ def find_inputs(config: Config, facts: Facts, seed: int, root: str | None, count
     settings = with_values(config.data, {"workers": 0, **({} if root is None else {"root": root})})
     rule = replace(config.evaluation, root=root or config.evaluation.root)
     name = rule.data or settings.name
+    if name == UNNAMED:
+        return _own(facts, count)
     if not data.available(name, (rule.root if rule.data else None) or settings.root):
         return _random(config.data, facts, count)
     source = evaluation_source(replace(config, data=settings, evaluation=rule), facts, seed, torch.device("cpu"))
@@ -188,6 +191,17 @@ def _random(config: DataConfig, facts: Facts, count: int) -> Inputs:
     edges = (torch.rand(count, count, generator=generator) < 0.1).float()
     both = (features / features.sum(1, keepdim=True), normalize_adjacency(torch.maximum(edges, edges.T)))
     return Inputs(kind, both, origin, False)
+
+
+def _own(facts: Facts, count: int) -> Inputs:
+    """Of a loop that named no data: random numbers of the shape that it told."""
+    if facts.image_size is None and facts.in_features is None:
+        raise ValueError(
+            "the shape of an input is not known: give Logger image_size= and in_channels= for images, or in_features="
+        )
+    shape = (facts.in_features,) if facts.image_size is None else (facts.in_channels or 3, *facts.image_size)
+    numbers = torch.randn(count, *shape, generator=torch.Generator().manual_seed(0))
+    return Inputs("own", (numbers,), f"{count} random inputs, because the loop that trained it named no data", False)
 
 
 def _kind(facts: Facts) -> str:

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .._core.features import features_and_output, features_of, has_features
 from ..models import GCN
+from ..models.network import Network
 from ..runs import Classifier
 from .inputs import Normalization
 
@@ -40,18 +42,24 @@ class Program(nn.Module):
     def forward(self, input: Tensor, adjacency: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
         if self.scale is not None and self.shift is not None:
             input = torch.addcmul(self.shift, input.float(), self.scale)  # as the loader does
-        model: Any = self.model
-        embedding: Tensor = model.features(input) if adjacency is None else model.features(input, adjacency)
+        inputs = (input,) if adjacency is None else (input, adjacency)
+        if not has_features(self.model):
+            embedding, logits = features_and_output(self.model, *inputs)
+        else:
+            embedding = features_of(self.model, *inputs)
+            logits = embedding if self.embedding_only else self._logits(embedding, *inputs)
         ready = F.normalize(embedding, dim=1)
-        return ready if self.embedding_only else (self._logits(embedding, adjacency), ready)
+        return ready if self.embedding_only else (logits, ready)
 
-    def _logits(self, embedding: Tensor, adjacency: Tensor | None) -> Tensor:
-        """From the embedding, so that nothing is computed twice."""
+    def _logits(self, embedding: Tensor, *inputs: Tensor) -> Tensor:
+        """From the embedding, so that nothing is computed twice, unless only the network knows how."""
         model: Any = self.model
         if isinstance(model, Classifier):
             return model.head.logits(embedding)  # type: ignore[operator]
+        if not isinstance(model, Network | GCN):
+            return model(*inputs)
         scores: Tensor = model.classifier(embedding)
-        return adjacency @ scores if isinstance(model, GCN) and adjacency is not None else scores
+        return inputs[1] @ scores if isinstance(model, GCN) and len(inputs) > 1 else scores
 
 
 def embedding_weights(model: nn.Module) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._core.features import has_features
 from .formats import Job
 from .inputs import Inputs, Normalization
 
@@ -18,7 +19,7 @@ def _safetensors(job: Job) -> str:
     calls = (
         [f"embedding = hs.functional.unit(model({arguments}))"]
         if job.embedding
-        else [f"logits = model({arguments})", f"embedding = hs.functional.unit(model.features({arguments}))"]
+        else [f"logits = model({arguments})", f"embedding = hs.functional.unit({_embedding(job)}({arguments}))"]
     )
     return "\n".join(
         [
@@ -73,6 +74,11 @@ def comparison() -> str:
     )
 
 
+def _embedding(job: Job) -> str:
+    """What gives the embedding of a batch."""
+    return "model.features" if has_features(job.model) else "(lambda batch: hs.embed(model, batch))"
+
+
 def _arguments(inputs: Inputs) -> tuple[str, ...]:
     return ("features", "adjacency") if inputs.kind == "graph" else ("x",)
 
@@ -86,6 +92,8 @@ def _torch_inputs(inputs: Inputs, normalize: bool) -> list[str]:
             f"features = torch.rand(5, {shape})  # your nodes",
             "adjacency = torch.eye(5)  # your graph, normalised",
         ]
+    if inputs.kind == "own":
+        return [f"x = torch.randn(5, {shape})  # your inputs, as your loop makes them"]
     images = f"torch.randint(256, (5, {shape}), dtype=torch.uint8)  # your images"
     return _images(inputs, images, "images.float()", "torch.tensor({}).view(-1, 1, 1)", normalize)
 
@@ -99,6 +107,8 @@ def _numpy_inputs(inputs: Inputs, normalize: bool) -> list[str]:
             f"features = numpy.random.rand(5, {shape}).astype(numpy.float32)  # your nodes",
             "adjacency = numpy.eye(5, dtype=numpy.float32)  # your graph, normalised",
         ]
+    if inputs.kind == "own":
+        return [f"x = numpy.random.randn(5, {shape}).astype(numpy.float32)  # your inputs, as your loop makes them"]
     images = f"numpy.random.randint(256, size=(5, {shape}), dtype=numpy.uint8)  # your images"
     array = "numpy.array({}, dtype=numpy.float32).reshape(-1, 1, 1)"
     return _images(inputs, images, "images.astype(numpy.float32)", array, normalize)

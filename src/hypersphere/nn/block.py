@@ -16,12 +16,21 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .. import kernels
 from .._core.modes import autocast_dtype, is_exporting
 from .._core.sphere import upcast
-from ..functional.operators import Activation, Norm, as_convolution_takes, fused_block, fused_max_pool
+from ..functional.operators import (
+    Activation,
+    Geometry,
+    Norm,
+    as_convolution_takes,
+    fused_block,
+    fused_max_pool,
+    make_kernel,
+)
 
 __all__ = [
     "ACTIVATIONS",
     "Parts",
     "affine_of",
+    "constants_of",
     "fused_step",
     "is_activation",
     "is_norm",
@@ -157,6 +166,23 @@ def affine_of(op: Any, norm: Any) -> tuple[Tensor | None, Tensor | None]:
     if norm.bias is not None:
         shift = shift + upcast(norm.bias)
     return gain if scale is None else scale * gain, shift
+
+
+def constants_of(op: Any, norm: Any) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """ŵ, a and b of a·h·g + b as numbers: where g is the cosine and there is a b, a is a factor of ŵ and comes as None.
+
+    Filters are normalised in float64 and rounded once.
+    """
+    weight, transposed = op.weight, bool(getattr(op, "transposed", False))
+    with torch.no_grad():
+        scale, shift = affine_of(op, norm)
+        geometry = Geometry((1,) * (weight.dim() - 2), groups=getattr(op, "groups", 1), transposed=transposed)
+        unit = make_kernel(weight.double(), weight.double(), geometry, op.magnitude, op.angular).weight
+        closed = getattr(op.angular, "closed_form", lambda: None)()
+        if scale is not None and shift is not None and not transposed and closed is not None and closed[0] == "cosine":
+            unit, scale = unit * scale.double().view(-1, *[1] * (weight.dim() - 1)), None
+        scale, shift = (t if t is None else t.detach() for t in (scale, shift))
+        return unit.to(weight.dtype), scale, shift
 
 
 def _kind(module: nn.Module) -> type:

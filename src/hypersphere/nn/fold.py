@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..functional.operators.decoupled import make_kernel
+from .._core.modes import autocast_dtype, is_plain_eager
+from ..functional.operators.decoupled import Kernel, decouple
 from ..functional.operators.deployed import deployed
 from ..functional.operators.geometry import Geometry
-from .block import affine_of
+from .block import constants_of
 from .fuse import Fusion, blocks_of, fuse
 from .layer import Decoupled, as_node
 
@@ -88,17 +89,11 @@ class Folded(nn.Module):
 
     def __init__(self, op: Decoupled, norm: nn.Module | None) -> None:
         super().__init__()
-        weight: Any = op.weight
         self.magnitude, self.angular, self._read = op.magnitude, op.angular, _Reader(op)
         self.scale: Tensor | None
         self.shift: Tensor | None
-        with torch.no_grad():
-            scale, shift = affine_of(op, norm)
-            geometry = Geometry((1,) * (weight.dim() - 2), groups=getattr(op, "groups", 1), transposed=_transposed(op))
-            unit = make_kernel(weight.double(), weight.double(), geometry, op.magnitude, op.angular).weight
-            if scale is not None and shift is not None and not _transposed(op) and _is_cosine(op.angular):
-                unit, scale = unit * scale.double().view(-1, *[1] * (weight.dim() - 1)), None
-        self.register_buffer("weight", unit.to(weight.dtype))
+        unit, scale, shift = constants_of(op, norm)
+        self.register_buffer("weight", unit)
         self.register_buffer("scale", scale)
         self.register_buffer("shift", shift)
 
@@ -118,8 +113,35 @@ class Folded(nn.Module):
             return node
         read = self._read(input, self.weight)
         rows, geometry = read
-        out = deployed(rows, self.weight, geometry, self.magnitude, self.angular, self.scale, self.shift)
+        if self._runs_here(rows):
+            kernel = Kernel(self.weight, None, None, 1.0)
+            out = decouple(rows, self.weight, geometry, self.magnitude, self.angular, None, kernel)
+            out = _affine_(out, self.scale, self.shift)
+        else:
+            out = deployed(rows, self.weight, geometry, self.magnitude, self.angular, self.scale, self.shift)
         return out if geometry.kernel else out.reshape(*input.shape[:-1], -1)
+
+    def _runs_here(self, x: Tensor) -> bool:
+        """Whether nothing is traced, differentiated or cast: then each step may overwrite the one before."""
+        if torch.is_grad_enabled() or x.device.type != "cpu" or x.dtype != self.weight.dtype:
+            return False
+        if (
+            x.dtype not in (torch.float32, torch.float64)
+            or not is_plain_eager(x)
+            or autocast_dtype(x.device) is not None
+        ):
+            return False
+        return getattr(self.angular, "closed_form", lambda: None)() is not None
+
+
+def _affine_(out: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
+    """a·F + b in place."""
+    shape = (-1, *[1] * (out.dim() - 2))
+    if scale is not None and shift is not None:
+        return torch.addcmul(shift.view(shape), out, scale.view(shape), out=out)
+    if scale is not None:
+        return out.mul_(scale.view(shape))
+    return out if shift is None else out.add_(shift.view(shape))
 
 
 class _Reader:
@@ -142,15 +164,6 @@ def _can_fold(op: Decoupled, norm: Any) -> bool:
     if op.weighted is not None or "parametrizations" in op._modules or getattr(op, "padding", None) == "same":
         return False
     return norm is None or norm.running_mean is not None
-
-
-def _is_cosine(g: Any) -> bool:
-    closed = getattr(g, "closed_form", lambda: None)()
-    return closed is not None and closed[0] == "cosine"
-
-
-def _transposed(op: Any) -> bool:
-    return bool(getattr(op, "transposed", False))
 
 
 def _plain(module: Any) -> nn.Module:

@@ -14,11 +14,11 @@ from .. import angular as angular_module
 from .. import kernels
 from .. import magnitude as magnitude_module
 from .._core.errors import check_choice
-from .._core.modes import is_exporting
+from .._core.modes import behind, is_exporting, outside_the_tracer
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
 from ..functional.operators.deployed import deployed, deployed_unit
 from ..functional.operators.geometry import Geometry
-from .block import Parts, affine_of, fused_step
+from .block import Parts, affine_of, constants_of, fused_step
 
 __all__ = ["Decoupled", "as_node", "geometry_of", "own", "reset"]
 
@@ -100,8 +100,10 @@ class Decoupled(nn.Module):
         if read is None or (norm is not None and read[0].dim() != x.dim()):
             return None
         rows, geometry = read
-        unit = deployed_unit(weight, geometry)
-        out = deployed(rows, unit, geometry, self.magnitude, self.angular, *affine_of(self, norm))
+        constants = _known(self, norm) if torch.onnx.is_in_onnx_export() else None
+        if constants is None:
+            constants = deployed_unit(weight, geometry), *affine_of(self, norm)
+        out = deployed(rows, constants[0], geometry, self.magnitude, self.angular, *constants[1:])
         return out if geometry.kernel else out.reshape(*x.shape[:-1], -1)
 
     def _exported(self, x: Tensor) -> Tensor | None:
@@ -136,6 +138,27 @@ class Decoupled(nn.Module):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + self._rules_repr()
+
+
+def _known(op: Any, norm: Any) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
+    """The constants of a layer and its BatchNorm while an ONNX file is traced, which keeps no parameters as such.
+
+    None where they cannot be told: for a parametrized weight, or one on another device.
+    """
+    modules = []
+    if any("parametrizations" in module._modules for module in (op, norm) if module is not None):
+        return None
+    for module in (op, norm):
+        real = copy.copy(module)
+        if real is not None:
+            for kind in ("_parameters", "_buffers"):
+                tensors = {name: t if t is None else behind(t) for name, t in getattr(module, kind).items()}
+                if any(t is None and getattr(module, kind)[name] is not None for name, t in tensors.items()):
+                    return None
+                setattr(real, kind, tensors)
+        modules.append(real)
+    with outside_the_tracer():
+        return constants_of(*modules)
 
 
 def as_node(module: nn.Module, *inputs: Any) -> Any:

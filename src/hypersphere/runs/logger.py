@@ -37,7 +37,10 @@ followed.add(UNNAMED)  # harmless, so a file may name it
 
 def unnamed(*_: Any, **__: Any) -> Any:
     """Stands for a network or data set that the settings do not name."""
-    raise ValueError("the settings do not name it: give Logger settings={'model.name': ..., 'data.name': ...}")
+    raise ValueError(
+        "the loop that made this run named no data set (or network): give Logger settings={'data.name': ..., "
+        "'model.name': ...}; your own are named by their addresses, 'mypackage.data:Mine'"
+    )
 
 
 class Logger:

@@ -36,7 +36,8 @@ def training_source(config: Config, seed: int, team: Team) -> Source:
 def evaluation_source(config: Config, facts: Facts, seed: int, device: torch.device) -> Source:
     """For a network that is trained: its test split alone, which needs no training data where it is another set."""
     if config.evaluation.data is None:
-        return make_source(config.data, seed, device)
+        # no batch is drawn to train on: that of the settings may not fit the data of a loop that was not ours
+        return make_source(replace(config.data, batch_size=1, per_class=1), seed, device)
     return on_faces(config.evaluation.data, facts, config, Team(0, 1, device))
 
 
@@ -62,6 +63,11 @@ def make_source(
                 f"data.per_class={config.per_class} groups samples, but a graph is one batch: leave it at 1"
             )
         return Graph(dataset.to(device), config.validate)
+    if isinstance(dataset, data.OwnImages) and config.batch_size > len(dataset.train):
+        raise ValueError(
+            f"data.batch_size={config.batch_size} is more than the {len(dataset.train)} images to train on: give "
+            f"--data.batch-size {len(dataset.train)} or less"
+        )
     if isinstance(dataset, data.OwnImages) and dataset.bytes_at(config.image_size) <= config.resident * 2**30:
         small = dataset.resident(config.image_size)
         return Resident(small, config, seed, device, rank, world, channels_last, own=dataset)

@@ -56,6 +56,8 @@ def decouple(
             return found[0]
     dtype = x.dtype
     if kernel is None:
+        kernel = _kernel_as_it_is(x, weight, geometry, g, weighted)
+    if kernel is None:
         kernel = make_kernel(x, weight, geometry, h, g, weighted)
     x, n = tied_patch_norm(x, geometry)
     if x.dtype != dtype:  # float64 where float32 does not reach; patches that it cannot divide by are zero patches
@@ -71,6 +73,9 @@ def decouple(
         s = None if one else _of_norms(h, _value, argument, dtype)
         divisor = argument if _is_cosine(closed) else n
         maps = _fused.Maps(None, divisor if kernel.shift == 1 else divisor / kernel.shift, s)
+    if kernel.inverse is not None and closed is not None:
+        inverse = _as_channels(kernel.inverse, n)
+        return _fused.inferred(x, kernel.weight.to(x.dtype), inverse, maps, closed[1], closed[0], geometry).to(dtype)
     out = _evaluate(x, kernel.weight.to(x.dtype), maps, g, closed, geometry, compute_dtype(dtype))
     return (out if kernel.factor is None else out * _as_channels(kernel.factor, n)).to(dtype)
 
@@ -82,6 +87,37 @@ class Kernel(NamedTuple):
     length: Tensor | None  # ‖w‖ of every filter, where h takes it
     factor: Tensor | None  # what multiplies h·g in a weighted operator, unless the weight above holds it
     shift: float
+    inverse: Tensor | None = None  # 1/‖w‖ of every filter, where the weight above is w and inner products are scaled
+
+
+def _kernel_as_it_is(
+    x: Tensor, weight: Tensor, geometry: Geometry, g: AngularRule, weighted: str | None
+) -> Kernel | None:
+    """The kernel for one forward pass on a CPU, after a single look at the weight; None where ŵ must be made with care.
+
+    For one image, ŵ would cost more than all else that the operator adds to a convolution.
+    """
+    if torch.is_grad_enabled() or weighted is not None or weight.numel() == 0 or weight.device.type != "cpu":
+        return None
+    if x.dtype not in (torch.float32, torch.float64) or x.dtype != weight.dtype or not is_plain_eager(x, weight):
+        return None
+    if _closed_form(g, 2) is None:
+        return None
+    filters, dims = _filters(weight, geometry)
+    length = torch.linalg.vector_norm(filters, dim=dims, keepdim=True)
+    shortest, longest = (float(bound) for bound in length.aminmax())
+    if not (shortest > _SAFE[0] and longest < _SAFE[1]):
+        return None
+    positions = x.numel() // x.shape[1] // math.prod(geometry.stride)
+    if positions < geometry.fan_in(weight):  # the output is smaller than the weight
+        return Kernel(weight, None, None, 1.0, length.reciprocal().flatten())
+    return Kernel((filters / length).reshape(weight.shape), None, None, 1.0)
+
+
+_SAFE = (
+    1e-6,
+    1e6,
+)  # norms of filters whose inner products with any x that has a norm stay in range
 
 
 def make_kernel(

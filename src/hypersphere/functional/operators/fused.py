@@ -18,7 +18,7 @@ from ..._core.sphere import compute_dtype, safe_reciprocal, upcast
 from .closed_forms import CLOSED_FORMS
 from .geometry import Geometry, convolve, convolve_backward
 
-__all__ = ["Maps", "composed", "fused", "scaled"]
+__all__ = ["Maps", "composed", "fused", "inferred", "scaled"]
 
 _CACHED = 1 << 19  # numbers in a slice: 2 MiB of float32
 
@@ -79,6 +79,12 @@ def fused(x: Tensor, w: Tensor, maps: Maps, k: Tensor | float, form: str, g: Geo
     if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in inputs):
         return (_Fused if x.dtype == compute_dtype(x.dtype) else _Half).apply(*inputs, form, g)
     return _evaluate(x, w, _factor(maps), maps.s, k, form, g)
+
+
+def inferred(x: Tensor, w: Tensor, inverse: Tensor, maps: Maps, k: Tensor | float, form: str, g: Geometry) -> Tensor:
+    """The same without gradients for filters of any length, 1/‖w‖ being given."""
+    y = convolve(x, w, g).mul_(inverse)
+    return _epilogue(y, y, _factor(maps), maps.s, k, form)
 
 
 def _factor(maps: Maps) -> Tensor:

@@ -1,0 +1,133 @@
+"""How many trainings a machine carries at once: what is free, divided by what the first of them took at its peak.
+
+count = min(free memory / peak of one, cores or streams, trainings that wait)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from .distributed import team
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+__all__ = ["Peak", "Room", "cores", "measured", "room"]
+
+_SPARE = 0.9  # of what is free: caches and pictures come and go
+_STREAMS = 16  # on a GPU; small networks gain little beyond 8 at a time
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is free now.
+
+    Attributes:
+        cores: Cores that this process may use.
+        memory: Bytes of the host, None where the system does not tell.
+        device_memory: Bytes of the GPU, None for a training on a CPU.
+    """
+
+    cores: int
+    memory: int | None
+    device_memory: int | None = None
+
+    def fits(self, one: Peak, waiting: int) -> int:
+        """How many of the trainings that wait run at a time, at least one.
+
+        Args:
+            one: What one of them takes.
+            waiting: How many there are.
+
+        Example:
+            >>> Room(cores=8, memory=10 * 2**30).fits(Peak(memory=3 * 2**30), waiting=20)
+            3
+        """
+        most = min(waiting, self.cores if self.device_memory is None else _STREAMS)
+        for free, taken in ((self.memory, one.memory), (self.device_memory, one.device_memory)):
+            if free is not None and taken > 0:
+                most = min(most, int(_SPARE * free // taken))
+        return max(1, most)
+
+
+@dataclass
+class Peak:
+    """The most bytes that one training took: of the host as a process of its own, of a GPU in this process."""
+
+    memory: int = 0
+    device_memory: int = 0
+
+
+def room(device: str) -> Room:
+    """The room that ``--run.device`` names."""
+    place = team(device).device
+    if place.type != "cuda":
+        return Room(cores(), _free_memory())
+    torch.cuda.empty_cache()
+    return Room(cores(), _free_memory(), torch.cuda.mem_get_info(place)[0])
+
+
+@contextmanager
+def measured(device: str) -> Iterator[Peak]:
+    """What is trained inside is measured; the numbers are there at the end."""
+    place, peak = team(device).device, Peak()
+    before = _used_memory()
+    if place.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(place)
+    yield peak
+    if place.type == "cuda":
+        peak.device_memory = torch.cuda.max_memory_reserved(place)
+        peak.memory = max(0, _used_memory() - before)  # the next ones share this process
+    else:
+        peak.memory = _used_memory()
+
+
+def _used_memory() -> int:
+    """The most memory that this process has ever had, 0 where the system does not tell."""
+    if resource is None:
+        return 0
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found if sys.platform == "darwin" else found * 1024
+
+
+def cores() -> int:
+    """Cores that the scheduler gives this process, less where a container has a share of them."""
+    every = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    words = _words(Path("/sys/fs/cgroup/cpu.max"))
+    if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]) > 0:
+        every = min(every, max(1, int(words[0]) // int(words[1])))
+    return every
+
+
+def _free_memory() -> int | None:
+    """What the system says can be had without swapping, less where a container has a limit."""
+    table = _words(Path("/proc/meminfo"))
+    if "MemAvailable:" in table:
+        free = int(table[table.index("MemAvailable:") + 1]) * 1024
+    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    else:
+        return None
+    group = Path("/sys/fs/cgroup")
+    limit, used = (_words(group / name) for name in ("memory.max", "memory.current"))
+    if limit and used and limit[0].isdigit():
+        statistics = _words(group / "memory.stat")
+        cache = int(statistics[statistics.index("inactive_file") + 1]) if "inactive_file" in statistics else 0
+        free = min(free, max(0, int(limit[0]) - int(used[0]) + cache))
+    return free
+
+
+def _words(file: Path) -> list[str]:
+    try:
+        return file.read_text().split()
+    except OSError:
+        return []
