@@ -23,7 +23,7 @@ from ._core.neurons import Patterns, holds_columns, is_named, select
 from ._core.output_layer import OutputLayer, OutputLayers, announce, find_output_layers
 from .functional.operators.decoupled import AngularRule, MagnitudeRule
 from .nn.layer import Decoupled
-from .nn.recurrent import RecurrentLayer
+from .nn.recurrent_layer import RecurrentLayer
 
 __all__ = ["ConversionReport", "convert"]
 

@@ -14,7 +14,7 @@ from .._core.neurons import Neurons, iter_neurons
 from .._core.sphere import norm, unit
 from ..losses.head import ClassHead
 from ..nn.layer import Decoupled
-from ..nn.recurrent import RecurrentLayer, Rules
+from ..nn.recurrent_layer import RecurrentLayer, Rules
 
 __all__ = ["WeightProjection", "parameter_groups", "weighted_gradients"]
 

@@ -23,6 +23,7 @@ __all__ = [
     "digest",
     "digest_of",
     "json_bytes",
+    "json_lines",
     "read_json",
     "read_tensors",
     "sync_folder",
@@ -70,6 +71,11 @@ def write_json(path: Path, content: Any) -> str:
 def json_bytes(content: Any) -> bytes:
     """What :func:`write_json` writes."""
     return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def json_lines(lines: list[dict[str, Any]]) -> bytes:
+    """One JSON object a line, as in ``log.jsonl``."""
+    return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
 
 
 def read_json(path: Path, expected: str | None = None) -> Any:

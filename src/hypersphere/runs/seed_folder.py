@@ -23,6 +23,7 @@ from .files import (
     digest,
     digest_of,
     json_bytes,
+    json_lines,
     read_json,
     read_tensors,
     sync_folder,
@@ -373,7 +374,7 @@ class SeedFolder:
                 os.fsync(file.fileno())
             sync_folder(self.path)
         lines = self._lines()
-        return len(lines), digest(_text(lines))
+        return len(lines), digest(json_lines(lines))
 
     def rewind_log(self, step: int) -> str | None:
         """Drop the lines after a step, and an incomplete one: they will be written again.
@@ -386,17 +387,13 @@ class SeedFolder:
         """
         kept = [line for line in self._lines() if line["step"] <= step]
         if self.log_path.exists():
-            write_bytes(self.log_path, _text(kept))
+            write_bytes(self.log_path, json_lines(kept))
         if step <= 0:
             return None
         manifest = read_manifest(self.checkpoint(step))
         lines = manifest.get("log_lines", 0)
         if len(kept) < lines:
             return f"{self.log_path} has {len(kept)} of {lines} lines up to step {step}: the others are lost"
-        if "log" in manifest and digest(_text(kept)) != manifest["log"]:
+        if "log" in manifest and digest(json_lines(kept)) != manifest["log"]:
             return f"{self.log_path} is not what was written up to step {step}: some of its numbers have changed"
         return None
-
-
-def _text(lines: list[dict[str, Any]]) -> bytes:
-    return "".join(f"{json.dumps(line)}\n" for line in lines).encode()

@@ -25,7 +25,7 @@ from .build import make_parts, make_step
 from .callbacks import Callback, Callbacks, Started
 from .collapse import Collapse, mean_length, sign_of_collapse
 from .compiled import forget_compiled
-from .diagnose import FINITE, blame, spoiled
+from .explain import explain
 from .progress import Progress
 from .shards import local, whole_state
 from .step import Mark, NotFinite
@@ -94,7 +94,7 @@ class Training:
             yield from self._steps()
             self.result = self._finish()
         except NotFinite as error:
-            raise Stopped(self._explain(error)) from error
+            raise Stopped(explain(self, error)) from error
         finally:
             self.callbacks.end(self.result)
 
@@ -266,7 +266,7 @@ class Training:
     def _resume(self) -> None:
         for damage in self.folder.set_aside() if self.team.writer else ():
             self.progress.say(damage)
-        step = self._restore()
+        step = self.restore()
         self.team.wait()
         if self.team.writer:
             lost = self.folder.rewind_log(step or -1)
@@ -275,7 +275,7 @@ class Training:
             if step:
                 self.progress.say(f"continuing from step {step} ({self.folder.checkpoint(step)})")
 
-    def _restore(self) -> int:
+    def restore(self) -> int:
         """Load the newest checkpoint that the writer sees; 0 if there is none."""
         step = self.team.follow(self.folder.newest() if self.team.writer else 0)
         if not step:
@@ -350,60 +350,6 @@ class Training:
         self.progress.stop()
         self.team.wait()
         return result
-
-    def _explain(self, error: NotFinite) -> str:
-        """Step, layer and last good checkpoint of a loss that is not finite."""
-        bad, last = error.step, self.folder.latest()
-        self.progress.stop()
-        at = bad
-        if self.team.device.type == "cuda" or self.team.world > 1 or self._spread(error):
-            at = self._go_back(bad)  # the weights are no longer those of the failing step
-        where = blame(self.parts, self.parts.source.seek(at))
-        if where == FINITE and error.tensor is not None:
-            where = error.tensor
-        where += f" of step {at}" if at != bad else ""
-        subject = (
-            "the loss is not finite at"
-            if error.tensor is None
-            else f"{error.tensor} is not finite, though the loss is, after"
-        )
-        good = f"the last good checkpoint is {last}" if last is not None else "no checkpoint was written yet"
-        return (
-            f"{subject} step {bad}, first in {where}; {good}. Lower --optim.lr, clip gradients "
-            "with --optim.clip, or use --run.precision float32, under another --run.name"
-        )
-
-    def _spread(self, error: NotFinite) -> bool:
-        """Whether more is not finite than what a single forward pass has touched."""
-        return error.tensor is not None or spoiled(self.parts.objective, buffers=False) is not None
-
-    def _go_back(self, bad: int) -> int:
-        """Train again from the last checkpoint, to just before the step that does the damage; return that step.
-
-        What cannot be repeated, and so did not come from training, leaves everything as it is.
-        """
-        found = self.parts
-        self.progress.say("looking for the first value that is not finite, from the last checkpoint on")
-        reached, whole = self._walk(bad + 1)
-        if not whole:
-            self._walk(reached - 1)
-            return reached - 1
-        if reached > bad:
-            self.parts = found
-        return min(reached, bad)
-
-    def _walk(self, until: int) -> tuple[int, bool]:
-        """Step from the last checkpoint on, up to ``until`` or a failure: which step, and if all weights are finite."""
-        self.parts = make_parts(self.config, self.seed, self.team)
-        step = make_step(self.parts, self._restore(), eager=True)
-        try:
-            while step.step < until:
-                step()
-                if self.team.agree(spoiled(self.parts.objective) is not None):
-                    return step.step, False
-        except NotFinite:  # the loss was not finite, so the step was not applied
-            pass
-        return step.step, True
 
     def _goodbye(self, now: int) -> str:
         return (

@@ -1,0 +1,72 @@
+"""Why a training stopped at a value that is not finite: step, layer and last good checkpoint, in one sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .build import make_parts, make_step
+from .diagnose import FINITE, blame, spoiled
+from .step import NotFinite
+
+if TYPE_CHECKING:
+    from .training import Training
+
+__all__ = ["explain"]
+
+
+def explain(training: Training, error: NotFinite) -> str:
+    """Name the step and the layer; where the weights have moved on since, train again up to there."""
+    team, bad, last = training.team, error.step, training.folder.latest()
+    training.progress.stop()
+    at = bad
+    if team.device.type == "cuda" or team.world > 1 or _spread(training, error):
+        at = _go_back(training, bad)  # the weights are no longer those of the failing step
+    where = blame(training.parts, training.parts.source.seek(at))
+    if where == FINITE and error.tensor is not None:
+        where = error.tensor
+    where += f" of step {at}" if at != bad else ""
+    subject = (
+        "the loss is not finite at"
+        if error.tensor is None
+        else f"{error.tensor} is not finite, though the loss is, after"
+    )
+    good = f"the last good checkpoint is {last}" if last is not None else "no checkpoint was written yet"
+    return (
+        f"{subject} step {bad}, first in {where}; {good}. Lower --optim.lr, clip gradients "
+        "with --optim.clip, or use --run.precision float32, under another --run.name"
+    )
+
+
+def _spread(training: Training, error: NotFinite) -> bool:
+    """Whether more is not finite than what a single forward pass has touched."""
+    return error.tensor is not None or spoiled(training.parts.objective, buffers=False) is not None
+
+
+def _go_back(training: Training, bad: int) -> int:
+    """Train again from the last checkpoint, to just before the step that does the damage; return that step.
+
+    What cannot be repeated, and so did not come from training, leaves everything as it is.
+    """
+    found = training.parts
+    training.progress.say("looking for the first value that is not finite, from the last checkpoint on")
+    reached, whole = _walk(training, bad + 1)
+    if not whole:
+        _walk(training, reached - 1)
+        return reached - 1
+    if reached > bad:
+        training.parts = found
+    return min(reached, bad)
+
+
+def _walk(training: Training, until: int) -> tuple[int, bool]:
+    """Step from the last checkpoint on, up to ``until`` or a failure: which step, and if all weights are finite."""
+    training.parts = make_parts(training.config, training.seed, training.team)
+    step = make_step(training.parts, training.restore(), eager=True)
+    try:
+        while step.step < until:
+            step()
+            if training.team.agree(spoiled(training.parts.objective) is not None):
+                return step.step, False
+    except NotFinite:  # the loss was not finite, so the step was not applied
+        pass
+    return step.step, True
