@@ -42,7 +42,7 @@ class Together:
 @pytest.fixture(autouse=True)
 def together(monkeypatch: pytest.MonkeyPatch) -> type[Together]:
     monkeypatch.setattr(_peers, "WarmCayley", Together)
-    monkeypatch.setattr(_peers, "usable", lambda raw: True)
+    monkeypatch.setattr(_peers, "usable", lambda raw, family="": True)
     monkeypatch.setattr(_peers.Peers, "_look_later", lambda self, warm: None)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     Together.calls, Together.made = [], 0
@@ -71,7 +71,7 @@ def test_one_call_a_step_from_the_second_on(together: type[Together], monkeypatc
     losses = train(network(), 5)
     assert together.calls == [3] * 4
     assert together.made == 1
-    monkeypatch.setattr(_peers, "usable", lambda raw: False)
+    monkeypatch.setattr(_peers, "usable", lambda raw, family="": False)
     assert losses == pytest.approx(train(network(), 5), rel=1e-5)
 
 

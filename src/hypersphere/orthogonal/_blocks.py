@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from .._core.modes import without_autocast
 from .._core.sphere import compute_dtype
-from ..functional.orthogonalize import Solved, connect, is_reduced, rotate, solve
+from ..functional.orthogonalize import Solved, connect, is_reduced, rotate, rotate_all, solve, usable
 from ._maps import Draw, Map, Orthogonal, Own, module_of
-from ._peers import Key, Peers, is_same
+from ._peers import JOINT, Key, Peers, is_same
 
-__all__ = ["BlockMatrix", "is_orthogonal", "tag_orthogonal"]
+__all__ = ["BlockMatrix", "Kept", "is_orthogonal", "tag_orthogonal"]
 
 
 class BlockMatrix(nn.Module):
@@ -43,7 +43,7 @@ class BlockMatrix(nn.Module):
             nn.Parameter(method.start(1 if share else count, k, init, draw)) for k, count in self.layout
         )
         self.peers = Peers() if peers is None else peers
-        self._kept: _Kept | None = None
+        self._kept: Kept | None = None
         self._tag()
         self.register_load_state_dict_post_hook(_after_loading)
 
@@ -51,10 +51,9 @@ class BlockMatrix(nn.Module):
         """The blocks, as one (count, k, k) tensor for each size; count is 1 where they are shared."""
         if not self._may_keep():
             return [self.method(raw) for raw in self.raw]
-        kept = self._computed()
+        kept = self.computed()
         if kept.matrices is None:
-            name = self._name()
-            kept.matrices = [connect(raw, name, solved) for raw, solved in zip(self.raw, kept.solved, strict=True)]
+            kept.matrices = [connect(raw, kept.kind, solved) for raw, solved in zip(self.raw, kept.solved, strict=True)]
             for matrix in kept.matrices:
                 matrix.register_hook(_forget(weakref.ref(self)))
         return kept.matrices
@@ -62,17 +61,25 @@ class BlockMatrix(nn.Module):
     def rotate(self, neurons: Tensor) -> Tensor:
         """Rv for each row v of ``neurons`` (n, dim), in at least float32 whatever autocast says."""
         with without_autocast(neurons.device):
-            parts, start = [], 0
-            turn = self._turn_by_cayley if self.is_joint else self._turn
-            for index, (k, count) in enumerate(self.layout):
-                part = neurons[:, start : start + k * count].to(self.raw[index].dtype)
-                start += k * count
-                if len(self.raw[index]) == 1:
-                    parts.append(turn(index, part.reshape(1, -1, k)).reshape(part.shape))
-                else:
-                    turned = turn(index, part.reshape(-1, count, k).transpose(0, 1))
-                    parts.append(turned.transpose(0, 1).reshape(part.shape))
-            return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+            turn = self._turn_at_once if self.is_joint else self._turn
+            return self.joined([turn(index, part) for index, part in enumerate(self.parts(neurons))])
+
+    def parts(self, neurons: Tensor) -> list[Tensor]:
+        """What each matrix turns of ``neurons`` (n, dim): (count, n, k) for each size of blocks."""
+        parts, start = [], 0
+        for raw, (k, count) in zip(self.raw, self.layout, strict=True):
+            part = neurons[:, start : start + k * count].to(raw.dtype)
+            start += k * count
+            parts.append(part.reshape(1, -1, k) if len(raw) == 1 else part.reshape(-1, count, k).transpose(0, 1))
+        return parts
+
+    def joined(self, parts: list[Tensor]) -> Tensor:
+        """The neurons (n, dim) again, from what became of :meth:`parts`."""
+        whole = [
+            part.reshape(-1, k * count) if len(part) == 1 else part.transpose(0, 1).reshape(-1, k * count)
+            for part, (k, count) in zip(parts, self.layout, strict=True)
+        ]
+        return whole[0] if len(whole) == 1 else torch.cat(whole, -1)
 
     def turn_inputs(self, x: Tensor) -> Tensor:
         """Rᵀx for each row of ``x`` (n, dim): ⟨Rv, x⟩ = ⟨v, Rᵀx⟩, so that neurons need not be rotated."""
@@ -93,10 +100,15 @@ class BlockMatrix(nn.Module):
             return v @ matrix.mT
         return (v.double() @ matrix.double().mT).to(v.dtype)
 
-    def _turn_by_cayley(self, index: int, v: Tensor) -> Tensor:
-        """One node from the parameter to the weight, which never forms the gradient of R."""
-        turned = rotate(v, self.raw[index], "cayley", self._computed().solved[index])
-        turned.register_hook(_forget(weakref.ref(self)))
+    def _turn_at_once(self, index: int, v: Tensor) -> Tensor:
+        """One node from the parameter to the weight, which never forms the gradient of Cayley's R."""
+        kept = self.computed()
+        raw, solved = self.raw[index], kept.solved[index]
+        if kept.kind == self.name:
+            turned = rotate(v, raw, self.name, solved)
+        else:
+            (turned,) = rotate_all([v], [raw], kept.kind, [solved])
+        self.forget_after([turned])
         return turned
 
     def dense(self) -> Tensor:
@@ -118,27 +130,39 @@ class BlockMatrix(nn.Module):
     @property
     def is_joint(self) -> bool:
         """Whether its R may come from one computation with those of the others."""
-        return self._may_keep() and self._name() == "cayley"
+        if not self._may_keep() or self.name not in JOINT:
+            return False
+        return self.name == "cayley" or all(usable(raw, JOINT[self.name]) for raw in self.raw)
 
     def join_peers(self) -> None:
         """Be computed with the others in this step, if it can be."""
         if self.is_joint:
             self.peers.join(self)
 
+    def forget_after(self, turned: list[Tensor]) -> None:
+        """Drop the kept R when a gradient reaches one of ``turned``."""
+        for one in turned:
+            one.register_hook(_forget(weakref.ref(self)))
+
     def forget(self) -> None:
         """Drop the kept R."""
         self._kept = None
         self.peers.forget()
 
-    def _computed(self) -> _Kept:
+    def computed(self) -> Kept:
+        """R of this step."""
         key = self.key()
         if self._kept is None or not is_same(self._kept.key, key):
-            name = self._name()
-            solved = self.peers.solve(self) if name == "cayley" else None
-            self._kept = _Kept(key, [solve(raw, name) for raw in self.raw] if solved is None else solved)
+            solved = self.peers.solve(self) if self.is_joint else None
+            if solved is None:
+                self._kept = Kept(key, self.name, [solve(raw, self.name) for raw in self.raw])
+            else:
+                self._kept = Kept(key, self.peers.kind, solved)
         return self._kept
 
-    def _name(self) -> str:
+    @property
+    def name(self) -> str:
+        """Of the orthogonal map; empty for other maps."""
         return self.method.method if isinstance(self.method, Orthogonal) else ""
 
     def _may_keep(self) -> bool:
@@ -208,10 +232,11 @@ def is_orthogonal(parameter: Tensor) -> bool:
 
 
 @dataclass
-class _Kept:
+class Kept:
     """R of a step: as computed, and as a part of the autograd graph once someone asked for that."""
 
     key: Key
+    kind: str
     solved: list[Solved]
     matrices: list[Tensor] | None = None
 

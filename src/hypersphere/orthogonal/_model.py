@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from .._core.errors import check_count, check_positive
 from .._core.modes import without_autocast
-from ._beside import side_by_side
+from ..functional.orthogonalize import side_by_side
 from ._blocks import BlockMatrix
-from ._rotation import Rotation, iter_rotations
+from ._rotation import Rotation, iter_rotations, turn_together
 
 __all__ = [
     "asks_host",
@@ -116,10 +116,14 @@ def prepared(model: nn.Module) -> Iterator[None]:
     for _, _, rotation in found:
         rotation.active.join_peers()
     try:
+        weights = [module.parametrizations[name].original for module, name, _ in found]  # type: ignore[index, union-attr]
+        turn_together([(rotation, v) for (_, _, rotation), v in zip(found, weights, strict=True)])
         with side_by_side(len(found), found[0][2].active.raw[0].device if found else torch.device("cpu")) as beside:
-            for index, (module, name, rotation) in enumerate(found):
+            for index, ((_, _, rotation), v) in enumerate(zip(found, weights, strict=True)):
+                if rotation.ready is not None:
+                    continue
                 with nullcontext() if rotation.active.is_joint else beside(index):
-                    rotation.ready = rotation(module.parametrizations[name].original)  # type: ignore[index, union-attr]
+                    rotation.ready = rotation(v)
         yield
     finally:
         for _, _, rotation in found:

@@ -1,4 +1,4 @@
-"""The Cayley matrices of a model that a GPU computes together, each from where the last step left it.
+"""The orthogonal matrices of a model that a GPU computes together, each from where the last step left it.
 
 Layers ask for their R one by one. The first that asks in a step has all of them computed that were asked for in the
 steps before; the others find theirs ready. A layer that asks for the first time is computed alone, by an exact
@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ..functional.orthogonalize import Solved, WarmCayley, usable
+from ..functional.orthogonalize import Solved, WarmCayley, WarmQR, usable
 
 if TYPE_CHECKING:
     from ._blocks import BlockMatrix
 
-__all__ = ["Key", "Peers", "is_same"]
+__all__ = ["JOINT", "Key", "Peers", "is_same"]
+
+JOINT = {"cayley": "orthogonal", "gram_schmidt": "orthogonal", "householder": "orthogonal"}
+"""Maps that start from the last step, and the family of their kernels."""
 
 Key = list[tuple[Tensor, int, int]]  # parameter, version, address
 _PATIENCE = 8  # for how many steps a matrix that is no longer read is still computed
@@ -39,7 +42,7 @@ class Peers:
         self._asked: dict[int, weakref.ref[BlockMatrix]] = {}
         self._idle: dict[int, int] = {}
         self._results: dict[int, tuple[Key, list[Solved]]] = {}
-        self._warm: WarmCayley | None = None
+        self._warm: WarmCayley | WarmQR | None = None
         self._watch: tuple[Tensor, torch.cuda.Event] | None = None
         self._alone = False
 
@@ -68,15 +71,27 @@ class Peers:
         self._results.clear()
 
     def restart(self) -> None:
-        """Let the next step start from nothing, so that it depends on the parameters alone."""
+        """Let the next step start from what depends on the parameters alone."""
         self._results.clear()
         self._alone = False
-        if self._warm is not None:
-            self._warm.forget()
+        warm, members = self._warm, [ref() for ref in self._together]
+        if warm is not None:
+            warm.forget()
+        if isinstance(warm, WarmQR) and None not in members:  # a graph that is replayed cannot start from nothing
+            warm.start([raw.detach() for blocks in members if blocks is not None for raw in blocks.raw])
 
     def failed(self) -> bool:
         """Whether a step since the last :meth:`restart` could not be computed; waits for the device."""
         return self._warm is not None and bool(self._warm.failed.any())
+
+    def failures(self) -> Tensor | None:
+        """What :meth:`failed` looks at, on the device; None where nothing is computed together."""
+        return None if self._warm is None else self._warm.failed
+
+    @property
+    def kind(self) -> str:
+        """How the gradients of what :meth:`solve` returned are computed."""
+        return getattr(self._warm, "kind", "cayley")
 
     def _regroup(self, captured: bool, first: BlockMatrix) -> bool:
         """Take in who asked since the last computation, leave out who did not for long; False: nothing to compute."""
@@ -88,19 +103,22 @@ class Peers:
             if blocks is not None:
                 self._idle[id(blocks)] = 0 if id(blocks) in self._asked else self._idle.get(id(blocks), 0) + 1
         kept = [b for b in members if b is not None and self._idle[id(b)] < _PATIENCE and _fits(b)]
-        kept = [b for b in kept if b.raw[0].device == first.raw[0].device]
         for ref in self._asked.values():
             blocks = ref()
-            if blocks is not None and blocks not in kept and blocks.raw[0].device == first.raw[0].device:
+            if blocks is not None and blocks not in kept:
                 kept.append(blocks)
+        kept = [b for b in kept if b.raw[0].device == first.raw[0].device and b.name == first.name]
         self._asked = {}
         shapes = [raw.shape for blocks in kept for raw in blocks.raw]
         warm = self._warm
         if warm is None or kept != members or warm.shapes != shapes or warm.device != first.raw[0].device:
             self._together = [weakref.ref(blocks) for blocks in kept]
             self._idle = {id(blocks): 0 for blocks in kept}
-            self._warm = WarmCayley(shapes, first.raw[0].device)
             self._watch = None
+            if first.name != "cayley":
+                self._warm = WarmQR(shapes, first.raw[0].device, first.name == "householder")
+                return True
+            self._warm = WarmCayley(shapes, first.raw[0].device)
             self._alone = not _widest(kept) < _WIDEST  # the host waits here, once for each group
             return not self._alone
         return not self._looks_bad()
@@ -111,12 +129,13 @@ class Peers:
             return
         alive = [blocks for blocks in members if blocks is not None]
         with torch.no_grad():
-            matrices = warm([raw.detach() for blocks in alive for raw in blocks.raw])
+            found = warm([raw.detach() for blocks in alive for raw in blocks.raw])
+        solved: list[Solved] = [(one,) if isinstance(one, Tensor) else one for one in found]
         self._results.clear()
         for blocks in alive:
-            own, matrices = matrices[: len(blocks.raw)], matrices[len(blocks.raw) :]
-            self._results[id(blocks)] = blocks.key(), [(r,) for r in own]
-        if not torch.cuda.is_current_stream_capturing():
+            own, solved = solved[: len(blocks.raw)], solved[len(blocks.raw) :]
+            self._results[id(blocks)] = blocks.key(), own
+        if isinstance(warm, WarmCayley) and not torch.cuda.is_current_stream_capturing():
             self._look_later(warm)
 
     def _look_later(self, warm: WarmCayley) -> None:
@@ -156,7 +175,7 @@ def _widest(members: list[BlockMatrix]) -> float:
 
 
 def _fits(blocks: BlockMatrix) -> bool:
-    return all(usable(raw) for raw in blocks.raw)
+    return all(usable(raw, JOINT[blocks.name]) for raw in blocks.raw)
 
 
 def is_same(old: Key, new: Key) -> bool:

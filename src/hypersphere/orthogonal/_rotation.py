@@ -9,10 +9,12 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from .._core.modes import without_autocast
 from .._core.neurons import Neurons
-from ._blocks import BlockMatrix
+from ..functional.orthogonalize import rotate_all
+from ._blocks import BlockMatrix, Kept
 
-__all__ = ["Rotation", "detached_layout", "iter_rotations", "reorder", "unshare_class"]
+__all__ = ["Rotation", "detached_layout", "iter_rotations", "reorder", "turn_together", "unshare_class"]
 
 _NOWHERE = nn.Module()
 
@@ -44,15 +46,43 @@ class Rotation(nn.Module):
     def forward(self, v: Tensor) -> Tensor:
         if self.ready is not None:
             return self.ready
+        return self.weight(self.active.rotate(self.neurons(v)), v)
+
+    def neurons(self, v: Tensor) -> Tensor:
+        """The neurons (n, dim) of a weight."""
         matrix = self.layout.flatten(v)
-        rotated = self.active.rotate(matrix.reshape(-1, matrix.shape[-1]))
-        return self.layout.unflatten(rotated.reshape(matrix.shape), v.shape).to(v.dtype)
+        return matrix.reshape(-1, matrix.shape[-1])
+
+    def weight(self, neurons: Tensor, like: Tensor) -> Tensor:
+        """The weight that has these neurons, in shape and dtype of ``like``."""
+        matrix = neurons.reshape(self.layout.groups, -1, neurons.shape[-1])
+        return self.layout.unflatten(matrix, like.shape).to(like.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "ready": None}
 
     def extra_repr(self) -> str:
         return f"learn_v={self.learn_v}, task={self.task}"
+
+
+def turn_together(weights: Sequence[tuple[Rotation, Tensor]]) -> None:
+    """Make ``ready`` what warm-started maps turn: all weights in one node, whose backward pass does them together."""
+    joint: dict[str, list[tuple[Rotation, Tensor, Kept]]] = {}
+    for rotation, v in weights:
+        if rotation.active.is_joint:
+            kept = rotation.active.computed()
+            if kept.kind != rotation.active.name:
+                joint.setdefault(f"{kept.kind} {v.device}", []).append((rotation, v, kept))
+    for group in joint.values():
+        with without_autocast(group[0][1].device):
+            parts = [rotation.active.parts(rotation.neurons(v)) for rotation, v, _ in group]
+            raw = [raw for rotation, _, _ in group for raw in rotation.active.raw]
+            solved = [solved for _, _, kept in group for solved in kept.solved]
+            turned = rotate_all([part for own in parts for part in own], raw, group[0][2].kind, solved)
+            for (rotation, v, _), own in zip(group, parts, strict=True):
+                mine, turned = turned[: len(own)], turned[len(own) :]
+                rotation.active.forget_after(mine)
+                rotation.ready = rotation.weight(rotation.active.joined(mine), v)
 
 
 def detached_layout(neurons: Neurons) -> Neurons:

@@ -1,23 +1,29 @@
 """Maps from any square matrix to an orthogonal one (thesis 7.3), with closed-form gradients."""
 
-from .algorithms import polish
+from .algorithms import is_captured, polish
+from .beside import side_by_side
 from .grouped import usable
 from .maps import Orthogonalizer, methods, orthogonalize, register_orthogonalizer
 from .precision import is_reduced
-from .rotation import Solved, connect, rotate, solve
+from .rotation import Solved, connect, rotate, rotate_all, solve
 from .warm import WarmCayley
+from .warm_qr import WarmQR
 
 __all__ = [
     "Orthogonalizer",
     "Solved",
     "WarmCayley",
+    "WarmQR",
     "connect",
+    "is_captured",
     "is_reduced",
     "methods",
     "orthogonalize",
     "polish",
     "register_orthogonalizer",
     "rotate",
+    "rotate_all",
+    "side_by_side",
     "solve",
     "usable",
 ]

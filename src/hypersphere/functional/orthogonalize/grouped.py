@@ -27,9 +27,9 @@ def usable(x: Tensor, family: str = "orthogonal") -> bool:
 @functools.cache
 def kernels() -> Any:
     """The modules with the kernels; imported late, since Triton takes half a second."""
-    from ...kernels.device import cayley, products
+    from ...kernels.device import cayley, products, triangular
 
-    return products, cayley
+    return products, cayley, triangular
 
 
 def programs(x: Tensor) -> int:
@@ -66,9 +66,16 @@ class Layout:
             p += count
         return out
 
-    def empty(self, like: Tensor) -> Tensor:
-        """A flat buffer whose padding is zero."""
-        return (torch.zeros if self.has_padding else torch.empty)(self.total, dtype=torch.float32, device=like.device)
+    def empty(self, like: Tensor, dtype: torch.dtype = torch.float32, zero: bool = False) -> Tensor:
+        """A flat buffer whose padding is zero, or all of it."""
+        make = torch.zeros if zero or self.has_padding else torch.empty
+        return make(self.total, dtype=dtype, device=like.device)
+
+    def packed(self, matrices: Sequence[Tensor], dtype: torch.dtype = torch.float32) -> Tensor:
+        """Stacks of matrices as a flat buffer."""
+        flat = self.empty(matrices[0], dtype)
+        torch._foreach_copy_(self.views(flat, [x.shape for x in matrices]), list(matrices))
+        return flat
 
 
 def layout_of(shapes: Sequence[torch.Size], device: torch.device) -> Layout:
@@ -121,21 +128,29 @@ def product(
     transposed_addend: bool = False,
     mirror: int = 0,
     store: str = "plain",
+    upper: bool = False,
+    begin: int = 0,
+    end: int = 0,
+    gate: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> tuple[Tensor, Tensor]:
     """α·A·Bᵀ + β·C + γ·I of every matrix: the result and its transpose, as far as ``store`` asks for them.
 
-    ``mirror`` 1 or −1 says that the result is symmetric or skew: half of it is computed.
+    ``mirror`` 1 or −1 says that the result is symmetric or skew: half of it is computed. ``upper``: it is upper
+    triangular. ``begin`` and ``end`` say where the factors are 0, ``gate`` has a factor for each matrix
+    (see the kernel). Operands of half precision are multiplied as they are.
     """
-    products, _ = kernels()
+    products = kernels()[0]
     wanted = {"plain": 1, "transposed": 2, "both": 3}[store]
-    out = layout.empty(a) if wanted & 1 else a
-    out_t = layout.empty(a) if wanted & 2 else a
-    tiles = layout.upper_tiles if mirror else layout.tiles
+    out = layout.empty(a, dtype, zero=upper) if wanted & 1 else a
+    out_t = layout.empty(a, dtype, zero=upper) if wanted & 2 else a
+    tiles = layout.upper_tiles if mirror or upper else layout.tiles
     addend = 0 if c is None else 2 if transposed_addend else 1
     with torch.cuda.device_of(a):
         products.product_kernel[(len(tiles),)](
-            a, b, a if c is None else c, out, out_t, tiles, layout.table, alpha, beta, gamma,
-            **TILE, PRECISE=precise, ADDEND=addend, STORE=wanted, MIRROR=mirror,
+            a, b, a if c is None else c, out, out_t, a if gate is None else gate, tiles, layout.table,
+            alpha, beta, gamma, **TILE, PRECISE=precise, ADDEND=addend, STORE=wanted, MIRROR=mirror,
+            BEGIN=begin, END=end, GATED=gate is not None,
             num_warps=WARPS, num_stages=STAGES,
         )  # fmt: skip
     return out, out_t

@@ -4,11 +4,14 @@ For Cayley's map the gradient of R is never formed. With G = Σ g vᵀ over the 
 
     dL/dA = ½(R+I)ᵀG(R+I)ᵀ = ½PᵀS,   P = g(R+I),   S = v(R+I)ᵀ = w + v   (rows are neurons)
 
-which takes products of size n·d² instead of d³, and layers have fewer neurons than dimensions.
+which takes products of size n·d² instead of d³, and layers have fewer neurons than dimensions. The warm-started maps
+of several layers (:func:`rotate_all`) likewise take N − Nᵀ = PᵀV − VᵀP, N = RᵀG, from P = gR, and go on for all
+layers at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,10 +19,13 @@ from torch import Tensor
 
 from .maps import DifferentiatedOnce, algorithm_of
 from .precision import in_full, matmul
+from .warm_qr import qr_from_skew
 
-__all__ = ["Solved", "connect", "rotate", "solve"]
+__all__ = ["Solved", "connect", "rotate", "rotate_all", "solve"]
 
 Solved = tuple[Tensor, ...]  # R, then what the map's backward pass needs besides
+
+_FROM_SKEW: dict[str, Callable[[list[Tensor], list[Solved]], list[Tensor]]] = {"qr": qr_from_skew}
 
 
 def solve(u: Tensor, method: str) -> Solved:
@@ -36,6 +42,11 @@ def connect(u: Tensor, method: str, solved: Solved) -> Tensor:
 def rotate(v: Tensor, u: Tensor, method: str, solved: Solved) -> Tensor:
     """Rv for the rows v of each matrix of ``v`` (..., n, d), differentiable in ``v`` and ``u`` (..., d, d)."""
     return _Rotate.apply(v, u, method, solved)
+
+
+def rotate_all(vs: Sequence[Tensor], us: Sequence[Tensor], kind: str, solved: Sequence[Solved]) -> list[Tensor]:
+    """:func:`rotate` of several stacks in one node, whose ``solved`` are of a warm-started map (``kind``)."""
+    return list(_RotateAll.apply(kind, tuple(solved), *vs, *us))
 
 
 class _Connect(torch.autograd.Function):
@@ -80,6 +91,31 @@ class _Rotate(torch.autograd.Function):
         return turned if for_v else None, of_u, None, None
 
 
+class _RotateAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, kind: str, solved: tuple[Solved, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.kind, ctx.solved = kind, solved
+        ctx.vs, ctx.us = tensors[: len(solved)], tensors[len(solved) :]
+        return tuple(matmul(v, r.mT) for v, (r, *_) in zip(ctx.vs, solved, strict=True))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        with torch.no_grad():
+            turned = [matmul(grad, r) for grad, (r, *_) in zip(grads, ctx.solved, strict=True)]
+            skews = [in_full(_skew_product, p, v) for p, v in zip(turned, ctx.vs, strict=True)]
+            of_us = _FROM_SKEW[ctx.kind](skews, list(ctx.solved))
+        if torch.is_grad_enabled():  # create_graph=True: R's own derivative may be asked for, once
+            rs = [connect(u, ctx.kind, solved) for u, solved in zip(ctx.us, ctx.solved, strict=True)]
+            turned = [grad @ r for grad, r in zip(grads, rs, strict=True)]
+            of_us = [_once(out, grad.mT @ v, u) for out, grad, v, u in zip(of_us, grads, ctx.vs, ctx.us, strict=True)]
+        return None, None, *turned, *of_us
+
+
+def _skew_product(p: Tensor, v: Tensor) -> Tensor:
+    """PᵀV − VᵀP, in one product."""
+    return torch.cat([p, v], -2).mT @ torch.cat([v, -p], -2)
+
+
 def _cayley_backward(p: Tensor, s: Tensor) -> Tensor:
     """tril(½(PᵀS − SᵀP), −1): one product of both, skew as it comes."""
     both, turned = torch.cat([p, s], -2), torch.cat([s, -p], -2)
@@ -87,6 +123,9 @@ def _cayley_backward(p: Tensor, s: Tensor) -> Tensor:
 
 
 def _backward(method: str, grad: Tensor, solved: Solved) -> Tensor:
+    if method in _FROM_SKEW:
+        n = matmul(solved[0].mT, grad)
+        return _FROM_SKEW[method]([n - n.mT], [solved])[0]
     out: Tensor = in_full(algorithm_of(method, grad.device.type).backward, grad, *solved)
     return out
 

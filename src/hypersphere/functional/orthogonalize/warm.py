@@ -38,7 +38,7 @@ class WarmCayley:
         self.shapes, self.device = list(shapes), device
         self.layout: Layout = layout_of(shapes, device)
         count = len(self.layout.sizes)
-        _, cayley = kernels()
+        cayley = kernels()[1]
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=device)
@@ -73,7 +73,7 @@ class WarmCayley:
 
     def __call__(self, raw: Sequence[Tensor]) -> list[Tensor]:
         """R of every stack of matrices, views of one new buffer; no autograd."""
-        products, cayley = kernels()
+        products, cayley, _ = kernels()
         layout, tile = self.layout, {**TILE, "num_warps": WARPS, "num_stages": STAGES}
         torch._foreach_copy_(layout.views(self._raw, self.shapes), list(raw))
         for scratch in (self._sums, self._counter, self._sizes):

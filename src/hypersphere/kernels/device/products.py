@@ -15,7 +15,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["locate", "multiply", "product_kernel", "skew_kernel"]
+__all__ = ["finite", "locate", "multiply", "product_kernel", "skew_kernel"]
 
 COLUMNS = tl.constexpr(4)  # of a row of `table`: size, place, first row, number of tiles
 
@@ -34,15 +34,25 @@ def locate(index, tiles, table):
 @triton.jit
 def multiply(a, b, i, j, size, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PRECISE: tl.constexpr):
     """Tile (i, j) of A·Bᵀ; rows beyond the matrix repeat its first ones, and are not stored."""
+    return _multiply(a, b, i, j, size, 0, size, BM, BN, BK, PRECISE)
+
+
+@triton.jit
+def _multiply(
+    a, b, i, j, size, begin, end, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PRECISE: tl.constexpr
+):
+    """The same with the sum over columns ``begin`` to ``end`` alone, multiples of 32."""
     row = (i * BM + tl.arange(0, BM)) % size
     col = (j * BN + tl.arange(0, BN)) % size
-    k = tl.arange(0, BK)
+    k = begin + tl.arange(0, BK)
     left = a + row[:, None] * size + k[None, :]
     right = b + col[None, :] * size + k[:, None]
     total = tl.zeros((BM, BN), tl.float32)
-    for _ in range(0, size, BK):
+    for _ in range(begin, end, BK):
         x, y = tl.load(left), tl.load(right)
-        if PRECISE:
+        if x.dtype == tl.float16:
+            total = tl.dot(x, y, total)
+        elif PRECISE:
             total = tl.dot(x, y, total, input_precision="tf32x3")
         else:
             total = tl.dot(x, y, total, input_precision="tf32")
@@ -53,17 +63,23 @@ def multiply(a, b, i, j, size, BM: tl.constexpr, BN: tl.constexpr, BK: tl.conste
 
 @triton.jit
 def product_kernel(
-    a, b, c, out, out_t, tiles, table, alpha, beta, gamma,
+    a, b, c, out, out_t, gate, tiles, table, alpha, beta, gamma,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PRECISE: tl.constexpr,
     ADDEND: tl.constexpr, STORE: tl.constexpr, MIRROR: tl.constexpr,
+    BEGIN: tl.constexpr, END: tl.constexpr, GATED: tl.constexpr,
 ):  # fmt: skip
     """α·A·Bᵀ + β·C + γ·I. ADDEND: 0 no C, 1 C, 2 Cᵀ. STORE: 1 the product, 2 its transpose, 3 both.
+
+    Triangular factors: BEGIN 1 where A's columns before the tile's rows are 0, 2 where B's before the tile's columns
+    are; END 2 where B's after them are. GATED multiplies each matrix by its number in ``gate``, NaN for one that failed.
 
     MIRROR 1 or −1: the result is symmetric or skew. Tiles with j ≥ i are computed, their mirror images stored: to the
     last bit, because iterations that count on a symmetry let rounding errors that break it grow.
     """
-    _, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
-    total = alpha * multiply(a + place, b + place, i, j, size, BM, BN, BK, PRECISE)
+    p, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
+    begin = i * BM if BEGIN == 1 else j * BN if BEGIN == 2 else 0
+    end = tl.minimum(size, (j + 1) * BN) if END == 2 else size
+    total = alpha * _multiply(a + place, b + place, i, j, size, begin, end, BM, BN, BK, PRECISE)
     row, col = i * BM + tl.arange(0, BM)[:, None], j * BN + tl.arange(0, BN)[None, :]
     inside = (row < size) & (col < size)
     if ADDEND == 1:
@@ -71,6 +87,8 @@ def product_kernel(
     if ADDEND == 2:
         total += beta * tl.load(c + place + col * size + row, mask=inside, other=0.0)
     total += tl.where(row == col, gamma, 0.0)
+    if GATED:
+        total *= tl.load(gate + p)
     if MIRROR != 0:
         if i == j:
             total = 0.5 * (total + MIRROR * tl.trans(total))
@@ -101,11 +119,11 @@ def skew_kernel(u, n, sizes, tiles, table, B: tl.constexpr):
         tl.store(n + place + row * size + col, x)
         absolute += tl.sum(tl.abs(x), 1)
         square += tl.sum(x * x, 1)
-    tl.atomic_max(sizes + 2 * p, _finite(tl.max(absolute)))
-    tl.atomic_max(sizes + 2 * p + 1, _finite(tl.max(square)))
+    tl.atomic_max(sizes + 2 * p, tl.max(finite(absolute)))
+    tl.atomic_max(sizes + 2 * p + 1, tl.max(finite(square)))
 
 
 @triton.jit
-def _finite(x):
+def finite(x):
     """NaN as a large number, which the largest of several does not lose."""
     return tl.where(x < 1e30, x, 1e30)
