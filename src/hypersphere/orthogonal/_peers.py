@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import logging
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from ..functional.orthogonalize import Solved, WarmCayley, WarmQR, usable
+from ..functional.orthogonalize import FromLast, Solved, WarmCayley, WarmPolar, WarmQR, usable
 
 if TYPE_CHECKING:
     from ._blocks import BlockMatrix
 
 __all__ = ["JOINT", "Key", "Peers", "is_same"]
 
-JOINT = {"cayley": "orthogonal", "gram_schmidt": "orthogonal", "householder": "orthogonal"}
+_FROM_LAST = {"gram_schmidt": WarmQR, "householder": partial(WarmQR, householder=True), "lowdin": WarmPolar}
+JOINT = {"cayley": "orthogonal", "gram_schmidt": "orthogonal", "householder": "orthogonal", "lowdin": "lowdin"}
 """Maps that start from the last step, and the family of their kernels."""
 
 Key = list[tuple[Tensor, int, int]]  # parameter, version, address
@@ -42,7 +44,7 @@ class Peers:
         self._asked: dict[int, weakref.ref[BlockMatrix]] = {}
         self._idle: dict[int, int] = {}
         self._results: dict[int, tuple[Key, list[Solved]]] = {}
-        self._warm: WarmCayley | WarmQR | None = None
+        self._warm: WarmCayley | FromLast | None = None
         self._watch: tuple[Tensor, torch.cuda.Event] | None = None
         self._alone = False
 
@@ -77,8 +79,9 @@ class Peers:
         warm, members = self._warm, [ref() for ref in self._together]
         if warm is not None:
             warm.forget()
-        if isinstance(warm, WarmQR) and None not in members:  # a graph that is replayed cannot start from nothing
-            warm.start([raw.detach() for blocks in members if blocks is not None for raw in blocks.raw])
+        if isinstance(warm, FromLast) and None not in members:  # a graph that is replayed cannot start from nothing
+            with torch.no_grad():
+                warm([raw.detach() for blocks in members if blocks is not None for raw in blocks.raw])
 
     def failed(self) -> bool:
         """Whether a step since the last :meth:`restart` could not be computed; waits for the device."""
@@ -116,7 +119,7 @@ class Peers:
             self._idle = {id(blocks): 0 for blocks in kept}
             self._watch = None
             if first.name != "cayley":
-                self._warm = WarmQR(shapes, first.raw[0].device, first.name == "householder")
+                self._warm = _FROM_LAST[first.name](shapes, first.raw[0].device)
                 return True
             self._warm = WarmCayley(shapes, first.raw[0].device)
             self._alone = not _widest(kept) < _WIDEST  # the host waits here, once for each group

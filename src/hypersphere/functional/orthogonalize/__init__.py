@@ -2,17 +2,21 @@
 
 from .algorithms import is_captured, polish
 from .beside import side_by_side
+from .from_last import FromLast, Solved
 from .grouped import usable
 from .maps import Orthogonalizer, methods, orthogonalize, register_orthogonalizer
 from .precision import is_reduced
-from .rotation import Solved, connect, rotate, rotate_all, solve
+from .rotation import connect, rotate, rotate_all, solve
 from .warm import WarmCayley
+from .warm_polar import WarmPolar
 from .warm_qr import WarmQR
 
 __all__ = [
+    "FromLast",
     "Orthogonalizer",
     "Solved",
     "WarmCayley",
+    "WarmPolar",
     "WarmQR",
     "connect",
     "is_captured",

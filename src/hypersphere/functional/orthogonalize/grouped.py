@@ -27,9 +27,9 @@ def usable(x: Tensor, family: str = "orthogonal") -> bool:
 @functools.cache
 def kernels() -> Any:
     """The modules with the kernels; imported late, since Triton takes half a second."""
-    from ...kernels.device import cayley, products, triangular
+    from ...kernels.device import cayley, polar, products, triangular
 
-    return products, cayley, triangular
+    return products, cayley, triangular, polar
 
 
 def programs(x: Tensor) -> int:
@@ -70,6 +70,17 @@ class Layout:
         """A flat buffer whose padding is zero, or all of it."""
         make = torch.zeros if zero or self.has_padding else torch.empty
         return make(self.total, dtype=dtype, device=like.device)
+
+    def whole(self, matrices: Sequence[Tensor]) -> Tensor:
+        """The flat buffer that stacks of matrices are views of, if they are all of its matrices; else a new one."""
+        flat, place = matrices[0]._base, 0
+        if flat is None or flat.shape != (self.total,):
+            return self.packed(matrices, matrices[0].dtype)
+        for x in matrices:
+            if x._base is not flat or x.storage_offset() != place:
+                return self.packed(matrices, x.dtype)
+            place += x.shape[:-2].numel() * (-(-x.shape[-1] // _PAD) * _PAD) ** 2
+        return flat if place == self.total else self.packed(matrices, matrices[0].dtype)
 
     def packed(self, matrices: Sequence[Tensor], dtype: torch.dtype = torch.float32) -> Tensor:
         """Stacks of matrices as a flat buffer."""
@@ -132,13 +143,14 @@ def product(
     begin: int = 0,
     end: int = 0,
     gate: Tensor | None = None,
+    sigma: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[Tensor, Tensor]:
     """α·A·Bᵀ + β·C + γ·I of every matrix: the result and its transpose, as far as ``store`` asks for them.
 
     ``mirror`` 1 or −1 says that the result is symmetric or skew: half of it is computed. ``upper``: it is upper
-    triangular. ``begin`` and ``end`` say where the factors are 0, ``gate`` has a factor for each matrix
-    (see the kernel). Operands of half precision are multiplied as they are.
+    triangular. ``begin`` and ``end`` say where the factors are 0, ``gate`` has a factor for each matrix, ``sigma``
+    numbers by which to divide (see the kernel). Operands of half precision are multiplied as they are.
     """
     products = kernels()[0]
     wanted = {"plain": 1, "transposed": 2, "both": 3}[store]
@@ -148,9 +160,10 @@ def product(
     addend = 0 if c is None else 2 if transposed_addend else 1
     with torch.cuda.device_of(a):
         products.product_kernel[(len(tiles),)](
-            a, b, a if c is None else c, out, out_t, a if gate is None else gate, tiles, layout.table,
-            alpha, beta, gamma, **TILE, PRECISE=precise, ADDEND=addend, STORE=wanted, MIRROR=mirror,
-            BEGIN=begin, END=end, GATED=gate is not None,
+            a, b, a if c is None else c, out, out_t, a if gate is None else gate,
+            a if sigma is None else sigma, tiles, layout.table, alpha, beta, gamma,
+            **TILE, PRECISE=precise, ADDEND=addend, STORE=wanted, MIRROR=mirror,
+            BEGIN=begin, END=end, GATED=gate is not None, DIVIDED=sigma is not None,
             num_warps=WARPS, num_stages=STAGES,
         )  # fmt: skip
     return out, out_t

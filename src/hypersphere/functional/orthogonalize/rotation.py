@@ -17,15 +17,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .from_last import Solved
 from .maps import DifferentiatedOnce, algorithm_of
 from .precision import in_full, matmul
+from .warm_polar import polar_from_skew
 from .warm_qr import qr_from_skew
 
-__all__ = ["Solved", "connect", "rotate", "rotate_all", "solve"]
+__all__ = ["connect", "rotate", "rotate_all", "solve"]
 
-Solved = tuple[Tensor, ...]  # R, then what the map's backward pass needs besides
-
-_FROM_SKEW: dict[str, Callable[[list[Tensor], list[Solved]], list[Tensor]]] = {"qr": qr_from_skew}
+_FROM_SKEW: dict[str, Callable[[list[Tensor], list[Solved]], list[Tensor]]] = {
+    "qr": qr_from_skew,
+    "polar": polar_from_skew,
+}
 
 
 def solve(u: Tensor, method: str) -> Solved:

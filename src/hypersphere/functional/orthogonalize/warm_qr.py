@@ -20,6 +20,7 @@ from torch import Tensor
 
 from . import algorithms as exact
 from .beside import side_by_side
+from .from_last import FromLast, Solved
 from .grouped import Layout, kernels, layout_of, product
 
 __all__ = ["WarmQR", "qr_from_skew"]
@@ -29,60 +30,29 @@ _LAST = 64  # columns of Q that may turn by any angle between two steps
 _TILE, _BASE = 64, 32
 
 
-class WarmQR:
-    """The map and its memory, for stacks of matrices of the given shapes on one device.
-
-    Args:
-        shapes: Of the parameters (..., d, d), in the order in which they will be given.
-        device: Where they are.
-        householder: Keep the determinant of Q, as Algorithm 3 does, instead of a positive diagonal of T.
-
-    Attributes:
-        failed: One integer a matrix, 1 if a call could not reach the accuracy: its Q was NaN.
-    """
+class WarmQR(FromLast):
+    """The map and its memory; ``householder`` keeps the determinant of Q, as Algorithm 3 does, not diag T > 0."""
 
     kind = "qr"
 
     def __init__(self, shapes: Sequence[torch.Size], device: torch.device, householder: bool = False) -> None:
-        self.shapes, self.device, self.householder = list(shapes), device, householder
-        self.layout = layout_of(shapes, device)
-        count = len(self.layout.sizes)
-        self.failed = torch.zeros(count, dtype=torch.int32, device=device)
-        self.started = False
-        self._sizes = torch.tensor(self.layout.sizes, dtype=torch.int32).to(device)
-        self._inverse, self._inverse_t = (torch.zeros(self.layout.total, device=device) for _ in range(2))
-        self._last = torch.zeros(self.layout.total if householder else 0, device=device)
-        self._lower, self._lower_inverse, self._half = (
-            torch.zeros(self.layout.total, device=device) for _ in range(3)
+        super().__init__(shapes, device)
+        self.householder = householder
+        self._inverse, self._inverse_t, self._lower, self._lower_inverse, self._half = (
+            torch.zeros(self.layout.total, device=device) for _ in range(5)
         )
+        self._last = torch.zeros(self.layout.total if householder else 0, device=device)
 
-    def forget(self) -> None:
-        """Let the next call start from nothing, as the first one did."""
-        self.started = False
-        self.failed.zero_()
-
-    def start(self, raw: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
-        """Q and T⁻¹ from U alone, in float64; the next call goes on from there."""
-        out: list[tuple[Tensor, ...]] = []
+    def start(self, raw: Sequence[Tensor]) -> list[Solved]:
+        out: list[Solved] = []
         for u in raw:
-            q, t = (exact.householder if self.householder else exact.gram_schmidt)(u.detach().double())
+            q, t = (exact.householder if self.householder else exact.gram_schmidt)(u.double())
             identity = torch.eye(u.shape[-1], dtype=torch.float64, device=u.device).expand_as(t)
             out.append((q.float(), torch.linalg.solve_triangular(t.triu(), identity, upper=True).float()))
-        self._keep(self.layout.packed([inverse for _, inverse in out]))
+        self._keep(self.layout.packed([solved[1] for solved in out]))
         if self.householder:
-            self._last.copy_(self.layout.packed([q for q, _ in out]))
-        self.failed.zero_()
-        self.started = True
+            self._last.copy_(self.layout.packed([solved[0] for solved in out]))
         return out
-
-    def __call__(self, raw: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
-        """Q and T⁻¹ of every stack of matrices, views of new buffers; no autograd."""
-        if not self.started:
-            return self.start(raw)
-        q, inverse = self._from_last(raw)
-        if not exact.is_captured(q) and bool(self.failed.any()):
-            return self.start(raw)
-        return list(zip(self.layout.views(q, self.shapes), self.layout.views(inverse, self.shapes), strict=True))
 
     def _keep(self, inverse: Tensor, inverse_t: Tensor | None = None) -> None:
         self._inverse.copy_(inverse)
@@ -93,7 +63,7 @@ class WarmQR:
         for view, matrix in zip(*pairs, strict=True):
             view.copy_(matrix.mT)
 
-    def _from_last(self, raw: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def _from_last(self, raw: Sequence[Tensor]) -> list[Solved]:
         layout, device = self.layout, kernels()[2]
         u = layout.packed(list(raw))
         x, x_t = product(layout, u, self._inverse_t, store="both", end=2)
@@ -105,7 +75,7 @@ class WarmQR:
         worst = torch.zeros(len(layout.sizes), device=u.device)
         with torch.cuda.device_of(u):
             device.series_kernel[(len(layout.stripes),)](
-                gram, x_t, worst, self._sizes, layout.stripes, layout.table, B=_BASE
+                gram, x_t, worst, self.true_sizes, layout.stripes, layout.table, B=_BASE
             )
         close = worst < _CLOSE**2
         self.failed.copy_(self.failed | ~close)
@@ -117,7 +87,7 @@ class WarmQR:
         if self.householder:
             self._turn(q, inverse, inverse_t)
         self._keep(inverse, inverse_t)
-        return q, inverse
+        return list(zip(layout.views(q, self.shapes), layout.views(inverse, self.shapes), strict=True))
 
     def _factorize(self, gram: Tensor) -> None:
         """L of every matrix; several small chains of launches, side by side."""
@@ -150,22 +120,22 @@ class WarmQR:
         rows = (len(layout.stripes),)
         with torch.cuda.device_of(q):
             device.moved_kernel[rows](
-                self._last, q, moved, self._sizes, layout.stripes, layout.table, B=_BASE, LAST=_LAST
+                self._last, q, moved, self.true_sizes, layout.stripes, layout.table, B=_BASE, LAST=_LAST
             )
             device.turn_kernel[(count,)](
-                self._last, q, moved, flip, self._sizes, layout.table, LAST=_LAST, BK=_BASE, num_warps=4
+                self._last, q, moved, flip, self.true_sizes, layout.table, LAST=_LAST, BK=_BASE, num_warps=4
             )
             device.flip_kernel[rows](
-                q, inverse, inverse_t, flip, self.failed, self._sizes, layout.stripes, layout.table, B=_BASE
+                q, inverse, inverse_t, flip, self.failed, self.true_sizes, layout.stripes, layout.table, B=_BASE
             )
         self._last.copy_(q)
 
 
-def qr_from_skew(skews: list[Tensor], solved: list[tuple[Tensor, ...]]) -> list[Tensor]:
+def qr_from_skew(skews: list[Tensor], solved: list[Solved]) -> list[Tensor]:
     """dL/dU = Q·tril(N − Nᵀ, −1)·T⁻ᵀ of every stack, from N − Nᵀ with N = QᵀG: two products of them all."""
     layout = layout_of([skew.shape for skew in skews], skews[0].device)
     turned = layout.packed([skew.mT.triu(1) for skew in skews])
-    q, inverse = (layout.packed(list(matrices)) for matrices in zip(*solved, strict=True))
+    q, inverse = (layout.whole(matrices) for matrices in zip(*solved, strict=True))
     half, _ = product(layout, q, turned, begin=2)
     out, _ = product(layout, half, inverse, begin=2)
     return layout.views(out, [skew.shape for skew in skews])

@@ -63,20 +63,20 @@ def _multiply(
 
 @triton.jit
 def product_kernel(
-    a, b, c, out, out_t, gate, tiles, table, alpha, beta, gamma,
+    a, b, c, out, out_t, gate, sigma, tiles, table, alpha, beta, gamma,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PRECISE: tl.constexpr,
     ADDEND: tl.constexpr, STORE: tl.constexpr, MIRROR: tl.constexpr,
-    BEGIN: tl.constexpr, END: tl.constexpr, GATED: tl.constexpr,
+    BEGIN: tl.constexpr, END: tl.constexpr, GATED: tl.constexpr, DIVIDED: tl.constexpr,
 ):  # fmt: skip
     """α·A·Bᵀ + β·C + γ·I. ADDEND: 0 no C, 1 C, 2 Cᵀ. STORE: 1 the product, 2 its transpose, 3 both.
 
     Triangular factors: BEGIN 1 where A's columns before the tile's rows are 0, 2 where B's before the tile's columns
-    are; END 2 where B's after them are. GATED multiplies each matrix by its number in ``gate``, NaN for one that failed.
+    are; END 2 where B's after them are. GATED multiplies each matrix by its number in ``gate``, NaN for one that failed; DIVIDED divides entry (i, j) by σᵢ + σⱼ, where that is not 0.
 
     MIRROR 1 or −1: the result is symmetric or skew. Tiles with j ≥ i are computed, their mirror images stored: to the
     last bit, because iterations that count on a symmetry let rounding errors that break it grow.
     """
-    p, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
+    p, i, j, size, place, first, _ = locate(tl.program_id(0), tiles, table)
     begin = i * BM if BEGIN == 1 else j * BN if BEGIN == 2 else 0
     end = tl.minimum(size, (j + 1) * BN) if END == 2 else size
     total = alpha * _multiply(a + place, b + place, i, j, size, begin, end, BM, BN, BK, PRECISE)
@@ -87,6 +87,11 @@ def product_kernel(
     if ADDEND == 2:
         total += beta * tl.load(c + place + col * size + row, mask=inside, other=0.0)
     total += tl.where(row == col, gamma, 0.0)
+    if DIVIDED:
+        across = tl.load(sigma + first + i * BM + tl.arange(0, BM), mask=i * BM + tl.arange(0, BM) < size, other=0.0)
+        down = tl.load(sigma + first + j * BN + tl.arange(0, BN), mask=j * BN + tl.arange(0, BN) < size, other=0.0)
+        both = across[:, None] + down[None, :]
+        total = tl.where(both > 0.0, total / tl.where(both > 0.0, both, 1.0), 0.0)
     if GATED:
         total *= tl.load(gate + p)
     if MIRROR != 0:

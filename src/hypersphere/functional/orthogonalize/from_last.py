@@ -1,0 +1,69 @@
+"""Maps of many matrices that start from the last step, and what they do where that start is too far away."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .algorithms import is_captured
+from .grouped import layout_of
+
+__all__ = ["FromLast", "Solved"]
+
+Solved = tuple[Tensor, ...]  # R, then what the map's backward pass needs besides
+
+
+class FromLast(ABC):
+    """A map and its memory, for stacks of matrices of the given shapes on one device.
+
+    Every call looks at how well it ended. Outside of CUDA graphs the host looks too, and starts again where it did not
+    end well. Inside one, the R of such a call is NaN, so that its step can be done again outside.
+
+    Args:
+        shapes: Of the parameters (..., d, d), in the order in which they will be given.
+        device: Where they are.
+
+    Attributes:
+        failed: One integer a matrix, 1 if a call since the last start could not reach the accuracy.
+        kind: What :func:`rotate_all` calls the backward pass.
+    """
+
+    kind: str
+
+    def __init__(self, shapes: Sequence[torch.Size], device: torch.device) -> None:
+        self.shapes, self.device = list(shapes), device
+        self.layout = layout_of(shapes, device)
+        self.true_sizes = torch.tensor(self.layout.sizes, dtype=torch.int32).to(device)
+        self.failed = torch.zeros(len(self.layout.sizes), dtype=torch.int32, device=device)
+        self.started = False
+
+    def forget(self) -> None:
+        """Let the next call start from nothing, as the first one did."""
+        self.started = False
+        self.failed.zero_()
+
+    def __call__(self, raw: Sequence[Tensor]) -> list[Solved]:
+        """R of every stack of matrices and what backward needs; no autograd."""
+        if not self.started:
+            return self._started(raw)
+        solved = self._from_last(raw)
+        if not is_captured(self.failed) and bool(self.failed.any()):
+            return self._started(raw)
+        return solved
+
+    def _started(self, raw: Sequence[Tensor]) -> list[Solved]:
+        solved = self.start([u.detach() for u in raw])
+        self.failed.zero_()
+        self.started = True
+        return solved
+
+    @abstractmethod
+    def start(self, raw: Sequence[Tensor]) -> list[Solved]:
+        """The result from the parameters alone, in float64; the next call goes on from there."""
+
+    @abstractmethod
+    def _from_last(self, raw: Sequence[Tensor]) -> list[Solved]:
+        """The result from that of the last call; sets ``failed``."""

@@ -1,0 +1,203 @@
+"""Löwdin's map of many matrices from the polar factor of the last step: products, most of them in half precision.
+
+U = RH. A step of training moves R little, R ← R·exp Ω, even where it moves small singular values by more than their
+size: Newton's equation is HΩ + ΩH = RᵀU − UᵀR, whose solution in the eigenbasis V of H divides by σᵢ + σⱼ. The V and σ
+of the last step are near enough to serve for all of the next: two iterations leave in R what float32 leaves of it in
+its singular value decomposition. V only conditions, so that its products may have the 11 bits of float16; residuals
+are computed in split TF32. Afterwards V is turned towards the eigenbasis of the new H, to first order and where
+singular values are far enough apart: where they are not, it need not be. The same V solves the equation of the
+gradient, HL + LH = RᵀG − GᵀR, with one correction for what it leaves.
+
+The size of the last Ω and of RᵀR − I is looked at in every step; where it is too large, or NaN, R is NaN and ``failed``
+says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .from_last import FromLast, Solved
+from .grouped import TILE, WARPS, Layout, kernels, layout_of, product
+from .iterations import polynomial_polar
+
+__all__ = ["WarmPolar", "polar_from_skew"]
+
+_HALF = torch.float16
+_FIRST, _SECOND = 2.0**10, 2.0**16  # of what the first and the second iteration have to correct: as float16 wants it
+_TURN = 2.0**8  # of Ω
+_POLISH = 2.0**12  # of I − RᵀR
+_GRADIENT, _REST = 2.0**-6, 2.0**6  # of L, and of what the first solution of its equation leaves
+_CLOSE, _ORTHOGONAL = 2e-3, 1e-3  # norms of a row: of the second Ω, and of ½(I − RᵀR)
+_SHARE, _FLOOR = 0.1, 1e-7
+
+
+class WarmPolar(FromLast):
+    """The map and its memory."""
+
+    kind = "polar"
+
+    def __init__(self, shapes: Sequence[torch.Size], device: torch.device) -> None:
+        super().__init__(shapes, device)
+        total, count = self.layout.total, len(self.layout.sizes)
+        self._u_t, self._r, self._r_t = (torch.zeros(total, device=device) for _ in range(3))
+        self._v, self._v_t = (torch.zeros(total, dtype=_HALF, device=device) for _ in range(2))
+        self._sigma = torch.zeros(self.layout.rows, device=device)
+        self._scale = torch.ones(count, device=device)  # of U, so that its singular values are at most about 1
+
+    def start(self, raw: Sequence[Tensor]) -> list[Solved]:
+        layout, kept = self.layout, []
+        for u in raw:
+            r, h = polynomial_polar(u.double())
+            sigma, v = torch.linalg.eigh(h)
+            kept.append((u.double(), r, h, sigma.clamp_min(0.0), v))
+        scales = [1.0 / sigma.amax(-1).clamp_min(1e-30) for *_, sigma, _ in kept]
+        self._scale.copy_(torch.cat([scale.flatten() for scale in scales]))
+        small = [scale[..., None, None] for scale in scales]
+        self._u_t.copy_(layout.packed([(u * s).mT.float() for (u, *_), s in zip(kept, small, strict=True)]))
+        self._r.copy_(layout.packed([r.float() for _, r, *_ in kept]))
+        self._r_t.copy_(layout.packed([r.mT.float() for _, r, *_ in kept]))
+        self._v.copy_(layout.packed([v.to(_HALF) for *_, v in kept], _HALF))
+        self._v_t.copy_(layout.packed([v.mT.to(_HALF) for *_, v in kept], _HALF))
+        sigmas = [sigma * s[..., 0] for (*_, sigma, _), s in zip(kept, small, strict=True)]
+        torch._foreach_copy_(_rows(layout, self._sigma, self.shapes), [sigma.float() for sigma in sigmas])
+        whole = layout.packed([(h * s).float() for (_, _, h, *_), s in zip(kept, small, strict=True)])
+        return self._solved(self._r.clone(), whole)
+
+    def _from_last(self, raw: Sequence[Tensor]) -> list[Solved]:
+        layout, scale = self.layout, self._scale
+        u_t = layout.empty(scale)
+        views = layout.views(u_t, self.shapes)
+        torch._foreach_copy_(views, [u.mT for u in raw])
+        torch._foreach_mul_(views, [s.view(*shape[:-2], 1, 1) for s, shape in self._stacks(scale)])
+        moved = ((u_t - self._u_t) * _FIRST).to(_HALF)
+        self._u_t.copy_(u_t)
+
+        half = self._r.to(_HALF)
+        k, _ = product(layout, self._r_t.to(_HALF), moved, dtype=_HALF)  # Rᵀ(U − U_last)
+        turn = self._newton(_skew_part(layout, k, 1.0, _HALF), _FIRST)
+        _, turn_t = product(layout, turn, turn, turn, alpha=-0.5 / _TURN, store="transposed", dtype=_HALF)  # Ω + ½Ω²
+        r, r_t = product(layout, half, turn_t, self._r, alpha=1.0 / _TURN, store="both")
+
+        k, _ = product(layout, r_t, u_t)
+        turn = self._newton(_skew_part(layout, k, _SECOND, _HALF), _SECOND)
+        worst = self._worst(turn, 1.0 / _TURN)
+        failed = ~(worst < _CLOSE**2)
+        half = r.to(_HALF)
+        r, r_t = product(layout, half, turn, r, alpha=-1.0 / _TURN, store="both")
+        k, _ = product(layout, turn, k.to(_HALF), k, alpha=-1.0 / _TURN)  # (I − Ω)K, for K is nearly symmetric
+        whole = layout.empty(k)
+        _halves(layout, k, whole, whole, 1.0, 2)
+
+        away, _ = product(layout, r_t, r_t, alpha=-0.5 * _POLISH, gamma=0.5 * _POLISH, mirror=1, dtype=_HALF)
+        failed |= ~(self._worst(away, 1.0 / _POLISH) < _ORTHOGONAL**2)
+        self.failed.copy_(self.failed | failed)
+        gate = torch.where(failed, torch.nan, 1.0)
+        r, r_t = product(layout, half, away, r, alpha=1.0 / _POLISH, store="both", gate=gate)
+        self._r.copy_(r)
+        self._r_t.copy_(r_t)
+        self._refresh(whole)
+        return self._solved(r, whole)
+
+    def _solved(self, r: Tensor, whole: Tensor) -> list[Solved]:
+        """R, H, V, Vᵀ, σ and the scale of H, as views of buffers that no later step writes to."""
+        layout, shapes = self.layout, self.shapes
+        v, v_t = (layout.views(flat.clone(), shapes) for flat in (self._v, self._v_t))
+        sigmas = _rows(layout, self._sigma.clone(), shapes)
+        scales = [scale for scale, _ in self._stacks(self._scale)]
+        matrices = (layout.views(r, shapes), layout.views(whole, shapes), v, v_t)
+        return list(zip(*matrices, sigmas, scales, strict=True))
+
+    def _stacks(self, numbers: Tensor) -> list[tuple[Tensor, torch.Size]]:
+        """One number a matrix, stack by stack."""
+        counts = [shape[:-2].numel() for shape in self.shapes]
+        return list(zip(numbers.split(counts), self.shapes, strict=True))
+
+    def _newton(self, skew: Tensor, factor: float) -> Tensor:
+        """Ω from ``factor``·(RᵀU − UᵀR), times _TURN."""
+        return _divided(self.layout, skew, self._v, self._v_t, self._sigma, _TURN / factor, _HALF)
+
+    def _worst(self, x: Tensor, factor: float) -> Tensor:
+        layout, device = self.layout, kernels()[3]
+        worst = torch.zeros(len(layout.sizes), device=x.device)
+        with torch.cuda.device_of(x):
+            device.rows_kernel[(len(layout.stripes),)](
+                x, worst, self.true_sizes, layout.stripes, layout.table, factor, B=32
+            )
+        return worst
+
+    def _refresh(self, whole: Tensor) -> None:
+        """V turned towards the eigenbasis of H, and σ."""
+        layout, device = self.layout, kernels()[3]
+        _, y_t = product(layout, whole.to(_HALF), self._v_t, store="transposed", dtype=_HALF)
+        b, _ = product(layout, self._v_t, y_t, mirror=1)
+        turn = layout.empty(b, _HALF)
+        with torch.cuda.device_of(b):
+            device.basis_kernel[(len(layout.stripes),)](
+                b, turn, self._sigma, layout.stripes, layout.table, _SHARE, _FLOOR, B=32
+            )
+        _, turn_t = product(layout, turn, turn, turn, alpha=-0.5, store="transposed", dtype=_HALF)
+        v, v_t = product(layout, self._v, turn_t, self._v, store="both", dtype=_HALF)
+        away, _ = product(layout, v_t, v_t, alpha=-0.5, gamma=0.5, mirror=1, dtype=_HALF)
+        v, v_t = product(layout, v, away, v, store="both", dtype=_HALF)
+        self._v.copy_(v)
+        self._v_t.copy_(v_t)
+
+
+def polar_from_skew(skews: list[Tensor], solved: list[Solved]) -> list[Tensor]:
+    """dL/dU = R·L with HL + LH = K for every stack, from K = RᵀG − GᵀR."""
+    shapes = [skew.shape for skew in skews]
+    layout = layout_of(shapes, skews[0].device)
+    r, whole, v, v_t = (layout.whole(matrices) for matrices in tuple(zip(*solved, strict=True))[:4])
+    sigma = torch.zeros(layout.rows, device=r.device)
+    torch._foreach_copy_(_rows(layout, sigma, shapes), [one[4] for one in solved])
+    sizes = [skew.abs().amax((-2, -1), keepdim=True) for skew in skews]
+    sizes = [torch.where(size > 0, size, 1.0) for size in sizes]
+    k = layout.packed([skew / size for skew, size in zip(skews, sizes, strict=True)])
+    l = _divided(layout, k.to(_HALF), v, v_t, sigma, _GRADIENT, torch.float32)
+    left, _ = product(layout, whole, l, alpha=-1.0 / _GRADIENT)  # HL, for Lᵀ = −L; HL + LH = HL − (HL)ᵀ
+    rest = (k - _skew_part(layout, left, 1.0, torch.float32)).mul_(_REST).to(_HALF)
+    l.add_(_divided(layout, rest, v, v_t, sigma, _GRADIENT, torch.float32), alpha=1.0 / _REST)
+    out, _ = product(layout, r, l, alpha=-1.0 / _GRADIENT)  # R·L
+    views = layout.views(out, shapes)
+    factors = [size * one[5].view(*shape[:-2], 1, 1) for size, one, shape in zip(sizes, solved, shapes, strict=True)]
+    torch._foreach_mul_(views, factors)
+    return views
+
+
+def _divided(
+    layout: Layout, skew: Tensor, v: Tensor, v_t: Tensor, sigma: Tensor, factor: float, dtype: torch.dtype
+) -> Tensor:
+    """``factor``·V[(VᵀSV)ᵢⱼ/(σᵢ + σⱼ)]Vᵀ, skew as S is."""
+    _, y_t = product(layout, skew, v_t, store="transposed", dtype=_HALF)
+    inner, _ = product(layout, v_t, y_t, alpha=factor, mirror=-1, sigma=sigma, dtype=_HALF)
+    y, _ = product(layout, v, inner, alpha=-1.0, dtype=_HALF)
+    out, _ = product(layout, y, v, mirror=-1, dtype=dtype)
+    return out
+
+
+def _skew_part(layout: Layout, k: Tensor, factor: float, dtype: torch.dtype) -> Tensor:
+    """``factor``·(K − Kᵀ)."""
+    out = layout.empty(k, dtype)
+    _halves(layout, k, out, out, factor, 1)
+    return out
+
+
+def _halves(layout: Layout, k: Tensor, skew: Tensor, symmetric: Tensor, factor: float, store: int) -> None:
+    with torch.cuda.device_of(k):
+        kernels()[3].halves_kernel[(len(layout.tiles),)](
+            k, skew, symmetric, layout.tiles, layout.table, factor, B=TILE["BM"], STORE=store, num_warps=WARPS
+        )
+
+
+def _rows(layout: Layout, flat: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
+    """Vectors (..., d) of stacks of matrices inside a buffer with a place for each of their rows."""
+    out, place, p = [], 0, 0
+    for shape in shapes:
+        count, size = shape[:-2].numel(), layout.padded[p]
+        whole = flat[place : place + count * size].view(*shape[:-2], size)
+        out.append(whole[..., : shape[-1]])
+        place, p = place + count * size, p + count
+    return out

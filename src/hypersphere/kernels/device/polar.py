@@ -1,0 +1,60 @@
+"""Triton kernels of the warm-started polar factor, in the flat buffers of :mod:`hypersphere.kernels.device.products`."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .products import finite, locate
+
+__all__ = ["basis_kernel", "halves_kernel", "rows_kernel"]
+
+
+@triton.jit
+def halves_kernel(k, skew, symmetric, tiles, table, factor, B: tl.constexpr, STORE: tl.constexpr):
+    """``factor``·(K − Kᵀ) in half precision (STORE & 1), ½(K + Kᵀ) (STORE & 2)."""
+    _, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
+    row, col = i * B + tl.arange(0, B)[:, None], j * B + tl.arange(0, B)[None, :]
+    inside = (row < size) & (col < size)
+    here = tl.load(k + place + row * size + col, mask=inside, other=0.0).to(tl.float32)
+    there = tl.load(k + place + col * size + row, mask=inside, other=0.0).to(tl.float32)
+    if STORE & 1:
+        tl.store(skew + place + row * size + col, factor * (here - there), mask=inside)
+    if STORE & 2:
+        tl.store(symmetric + place + row * size + col, 0.5 * (here + there), mask=inside)
+
+
+@triton.jit
+def rows_kernel(x, worst, sizes, tiles, table, factor, B: tl.constexpr):
+    """The largest squared row norm of ``factor``·X of each matrix; a program does B rows."""
+    p, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
+    true = tl.load(sizes + p)
+    row = i * B + tl.arange(0, B)[:, None]
+    square = tl.zeros((B,), tl.float32)
+    for start in range(0, size, B):
+        col = start + tl.arange(0, B)[None, :]
+        inside = (row < true) & (col < true)
+        value = factor * tl.load(x + place + row * size + col, mask=inside, other=0.0).to(tl.float32)
+        square += tl.sum(value * value, 1)
+    tl.atomic_max(worst + p, tl.max(finite(square)))
+
+
+@triton.jit
+def basis_kernel(b, turn, sigma, tiles, table, share, floor, B: tl.constexpr):
+    """σ = diag B, and the skew G with Gᵢⱼ = Bᵢⱼ/(σⱼ − σᵢ) that makes B more diagonal; a program does B rows.
+
+    0 where that would turn by more than ``share``: for what B is diagonalised, such a pair may stay as it is.
+    """
+    _, i, _, size, place, first, _ = locate(tl.program_id(0), tiles, table)
+    at = i * B + tl.arange(0, B)
+    mine = tl.load(b + place + at * size + at)
+    tl.store(sigma + first + at, tl.where(mine == 0.0, 0.0, tl.maximum(mine, floor)))
+    row = at[:, None]
+    for start in range(0, size, B):
+        across = start + tl.arange(0, B)
+        other = tl.load(b + place + across * size + across)
+        col = across[None, :]
+        entry = tl.load(b + place + row * size + col)
+        gap = other[None, :] - mine[:, None]
+        use = (row != col) & (tl.abs(entry) < share * tl.abs(gap))
+        tl.store(turn + place + row * size + col, tl.where(use, entry / tl.where(use, gap, 1.0), 0.0))
