@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,15 @@ import harness
 import hypersphere as hs
 from hypersphere import kernels
 from hypersphere.config import OrthogonalConfig
-from hypersphere.functional.orthogonalize import WarmCayley
+from hypersphere.functional.orthogonalize import WarmCayley, WarmPolar, WarmQR, connect
 
 SIZES = (144, 576, 1152, 2304)
+WARM: dict[str, Callable[..., Any]] = {
+    "cayley": WarmCayley,
+    "gram_schmidt": WarmQR,
+    "householder": partial(WarmQR, householder=True),
+    "lowdin": WarmPolar,
+}
 METHODS = ("cayley", "gram_schmidt", "householder", "lowdin", "exponential")
 
 
@@ -110,15 +117,8 @@ def maps(d: int, device: torch.device) -> dict[str, float]:
             return torch.autograd.grad(hs.functional.orthogonalize(u, method), u, grad)
 
         out[f"{method} cold"] = timed(both, 5, captured=False)
-    warm = WarmCayley([torch.Size((1, d, d))], device)
-    u = start(d, "cayley", device)
-
-    def moved() -> object:
-        u.add_(torch.randn_like(u).sign(), alpha=1e-3)
-        (r,) = warm([u])
-        return r
-
-    out["cayley warm, forward, with the move"] = timed(moved)
+    for method in WARM:
+        out[f"{method} warm, with the move"] = timed(warm_map(method, d, grad))
     u = start(d, "gram_schmidt", device).requires_grad_()
     out["torch.linalg.qr"] = timed(lambda: torch.autograd.grad(torch.linalg.qr(u)[0], u, grad), 5, captured=False)
 
@@ -137,6 +137,21 @@ def maps(d: int, device: torch.device) -> dict[str, float]:
     out["torch.linalg.solve"] = timed(solve, 5, captured=False)
     print(d, out, flush=True)
     return out
+
+
+def warm_map(method: str, d: int, grad: Tensor) -> Callable[[], object]:
+    """Forward and backward from the last step's result, of a parameter that has moved by ±1e-3."""
+    warm = WARM[method]([torch.Size((1, d, d))], grad.device)
+    u = start(d, method, grad.device).requires_grad_()
+
+    def both() -> object:
+        with torch.no_grad():
+            u.add_(torch.randn_like(u).sign(), alpha=1e-3)
+            (found,) = warm([u.detach()])
+        solved = (found,) if isinstance(found, Tensor) else found
+        return torch.autograd.grad(connect(u, getattr(warm, "kind", "cayley"), solved), u, grad)
+
+    return both
 
 
 def growth(table: dict[int, dict[str, float]]) -> dict[str, Any]:
@@ -159,15 +174,15 @@ def precision(sizes: tuple[int, ...], device: torch.device) -> dict[str, Any]:
             for method in METHODS:
                 r = hs.functional.orthogonalize(start(d, method, device), method)
                 errors[method] = defect(r)
-            warm, u = WarmCayley([torch.Size((1, d, d))], device), start(d, "cayley", device)
-            for _ in range(20):
-                u.add_(torch.randn_like(u).sign(), alpha=1e-3)
-                (r,) = warm([u])
-            errors["cayley, 20 warm steps"] = defect(r)
-            lower = u.double().tril(-1)
-            system = torch.eye(d, device=device, dtype=torch.float64) - lower + lower.mT
-            exact = 2.0 * torch.linalg.inv(system) - torch.eye(d, device=device, dtype=torch.float64)
-            errors["cayley warm against float64"] = float((r.double() - exact).abs().max())
+            for method, make in WARM.items():
+                warm, u = make([torch.Size((1, d, d))], device), start(d, method, device)
+                for _ in range(20):
+                    u.add_(torch.randn_like(u).sign(), alpha=1e-3)
+                    (found,) = warm([u])
+                r = found if isinstance(found, Tensor) else found[0]
+                errors[f"{method}, 20 warm steps"] = defect(r)
+                exact = hs.functional.orthogonalize(u.double(), method)
+                errors[f"{method} warm against float64"] = float((r.double() - exact).abs().max())
             out[f"{setting} {d}"] = errors
     torch.set_float32_matmul_precision("highest")
     return out

@@ -14,9 +14,11 @@ from ._model import (
     matrices,
     penalty,
     prepared,
+    record,
     restart,
     rotation_parameters,
     set_task,
+    settle,
     unconverged,
 )
 from ._nonlinear import Nonlinear
@@ -44,10 +46,12 @@ __all__ = [
     "merge",
     "penalty",
     "prepared",
+    "record",
     "restart",
     "rotation_parameters",
     "save_adapter",
     "set_task",
+    "settle",
     "unconverged",
     "unmerge",
 ]

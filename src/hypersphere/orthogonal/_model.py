@@ -12,6 +12,7 @@ from .._core.errors import check_count, check_positive
 from .._core.modes import without_autocast
 from ..functional.orthogonalize import side_by_side
 from ._blocks import BlockMatrix
+from ._peers import Peers
 from ._rotation import Rotation, iter_rotations, turn_together
 
 __all__ = [
@@ -20,9 +21,11 @@ __all__ = [
     "matrices",
     "penalty",
     "prepared",
+    "record",
     "restart",
     "rotation_parameters",
     "set_task",
+    "settle",
     "unconverged",
 ]
 
@@ -128,6 +131,51 @@ def prepared(model: nn.Module) -> Iterator[None]:
     finally:
         for _, _, rotation in found:
             rotation.ready = None
+
+
+def record(model: nn.Module, stream: torch.cuda.Stream | None = None) -> torch.cuda.CUDAGraph | None:
+    """Record a CUDA graph of all matrices that start from the last step.
+
+    What is recorded afterwards, in another graph of the same pool, finds them ready. After each replay of the first
+    graph, and before that of the second, :func:`settle` computes again what could not start from the last step.
+
+    Args:
+        model: a network, with attached weights or not.
+        stream: the stream to record on; one of its own by default.
+
+    Returns:
+        The graph, or None where there are no such matrices.
+
+    Example:
+        >>> hs.orthogonal.record(nn.Linear(2, 2)) is None
+        True
+    """
+    found = [peers for peers in _peers(model) if peers.starts_from_last]
+    if not found:
+        return None
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        for peers in found:
+            peers.record()
+    return graph
+
+
+def settle(model: nn.Module) -> None:
+    """Wait for what :func:`record` recorded, and compute from the beginning what failed there (a jump, a singular U).
+
+    Args:
+        model: the network whose graph was just replayed.
+
+    Example:
+        >>> hs.orthogonal.settle(nn.Linear(2, 2))
+    """
+    for peers in _peers(model):
+        peers.settle()
+
+
+def _peers(model: nn.Module) -> list[Peers]:
+    found = [blocks.peers for blocks in model.modules() if isinstance(blocks, BlockMatrix) and blocks.is_joint]
+    return list({id(peers): peers for peers in found}.values())
 
 
 def restart(model: nn.Module) -> nn.Module:

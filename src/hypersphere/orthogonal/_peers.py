@@ -47,6 +47,7 @@ class Peers:
         self._warm: WarmCayley | FromLast | None = None
         self._watch: tuple[Tensor, torch.cuda.Event] | None = None
         self._alone = False
+        self._recorded: tuple[list[Solved], Tensor] | None = None  # what a graph computes, and its flag on the host
 
     def solve(self, blocks: BlockMatrix) -> list[Solved] | None:
         """R of ``blocks``, one for each size; None where it is to be computed alone."""
@@ -87,14 +88,35 @@ class Peers:
         """Whether a step since the last :meth:`restart` could not be computed; waits for the device."""
         return self._warm is not None and bool(self._warm.failed.any())
 
-    def failures(self) -> Tensor | None:
-        """What :meth:`failed` looks at, on the device; None where nothing is computed together."""
-        return None if self._warm is None else self._warm.failed
-
     @property
     def kind(self) -> str:
         """How the gradients of what :meth:`solve` returned are computed."""
         return getattr(self._warm, "kind", "cayley")
+
+    @property
+    def starts_from_last(self) -> bool:
+        """Whether a CUDA graph can compute the matrices from those of the last step, and :meth:`settle` what it could not."""
+        started = isinstance(self._warm, FromLast) and self._warm.started
+        return started and all(ref() is not None for ref in self._together)
+
+    def record(self) -> None:
+        """Compute all matrices now, into the CUDA graph that is recorded."""
+        solved = self._compute()
+        flag = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+        if self._warm is not None:
+            flag.copy_(self._warm.failed.amax().reshape(1), non_blocking=True)
+        self._recorded = solved, flag
+
+    def settle(self) -> None:
+        """After a replay of what :meth:`record` recorded: wait for it, and compute again what could not start there."""
+        if self._recorded is None or not isinstance(self._warm, FromLast):
+            return
+        torch.cuda.current_stream(self._warm.device).synchronize()
+        if int(self._recorded[1]):
+            members = [ref() for ref in self._together]
+            with torch.no_grad():
+                raw = [raw.detach() for blocks in members if blocks is not None for raw in blocks.raw]
+                self._warm.redo(raw, self._recorded[0])
 
     def _regroup(self, captured: bool, first: BlockMatrix) -> bool:
         """Take in who asked since the last computation, leave out who did not for long; False: nothing to compute."""
@@ -126,20 +148,22 @@ class Peers:
             return not self._alone
         return not self._looks_bad()
 
-    def _compute(self) -> None:
+    def _compute(self) -> list[Solved]:
         warm, members = self._warm, [ref() for ref in self._together]
         if warm is None:
-            return
+            return []
         alive = [blocks for blocks in members if blocks is not None]
         with torch.no_grad():
             found = warm([raw.detach() for blocks in alive for raw in blocks.raw])
         solved: list[Solved] = [(one,) if isinstance(one, Tensor) else one for one in found]
         self._results.clear()
+        rest = solved
         for blocks in alive:
-            own, solved = solved[: len(blocks.raw)], solved[len(blocks.raw) :]
+            own, rest = rest[: len(blocks.raw)], rest[len(blocks.raw) :]
             self._results[id(blocks)] = blocks.key(), own
         if isinstance(warm, WarmCayley) and not torch.cuda.is_current_stream_capturing():
             self._look_later(warm)
+        return solved
 
     def _look_later(self, warm: WarmCayley) -> None:
         """Have the outcome copied to the host; nobody waits for it."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..config import RunConfig
 from ..data.loader import IGNORE
 from ..optim import WeightProjection
-from ..orthogonal import asks_host, prepared
+from ..orthogonal import asks_host, prepared, record, settle
 from ..runs import Team
 from ..sources import Source
 from .adversary import Adversary
@@ -85,6 +85,7 @@ class Step:
         self._tally = torch.compile(_tally) if self._compiled and self._cuda else _tally  # one kernel of ten
         self.why_no_graph = self._obstacle()
         self._graph: Any = None
+        self._maps: Any = None  # a graph of the orthogonal matrices that start from the last step
         self._eager_left = _WARM_UP if not eager and self.why_no_graph is None else -1
         self._expected = 0
 
@@ -95,7 +96,7 @@ class Step:
             self._position.fill_(position)
         self._expected = position + 1
         if self._graph is not None:
-            self._graph.replay()
+            self._replay()
         elif self._eager_left == 0:
             self._capture()
         else:
@@ -202,15 +203,22 @@ class Step:
         """Record the step without doing it, then do it by the first replay.
 
         A training on its own stream is recorded there: products keep their scratch memory by stream, and those
-        of two graphs that run at once must not be the same.
+        of two graphs that run at once must not be the same. Orthogonal matrices that start from the last step are a
+        graph of their own: what cannot start there is computed exactly before the rest of the step uses it.
         """
         torch.cuda.synchronize()
         stream = torch.cuda.current_stream(self.device)
         own = None if stream == torch.cuda.default_stream(self.device) else stream
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=own):
+        self._maps, graph = record(self.parts.objective, own), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=own, pool=None if self._maps is None else self._maps.pool()):
             self._work()
         self._graph = graph
+        self._replay()
+
+    def _replay(self) -> None:
+        if self._maps is not None:
+            self._maps.replay()
+            settle(self.parts.objective)
         self._graph.replay()
 
     def _obstacle(self) -> str | None:

@@ -48,21 +48,41 @@ class FromLast(ABC):
     def __call__(self, raw: Sequence[Tensor]) -> list[Solved]:
         """R of every stack of matrices and what backward needs; no autograd."""
         if not self.started:
-            return self._started(raw)
+            self.failed.fill_(1)
+            self.started = True
+            return self._again(raw, [()] * len(raw))
         solved = self._from_last(raw)
-        if not is_captured(self.failed) and bool(self.failed.any()):
-            return self._started(raw)
-        return solved
+        if is_captured(self.failed):
+            return solved
+        return self._again(raw, solved)
 
-    def _started(self, raw: Sequence[Tensor]) -> list[Solved]:
-        solved = self.start([u.detach() for u in raw])
+    def redo(self, raw: Sequence[Tensor], solved: Sequence[Solved]) -> None:
+        """Put into ``solved``, what a CUDA graph left there, the right results of matrices that failed."""
+        for old, new in zip(solved, self._again(raw, solved), strict=True):
+            if new is not old:
+                torch._foreach_copy_(list(old), list(new))
+
+    def _again(self, raw: Sequence[Tensor], solved: Sequence[Solved]) -> list[Solved]:
+        """The same with those from the beginning that failed; waits for the device."""
+        failed = self.failed.tolist()
+        if not any(failed):
+            return list(solved)
+        out, p = list(solved), 0
+        for index, u in enumerate(raw):
+            count = u.shape[:-2].numel()
+            if any(failed[p : p + count]):
+                out[index] = self.start(index, u.detach())
+            p += count
         self.failed.zero_()
-        self.started = True
-        return solved
+        return out
+
+    def _view(self, flat: Tensor, index: int) -> Tensor:
+        """Stack ``index`` inside a buffer of the layout."""
+        return self.layout.views(flat, self.shapes)[index]
 
     @abstractmethod
-    def start(self, raw: Sequence[Tensor]) -> list[Solved]:
-        """The result from the parameters alone, in float64; the next call goes on from there."""
+    def start(self, index: int, u: Tensor) -> Solved:
+        """The result of stack ``index`` from the parameter alone, in float64; the next call goes on from there."""
 
     @abstractmethod
     def _from_last(self, raw: Sequence[Tensor]) -> list[Solved]:

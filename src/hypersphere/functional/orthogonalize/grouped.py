@@ -66,10 +66,9 @@ class Layout:
             p += count
         return out
 
-    def empty(self, like: Tensor, dtype: torch.dtype = torch.float32, zero: bool = False) -> Tensor:
-        """A flat buffer whose padding is zero, or all of it."""
-        make = torch.zeros if zero or self.has_padding else torch.empty
-        return make(self.total, dtype=dtype, device=like.device)
+    def empty(self, like: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """A flat buffer whose padding is zero."""
+        return (torch.zeros if self.has_padding else torch.empty)(self.total, dtype=dtype, device=like.device)
 
     def whole(self, matrices: Sequence[Tensor]) -> Tensor:
         """The flat buffer that stacks of matrices are views of, if they are all of its matrices; else a new one."""
@@ -145,18 +144,26 @@ def product(
     gate: Tensor | None = None,
     sigma: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
+    tiles: Tensor | None = None,
+    out: Tensor | None = None,
+    out_t: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """α·A·Bᵀ + β·C + γ·I of every matrix: the result and its transpose, as far as ``store`` asks for them.
 
     ``mirror`` 1 or −1 says that the result is symmetric or skew: half of it is computed. ``upper``: it is upper
     triangular. ``begin`` and ``end`` say where the factors are 0, ``gate`` has a factor for each matrix, ``sigma``
-    numbers by which to divide (see the kernel). Operands of half precision are multiplied as they are.
+    numbers by which to divide (see the kernel). Operands of half precision are multiplied as they are. ``tiles``
+    computes these alone, into ``out`` and ``out_t``, which may be ``a`` where a tile's rows are all it reads of it.
     """
     products = kernels()[0]
     wanted = {"plain": 1, "transposed": 2, "both": 3}[store]
-    out = layout.empty(a, dtype, zero=upper) if wanted & 1 else a
-    out_t = layout.empty(a, dtype, zero=upper) if wanted & 2 else a
-    tiles = layout.upper_tiles if mirror or upper else layout.tiles
+    make = torch.zeros if upper else torch.empty  # all else is written, padding included
+    if out is None:
+        out = make(layout.total, dtype=dtype, device=a.device) if wanted & 1 else a
+    if out_t is None:
+        out_t = make(layout.total, dtype=dtype, device=a.device) if wanted & 2 else a
+    if tiles is None:
+        tiles = layout.upper_tiles if mirror or upper else layout.tiles
     addend = 0 if c is None else 2 if transposed_addend else 1
     with torch.cuda.device_of(a):
         products.product_kernel[(len(tiles),)](

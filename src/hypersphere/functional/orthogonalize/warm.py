@@ -73,7 +73,7 @@ class WarmCayley:
 
     def __call__(self, raw: Sequence[Tensor]) -> list[Tensor]:
         """R of every stack of matrices, views of one new buffer; no autograd."""
-        products, cayley, _ = kernels()
+        products, cayley = kernels()[:2]
         layout, tile = self.layout, {**TILE, "num_warps": WARPS, "num_stages": STAGES}
         torch._foreach_copy_(layout.views(self._raw, self.shapes), list(raw))
         for scratch in (self._sums, self._counter, self._sizes):

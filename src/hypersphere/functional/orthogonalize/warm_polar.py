@@ -47,24 +47,19 @@ class WarmPolar(FromLast):
         self._sigma = torch.zeros(self.layout.rows, device=device)
         self._scale = torch.ones(count, device=device)  # of U, so that its singular values are at most about 1
 
-    def start(self, raw: Sequence[Tensor]) -> list[Solved]:
-        layout, kept = self.layout, []
-        for u in raw:
-            r, h = polynomial_polar(u.double())
-            sigma, v = torch.linalg.eigh(h)
-            kept.append((u.double(), r, h, sigma.clamp_min(0.0), v))
-        scales = [1.0 / sigma.amax(-1).clamp_min(1e-30) for *_, sigma, _ in kept]
-        self._scale.copy_(torch.cat([scale.flatten() for scale in scales]))
-        small = [scale[..., None, None] for scale in scales]
-        self._u_t.copy_(layout.packed([(u * s).mT.float() for (u, *_), s in zip(kept, small, strict=True)]))
-        self._r.copy_(layout.packed([r.float() for _, r, *_ in kept]))
-        self._r_t.copy_(layout.packed([r.mT.float() for _, r, *_ in kept]))
-        self._v.copy_(layout.packed([v.to(_HALF) for *_, v in kept], _HALF))
-        self._v_t.copy_(layout.packed([v.mT.to(_HALF) for *_, v in kept], _HALF))
-        sigmas = [sigma * s[..., 0] for (*_, sigma, _), s in zip(kept, small, strict=True)]
-        torch._foreach_copy_(_rows(layout, self._sigma, self.shapes), [sigma.float() for sigma in sigmas])
-        whole = layout.packed([(h * s).float() for (_, _, h, *_), s in zip(kept, small, strict=True)])
-        return self._solved(self._r.clone(), whole)
+    def start(self, index: int, u: Tensor) -> Solved:
+        r, h = polynomial_polar(u.double())
+        sigma, v = torch.linalg.eigh(h)
+        scale = 1.0 / sigma.amax(-1).clamp_min(1e-30)
+        small = scale[..., None, None]
+        scales = self._stacks(self._scale)[index][0]
+        scales.copy_(scale.flatten())
+        matrices = (self._u_t, (u * small).mT), (self._r, r), (self._r_t, r.mT), (self._v, v), (self._v_t, v.mT)
+        for flat, matrix in matrices:
+            self._view(flat, index).copy_(matrix)
+        sigma = sigma.clamp_min(0.0) * small[..., 0]
+        _rows(self.layout, self._sigma, self.shapes)[index].copy_(sigma)
+        return r.float(), (h * small).float(), v.to(_HALF), v.mT.to(_HALF), sigma.float(), scales.clone()
 
     def _from_last(self, raw: Sequence[Tensor]) -> list[Solved]:
         layout, scale = self.layout, self._scale
@@ -106,7 +101,7 @@ class WarmPolar(FromLast):
         layout, shapes = self.layout, self.shapes
         v, v_t = (layout.views(flat.clone(), shapes) for flat in (self._v, self._v_t))
         sigmas = _rows(layout, self._sigma.clone(), shapes)
-        scales = [scale for scale, _ in self._stacks(self._scale)]
+        scales = [scale for scale, _ in self._stacks(self._scale.clone())]
         matrices = (layout.views(r, shapes), layout.views(whole, shapes), v, v_t)
         return list(zip(*matrices, sigmas, scales, strict=True))
 

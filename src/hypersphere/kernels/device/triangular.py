@@ -36,8 +36,13 @@ def diagonal_kernel(l, z, tiles, table, B: tl.constexpr):
 
 
 @triton.jit
-def block_kernel(a, b, out, jobs, table, alpha, B: tl.constexpr, BK: tl.constexpr):
-    """A tile of α·A·B inside each matrix; a job is matrix, first row, first column, their ends, first and last k."""
+def block_kernel(
+    a, b, c, out, jobs, table, alpha, B: tl.constexpr, BK: tl.constexpr, TURNED: tl.constexpr, ADDEND: tl.constexpr
+):
+    """A tile of α·A·B + C inside each matrix, or of α·A·Bᵀ + C where TURNED; C where ADDEND.
+
+    A job is matrix, first row, first column, their ends, first and last k.
+    """
     job = jobs + JOB * tl.program_id(0)
     p = tl.load(job)
     row = tl.load(job + 1) + tl.arange(0, B)[:, None]
@@ -49,16 +54,27 @@ def block_kernel(a, b, out, jobs, table, alpha, B: tl.constexpr, BK: tl.constexp
     total = tl.zeros((B, B), tl.float32)
     for start in range(begin, end, BK):
         x = tl.load(a + place + row * size + (start + k)[None, :], mask=row < last_row, other=0.0)
-        y = tl.load(b + place + (start + k)[:, None] * size + col, mask=col < last_col, other=0.0)
+        if TURNED:
+            y = tl.load(b + place + col * size + (start + k)[:, None], mask=col < last_col, other=0.0)
+        else:
+            y = tl.load(b + place + (start + k)[:, None] * size + col, mask=col < last_col, other=0.0)
         total = tl.dot(x, y, total, input_precision="tf32x3")
-    tl.store(out + place + row * size + col, alpha * total, mask=(row < last_row) & (col < last_col))
+    at, inside = place + row * size + col, (row < last_row) & (col < last_col)
+    total = alpha * total
+    if ADDEND:
+        total += tl.load(c + at, mask=inside, other=0.0)
+    tl.store(out + at, total, mask=inside)
 
 
 @triton.jit
-def series_kernel(gram, out, worst, sizes, tiles, table, B: tl.constexpr):
-    """tril(E, −1) + ½diag(E) with E = QᵀQ − I, and the largest squared row norm of E; a program does B rows.
+def series_kernel(
+    gram, out, worst, sizes, tiles, table, few, many, identity, B: tl.constexpr, BM: tl.constexpr
+):
+    """``identity``·I ± (tril(E, −1) + ½diag(E)) with E = QᵀQ − I (+ for ``identity`` 0, − for 1); a program does B rows.
 
-    The transpose of what Q is to be multiplied with: Q − QK has an error of E².
+    The first: the transpose of what Q is to be multiplied with, for Q − QK has an error of E². The second: of the
+    inverse Cholesky factor of I + E, to first order. ``worst`` becomes the largest squared norm of such a row, over
+    that of ``few``, or of ``many`` in the last tile.
     """
     p, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     true = tl.load(sizes + p)
@@ -68,9 +84,11 @@ def series_kernel(gram, out, worst, sizes, tiles, table, B: tl.constexpr):
         col = start + tl.arange(0, B)[None, :]
         at = place + row * size + col
         e = tl.load(gram + at) - tl.where((row == col) & (row < true), 1.0, 0.0)
-        square += tl.sum(e * e, 1)
-        tl.store(out + at, tl.where(row > col, e, tl.where(row == col, 0.5 * e, 0.0)))
-    tl.atomic_max(worst + p, tl.max(finite(square)))
+        lower = tl.where(row > col, e, tl.where(row == col, 0.5 * e, 0.0))
+        square += tl.sum(lower * lower, 1)
+        tl.store(out + at, tl.where(identity > 0.0, tl.where(row == col, 1.0, 0.0) - lower, lower))
+    limit = tl.where(i * B < (size - 1) // BM * BM, few, many)
+    tl.atomic_max(worst + p, tl.max(finite(square / (limit * limit))))
 
 
 @triton.jit
