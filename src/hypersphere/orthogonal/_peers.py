@@ -95,7 +95,7 @@ class Peers:
 
     @property
     def starts_from_last(self) -> bool:
-        """Whether a CUDA graph can compute the matrices from those of the last step, and :meth:`settle` what it could not."""
+        """Whether a CUDA graph can compute the matrices from those of the last step (and :meth:`settle` the others)."""
         started = isinstance(self._warm, FromLast) and self._warm.started
         return started and all(ref() is not None for ref in self._together)
 

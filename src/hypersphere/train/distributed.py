@@ -116,8 +116,11 @@ def _device(name: str, local: int | None) -> torch.device:
 
 
 def _share_mean(module: WithRadius) -> None:
-    """The running norm sees the mean over the global batch; its own code takes the mean of what it is given."""
-    own = module._mean_norm
+    """The running norm sees the mean over the global batch; its own code takes the mean of what it is given.
+
+    Fused code would take the mean over the batch of its own process: in training there is no form for it to fuse.
+    """
+    own, form = module._mean_norm, module.closed_form
 
     def shared(n: Tensor) -> Tensor:
         if not module.training or n.numel() == 0:
@@ -127,3 +130,4 @@ def _share_mean(module: WithRadius) -> None:
         return own(mean / dist.get_world_size())
 
     module._mean_norm = shared  # type: ignore[method-assign]
+    module.closed_form = lambda: None if module.running and module.training else form()  # type: ignore[method-assign]

@@ -36,7 +36,6 @@ class FromLast(ABC):
     def __init__(self, shapes: Sequence[torch.Size], device: torch.device) -> None:
         self.shapes, self.device = list(shapes), device
         self.layout = layout_of(shapes, device)
-        self.true_sizes = torch.tensor(self.layout.sizes, dtype=torch.int32).to(device)
         self.failed = torch.zeros(len(self.layout.sizes), dtype=torch.int32, device=device)
         self.started = False
 

@@ -5,8 +5,8 @@ For Cayley's map the gradient of R is never formed. With G = Σ g vᵀ over the 
     dL/dA = ½(R+I)ᵀG(R+I)ᵀ = ½PᵀS,   P = g(R+I),   S = v(R+I)ᵀ = w + v   (rows are neurons)
 
 which takes products of size n·d² instead of d³, and layers have fewer neurons than dimensions. The warm-started maps
-of several layers (:func:`rotate_all`) likewise take N − Nᵀ = PᵀV − VᵀP, N = RᵀG, from P = gR, and go on for all
-layers at once.
+of several layers (:func:`rotate_all`) likewise take N − Nᵀ, N = RᵀG = PᵀV with P = gR, and go on for all layers at
+once.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from torch import Tensor
 from .from_last import Solved
 from .maps import DifferentiatedOnce, algorithm_of
 from .precision import in_full, matmul
-from .warm_polar import polar_from_skew
-from .warm_qr import qr_from_skew
+from .warm_polar import polar_gradient
+from .warm_qr import qr_gradient
 
 __all__ = ["connect", "rotate", "rotate_all", "solve"]
 
-_FROM_SKEW: dict[str, Callable[[list[Tensor], list[Solved]], list[Tensor]]] = {
-    "qr": qr_from_skew,
-    "polar": polar_from_skew,
-}
+_Gradient = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Solved]], list[Tensor]]
+_GRADIENTS: dict[str, _Gradient] = {"qr": qr_gradient, "polar": polar_gradient}
 
 
 def solve(u: Tensor, method: str) -> Solved:
@@ -105,18 +103,12 @@ class _RotateAll(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         with torch.no_grad():
             turned = [matmul(grad, r) for grad, (r, *_) in zip(grads, ctx.solved, strict=True)]
-            skews = [in_full(_skew_product, p, v) for p, v in zip(turned, ctx.vs, strict=True)]
-            of_us = _FROM_SKEW[ctx.kind](skews, list(ctx.solved))
+            of_us = _GRADIENTS[ctx.kind](turned, ctx.vs, ctx.solved)
         if torch.is_grad_enabled():  # create_graph=True: R's own derivative may be asked for, once
             rs = [connect(u, ctx.kind, solved) for u, solved in zip(ctx.us, ctx.solved, strict=True)]
             turned = [grad @ r for grad, r in zip(grads, rs, strict=True)]
             of_us = [_once(out, grad.mT @ v, u) for out, grad, v, u in zip(of_us, grads, ctx.vs, ctx.us, strict=True)]
         return None, None, *turned, *of_us
-
-
-def _skew_product(p: Tensor, v: Tensor) -> Tensor:
-    """PᵀV − VᵀP, in one product."""
-    return torch.cat([p, v], -2).mT @ torch.cat([v, -p], -2)
 
 
 def _cayley_backward(p: Tensor, s: Tensor) -> Tensor:
@@ -126,9 +118,9 @@ def _cayley_backward(p: Tensor, s: Tensor) -> Tensor:
 
 
 def _backward(method: str, grad: Tensor, solved: Solved) -> Tensor:
-    if method in _FROM_SKEW:
-        n = matmul(solved[0].mT, grad)
-        return _FROM_SKEW[method]([n - n.mT], [solved])[0]
+    if method in _GRADIENTS:
+        identity = torch.eye(grad.shape[-1], dtype=grad.dtype, device=grad.device).expand_as(grad)
+        return _GRADIENTS[method]([matmul(grad.mT, solved[0])], [identity], [solved])[0]  # G = Gᵀᵀ·I
     out: Tensor = in_full(algorithm_of(method, grad.device.type).backward, grad, *solved)
     return out
 

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from .from_last import FromLast, Solved
-from .grouped import TILE, WARPS, Layout, kernels, layout_of, product
+from .grouped import TILE, WARPS, Layout, kernels, layout_of, product, skew_product
 from .iterations import polynomial_polar
 
-__all__ = ["WarmPolar", "polar_from_skew"]
+__all__ = ["WarmPolar", "polar_gradient"]
 
 _HALF = torch.float16
 _FIRST, _SECOND = 2.0**10, 2.0**16  # of what the first and the second iteration have to correct: as float16 wants it
@@ -78,7 +78,7 @@ class WarmPolar(FromLast):
 
         k, _ = product(layout, r_t, u_t)
         turn = self._newton(_skew_part(layout, k, _SECOND, _HALF), _SECOND)
-        worst = self._worst(turn, 1.0 / _TURN)
+        worst = _largest_row(layout, turn, 1.0 / _TURN)
         failed = ~(worst < _CLOSE**2)
         half = r.to(_HALF)
         r, r_t = product(layout, half, turn, r, alpha=-1.0 / _TURN, store="both")
@@ -87,7 +87,7 @@ class WarmPolar(FromLast):
         _halves(layout, k, whole, whole, 1.0, 2)
 
         away, _ = product(layout, r_t, r_t, alpha=-0.5 * _POLISH, gamma=0.5 * _POLISH, mirror=1, dtype=_HALF)
-        failed |= ~(self._worst(away, 1.0 / _POLISH) < _ORTHOGONAL**2)
+        failed |= ~(_largest_row(layout, away, 1.0 / _POLISH) < _ORTHOGONAL**2)
         self.failed.copy_(self.failed | failed)
         gate = torch.where(failed, torch.nan, 1.0)
         r, r_t = product(layout, half, away, r, alpha=1.0 / _POLISH, store="both", gate=gate)
@@ -114,15 +114,6 @@ class WarmPolar(FromLast):
         """Ω from ``factor``·(RᵀU − UᵀR), times _TURN."""
         return _divided(self.layout, skew, self._v, self._v_t, self._sigma, _TURN / factor, _HALF)
 
-    def _worst(self, x: Tensor, factor: float) -> Tensor:
-        layout, device = self.layout, kernels()[3]
-        worst = torch.zeros(len(layout.sizes), device=x.device)
-        with torch.cuda.device_of(x):
-            device.rows_kernel[(len(layout.stripes),)](
-                x, worst, self.true_sizes, layout.stripes, layout.table, factor, B=32
-            )
-        return worst
-
     def _refresh(self, whole: Tensor) -> None:
         """V turned towards the eigenbasis of H, and σ."""
         layout, device = self.layout, kernels()[3]
@@ -141,25 +132,34 @@ class WarmPolar(FromLast):
         self._v_t.copy_(v_t)
 
 
-def polar_from_skew(skews: list[Tensor], solved: list[Solved]) -> list[Tensor]:
-    """dL/dU = R·L with HL + LH = K for every stack, from K = RᵀG − GᵀR."""
-    shapes = [skew.shape for skew in skews]
-    layout = layout_of(shapes, skews[0].device)
+def polar_gradient(ps: Sequence[Tensor], vs: Sequence[Tensor], solved: Sequence[Solved]) -> list[Tensor]:
+    """dL/dU = R·L with HL + LH = K of every stack, K = N − Nᵀ, N = RᵀG = PᵀV."""
+    shapes = [one[0].shape for one in solved]
+    layout, device = layout_of(shapes, ps[0].device), kernels()[3]
     r, whole, v, v_t = (layout.whole(matrices) for matrices in tuple(zip(*solved, strict=True))[:4])
     sigma = torch.zeros(layout.rows, device=r.device)
     torch._foreach_copy_(_rows(layout, sigma, shapes), [one[4] for one in solved])
-    sizes = [skew.abs().amax((-2, -1), keepdim=True) for skew in skews]
-    sizes = [torch.where(size > 0, size, 1.0) for size in sizes]
-    k = layout.packed([skew / size for skew, size in zip(skews, sizes, strict=True)])
-    l = _divided(layout, k.to(_HALF), v, v_t, sigma, _GRADIENT, torch.float32)
+    k = skew_product(layout, ps, vs)
+    half, square = torch.empty_like(k, dtype=_HALF), _largest_row(layout, k, 1.0)
+    with torch.cuda.device_of(k):
+        device.unit_kernel[(len(layout.stripes),)](k, half, square, layout.stripes, layout.table, B=32)
+    l = _divided(layout, half, v, v_t, sigma, _GRADIENT, torch.float32)
     left, _ = product(layout, whole, l, alpha=-1.0 / _GRADIENT)  # HL, for Lᵀ = −L; HL + LH = HL − (HL)ᵀ
     rest = (k - _skew_part(layout, left, 1.0, torch.float32)).mul_(_REST).to(_HALF)
     l.add_(_divided(layout, rest, v, v_t, sigma, _GRADIENT, torch.float32), alpha=1.0 / _REST)
-    out, _ = product(layout, r, l, alpha=-1.0 / _GRADIENT)  # R·L
-    views = layout.views(out, shapes)
-    factors = [size * one[5].view(*shape[:-2], 1, 1) for size, one, shape in zip(sizes, solved, shapes, strict=True)]
-    torch._foreach_mul_(views, factors)
-    return views
+    scale = torch.cat([one[5].flatten() for one in solved])
+    out, _ = product(layout, r, l, alpha=-1.0 / _GRADIENT, gate=square.sqrt() * scale)  # R·L
+    return layout.views(out, shapes)
+
+
+def _largest_row(layout: Layout, x: Tensor, factor: float) -> Tensor:
+    """The largest squared row norm of ``factor``·X of each matrix."""
+    worst = torch.zeros(len(layout.sizes), device=x.device)
+    with torch.cuda.device_of(x):
+        kernels()[3].rows_kernel[(len(layout.stripes),)](
+            x, worst, layout.true_sizes, layout.stripes, layout.table, factor, B=32
+        )
+    return worst
 
 
 def _divided(

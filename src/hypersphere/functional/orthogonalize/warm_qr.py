@@ -1,20 +1,20 @@
 """Gram-Schmidt and Householder of many matrices from the triangular factor of the last step: nearly all of it products.
 
-With T⁻¹ of the last step, X = U·T⁻¹ is near Q in all but its last columns, where Gram-Schmidt may turn by any angle
-(after Adam's steps of 1e-3 its condition number is 2 to 5, where that of a Gaussian U is thousands). So the factor
-LLᵀ = XᵀX = I + E is computed from E where E is small, to first order, and by a Cholesky factorization in the last
-256 columns. Then
+With T⁻¹ of the last step, X = U·T⁻¹ is near Q in all but its last columns, where Gram-Schmidt may turn by any angle.
+T⁻¹ ← T⁻¹·Z with the inverse Cholesky factor Z of XᵀX = I + E makes X orthonormal, and where E is small, Z is
 
-    Q = X·L⁻ᵀ,   T⁻¹ ← T⁻¹·L⁻ᵀ,   and both times I − triu(E, 1) − ½diag E with E = QᵀQ − I, which leaves E²
+    I − triu(E, 1) − ½diag E,   with an error of E²
 
-the last columns once more. Any triangular start gives the Q of U, as far as E is small; how small it is is looked at
-twice in every step. Where it is too large, or NaN of a failed factorization, Q is NaN and ``failed`` says so.
+That is done three times: once in TF32, for any triangular matrix near T⁻¹ will do as a start; then from U in full
+precision, with a Cholesky factorization in the last 64 to 128 columns, where E is not small; then for what is left. How
+small E is then is looked at. Where it is too large, or NaN of a failed factorization, Q is NaN and ``failed`` says so.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,13 +23,13 @@ from . import algorithms as exact
 from . import iterations as iterative
 from .beside import side_by_side
 from .from_last import FromLast, Solved
-from .grouped import TILE, Layout, kernels, layout_of, product
+from .grouped import TILE, Layout, kernels, layout_of, product, skew_product
 
-__all__ = ["WarmQR", "qr_from_skew"]
+__all__ = ["WarmQR", "qr_gradient"]
 
-_CLOSE, _LAST_CLOSE = 1e-3, 2e-2  # norms of a row of tril E that the correction takes; in the last tile, which gets two
+_CLOSE = 2e-3  # the norm of a row of tril E that the last correction takes
 _TURNING = 32  # columns of Q that may turn by any angle without losing the sign of its determinant
-_TRAIL, _TILE, _BASE = 256, 64, 32
+_TILE, _BASE = 64, 32
 
 
 class WarmQR(FromLast):
@@ -40,8 +40,8 @@ class WarmQR(FromLast):
     def __init__(self, shapes: Sequence[torch.Size], device: torch.device, householder: bool = False) -> None:
         super().__init__(shapes, device)
         self.householder = householder
-        self._inverse, self._inverse_t, self._lower, self._lower_inverse, self._half = (
-            torch.zeros(self.layout.total, device=device) for _ in range(5)
+        self._inverse, self._inverse_t, self._lower, self._lower_inverse, self._half, self._solved = (
+            torch.zeros(self.layout.total, device=device) for _ in range(6)
         )
         self._last = torch.zeros(self.layout.total if householder else 0, device=device)
 
@@ -57,84 +57,75 @@ class WarmQR(FromLast):
 
     def _from_last(self, raw: Sequence[Tensor]) -> list[Solved]:
         layout = self.layout
+        _, _, lead, trail = _places(layout)
         u = layout.packed(list(raw))
-        x, x_t = product(layout, u, self._inverse_t, store="both", end=2)
-        gram, _ = product(layout, x_t, x_t, mirror=1)
-        z = self._factor(gram)  # L⁻¹
+        low: dict[str, Any] = {"precise": False}
+        _, x_t = product(layout, u, self._inverse_t, store="transposed", end=2, **low)
+        gram, _ = product(layout, x_t, x_t, mirror=1, **low)
+        z = self._lower_inverse
+        self._series(gram, z, lead, one=1.0)
+        self._series(gram, z, trail, one=2.0)
+        start, start_t = product(layout, self._inverse, z, store="both", upper=True, begin=1, end=2, **low)
+        x, x_t = product(layout, u, start_t, store="both", end=2)
+        product(layout, x_t, x_t, mirror=1, out=gram)
+        self._factor(gram)
         q, q_t = product(layout, x, z, store="both", end=2)
-        inverse, inverse_t = product(layout, self._inverse, z, store="both", upper=True, begin=1, end=2)
-        product(layout, q_t, q_t, mirror=1, out=gram)
-        worst = self._series(gram, x_t, layout.stripes, _CLOSE, _LAST_CLOSE)
-        q, q_t = product(layout, q, x_t, q, alpha=-1.0, precise=False, end=2, store="both")
-        inverse, inverse_t = product(
-            layout, inverse, x_t, inverse, alpha=-1.0, precise=False, store="both", upper=True, begin=1, end=2
-        )
-        rows, columns, stripes = _last_tiles(layout)
-        product(layout, q_t, q_t, tiles=rows, out=gram)
-        again = self._series(gram, x_t, stripes, _CLOSE, _CLOSE)
-        close = (worst < 1.0) & (again < 1.0)
+        inverse, inverse_t = product(layout, start, z, store="both", upper=True, begin=1, end=2)
+        product(layout, q_t, q_t, mirror=1, out=gram)  # I + E
+        close = self._series(gram, x_t, layout.stripes) < _CLOSE**2
         self.failed.copy_(self.failed | ~close)
         gate = torch.where(close, 1.0, torch.nan)
-        last = {"alpha": -1.0, "precise": False, "tiles": columns}
-        product(layout, q, x_t, q, end=2, out=q, gate=gate, **last)
-        product(layout, inverse, x_t, inverse, begin=1, end=2, out=inverse, out_t=inverse_t, store="both", **last)
+        low["alpha"] = -1.0
+        q, _ = product(layout, q, x_t, q, end=2, gate=gate, **low)
+        inverse, inverse_t = product(layout, inverse, x_t, inverse, store="both", upper=True, begin=1, end=2, **low)
         if self.householder:
             self._turn(q, inverse, inverse_t)
         self._inverse.copy_(inverse)
         self._inverse_t.copy_(inverse_t)
         return list(zip(layout.views(q, self.shapes), layout.views(inverse, self.shapes), strict=True))
 
-    def _series(self, gram: Tensor, out: Tensor, stripes: Tensor, few: float, many: float, one: float = 0.0) -> Tensor:
+    def _series(self, gram: Tensor, out: Tensor, stripes: Tensor, one: float = 0.0) -> Tensor:
+        """What Q is to be multiplied with, transposed; and how large it is (see the kernel)."""
         layout = self.layout
         worst = torch.zeros(len(layout.sizes), device=gram.device)
         if not len(stripes):
             return worst
         with torch.cuda.device_of(gram):
             kernels()[2].series_kernel[(len(stripes),)](
-                gram, out, worst, self.true_sizes, stripes, layout.table, few, many, one, B=_BASE, BM=TILE["BM"]
+                gram, out, worst, self.layout.true_sizes, stripes, layout.table, one, B=_BASE, BM=TILE["BM"]
             )
         return worst
 
-    def _factor(self, gram: Tensor) -> Tensor:
-        """L⁻¹ with LLᵀ = G: I − tril(E, −1) − ½diag E but for the last rows, which come from a Cholesky factor.
+    def _factor(self, gram: Tensor) -> None:
+        """L⁻¹ with LLᵀ = G = I + E: I − tril(E, −1) − ½diag E but for the last tile, which has a Cholesky factor.
 
-        With G = [[A, ·], [B, C]] and Z₁ the inverse factor of A: L₂₁ = BZ₁ᵀ, L₂₂L₂₂ᵀ = C − L₂₁L₂₁ᵀ, Z₂ = L₂₂⁻¹ and
-        Z₂₁ = −Z₂L₂₁Z₁.
+        With G = [[A, ·], [B, C]], A near I and W = B(2I − A) near BA⁻¹: L₂₂L₂₂ᵀ = C − WBᵀ, and the last rows of L⁻¹ are
+        L₂₂⁻¹[−W, I].
         """
-        lower, z, half, plan = self._lower, self._lower_inverse, self._half, _plan(self.layout)
-        self._series(gram, z, plan.lead, 1.0, 1.0, one=1.0)
-        self._blocks(gram, z, lower, plan.left, turned=True)
-        self._blocks(lower, lower, lower, plan.schur, alpha=-1.0, turned=True, addend=gram)
-        corners = list(_corners(self.layout, lower, self.shapes))
-        with side_by_side(len(corners), gram.device) as beside:
-            for index, corner in enumerate(corners):
+        lower, z, solved, layout = self._lower, self._lower_inverse, self._solved, self.layout
+        rows, corners, lead, trail = _places(layout)
+        self._series(gram, z, lead, one=1.0)
+        product(layout, gram, gram, gram, alpha=-1.0, beta=2.0, end=3, tiles=rows, out=solved)
+        product(layout, solved, gram, gram, alpha=-1.0, end=3, tiles=corners, out=lower)
+        blocks = list(_corners(layout, lower, self.shapes))
+        with side_by_side(len(blocks), gram.device) as beside:
+            for index, block in enumerate(blocks):
                 with beside(index):
-                    corner.copy_(torch.linalg.cholesky_ex(corner)[0])
+                    block.copy_(torch.linalg.cholesky_ex(block)[0])
         with torch.cuda.device_of(gram):
-            kernels()[2].diagonal_kernel[(len(plan.trail),)](lower, z, plan.trail, self.layout.table, B=_BASE, num_warps=1)
-        for first, second in plan.doublings:
-            self._blocks(lower, z, half, first)
-            self._blocks(z, half, z, second, alpha=-1.0)
-        self._blocks(lower, z, half, plan.middle)
-        self._blocks(z, half, z, plan.right, alpha=-1.0)
-        return z
+            kernels()[2].diagonal_kernel[(len(trail),)](lower, z, trail, layout.table, B=_BASE, num_warps=1)
+        *doublings, left = _jobs(layout)
+        for first, second in zip(doublings[::2], doublings[1::2], strict=True):
+            self._blocks(lower, z, self._half, first, 1.0)
+            self._blocks(z, self._half, z, second, -1.0)
+        self._blocks(z, solved, z, left, -1.0)
 
-    def _blocks(
-        self,
-        a: Tensor,
-        b: Tensor,
-        out: Tensor,
-        jobs: Tensor,
-        alpha: float = 1.0,
-        turned: bool = False,
-        addend: Tensor | None = None,
-    ) -> None:
+    def _blocks(self, a: Tensor, b: Tensor, out: Tensor, jobs: Tensor, alpha: float) -> None:
         if len(jobs):
             with torch.cuda.device_of(a):
                 kernels()[2].block_kernel[(len(jobs),)](
-                    a, b, a if addend is None else addend, out, jobs, self.layout.table, alpha,
-                    B=_TILE, BK=_BASE, TURNED=turned, ADDEND=addend is not None, num_warps=4,
-                )  # fmt: skip
+                    a, b, out, jobs, self.layout.table, alpha, B=_TILE, BK=_BASE, num_warps=4
+                )
 
     def _turn(self, q: Tensor, inverse: Tensor, inverse_t: Tensor) -> None:
         """The sign of the last column with which Q keeps its determinant."""
@@ -143,88 +134,81 @@ class WarmQR(FromLast):
         rows = (len(layout.stripes),)
         with torch.cuda.device_of(q):
             device.moved_kernel[rows](
-                self._last, q, moved, self.true_sizes, layout.stripes, layout.table, B=_BASE, LAST=_TURNING
+                self._last, q, moved, self.layout.true_sizes, layout.stripes, layout.table, B=_BASE, LAST=_TURNING
             )
             device.turn_kernel[(count,)](
-                self._last, q, moved, flip, self.true_sizes, layout.table, LAST=_TURNING, BK=_BASE, num_warps=1
+                self._last, q, moved, flip, self.layout.true_sizes, layout.table, LAST=_TURNING, BK=_BASE, num_warps=1
             )
             device.flip_kernel[rows](
-                q, inverse, inverse_t, flip, self.failed, self.true_sizes, layout.stripes, layout.table, B=_BASE
+                q, inverse, inverse_t, flip, self.failed, self.layout.true_sizes, layout.stripes, layout.table, B=_BASE
             )
         self._last.copy_(q)
 
 
-def qr_from_skew(skews: list[Tensor], solved: list[Solved]) -> list[Tensor]:
-    """dL/dU = Q·tril(N − Nᵀ, −1)·T⁻ᵀ of every stack, from N − Nᵀ with N = QᵀG: two products of them all."""
-    layout = layout_of([skew.shape for skew in skews], skews[0].device)
-    turned = layout.packed([skew.mT.triu(1) for skew in skews])
+def qr_gradient(ps: Sequence[Tensor], vs: Sequence[Tensor], solved: Sequence[Solved]) -> list[Tensor]:
+    """dL/dU = Q·tril(N − Nᵀ, −1)·T⁻ᵀ of every stack, N = QᵀG = PᵀV: two products of them all."""
+    shapes = [one[0].shape for one in solved]
+    layout = layout_of(shapes, ps[0].device)
     q, inverse = (layout.whole(matrices) for matrices in zip(*solved, strict=True))
-    half, _ = product(layout, q, turned, begin=2)
+    half, _ = product(layout, q, skew_product(layout, ps, vs, triangle=True), begin=2)
     out, _ = product(layout, half, inverse, begin=2)
-    return layout.views(out, [skew.shape for skew in skews])
-
-
-class _Plan:
-    """What of each matrix is done in which launch: its first rows, and the last 256, where the Cholesky factor is."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-        leads = [max(0, size - _TRAIL) for size in layout.padded]
-        stripes = layout.stripes.tolist()
-        self.lead = self._integers([row for row in stripes if row[1] < leads[row[0]] // _BASE], 3)
-        self.trail = self._integers([row for row in stripes if row[1] >= leads[row[0]] // _BASE], 3)
-        left, schur, middle, right = [], [], [], []
-        for p, (size, lead) in enumerate(zip(layout.padded, leads, strict=True)):
-            for row in range(lead, size, _TILE):
-                for col in range(0, lead, _TILE):
-                    left.append((p, row, col, size, lead, 0, min(col + _TILE, lead)))
-                    middle.append((p, row, col, size, lead, col, lead))
-                    right.append((p, row, col, size, lead, lead, min(row + _TILE, size)))
-                schur += [(p, row, col, size, size, 0, lead) for col in range(lead, size, _TILE)]
-        self.left, self.schur, self.middle, self.right = (self._integers(jobs, 7) for jobs in (left, schur, middle, right))
-        self.doublings = list(self._doublings(leads))
-
-    def _doublings(self, leads: list[int]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Both products of each doubling of the blocks on the diagonal: with [[A, 0], [B, C]], −C⁻¹(BA⁻¹)."""
-        block = _BASE
-        while block < _TRAIL:
-            first, second = [], []
-            for p, (size, lead) in enumerate(zip(self.layout.padded, leads, strict=True)):
-                for start in range(lead, size - block, 2 * block):
-                    middle, end = start + block, min(start + 2 * block, size)
-                    for row in range(middle, end, _TILE):
-                        for col in range(start, middle, _TILE):
-                            first.append((p, row, col, end, middle, col, middle))
-                            second.append((p, row, col, end, middle, middle, min(row + _TILE, end)))
-            yield self._integers(first, 7), self._integers(second, 7)
-            block *= 2
-
-    def _integers(self, rows: Sequence[Sequence[int]], width: int) -> Tensor:
-        return torch.tensor(rows, dtype=torch.int32).reshape(-1, width).to(self.layout.table.device)
-
-
-_plan = functools.lru_cache(maxsize=16)(_Plan)
+    return layout.views(out, shapes)
 
 
 @functools.lru_cache(maxsize=16)
-def _last_tiles(layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
-    """The last row of tiles of each matrix, its last column of tiles, and the stripes of that row."""
-    tiles, block = layout.tiles.tolist(), TILE["BM"]
-    last = [(size - 1) // block for size in layout.padded]
+def _places(layout: Layout) -> tuple[Tensor, ...]:
+    """Of each matrix: its last row of tiles, and the corner of it; the stripes before that row, and those of it."""
+    tiles, stripes, last = layout.tiles.tolist(), layout.stripes.tolist(), _last(layout)
     chosen = (
         [tile for tile in tiles if tile[1] == last[tile[0]]],
-        [tile for tile in tiles if tile[2] == last[tile[0]]],
-        [row for row in layout.stripes.tolist() if row[1] * _BASE >= last[row[0]] * block],
+        [tile for tile in tiles if tile[1] == tile[2] == last[tile[0]]],
+        [row for row in stripes if row[1] * _BASE < last[row[0]] * TILE["BM"]],
+        [row for row in stripes if row[1] * _BASE >= last[row[0]] * TILE["BM"]],
     )
-    rows, columns, stripes = (torch.tensor(each, dtype=torch.int32).to(layout.table.device) for each in chosen)
-    return rows, columns, stripes
+    return tuple(_integers(rows, 3, layout) for rows in chosen)
+
+
+@functools.lru_cache(maxsize=16)
+def _jobs(layout: Layout) -> list[Tensor]:
+    """Both products of each doubling of the inverse inside the corners, and at last the one for what is left of them.
+
+    With [[A, 0], [B, C]], the inverse has −C⁻¹(BA⁻¹).
+    """
+    out, block = [], _BASE
+    starts = [last * TILE["BM"] for last in _last(layout)]
+    while block < TILE["BM"]:
+        first, second = [], []
+        for p, (size, lead) in enumerate(zip(layout.padded, starts, strict=True)):
+            for start in range(lead, size - block, 2 * block):
+                middle, end = start + block, min(start + 2 * block, size)
+                for row in range(middle, end, _TILE):
+                    for col in range(start, middle, _TILE):
+                        first.append((p, row, col, end, middle, col, middle))
+                        second.append((p, row, col, end, middle, middle, min(row + _TILE, end)))
+        out += [_integers(first, 7, layout), _integers(second, 7, layout)]
+        block *= 2
+    left = [
+        (p, row, col, size, lead, lead, min(row + _TILE, size))
+        for p, (size, lead) in enumerate(zip(layout.padded, starts, strict=True))
+        for row in range(lead, size, _TILE)
+        for col in range(0, lead, _TILE)
+    ]
+    return [*out, _integers(left, 7, layout)]
+
+
+def _last(layout: Layout) -> list[int]:
+    """The number of the last row of tiles of each matrix."""
+    return [(size - 1) // TILE["BM"] for size in layout.padded]
+
+
+def _integers(rows: Sequence[Sequence[int]], width: int, layout: Layout) -> Tensor:
+    return torch.tensor(rows, dtype=torch.int32).reshape(-1, width).to(layout.table.device)
 
 
 def _corners(layout: Layout, flat: Tensor, shapes: Sequence[torch.Size]) -> Iterator[Tensor]:
-    """The last rows and columns of every matrix of the stacks, without padding."""
+    """The last tile of every matrix of the stacks, without padding."""
+    starts = iter([last * TILE["BM"] for last in _last(layout)])
     for matrices in layout.views(flat, shapes):
-        lead = max(0, -(-matrices.shape[-1] // _BASE) * _BASE - _TRAIL)
         for matrix in matrices.flatten(0, -3).unbind(0):
-            yield matrix[lead:, lead:]
-
-
+            start = next(starts)
+            yield matrix[start:, start:]

@@ -1,4 +1,4 @@
-"""Triton kernels of the warm-started polar factor, in the flat buffers of :mod:`hypersphere.kernels.device.products`."""
+"""Triton kernels of the polar factor that starts from the last step; on the flat buffers of ``products``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import triton.language as tl
 
 from .products import finite, locate
 
-__all__ = ["basis_kernel", "halves_kernel", "rows_kernel"]
+__all__ = ["basis_kernel", "halves_kernel", "rows_kernel", "unit_kernel"]
 
 
 @triton.jit
@@ -58,3 +58,17 @@ def basis_kernel(b, turn, sigma, tiles, table, share, floor, B: tl.constexpr):
         gap = other[None, :] - mine[:, None]
         use = (row != col) & (tl.abs(entry) < share * tl.abs(gap))
         tl.store(turn + place + row * size + col, tl.where(use, entry / tl.where(use, gap, 1.0), 0.0))
+
+
+@triton.jit
+def unit_kernel(x, half, worst, tiles, table, B: tl.constexpr):
+    """X over the square root of ``worst``, in its place and in half precision; a program does B rows."""
+    p, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
+    square = tl.load(worst + p)
+    factor = tl.where(square > 0.0, 1.0 / tl.sqrt(tl.where(square > 0.0, square, 1.0)), 1.0)
+    row = i * B + tl.arange(0, B)[:, None]
+    for start in range(0, size, B):
+        at = place + row * size + start + tl.arange(0, B)[None, :]
+        value = factor * tl.load(x + at)
+        tl.store(x + at, value)
+        tl.store(half + at, value)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["finite", "locate", "multiply", "product_kernel", "skew_kernel"]
+__all__ = ["finite", "locate", "multiply", "product_kernel", "skew_kernel", "thin_kernel"]
 
 COLUMNS = tl.constexpr(4)  # of a row of `table`: size, place, first row, number of tiles
 
@@ -71,14 +71,15 @@ def product_kernel(
     """α·A·Bᵀ + β·C + γ·I. ADDEND: 0 no C, 1 C, 2 Cᵀ. STORE: 1 the product, 2 its transpose, 3 both.
 
     Triangular factors: BEGIN 1 where A's columns before the tile's rows are 0, 2 where B's before the tile's columns
-    are; END 2 where B's after them are. GATED multiplies each matrix by its number in ``gate``, NaN for one that failed; DIVIDED divides entry (i, j) by σᵢ + σⱼ, where that is not 0.
+    are; END 2 where B's after them are; END 3 takes the columns before the tile's rows. GATED multiplies each matrix by
+    its number in ``gate``, NaN for one that failed; DIVIDED divides entry (i, j) by σᵢ + σⱼ, where that is not 0.
 
     MIRROR 1 or −1: the result is symmetric or skew. Tiles with j ≥ i are computed, their mirror images stored: to the
     last bit, because iterations that count on a symmetry let rounding errors that break it grow.
     """
     p, i, j, size, place, first, _ = locate(tl.program_id(0), tiles, table)
     begin = i * BM if BEGIN == 1 else j * BN if BEGIN == 2 else 0
-    end = tl.minimum(size, (j + 1) * BN) if END == 2 else size
+    end = tl.minimum(size, (j + 1) * BN) if END == 2 else i * BM if END == 3 else size
     total = alpha * _multiply(a + place, b + place, i, j, size, begin, end, BM, BN, BK, PRECISE)
     row, col = i * BM + tl.arange(0, BM)[:, None], j * BN + tl.arange(0, BN)[None, :]
     inside = (row < size) & (col < size)
@@ -105,6 +106,38 @@ def product_kernel(
             tl.store(out + place + row * size + col, total, mask=inside)
         if STORE & 2:
             tl.store(out_t + place + col * size + row, total, mask=inside)
+
+
+@triton.jit
+def thin_kernel(
+    p_t, v_t, out, widths, tiles, table,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TRIANGLE: tl.constexpr,
+):  # fmt: skip
+    """N − Nᵀ with N = PᵀV; P and V have few rows and come transposed, ``widths`` has their number and place.
+
+    TRIANGLE: Nᵀ − N above the diagonal and 0 elsewhere in the tiles j ≥ i; the other tiles are left as they are.
+    """
+    p, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
+    width, start = tl.multiple_of(tl.load(widths + 2 * p).to(tl.int32), 32), tl.load(widths + 2 * p + 1)
+    row, col = i * BM + tl.arange(0, BM), j * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    across = start + (row % size)[:, None] * width + k[None, :]
+    down = start + (col % size)[None, :] * width + k[:, None]
+    total = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, width, BK):
+        total = tl.dot(tl.load(p_t + across), tl.load(v_t + down), total, input_precision="tf32x3")
+        total = tl.dot(-tl.load(v_t + across), tl.load(p_t + down), total, input_precision="tf32x3")
+        across += BK
+        down += BK
+    inside = (row[:, None] < size) & (col[None, :] < size)
+    if TRIANGLE:
+        total = tl.where(row[:, None] < col[None, :], -total, 0.0)
+    elif i == j:
+        total = 0.5 * (total - tl.trans(total))
+    tl.store(out + place + row[:, None] * size + col[None, :], total, mask=inside)
+    if TRIANGLE == 0:
+        if i != j:
+            tl.store(out + place + col[None, :] * size + row[:, None], -total, mask=inside)
 
 
 @triton.jit

@@ -36,13 +36,8 @@ def diagonal_kernel(l, z, tiles, table, B: tl.constexpr):
 
 
 @triton.jit
-def block_kernel(
-    a, b, c, out, jobs, table, alpha, B: tl.constexpr, BK: tl.constexpr, TURNED: tl.constexpr, ADDEND: tl.constexpr
-):
-    """A tile of α·A·B + C inside each matrix, or of α·A·Bᵀ + C where TURNED; C where ADDEND.
-
-    A job is matrix, first row, first column, their ends, first and last k.
-    """
+def block_kernel(a, b, out, jobs, table, alpha, B: tl.constexpr, BK: tl.constexpr):
+    """A tile of α·A·B inside each matrix; a job is matrix, first row, first column, their ends, first and last k."""
     job = jobs + JOB * tl.program_id(0)
     p = tl.load(job)
     row = tl.load(job + 1) + tl.arange(0, B)[:, None]
@@ -54,41 +49,32 @@ def block_kernel(
     total = tl.zeros((B, B), tl.float32)
     for start in range(begin, end, BK):
         x = tl.load(a + place + row * size + (start + k)[None, :], mask=row < last_row, other=0.0)
-        if TURNED:
-            y = tl.load(b + place + col * size + (start + k)[:, None], mask=col < last_col, other=0.0)
-        else:
-            y = tl.load(b + place + (start + k)[:, None] * size + col, mask=col < last_col, other=0.0)
+        y = tl.load(b + place + (start + k)[:, None] * size + col, mask=col < last_col, other=0.0)
         total = tl.dot(x, y, total, input_precision="tf32x3")
-    at, inside = place + row * size + col, (row < last_row) & (col < last_col)
-    total = alpha * total
-    if ADDEND:
-        total += tl.load(c + at, mask=inside, other=0.0)
-    tl.store(out + at, total, mask=inside)
+    tl.store(out + place + row * size + col, alpha * total, mask=(row < last_row) & (col < last_col))
 
 
 @triton.jit
-def series_kernel(
-    gram, out, worst, sizes, tiles, table, few, many, identity, B: tl.constexpr, BM: tl.constexpr
-):
-    """``identity``·I ± (tril(E, −1) + ½diag(E)) with E = QᵀQ − I (+ for ``identity`` 0, − for 1); a program does B rows.
+def series_kernel(gram, out, worst, sizes, tiles, table, one, B: tl.constexpr, BM: tl.constexpr):
+    """tril(E, −1) + ½diag(E) with E = QᵀQ − I; a program does B rows.
 
-    The first: the transpose of what Q is to be multiplied with, for Q − QK has an error of E². The second: of the
-    inverse Cholesky factor of I + E, to first order. ``worst`` becomes the largest squared norm of such a row, over
-    that of ``few``, or of ``many`` in the last tile.
+    The transpose of what Q is to be multiplied with: Q − QK has an error of E². ``one`` 1: I − that. ``one`` 2: the
+    same without what is in the last tile, where E may be large. ``worst`` becomes the largest squared norm of a row.
     """
     p, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     true = tl.load(sizes + p)
     row = i * B + tl.arange(0, B)[:, None]
+    corner = (size - 1) // BM * BM
     square = tl.zeros((B,), tl.float32)
     for start in range(0, size, B):
         col = start + tl.arange(0, B)[None, :]
         at = place + row * size + col
         e = tl.load(gram + at) - tl.where((row == col) & (row < true), 1.0, 0.0)
         lower = tl.where(row > col, e, tl.where(row == col, 0.5 * e, 0.0))
+        lower = tl.where((one > 1.0) & (col >= corner), 0.0, lower)
         square += tl.sum(lower * lower, 1)
-        tl.store(out + at, tl.where(identity > 0.0, tl.where(row == col, 1.0, 0.0) - lower, lower))
-    limit = tl.where(i * B < (size - 1) // BM * BM, few, many)
-    tl.atomic_max(worst + p, tl.max(finite(square / (limit * limit))))
+        tl.store(out + at, tl.where(one > 0.0, tl.where(row == col, 1.0, 0.0) - lower, lower))
+    tl.atomic_max(worst + p, tl.max(finite(square)))
 
 
 @triton.jit
