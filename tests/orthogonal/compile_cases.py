@@ -8,12 +8,15 @@ from typing import Any
 import triton
 from triton.backends.compiler import GPUTarget
 
-from hypersphere.kernels.device import cayley, products
+from hypersphere.kernels.device import cayley, products, triangular
 
-POINTERS = {"tiles": "*i32", "counter": "*i32", "table": "*i64", "sums": "*i64"}
+POINTERS = {"tiles": "*i32", "counter": "*i32", "table": "*i64", "sums": "*i64", "jobs": "*i32", "widths": "*i64"}
 INTEGERS = ("step", "total", "problems", "rows", "number")
 NUMBERS = ("tolerance", "gain", "alpha", "beta", "gamma")
-CONSTANTS = {"BM": 128, "BN": 128, "BK": 32, "FEW": False, "PRECISE": True, "ADDEND": 1, "STORE": 1, "MIRROR": -1}
+CONSTANTS = {
+    **{"BM": 128, "BN": 128, "BK": 32, "B": 64, "FEW": False, "PRECISE": True, "ADDEND": 1, "STORE": 1, "MIRROR": -1},
+    **{"BEGIN": 1, "END": 2, "GATED": True, "DIVIDED": True, "TRIANGLE": False},
+}
 
 
 def facts(function: Any) -> dict[str, Any]:
@@ -34,5 +37,8 @@ def kind(name: str) -> str:
 
 
 if __name__ == "__main__":
-    chosen = (products.product_kernel, cayley.residual_kernel, cayley.update_kernel)
+    chosen = (
+        *(products.product_kernel, products.thin_kernel, triangular.block_kernel),
+        *(cayley.residual_kernel, cayley.update_kernel),
+    )
     print(json.dumps({function.__name__: facts(function) for function in chosen}))

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 import hypersphere as hs
 from hypersphere.functional import orthogonalize
-from hypersphere.orthogonal import _peers
+from hypersphere.functional.orthogonalize import FromLast, from_last
+from hypersphere.orthogonal import _blocks, _peers
 
 X = torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
 
@@ -190,3 +191,45 @@ def test_prepared_weights_are_the_weights(together: type[Together]) -> None:
         torch.testing.assert_close(compiled(X), loss)
     with hs.orthogonal.prepared(nn.Linear(2, 2)):
         pass
+
+
+class Last(FromLast):
+    """Stands for a map that starts from the last step: exact, and NaN where ``far`` is set."""
+
+    kind = "qr"
+    far = False
+
+    def start(self, index: int, u: Tensor) -> tuple[Tensor, ...]:
+        return (orthogonalize(u, "gram_schmidt"),)
+
+    def _from_last(self, raw: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+        self.failed.fill_(int(Last.far))
+        return [(orthogonalize(u, "gram_schmidt") * (torch.nan if Last.far else 1.0),) for u in raw]
+
+
+def test_what_a_graph_could_not_start_is_computed_before_the_rest_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recording, a replay whose matrices are NaN, and what settles it; the graphs themselves are a GPU's."""
+    monkeypatch.setitem(_peers._FROM_LAST, "gram_schmidt", Last)
+    monkeypatch.setattr(_blocks, "usable", lambda raw, family: True)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: type("Stream", (), {"synchronize": lambda s: None})())
+    torch.manual_seed(0)
+    model = hs.orthogonal.attach(nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 5), nn.Linear(5, 2)), "gram_schmidt")
+    blocks = [model[0].parametrizations.weight[0].active, model[1].parametrizations.weight[0].active]
+    for one in blocks:
+        one.join_peers()
+    peers = blocks[0].peers
+    assert not peers.starts_from_last
+    assert peers.solve(blocks[0]) is not None  # the first is the start
+    assert peers.starts_from_last
+    flag = torch.zeros(1, dtype=torch.int32)
+    monkeypatch.setattr(from_last, "is_captured", lambda x: True)
+    monkeypatch.setattr(Last, "far", True)
+    peers.record(flag)
+    monkeypatch.setattr(from_last, "is_captured", lambda x: False)
+    recorded = [peers.solve(one)[0][0] for one in blocks]  # type: ignore[index]
+    assert all(r.isnan().all() for r in recorded)
+    assert int(flag) == 1
+    hs.orthogonal.settle(model)
+    for one, r in zip(blocks, recorded, strict=True):
+        torch.testing.assert_close(r, orthogonalize(one.raw[0].detach(), "gram_schmidt"))
+    assert not hs.orthogonal.unconverged(model)

@@ -65,6 +65,23 @@ def test_polar_factors(found: Any) -> None:
     assert errors["its gradient"] < 1e6
 
 
+@pytest.mark.parametrize("name", ["gram_schmidt", "householder", "lowdin"])
+def test_maps_that_start_from_the_last_step(found: Any, name: str) -> None:
+    case = found[name]
+    assert case["failed"][1] == 0
+    for step in ("moved", "other sign"):
+        assert case[step]["defect"] < 5e-6
+        assert case[step]["error"] < 1e-5
+        assert case[step]["gradient"] < 1e-3
+
+
+@pytest.mark.parametrize("name", ["gram_schmidt", "householder", "lowdin"])
+def test_a_start_that_is_too_far_away_is_nan_and_done_again(found: Any, name: str) -> None:
+    assert found[name]["jump"]["failed"] == found[name]["jump"]["nan"]
+    assert found[name]["jump"]["failed"][1] == 1
+    assert found[name]["redone"] < 1e-5
+
+
 def test_kernels_compile_for_hopper() -> None:
     """On its tensor cores and within its shared memory; in a process that does not interpret."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -72,7 +89,7 @@ def test_kernels_compile_for_hopper() -> None:
     done = programs.run([Path(__file__).with_name("compile_cases.py")], env=environment, bare=True)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
-    assert set(found) == {"product_kernel", "residual_kernel", "update_kernel"}
+    assert set(found) == {"product_kernel", "residual_kernel", "update_kernel", "thin_kernel", "block_kernel"}
     for kernel, facts in found.items():
         assert facts["tensor cores"], kernel
         assert facts["shared"] <= 227 * 1024, kernel

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
-from hypersphere.functional.orthogonalize import WarmCayley, polar, warm
+from hypersphere.functional.orthogonalize import WarmCayley, WarmPolar, WarmQR, polar, rotate_all, warm
 from hypersphere.functional.orthogonalize import algorithms as exact
 from hypersphere.functional.orthogonalize.grouped import TILE, layout_of, product
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SHAPES = [torch.Size((1, 19, 19)), torch.Size((1, 34, 34))]  # one tile, and two by two
+FROM_LAST = {
+    "gram_schmidt": (WarmQR, exact.gram_schmidt, exact.qr_backward),
+    "householder": (partial(WarmQR, householder=True), exact.householder, exact.qr_backward),
+    "lowdin": (WarmPolar, exact.lowdin, exact.lowdin_backward),
+}
 
 
 def everything() -> dict[str, Any]:
@@ -22,7 +28,7 @@ def everything() -> dict[str, Any]:
         torch.manual_seed(0)
         found = {"cayley": cayley(), "products": products()}
         TILE.update(BM=64, BN=64)
-        return {**found, "polar": polar_factors()}
+        return {**found, "polar": polar_factors(), **{name: from_last(name) for name in FROM_LAST}}
 
 
 def cayley() -> dict[str, dict[str, object]]:
@@ -55,6 +61,41 @@ def cayley() -> dict[str, dict[str, object]]:
     state.forget()
     same = all(torch.equal(a, b) for a, b in zip(state(start), started, strict=True))
     out["restarted"] = {"same": same, "failed": int(state.failed.sum())}
+    return out
+
+
+def from_last(name: str) -> dict[str, object]:
+    """Errors of maps that start from the last step, against float64: after a move, a change of sign, a jump."""
+    make, forward, backward = FROM_LAST[name]
+    shapes = [torch.Size((1, 40, 40)), torch.Size((1, 70, 70))]
+    state: Any = make(shapes, DEVICE)
+    u = [torch.randn(shape) for shape in shapes]
+    state(u)
+    u = [x + 1e-3 * torch.randn_like(x).sign() for x in u]
+    q, t = exact.gram_schmidt(u[0].double())
+    t.triu_()[..., -1, -1] *= -0.1  # the smallest pivot goes through 0
+    u[0] = (q @ t).float()
+    solved = state._from_last(u)
+    out: dict[str, object] = {"failed": state.failed.tolist()}
+    solved = state._again(u, solved)
+    vs = [torch.randn(*shape[:-2], 5, shape[-1]) for shape in shapes]
+    leaves = [x.clone().requires_grad_() for x in u]
+    ws = rotate_all(vs, leaves, state.kind, solved)
+    grads = [1e-4 * torch.randn_like(w) for w in ws]
+    for index, found in enumerate(torch.autograd.grad(ws, leaves, grads)):
+        wanted = forward(u[index].double())
+        gradient = backward(grads[index].double().mT @ vs[index].double(), *wanted)
+        r = solved[index][0]
+        out["other sign" if index == 0 else "moved"] = {
+            "error": float((r - wanted[0]).abs().max()),
+            "defect": float((r.mT @ r - torch.eye(r.shape[-1])).abs().max()),
+            "gradient": float((found - gradient).norm() / gradient.norm()),
+        }
+    u = [2.0 * torch.randn_like(x) for x in u]
+    solved = state._from_last(u)
+    out["jump"] = {"failed": state.failed.tolist(), "nan": [int(one[0].isnan().any()) for one in solved]}
+    state.redo(u, solved)
+    out["redone"] = max(float((one[0] - forward(x.double())[0]).abs().max()) for one, x in zip(solved, u, strict=True))
     return out
 
 

@@ -11,8 +11,10 @@ import torch
 from cases import diverging, parallel_cases
 from safetensors.torch import load_file
 
+import hypersphere as hs
 import programs
 from hypersphere.train import Stopped, run
+from hypersphere.train.distributed import _share_mean
 
 HERE = Path(__file__).parent
 CASES = ["no_batchnorm", "batchnorm", "running_norm", "gan", "pairs", "triplet", "orthogonal_descent"]
@@ -71,3 +73,10 @@ def test_what_is_not_finite_is_named_by_step_and_layer(folders):
 
 def named(message: str) -> str:
     return message.partition(";")[0]
+
+
+def test_no_fused_code_takes_the_norms_of_one_process_for_those_of_all():
+    h = hs.magnitude.Tanh()
+    _share_mean(h)
+    assert h.closed_form() is None
+    assert h.eval().closed_form() is not None

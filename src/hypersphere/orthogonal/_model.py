@@ -154,9 +154,10 @@ def record(model: nn.Module, stream: torch.cuda.Stream | None = None) -> torch.c
     if not found:
         return None
     graph = torch.cuda.CUDAGraph()
+    flags = [torch.zeros(1, dtype=torch.int32, pin_memory=True) for _ in found]
     with torch.cuda.graph(graph, stream=stream):
-        for peers in found:
-            peers.record()
+        for peers, flag in zip(found, flags, strict=True):
+            peers.record(flag)
     return graph
 
 

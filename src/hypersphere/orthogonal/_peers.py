@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["JOINT", "Key", "Peers", "is_same"]
 
 _FROM_LAST = {"gram_schmidt": WarmQR, "householder": partial(WarmQR, householder=True), "lowdin": WarmPolar}
-JOINT = {"cayley": "orthogonal", "gram_schmidt": "orthogonal", "householder": "orthogonal", "lowdin": "lowdin"}
+JOINT = {"cayley": "orthogonal", "gram_schmidt": "qr", "householder": "qr", "lowdin": "lowdin"}
 """Maps that start from the last step, and the family of their kernels."""
 
 Key = list[tuple[Tensor, int, int]]  # parameter, version, address
@@ -99,13 +99,11 @@ class Peers:
         started = isinstance(self._warm, FromLast) and self._warm.started
         return started and all(ref() is not None for ref in self._together)
 
-    def record(self) -> None:
-        """Compute all matrices now, into the CUDA graph that is recorded."""
-        solved = self._compute()
-        flag = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+    def record(self, flag: Tensor) -> None:
+        """Compute all matrices, into the CUDA graph that is recorded; ``flag``, on the host, says whether one failed."""
+        self._recorded = self._compute(), flag
         if self._warm is not None:
             flag.copy_(self._warm.failed.amax().reshape(1), non_blocking=True)
-        self._recorded = solved, flag
 
     def settle(self) -> None:
         """After a replay of what :meth:`record` recorded: wait for it, and compute again what could not start there."""

@@ -118,7 +118,7 @@ def turn_kernel(old, new, moved, flip, sizes, table, LAST: tl.constexpr, BK: tl.
     left_rows = tl.full((LAST,), 1, tl.int32)  # 1: not yet a pivot's
     for j in range(LAST):
         column = tl.sum(tl.where(col == j, m, 0.0), 1)
-        size_of = tl.where(left_rows == 1, tl.abs(column), -1.0)
+        size_of = tl.where((left_rows == 1) & (tl.abs(column) >= 0.0), tl.abs(column), -1.0)  # NaN is none
         chosen = tl.argmax(size_of, 0)
         pivot = tl.sum(tl.where(at == chosen, column, 0.0))
         before = tl.sum(tl.where((at < chosen) & (left_rows == 1), 1, 0))
