@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -69,7 +69,8 @@ def main() -> None:
             if "precision" in parts:
                 payload["precision"] = precision(sizes, device)
     if "steps" in parts:
-        payload["steps"] = steps(options.quick)
+        for payload["steps"] in steps(options.quick):  # what there is of them
+            options.out.write_text(json.dumps(payload, indent=2) + "\n")
     options.out.write_text(json.dumps(payload, indent=2) + "\n")
     print(json.dumps(payload, indent=1))
 
@@ -193,8 +194,11 @@ def defect(r: Tensor) -> float:
     return float((r.mT @ r - torch.eye(r.shape[-1], device=r.device)).abs().max())
 
 
-def steps(quick: bool) -> dict[str, Any]:
-    """Steps of the training program, each in a process of its own, so that they are compiled side by side."""
+def steps(quick: bool) -> Iterator[dict[str, Any]]:
+    """Steps of the training program, each in a process of its own, so that they are compiled side by side.
+
+    The table again whenever it has grown.
+    """
     names = [f"{method},{batch}" for batch in (128, 1024) for method in ("plain", *METHODS[:4])]
     if quick:
         names = [
@@ -219,7 +223,7 @@ def steps(quick: bool) -> dict[str, Any]:
                 row["over_plain"] = round(row["ms"] / plain["ms"], 2)
             out[name] = row
             print(name, row, flush=True)
-    return out
+            yield out
 
 
 def one_step(method: str, batch: int) -> dict[str, Any]:

@@ -14,8 +14,20 @@ POINTERS = {"tiles": "*i32", "counter": "*i32", "table": "*i64", "sums": "*i64",
 INTEGERS = ("step", "total", "problems", "rows", "number")
 NUMBERS = ("tolerance", "gain", "alpha", "beta", "gamma")
 CONSTANTS = {
-    **{"BM": 128, "BN": 128, "BK": 32, "B": 64, "FEW": False, "PRECISE": True, "ADDEND": 1, "STORE": 1, "MIRROR": -1},
-    **{"BEGIN": 1, "END": 2, "GATED": True, "DIVIDED": True, "TRIANGLE": False},
+    "BM": 128,
+    "BN": 128,
+    "BK": 32,
+    "B": 64,
+    "FEW": False,
+    "PRECISE": True,
+    "ADDEND": 1,
+    "STORE": 1,
+    "MIRROR": -1,
+    "BEGIN": 1,
+    "END": 2,
+    "GATED": True,
+    "DIVIDED": True,
+    "TRIANGLE": False,
 }
 
 

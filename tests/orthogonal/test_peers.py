@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -211,7 +212,7 @@ def test_what_a_graph_could_not_start_is_computed_before_the_rest_of_the_step(mo
     """Recording, a replay whose matrices are NaN, and what settles it; the graphs themselves are a GPU's."""
     monkeypatch.setitem(_peers._FROM_LAST, "gram_schmidt", Last)
     monkeypatch.setattr(_blocks, "usable", lambda raw, family: True)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: type("Stream", (), {"synchronize": lambda s: None})())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(synchronize=lambda: None))
     torch.manual_seed(0)
     model = hs.orthogonal.attach(nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 5), nn.Linear(5, 2)), "gram_schmidt")
     blocks = [model[0].parametrizations.weight[0].active, model[1].parametrizations.weight[0].active]

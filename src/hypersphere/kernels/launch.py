@@ -53,7 +53,8 @@ FAMILIES = {
 """Families of kernels, and whether they serve without being asked for.
 
 Those that are on have given right values on a GPU, if not in their latest form. Of the others, "qr" and "lowdin" have
-too, but not inside the training program's captured step, and "margins" in a part of its tests. The environment variable ``HYPERSPHERE_KERNELS`` (``all``, ``none``, or names with commas) and :func:`enable` choose.
+too, but not yet inside the training program's captured step, and "margins" in a part of its tests. The environment
+variable ``HYPERSPHERE_KERNELS`` (``all``, ``none``, or names with commas) and :func:`enable` choose.
 """
 
 _FIRST_CAPABILITY = (8, 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["JOINT", "Key", "Peers", "is_same"]
 
-_FROM_LAST = {"gram_schmidt": WarmQR, "householder": partial(WarmQR, householder=True), "lowdin": WarmPolar}
+_FROM_LAST: dict[str, Callable[..., FromLast]] = {
+    "gram_schmidt": WarmQR,
+    "householder": partial(WarmQR, householder=True),
+    "lowdin": WarmPolar,
+}
 JOINT = {"cayley": "orthogonal", "gram_schmidt": "qr", "householder": "qr", "lowdin": "lowdin"}
 """Maps that start from the last step, and the family of their kernels."""
 
@@ -100,7 +105,7 @@ class Peers:
         return started and all(ref() is not None for ref in self._together)
 
     def record(self, flag: Tensor) -> None:
-        """Compute all matrices, into the CUDA graph that is recorded; ``flag``, on the host, says whether one failed."""
+        """Compute all matrices, into the CUDA graph that is recorded; ``flag``, on the host, says if one failed."""
         self._recorded = self._compute(), flag
         if self._warm is not None:
             flag.copy_(self._warm.failed.amax().reshape(1), non_blocking=True)
