@@ -1,6 +1,6 @@
 """Maps from any square matrix to an orthogonal one (thesis 7.3), with closed-form gradients."""
 
-from .algorithms import is_captured, polish
+from .algorithms import polish
 from .beside import side_by_side
 from .from_last import FromLast, Solved
 from .grouped import usable
@@ -19,7 +19,6 @@ __all__ = [
     "WarmPolar",
     "WarmQR",
     "connect",
-    "is_captured",
     "is_reduced",
     "methods",
     "orthogonalize",
