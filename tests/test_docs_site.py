@@ -35,6 +35,13 @@ def build(folder: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
+def test_the_reference_describes_names_not_modules(site):
+    """A function that is called like its module (``functional.energy``) must not be taken for that module."""
+    pages = sorted((site / "reference" / "api").glob("*.html"))
+    assert len(pages) > 20
+    assert not [page.name for page in pages if "doc-module-name" in page.read_text()]
+
+
 def test_links_lead_somewhere_and_nothing_comes_from_a_network(site, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     check = importlib.import_module("check_site")

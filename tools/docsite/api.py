@@ -63,7 +63,7 @@ def _room(room: str, names: list[str]) -> str:
     names = sorted(names, key=lambda name: not callable(getattr(module, name)))  # constants come last
     text = [f"# hypersphere.{room}", "", inspect.getdoc(module) or "", ""]
     for name in names:
-        text += [f"::: hypersphere.{room}.{name}", ""]
+        text += [f"::: {_anchor(room, name)}", ""]
     return "\n".join(text)
 
 
@@ -72,4 +72,12 @@ def _summary(module: object) -> str:
 
 
 def _anchor(room: str, name: str) -> str:
-    return f"hypersphere.{room}.{name}" if room else f"hypersphere.{TOP[name]}.{name}"
+    """Where a name is documented. A function that is called like the module it is in goes by its own address."""
+    if not room:
+        return f"hypersphere.{TOP[name]}.{name}"
+    module = importlib.import_module(f"hypersphere.{room}")
+    thing = getattr(module, name)
+    beside = [Path(folder) / name for folder in getattr(module, "__path__", ())]
+    if any(place.is_dir() or place.with_suffix(".py").is_file() for place in beside):
+        return f"{inspect.unwrap(thing).__module__}.{name}"
+    return f"hypersphere.{room}.{name}"

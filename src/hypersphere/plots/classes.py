@@ -30,6 +30,9 @@ def class_norms(class_vectors: Any, counts: Any, *, title: str | None = None) ->
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If ``counts`` and ``class_vectors`` differ in length.
+
     Example:
         >>> figure = hs.plots.class_norms(torch.randn(5, 8), [10, 20, 30, 40, 50])
         >>> type(figure).__name__

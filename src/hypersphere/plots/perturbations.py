@@ -27,6 +27,9 @@ def perturbation_sizes(sizes: Mapping[str, Any], *, norm: str = "ℓ₂ norm", t
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
+    Raises:
+        ValueError: If ``sizes`` is empty or holds a negative number.
+
     Example:
         >>> figure = hs.plots.perturbation_sizes({"CNN": torch.rand(50), "SphereNet": 2 * torch.rand(50)})
         >>> type(figure).__name__
