@@ -19,7 +19,7 @@ def start(*shape, seed=0, dtype=torch.float64):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-@pytest.mark.parametrize("count", sorted(THOMSON))
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20])
 def test_thomson(count):
     points = refine(start(count, 3, seed=count))
     assert (torch.pdist(points) ** -1).sum().item() == pytest.approx(THOMSON[count], rel=1e-8)

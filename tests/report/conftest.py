@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from browsing import settle
 
-from hypersphere import recipes, train
+from hypersphere import recipes, report, train
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +40,60 @@ def trained(tmp_path_factory) -> Path:
 def runs(trained, tmp_path) -> Path:
     """The same runs, to do with as one likes."""
     return Path(shutil.copytree(trained, tmp_path / "runs"))
+
+
+@pytest.fixture(scope="session")
+def pages(trained, tmp_path_factory):
+    """Reports on one run, and on three."""
+    folder = tmp_path_factory.mktemp("reports")
+    one = report.write(trained / "learned", folder / "one.html")
+    many = report.write([trained / name for name in ("plain", "radius", "flat")], folder / "many.html")
+    return {"one": one, "many": many}
+
+
+@pytest.fixture(scope="session")
+def windows(browser):
+    """``windows(**kind)``: one window of each kind for all tests, since a new one takes a second."""
+    made = {}
+
+    def window(**kind):
+        key = tuple(sorted(kind.items()))
+        if key not in made:
+            made[key] = browser.new_context(**kind).new_page()
+        return made[key]
+
+    yield window
+    for page in made.values():
+        page.context.close()
+
+
+@pytest.fixture
+def opened(windows):
+    """``opened(path, width=..., ...)``: a page, that is checked for complaints and requests at the end."""
+
+    @contextmanager
+    def open_page(path, width=1100, height=800, color_scheme="light", **kind):
+        page, said, asked = windows(**kind), [], []
+        listeners = {
+            "console": lambda message: said.append(message.text),
+            "pageerror": lambda error: said.append(str(error)),
+            "dialog": lambda dialog: (said.append(dialog.message), dialog.dismiss()),
+            "request": lambda request: asked.append(request.url),
+        }
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=color_scheme)
+        page.mouse.move(0, 0)
+        for event, listener in listeners.items():
+            page.on(event, listener)
+        try:
+            page.goto(path.as_uri())
+            settle(page)
+            yield page
+        finally:
+            for event, listener in listeners.items():
+                page.remove_listener(event, listener)
+            page.goto("about:blank")
+        assert not said
+        assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+
+    return open_page
