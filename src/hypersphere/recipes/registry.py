@@ -7,12 +7,12 @@ from fnmatch import fnmatch
 from functools import cache
 
 from ..config import Config
-from . import appendices, digits, open_sets, own, paper, thesis2, thesis4, thesis5, thesis6, thesis7
+from . import appendices, appendices_ef, digits, open_sets, own, paper, thesis2, thesis4, thesis5, thesis6, thesis7
 from .table import Table
 
 __all__ = ["find", "get", "list_recipes", "tables"]
 
-_FILES = (paper, thesis2, thesis4, thesis5, thesis6, thesis7, appendices, open_sets, digits, own)
+_FILES = (paper, thesis2, thesis4, thesis5, thesis6, thesis7, appendices, appendices_ef, open_sets, digits, own)
 
 
 @cache
