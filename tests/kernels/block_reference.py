@@ -39,11 +39,13 @@ class Case:
     dtype: torch.dtype = torch.float32
     last: bool = False
     k: float = 0.3
-    learnable: bool = False  # k, scale, shift and slopes come as tensors
+    learnable: bool | str = False  # k, scale, shift and slopes come as tensors; "k": k alone
     running: bool = False
     chained: bool = False  # q is given
     scale: float = 1.0
     tensors: dict = field(default_factory=dict)
+    dz: torch.Tensor | None = None
+    dq: torch.Tensor | None = None
 
     def make(self):
         """Tensors in float64 that the case's dtype holds exactly."""
@@ -53,12 +55,12 @@ class Case:
         if not self.transposed:
             outer = (self.filters, self.channels // self.groups)
         made = {"x": x, "weight": torch.randn(*outer, *[self.kernel] * dims)}
-        if self.learnable:
+        if self.learnable is True:
             made |= {"scale": self.per_channel(), "shift": self.per_channel() - 1}
-            if self.g == "sigmoid":
-                made["k"] = self.per_channel() * self.k
             if self.act == "leaky_relu":
                 made["leaks"] = self.per_channel() - 0.5
+        if self.learnable and self.g == "sigmoid":
+            made["k"] = self.per_channel() * self.k
         if self.h in ("ball", "tanh", "segment"):
             made["rho"] = (0.7 if self.running else 3.0) + torch.rand(()) / 2
         if self.norm != "none":
@@ -70,9 +72,18 @@ class Case:
     def per_channel(self):
         return torch.rand(self.filters) + 0.5
 
-    def expected(self, dz=None, dq=None):
+    def expected(self):
         """z, q, running statistics and gradients in float64."""
-        t = {name: v.clone().requires_grad_() for name, v in self.tensors.items()}
+        return self._by_operations({name: v.clone() for name, v in self.tensors.items()})
+
+    def plain(self):
+        """The same by plain operations in the case's dtype, as autocast runs them."""
+        t = {name: v.to(self.dtype if name == "x" else torch.float32) for name, v in self.tensors.items()}
+        with torch.autocast(t["x"].device.type, self.dtype):
+            return self._by_operations(t)
+
+    def _by_operations(self, t):
+        t = {name: v.requires_grad_() for name, v in t.items()}
         case, dims = self, len(self.size)
         shape = (-1, *[1] * dims)
 
@@ -98,15 +109,16 @@ class Case:
         options = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
         function = decoupled_conv_transpose if self.transposed else decoupled_conv
         u = function(t["x"], t["weight"], **options, magnitude=Magnitude(), angular=Angular())
-        if self.learnable:
+        if "scale" in t:
             u = u * t["scale"].view(shape) + t["shift"].view(shape)
-        mean, var = self.mean.double(), self.var.double()
+        mean, var = (v.to(t["weight"].dtype, copy=True) for v in (self.mean, self.var))
         if self.norm != "none":
             u = F.batch_norm(u, mean, var, t["gamma"], t["beta"], self.norm == "train", 0.1, 1e-5)
-        z = ACTIVATIONS[self.act](u, t.get("leaks", torch.tensor([0.1], dtype=torch.float64)))
-        q = z.square().sum(1, keepdim=True)
-        self.dz, self.dq = torch.randn_like(z).to(self.dtype), torch.randn_like(q).float() * 0.1
-        torch.autograd.backward([z, q], [self.dz.double(), self.dq.double()])
+        z = ACTIVATIONS[self.act](u, t.get("leaks", torch.tensor([0.1], dtype=u.dtype)))
+        q = z.float().square().sum(1, keepdim=True) if z.dtype == self.dtype else z.square().sum(1, keepdim=True)
+        if self.dz is None:
+            self.dz, self.dq = torch.randn_like(z).to(self.dtype), torch.randn_like(q).float() * 0.1
+        torch.autograd.backward([z, q], [self.dz.to(z.dtype), self.dq.to(q.dtype)])
         found = {"z": z.detach(), "q": q.detach()} | {f"d{name}": v.grad for name, v in t.items()}
         return found | ({"mean": mean, "var": var} if self.norm == "train" else {})
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .ahead import compile_ahead
 from .launch import Branch, aligned, branch, on, stream_of
 from .layout import arranged, channels_last, empty
 from .plan import EpiloguePlan, Plan, plan_for
@@ -55,6 +56,7 @@ class Kept(NamedTuple):
     sums: Tensor
     table: Tensor | None
     last: bool
+    plan: Plan | None = None
 
 
 class Gradients(NamedTuple):
@@ -73,7 +75,7 @@ class Gradients(NamedTuple):
 
 
 def forward(
-    spec: Spec, t: Inputs, track: bool = True, give_q: bool = True, group: Any = None
+    spec: Spec, t: Inputs, track: bool = True, give_q: bool = True, group: Any = None, learning: bool = True
 ) -> tuple[Tensor, Tensor | None, Tensor, Kept]:
     """z, q′ (if asked for), x as it was read, and what backward needs.
 
@@ -83,11 +85,16 @@ def forward(
         track: Whether to move BatchNorm's running statistics and h's running norm.
         give_q: Whether to return q′.
         group: Processes over whose batches BatchNorm's statistics are taken, if any.
+        learning: Whether gradients will be asked for: their kernels are then compiled beside these.
     """
     f = spec.fields
     last = channels_last(t.x) or _weight_decides(t)
     x, weight = arranged(t.x, last), t.weight
     plan = plan_for(spec, x, weight, last)
+    if plan.new:
+        plan.new = False
+        if x.is_cuda:
+            compile_ahead(plan, f, t, x.dtype, track, give_q, learning)
     with on(x.device):
         stream = stream_of(x, aligned(x, weight, t.q, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var))
         sums = torch.empty(plan.epilogue.sums, dtype=torch.float64, device=x.device)
@@ -104,7 +111,7 @@ def forward(
         z = torch.empty_like(y)
         q = y.new_empty((y.shape[0], 1, *y.shape[2:]), dtype=torch.float32) if give_q else None
         plan.epilogue.apply(stream, *tensors, t.gamma, t.beta, t.mean, t.var, table, t.leaks, z, q)
-    return z, q, x, Kept(y, unit, inverse, r, s, norms, radius, sums, table, last)
+    return z, q, x, Kept(y, unit, inverse, r, s, norms, radius, sums, table, last, plan)
 
 
 def backward(
@@ -127,7 +134,7 @@ def backward(
         group: As in :func:`forward`.
     """
     f, x, y, last = spec.fields, t.x, kept.y, kept.last
-    plan = plan_for(spec, x, t.weight, last)
+    plan = kept.plan or plan_for(spec, x, t.weight, last)
     e = plan.epilogue
     c = e.channels
     with on(x.device):
@@ -156,7 +163,8 @@ def backward(
             gs = _map_like(shape, y, last) if kept.s is not None else None
         summing = any(need[3:6]) or (f.norm != "train" and (need[9] or (f.norm == "eval" and dgamma is not None)))
         dy = torch.empty_like(y)
-        (e.grad_summing if summing else e.grad)(
+        grad = e.grad if not summing else e.grad_summing if group is None else e.grad_together
+        grad(
             stream, *tensors, t.gamma, t.beta, t.mean, t.var, sums, kept.table, rest, t.leaks, dz, dq, dy, gr, gs,
         )  # fmt: skip
         if gr is not None and gr.shape != plan.map_shape:
@@ -164,14 +172,14 @@ def backward(
         beside = branch(x.device, stream) if need[0] else None
         if beside is None:
             dx, dunit = convolve_backward(dy, x, kept.unit, plan, (need[0], need[2]))
-            dq_in = _through_norms(plan, f, t, kept, gr, gs, need, sums, stream) if wants_maps else None
+            dq_in = _through_norms(plan, f, t, kept, gr, gs, need, sums, dx, stream) if wants_maps else None
             dweight = (
                 None if dunit is None else unit_weight_backward(plan, f.unit, t.weight, dunit, kept.inverse, stream)
             )
         else:
             dx, dweight, dq_in = _side_by_side(plan, f, t, kept, dy, gr, gs, need, sums, beside)
         dgiven = dq_in[0] if dq_in is not None and t.q is not None and not plan.depthwise else None
-        if dq_in is not None and dgiven is None and dx is not None:
+        if dq_in is not None and dgiven is None and dx is not None and not plan.depthwise:
             plan.add(stream, dx, x, dq_in[0])
         if f.norm == "eval" and dgamma is not None:
             dgamma, dbeta = _eval_gradients(_rows(sums, e), f.eps, t)
@@ -202,14 +210,17 @@ def _side_by_side(
     beside: Branch,
 ) -> tuple[Tensor | None, Tensor | None, tuple[Tensor, ...] | None]:
     """The gradient of x on the current stream, those of the norms and the weight beside it."""
-    dweight = None
-    dq_in = _through_norms(plan, f, t, kept, gr, gs, need, sums, beside.stream)
+    dweight = dq_in = None
+    if not plan.depthwise:
+        dq_in = _through_norms(plan, f, t, kept, gr, gs, need, sums, None, beside.stream)
     if need[2]:
         with torch.cuda.stream(beside.side):
             _, dunit = convolve_backward(dy, t.x, kept.unit, plan, (False, True))
             assert dunit is not None
             dweight = unit_weight_backward(plan, f.unit, t.weight, dunit, kept.inverse, beside.stream)
     dx, _ = convolve_backward(dy, t.x, kept.unit, plan, (True, False))
+    if plan.depthwise:
+        dq_in = _through_norms(plan, f, t, kept, gr, gs, need, sums, dx, beside.main.cuda_stream)
     beside.join()
     return dx, dweight, dq_in
 
@@ -275,10 +286,10 @@ def _maps(plan: Plan, f: Any, t: Inputs, x: Tensor, sums: Tensor, track: bool, s
         plan.squares(stream, x, source)
     found = _map_like(plan.map_shape, x, plan.last)
     if f.is_sphere:
-        partial = plan.box(stream, source, None, found, None)
+        partial = plan.box(stream, source, None, found, None, None)
         return found, None, None, None, source, partial
     total = sums[-4:]
-    partial = plan.box(stream, source, None, found, total if f.running and f.training else None)
+    partial = plan.box(stream, source, None, found, total if f.running and f.training else None, None)
     r = torch.empty_like(found)
     s = None if f.angular == "cosine" else torch.empty_like(found)
     radius = torch.empty((), dtype=torch.float32, device=x.device)
@@ -297,9 +308,13 @@ def _through_norms(
     gs: Any,
     need: tuple[bool, ...],
     sums: Tensor,
+    dx: Tensor | None,
     stream: int | None,
 ) -> tuple[Any, ...] | None:
-    """The gradient of q where it or that of x is needed; then what must live as long as the stream works on it."""
+    """The gradient of q where it or that of x is needed; then what must live as long as the stream works on it.
+
+    Where each channel has its own norms it is added to dx.
+    """
     also: Tensor | None = kept.r
     if not f.is_sphere:
         out = torch.empty_like(gr)
@@ -309,8 +324,8 @@ def _through_norms(
     given = t.q is not None and not plan.depthwise
     if not (need[1] if given else need[0]):
         return None
-    dq = _map_like(plan.q_shape, t.x, plan.last)
-    partial = plan.spread(stream, gr, also, dq, None)
+    dq = dx if plan.depthwise else _map_like(plan.q_shape, t.x, plan.last)
+    partial = plan.spread(stream, gr, also, dq, None, t.x if plan.depthwise else None)
     return dq, gr, partial
 
 

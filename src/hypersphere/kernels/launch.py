@@ -1,7 +1,7 @@
 """When kernels can run, and launching them with little Python.
 
 A launch is prepared once for a layer and a shape: grid, numbers and constants are fixed, only tensors change.
-After the first call, which compiles, Triton's own argument handling is passed by.
+It can be compiled ahead, beside others. After the first call Triton's own argument handling is passed by.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -250,11 +251,44 @@ class Launch:
         kinds = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         run = self.runners.get(kinds)
         if run is None:
+            begun = _BEGUN.get(self._variant(kinds))
+            if begun is not None:
+                wait([begun])
             with _current(stream):
                 compiled = self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
             self.runners[kinds] = _runner(compiled, self.grid, self.tail)
         else:
             run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
+
+    def begin(self, device: torch.device, *kinds: torch.dtype | None) -> None:
+        """Begin to compile for tensors of these dtypes (None: no tensor) while the program goes on."""
+        variant = self._variant(kinds)
+        if kinds not in self.runners and variant not in _BEGUN:
+            _BEGUN[variant] = _compilers().submit(self._compile, device, kinds)
+
+    def _compile(self, device: torch.device, kinds: tuple[torch.dtype | None, ...]) -> None:
+        import triton
+
+        torch.cuda.set_device(device)
+        made = self.kernel.warmup(*kinds, *self.tail, num_warps=self.warps, grid=self.grid)
+        triton.runtime.driver.active.launcher_cls(made.src, made.metadata)  # its C code is compiled, too
+
+    def _variant(self, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What Triton tells apart: constants, types, and of whole numbers whether they are 1, divisible by 16, wide."""
+        told = [
+            v if p.is_constexpr or not isinstance(v, int) else (v == 1, v % 16 == 0, v >= 2**31)
+            for p, v in zip(self.kernel.params[len(kinds) :], self.tail, strict=True)
+        ]
+        return self.kernel, self.warps, kinds, *[type(v) if isinstance(v, float) else v for v in told]
+
+
+_BEGUN: dict[tuple[Any, ...], Future[None]] = {}
+
+
+@cache
+def _compilers() -> ThreadPoolExecutor:
+    """Threads: most of a compilation is done outside of Python."""
+    return ThreadPoolExecutor(min(16, os.cpu_count() or 1), "hypersphere-compiles")
 
 
 def _current(stream: int) -> Any:

@@ -16,6 +16,8 @@ from .spec import ACTIVATIONS, ANGULAR, MAGNITUDES, NORMS, Fields, Spec
 __all__ = ["TUNING", "EpiloguePlan", "Plan", "Tuning", "epilogue_plan", "plan_for"]
 
 _BLOCK = 256
+_TILE = 1024  # numbers of maps with many channels that a program sums, up to _COLUMNS channels of them
+_COLUMNS = 128
 _LARGE_WINDOW = 16
 _FEW_TILES = 16  # for a program
 _WARPS = 32  # of such programs that run on a multiprocessor side by side
@@ -69,11 +71,12 @@ class EpiloguePlan:
         per_channel_k = f.angular == "sigmoid" and f.k is None
 
         def cut(name: str, over_channels: bool = False, summing: bool = False) -> tuple[Any, ...]:
-            """Grid, numbers, tile and warps of a pass; sums take registers, so that each thread has fewer numbers."""
+            """Grid, numbers, tile and warps of a pass; sums take registers, so that each thread has half the numbers."""
             tuning = TUNING[name, cl]
-            if summing:
-                fewer = tuning.elements // 2 if per_channel_k else tuning.elements
-                tuning = tuning._replace(elements=fewer, warps=2 * tuning.warps)
+            if summing and per_channel_k:
+                tuning = tuning._replace(elements=tuning.elements // 2)
+            elif summing:
+                tuning = tuning._replace(warps=2 * tuning.warps)
             if cl and not over_channels:
                 tuning = _whole_rows(tuning, layout.channels)
             bl, bc, tile_count = tiles(layout, tuning.elements, tuning.channels)
@@ -115,15 +118,15 @@ class EpiloguePlan:
         self.apply = Launch(
             epilogue.apply_kernel, grid, (*numbers, f.eps, f.leak, g, bn, act, cl, fast, single, *tile), warps
         )
-        self.grad, self.grad_summing = (
+        self.grad, self.grad_together, self.grad_summing = (
             Launch(
                 epilogue.grad_kernel,
                 grid,
                 (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, tile[2] >= layout.channels, *tile),
                 warps,
             )
-            for summing in (False, True)
-            for grid, numbers, tile, warps in [cut("grad", summing=summing)]
+            for summing in (0, 1, 2)
+            for grid, numbers, tile, warps in [cut("grad", summing=summing > 0)]
         )
 
 
@@ -133,7 +136,7 @@ class Plan:
     def __init__(self, f: Fields, x: Tensor, w: Tensor, dtype: torch.dtype, last: bool) -> None:
         window = f.window
         device = x.device
-        self.last, self.window = last, window
+        self.last, self.window, self.new = last, window, True
         self.linear = not window.size
         self.groups = window.groups
         self.out_shape = torch.Size(out_shape(tuple(x.shape), tuple(w.shape), window))
@@ -177,14 +180,11 @@ class Plan:
             )
         bl, bc, count = tiles(layout, 4096, 1024)
         numbers = (layout.positions, layout.channels)
-        self.add, self.write = (
-            Launch(norms.add_input_kernel, (count,), (*numbers, 2.0, groups, last, adding, bl, bc))
-            for adding in (True, False)
-        )
+        self.add = Launch(norms.add_input_kernel, (count,), (*numbers, groups, last, bl, bc))
         post = 2 if f.is_sphere else 3
         self.box = self._box(f, False, 1 if self.depthwise else 0, post, self.shift)
-        pre = 2 if f.is_sphere else 0
-        self.spread = self._box(f, True, pre, 0, 1.0 / (self.shift * self.shift))
+        pre, post = 2 if f.is_sphere else 0, 4 if self.depthwise else 0
+        self.spread = self._box(f, True, pre, post, 1.0 / (self.shift * self.shift))
         if not f.is_sphere:
             total = math.prod(self.map_shape)
             h, ratio = MAGNITUDES[f.magnitude], f.angular == "cosine"
@@ -254,12 +254,15 @@ class Plan:
 
         size, stride, dilation = (along(v, 1) for v in (window.size, window.stride, window.dilation))
         padding = along(window.padding, 0)
-        images = self.q_shape[0] * self.groups
+        columns = min(next_power(self.groups), _COLUMNS) if self.input.last and self.groups > 1 else 0
+        images = self.q_shape[0] * (1 if columns else self.groups)
         total = images * math.prod(target)
-        wide = max(total, images * math.prod(source)) + _BLOCK >= 2**31
+        most = max(total, images * math.prod(source)) * (self.groups if columns else 1)
         numbers = (total, self.groups, *source, *target, *stride, *padding, *dilation, scale)
-        constants = (*size, window.transposed != backward, pre, post, self.input.last, wide, _BLOCK)
-        return Launch(norms.box_kernel, (-(-total // _BLOCK),), (*numbers, *constants))
+        block = _TILE // columns if columns else _BLOCK
+        constants = (*size, window.transposed != backward, pre, post, most + _TILE >= 2**31, block, columns)
+        grid = (-(-total // block), -(-self.groups // columns) if columns else 1)
+        return Launch(norms.box_kernel, grid, (*numbers, *constants))
 
 
 class TwoSums:
@@ -270,11 +273,11 @@ class TwoSums:
     def __init__(self, along: Launch, across: Launch, between: int) -> None:
         self.along, self.across, self.between = along, across, between
 
-    def __call__(self, stream: int | None, src: Tensor, also: Any, dst: Tensor, sums: Any) -> Tensor:
+    def __call__(self, stream: int | None, src: Tensor, also: Any, dst: Tensor, sums: Any, x: Any) -> Tensor:
         """Both launches; what lies between must live as long as the stream may read it."""
         partial = torch.empty(self.between, dtype=torch.float32, device=dst.device)
-        self.along(stream, src, also, partial, None)
-        self.across(stream, partial, None, dst, sums)
+        self.along(stream, src, also, partial, None, None)
+        self.across(stream, partial, None, dst, sums, x)
         return partial
 
 

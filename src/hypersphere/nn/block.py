@@ -123,19 +123,20 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
     if read is None:
         return None
     rows, geometry = read
-    channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
     settled = None
     if norm is not None:
-        settled = _norm(norm, rows, x, channels)
+        settled = _norm(norm, rows, x, weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0])
         if settled is None:
             return None
+    if q is not None and rows is not x and q.shape != (rows.shape[0], 1, *rows.shape[2:]):
+        q = None  # of other rows: a padded border, or positions that become features
     found = fused_block(
         rows,
         weight,
         geometry,
         op.magnitude,
         op.angular,
-        q=q if rows is x else None,
+        q=q,
         scale=op.scale,
         shift=_shift(op),
         norm=settled,
@@ -144,7 +145,7 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
     )
     if found is None or geometry.kernel or x.dim() == 2:
         return found
-    return found[0].reshape(*x.shape[:-1], channels), None
+    return found[0].reshape(*x.shape[:-1], weight.shape[0]), found[1]
 
 
 def _shift(op: Any) -> Tensor | None:
@@ -216,10 +217,13 @@ def _group(norm: Any) -> Any:
     return group if torch.distributed.get_world_size(group) > 1 else None
 
 
-def _activation(act: Any) -> Activation:
+_RELU = Activation("relu")
+
+
+def _activation(act: Any) -> Activation | None:
     match act:
         case nn.ReLU():
-            return Activation("relu")
+            return _RELU
         case nn.LeakyReLU():
             return Activation("leaky_relu", float(act.negative_slope))
         case nn.PReLU():
@@ -229,4 +233,4 @@ def _activation(act: Any) -> Activation:
         case nn.SiLU():
             return Activation("silu")
         case _:
-            return Activation()
+            return None

@@ -11,9 +11,22 @@ from torch.nn.modules.conv import _ConvNd
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_conv
-from .layer import Decoupled, as_node, geometry_of
+from .layer import Decoupled, as_node, remembered
 
 __all__ = ["DecoupledConv1d", "DecoupledConv2d", "DecoupledConv3d", "SphereConv1d", "SphereConv2d", "SphereConv3d"]
+
+
+def _geometry(shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Geometry | None:
+    """How a convolution with a weight of this shape reads its input; None where its borders differ."""
+    kernel = tuple(shape[2:])
+    if padding == "valid":
+        padding = (0,) * len(kernel)
+    elif padding == "same":
+        totals = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+        if any(total % 2 for total in totals):
+            return None
+        padding = tuple(total // 2 for total in totals)
+    return Geometry(kernel, stride, padding, dilation, groups, False, ())
 
 
 class _DecoupledConv(Decoupled, _ConvNd):
@@ -55,20 +68,14 @@ class _DecoupledConv(Decoupled, _ConvNd):
         self._set_rules(out_channels, magnitude, angular, weighted, affine, device, dtype)
 
     def read(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry] | None:
-        dims = weight.dim() - 2
-        if x.dim() != dims + 2 or x.shape[1] != weight.shape[1] * self.groups:
+        shape = weight.shape
+        if x.dim() != len(shape) or x.shape[1] != shape[1] * self.groups:
             return None
         padding: Any = self.padding
         if self.padding_mode != "zeros":
-            x, padding = F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode), (0,) * dims
-        elif padding == "valid":
-            padding = (0,) * dims
-        elif padding == "same":
-            totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
-            if any(total % 2 for total in totals):
-                return None
-            padding = tuple(total // 2 for total in totals)
-        return x, geometry_of(tuple(weight.shape[2:]), self.stride, padding, self.dilation, self.groups, False, ())
+            x, padding = F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode), "valid"
+        geometry = remembered(_geometry, shape, self.stride, padding, self.dilation, self.groups)
+        return None if geometry is None else (x, geometry)
 
     def forward(self, input: Tensor) -> Tensor:
         node: Any = as_node(self, input)

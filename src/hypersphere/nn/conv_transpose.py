@@ -14,7 +14,7 @@ from torch.nn.modules.conv import _ConvTransposeNd
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_conv_transpose
-from .layer import Decoupled, as_node, geometry_of
+from .layer import Decoupled, as_node, remembered
 
 __all__ = [
     "DecoupledConvTranspose1d",
@@ -66,7 +66,7 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
         if x.dim() != weight.dim() or x.shape[1] != weight.shape[0]:
             return None
         parts = (tuple(weight.shape[2:]), self.stride, self.padding, self.dilation, self.groups)
-        return x, geometry_of(*parts, True, self.output_padding)
+        return x, remembered(Geometry, *parts, True, self.output_padding)
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         fused: Any = as_node(self, input, output_size)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -137,11 +138,11 @@ class FusedSequential(nn.Sequential):
             out: Tensor = super().forward(input)  # a graph has a node for each of them
             return out
         x, q = input, None
-        steps = list(_blocks(_flat(self)))
+        steps = list(_blocks(_flat(self))) if torch.compiler.is_compiling() else _steps(self)
         move = wants_channels_last(input) and any(isinstance(s, Parts) and s.op.weight.dim() == 4 for s in steps)
         for i, step in enumerate(steps):
-            read_on = i + 1 < len(steps) and isinstance(steps[i + 1], Parts)
-            if isinstance(step, Parts):
+            read_on = i + 1 < len(steps) and type(steps[i + 1]) is Parts
+            if type(step) is Parts:
                 if move and step.op.weight.dim() == 4:
                     x = x.contiguous(memory_format=torch.channels_last)
                 x, q = run(step, x, q, read_on)
@@ -154,6 +155,19 @@ class FusedSequential(nn.Sequential):
 
     def _get_name(self) -> str:
         return "Sequential"
+
+
+def _steps(module: FusedSequential) -> list[Any]:
+    """What :func:`_blocks` finds, as long as modules, classes and hooks are the same."""
+    flat = list(_flat(module))
+    state = [(m, m.__class__, _hooked(m)) for m in flat]
+    known = _STEPS.get(module)
+    if known is None or known[0] != state:
+        known = _STEPS[module] = (state, list(_blocks(iter(flat))))
+    return known[1]
+
+
+_STEPS: WeakKeyDictionary[FusedSequential, tuple[list[Any], list[Any]]] = WeakKeyDictionary()
 
 
 def _flat(module: nn.Module) -> Iterator[nn.Module]:

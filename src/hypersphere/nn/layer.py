@@ -20,7 +20,7 @@ from ..functional.operators.deployed import deployed, deployed_unit
 from ..functional.operators.geometry import Geometry
 from .block import Parts, affine_of, constants_of, fused_step
 
-__all__ = ["Decoupled", "as_node", "geometry_of", "own", "reset"]
+__all__ = ["Decoupled", "as_node", "own", "remembered", "reset"]
 
 
 class Decoupled(nn.Module):
@@ -173,12 +173,14 @@ def as_node(module: nn.Module, *inputs: Any) -> Any:
     return tracer.create_proxy("call_module", tracer.path_of_module(module), inputs, {})
 
 
-def geometry_of(*parts: Any) -> Geometry:
-    """The one :class:`Geometry` of these fields."""
-    return Geometry(*parts) if torch.compiler.is_compiling() else _one_geometry(*parts)
+def remembered(make: Any, *parts: Any) -> Any:
+    """``make(*parts)``, made once for each value; compilers look into it."""
+    return make(*parts) if torch.compiler.is_compiling() else _make(make, *parts)
 
 
-_one_geometry = functools.lru_cache(maxsize=4096)(Geometry)
+@functools.lru_cache(maxsize=4096)
+def _make(make: Any, *parts: Any) -> Any:
+    return make(*parts)
 
 
 def own(rule: Any, channels: int, device: Any = None, dtype: Any = None) -> Any:

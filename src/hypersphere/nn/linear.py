@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_linear
-from .layer import Decoupled, as_node, geometry_of
+from .layer import Decoupled, as_node
 
 __all__ = ["DecoupledLinear", "DecoupledTransposedLinear", "SphereLinear", "SphereTransposedLinear"]
+
+_ROWS = Geometry(())
 
 
 class DecoupledLinear(Decoupled, nn.Linear):
@@ -58,7 +60,7 @@ class DecoupledLinear(Decoupled, nn.Linear):
     def read(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry] | None:
         if x.dim() == 0 or x.shape[-1] != weight.shape[1]:
             return None
-        return (x if x.dim() == 2 else x.reshape(-1, x.shape[-1])), geometry_of((), (), (), (), 1, False, ())
+        return (x if x.dim() == 2 else x.reshape(-1, x.shape[-1])), _ROWS
 
     def forward(self, input: Tensor) -> Tensor:
         node: Any = as_node(self, input)

@@ -10,6 +10,7 @@ compiled graphs by one operator that they do not look into, and second derivativ
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -59,6 +60,9 @@ class Activation(NamedTuple):
     leaks: Tensor | None = None
 
 
+_NO_ACTIVATION = Activation()
+
+
 def fused_block(
     x: Tensor,
     weight: Tensor,
@@ -91,27 +95,25 @@ def fused_block(
     compiling = torch.compiler.is_compiling()
     if not kernels.usable(x) or (compiling and is_exporting()):
         return None
-    found = _settle(x, weight, geometry, h, g, scale, shift, norm, activation or Activation())
-    if found is None:
+    found = _settle(x, weight, geometry, h, g, scale, shift, norm, activation or _NO_ACTIVATION)
+    if found is None or x.numel() == 0 or weight.numel() == 0:
         return None
-    fields, tensors = found
-    wide = _widest(fields, weight, geometry)
-    if wide > _MOST_CHANNELS or x.numel() == 0 or weight.numel() == 0:
-        return None
+    numbers, tensors = found
     if q is not None and geometry.groups != 1:
         q = None
     group = None if norm is None else norm.group
     if compiling:
-        return None if group is not None else _block_op(x, q, tensors, fields, norm)
+        fields = _fields(weight.shape, geometry, *numbers)
+        return None if group is not None or fields is None else _block_op(x, q, tensors, fields, norm)
     every = [t for t in (x, q, *tensors) if t is not None]
-    if not is_plain_eager(*every):
+    spec = _spec(weight.shape, geometry, *numbers)
+    if spec is None or not is_plain_eager(*every):
         return None
-    spec = spec_of(fields)
-    if torch.is_grad_enabled() and any(t.requires_grad for t in every):
-        z, out = _Block.apply(spec, group, give_q, x, q, *tensors)
-        return z, out
+    if torch.is_grad_enabled() and any([t.requires_grad for t in every]):
+        both: tuple[Tensor, Tensor | None] = _apply_block(spec, group, give_q, x, q, *tensors)
+        return both
     block = _kernels()
-    z, out, _, _ = block.forward(spec, block.Inputs._make((x, q, *tensors)), True, give_q, group)
+    z, out, _, _ = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group, False)
     return z, out
 
 
@@ -133,73 +135,60 @@ def _settle(
     shift: Tensor | None,
     norm: Norm | None,
     activation: Activation,
-) -> tuple[Fields, tuple[Tensor | None, ...]] | None:
-    """The settings, and the tensors from the weight on in the order of kernels' ``Inputs``."""
-    closed = getattr(g, "closed_form", lambda: None)()
-    form: MagnitudeForm | None = getattr(h, "closed_form", lambda: None)()
+) -> tuple[tuple[Any, ...], tuple[Tensor | None, ...]] | None:
+    """The numbers of :func:`_fields`, and the tensors from the weight on in the order of kernels' ``Inputs``."""
+    closed = getattr(g, "closed_form", _no_form)()
+    form: MagnitudeForm | None = getattr(h, "closed_form", _no_form)()
     if closed is None or form is None:
         return None
     kind, k = closed
-    channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
-    if kind == "sigmoid" and isinstance(k, Tensor):
-        k = upcast(k).reshape(-1).expand(channels) if k.numel() == 1 else upcast(k).reshape(-1)
-        k = k.contiguous()
-    else:
-        k = float(k) if kind == "sigmoid" else 0.0
-    rho = form.rho
-    if isinstance(rho, Tensor) and rho.numel() != 1:
-        return None
-    batch = norm is not None and norm.batch
-    fields = Fields(
-        Window(*_parts_of(geometry)),
-        kind,
-        None if isinstance(k, Tensor) else k,
-        form.kind,
-        float(form.alpha),
-        float(form.beta),
-        None if isinstance(rho, Tensor) else float(rho),
-        form.running is not None,
-        form.momentum,
-        form.training,
-        "none" if norm is None else "train" if batch else "eval",
-        1e-5 if norm is None else norm.eps,
-        0.1 if norm is None else norm.momentum,
-        activation.kind,
-        activation.leak,
-    )
+    curve = None
+    if kind != "sigmoid":
+        k = 0.0
+    elif isinstance(k, Tensor):
+        channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
+        curve = upcast(k).reshape(-1).expand(channels) if k.numel() == 1 else upcast(k).reshape(-1)
+        k, curve = None, curve.contiguous()
+    rho, radius = form.rho, None
+    if isinstance(rho, Tensor):
+        if rho.numel() != 1:
+            return None
+        rho, radius = None, rho
+    numbers = (kind, k, form.kind, form.alpha, form.beta, rho, form.running is not None, form.momentum, form.training)
     leaks = activation.leaks
-    if leaks is not None and leaks.numel() == 1 and channels != 1:
+    if leaks is not None and leaks.numel() == 1:
+        channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
         leaks = leaks.expand(channels).contiguous()
-    none = (None,) * 5
-    gamma, beta, mean, var, tracked = none if norm is None else norm[:5]
-    tensors = (
-        weight,
-        k if isinstance(k, Tensor) else None,
-        scale,
-        shift,
-        rho if isinstance(rho, Tensor) else None,
-        gamma,
-        beta,
-        leaks,
-        mean,
-        var,
-        tracked,
-        form.running,
-        form.tracked,
-    )
-    return fields, tensors
+    if norm is None:
+        told: tuple[Any, ...] = ("none", 1e-5, 0.1)
+        state: tuple[Any, ...] = (None, None, leaks, None, None, None)
+    else:
+        told = ("train" if norm.batch else "eval", norm.eps, norm.momentum)
+        state = (norm.gamma, norm.beta, leaks, norm.mean, norm.var, norm.tracked)
+    tensors = (weight, curve, scale, shift, radius, *state, form.running, form.tracked)
+    return (*numbers, *told, activation.kind, activation.leak), tensors
 
 
-def _parts_of(g: Geometry) -> tuple[Any, ...]:
-    """The fields of a geometry in the order of kernels' ``Window``."""
-    return g.kernel, g.stride, g.padding, g.dilation, g.groups, g.transposed, g.output_padding
+def _no_form() -> None:
+    """The closed form of a rule that has none."""
 
 
-def _widest(fields: Fields, weight: Tensor, geometry: Geometry) -> int:
-    window = 1
-    for size in geometry.kernel:
-        window *= size
-    return _MOST_CHANNELS + 1 if window > _MOST_WINDOW else max(weight.shape[0], weight.shape[1] * geometry.groups)
+def _fields(shape: Any, geometry: Geometry, kind: str, k: Any, h: str, alpha: Any, beta: Any, rho: Any, *rest: Any) -> Any:
+    """The settings for kernels, None for sizes that they do not take."""
+    window = math.prod(geometry.kernel)
+    if window > _MOST_WINDOW or max(shape[0], shape[1] * geometry.groups) > _MOST_CHANNELS:
+        return None
+    g = geometry
+    parts = Window(g.kernel, g.stride, g.padding, g.dilation, g.groups, g.transposed, g.output_padding)
+    curve, radius = (None if v is None else float(v) for v in (k, rho))
+    return Fields(parts, kind, curve, h, float(alpha), float(beta), radius, *rest)
+
+
+@functools.lru_cache(maxsize=4096)
+def _spec(*numbers: Any) -> Spec | None:
+    """What kernels prepared for these settings."""
+    fields = _fields(*numbers)
+    return None if fields is None else spec_of(fields)
 
 
 class _Block(torch.autograd.Function):
@@ -210,10 +199,10 @@ class _Block(torch.autograd.Function):
         ctx: Any, spec: Spec, group: Any, give_q: bool, x: Tensor, q: Tensor | None, *tensors: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         block = _kernels()
-        z, out, read, kept = block.forward(spec, block.Inputs._make((x, q, *tensors)), True, give_q, group)
-        ctx.spec, ctx.group, ctx.last, ctx.fresh = spec, group, kept.last, True
+        z, out, read, kept = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group)
+        ctx.call, ctx.fresh = (spec, group, kept[9:]), True
         statistics = tensors[8:10] if spec.fields.norm == "eval" else (None, None)
-        ctx.save_for_backward(read, q, *tensors[:8], *statistics, *kept[:-1])
+        ctx.save_for_backward(read, q, *tensors[:8], *statistics, *kept[:9])
         ctx.set_materialize_grads(False)
         return z, out
 
@@ -224,14 +213,18 @@ class _Block(torch.autograd.Function):
         need = ctx.needs_input_grad[3:13]
         if dz is None and dq is None:
             return (None,) * 18
+        spec, group, rest = ctx.call
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
-            return (None, None, None, *_differentiate(ctx.spec.fields, saved[:12], need, dz, dq), *(None,) * 5)
-        inputs = block.Inputs._make((*saved[:12], None, None, None))
+            return (None, None, None, *_differentiate(spec.fields, saved[:12], need, dz, dq), *(None,) * 5)
         grads = block.backward(
-            ctx.spec, inputs, block.Kept._make((*saved[12:], ctx.last)), dz, dq, need, ctx.fresh, ctx.group
+            spec, block.Inputs(*saved[:12]), block.Kept(*saved[12:], *rest), dz, dq, need, ctx.fresh, group
         )
         ctx.fresh = False
         return (None, None, None, *grads, *(None,) * 5)
+
+
+# without torch's own step before it, which looks for what is_plain_eager has ruled out
+_apply_block: Any = super(torch.autograd.Function, _Block).apply
 
 
 def _differentiate(

@@ -40,7 +40,7 @@ def _forward(*args: Any) -> tuple[Tensor, ...]:
     z, q, _, kept = block.forward(spec, inputs, False, True)
     assert q is not None
     nothing = [z.new_empty(0, dtype=torch.float32) for _ in range(4)]
-    filled = [v if v is not None else nothing.pop() for v in kept[:-1]]
+    filled = [v if v is not None else nothing.pop() for v in kept[:9]]
     return z, q, *filled
 
 

@@ -28,8 +28,8 @@ def fused_max_pool(
     if not is_plain_eager(x):
         return None
     if torch.is_grad_enabled() and x.requires_grad:
-        z, q = _Pool.apply(x, (size, stride, padding), give_q)
-        return z, q
+        out: tuple[Tensor, Tensor | None] = _apply_pool(x, (size, stride, padding), give_q)
+        return out
     pool = _kernels()
     return pool.forward(x, pool.Pooling(size, stride, padding), False, give_q)[:2]
 
@@ -63,6 +63,9 @@ class _Pool(torch.autograd.Function):
         like = z if z is not None else dz
         assert like is not None
         return pool.backward(dz, dq, like, chosen, ctx.shape, pool.Pooling(*ctx.pooling)), None, None
+
+
+_apply_pool: Any = super(torch.autograd.Function, _Pool).apply
 
 
 def _scatter(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .math import activate, angular, angular_value, bare, bent, curvature, gains, k_parts, k_total, pulled
+from .math import activate, angular, angular_value, bare, bent, curvature, gains, k_part, k_total, pulled
 from .tiles import add_to_row, channel_numbers, folded, leak_of, map_at, norm_numbers, place_of, store_map
 
 __all__ = ["apply_kernel", "grad_kernel"]
@@ -101,8 +101,12 @@ def grad_kernel(
     CL: tl.constexpr, FAST: tl.constexpr, SINGLE: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr,
     BC: tl.constexpr,
 ):  # fmt: skip
-    """dy, and the gradients of the maps; those of what belongs to channels are added to ``sums`` (SUMS)."""
+    """dy, and the gradients of the maps; those of what belongs to channels are added to ``sums`` (SUMS).
+
+    SUMS = 2: BatchNorm's statistics are those of these positions alone, so that Σ dF·F is known before.
+    """
     FOLD: tl.constexpr = (BN == TRAIN) and (s is None) and (a is None) and (b is None)
+    KNOWN: tl.constexpr = FOLD and (SUMS == 2)
     row = tl.arange(0, BL)
     per_image = tl.cdiv(L, BL)
     col = tl.arange(0, BC)
@@ -114,8 +118,6 @@ def grad_kernel(
             level, tilt = _centre(rest, col, C)
             tall, pull, level, tilt = _folded(big, level, tilt, hv, tv, G, FOLD)
         lv = leak_of(leaks, leak, col, C)
-        if (SUMS != 0) and (k is not None):
-            kv, flat = _k_of(k, col, C)
     if SUMS and SINGLE:
         sum_u = tl.zeros([BL, BC], tl.float32)
         sum_uf = tl.zeros([BL, BC], tl.float32)
@@ -140,8 +142,6 @@ def grad_kernel(
                     level, tilt = _centre(rest, col, C)
                     tall, pull, level, tilt = _folded(big, level, tilt, hv, tv, G, FOLD)
                 lv = leak_of(leaks, leak, col, C)
-                if (SUMS != 0) and (k is not None):
-                    kv, flat = _k_of(k, col, C)
             mask = inside[:, None] & (col < C)[None, :]
             place = place_of(image, first, row, col, L, C, CL)
             value = tl.load(y + place, mask=mask, other=0.0).to(tl.float32)
@@ -152,7 +152,6 @@ def grad_kernel(
                 c = value * rv
             if (SUMS != 0) and (k is not None):
                 deviation, slope, t, curve = bent(c, hv, FAST)
-                one, other = k_parts(deviation, t, curve, kv, flat)
                 g = t
                 slope = curve * slope
                 if not FOLD:
@@ -204,8 +203,8 @@ def grad_kernel(
                     weight = dsg
                     if s is not None:
                         weight = dsg * sv
-                    part_k = weight * one
-                    part_other = weight * other
+                    part_k = weight * t
+                    part_other = weight * k_part(t, curve, deviation * hv)
                 if SINGLE:
                     if BN == EVAL:
                         sum_u += part_u
@@ -217,8 +216,9 @@ def grad_kernel(
                     if b is not None:
                         sum_b += part_b
                     if k is not None:
-                        sum_k += part_k
                         sum_other += part_other
+                        if not KNOWN:
+                            sum_k += part_k
                 else:
                     if BN == EVAL:
                         add_to_row(sums, tl.sum(part_u, 0), 2, col, C, SLOTS)
@@ -230,8 +230,7 @@ def grad_kernel(
                     if b is not None:
                         add_to_row(sums, tl.sum(part_b, 0), 6, col, C, SLOTS)
                     if k is not None:
-                        whole_k = _k_sum(part_k, part_other, k, col, C, FOLD)
-                        add_to_row(sums, whole_k, 7, col, C, SLOTS)
+                        add_to_row(sums, _k_sum(part_k, part_other, k, col, C, FOLD), 7, col, C, SLOTS)
             gc = dsg * slope
             if s is not None:
                 gc = gc * sv
@@ -265,14 +264,19 @@ def grad_kernel(
         if b is not None:
             add_to_row(sums, tl.sum(sum_b, 0), 6, col, C, SLOTS)
         if k is not None:
-            add_to_row(sums, _k_sum(sum_k, sum_other, k, col, C, FOLD), 7, col, C, SLOTS)
+            dk = _k_sum(sum_k, sum_other, k, col, C, FOLD)
+            if KNOWN and (tl.program_id(0) == 0):
+                dk += _k_known(rest, k, col, C, eps, (TILES // per_image).to(tl.float32) * L)
+            add_to_row(sums, dk, 7, col, C, SLOTS)
 
 
 @triton.jit
-def _k_of(k, col, C):
-    """k of the channels, and whether one is so large that its gradient needs a series."""
+def _k_known(rest, k, col, C, eps, count):
+    """The share of Σ dF·t in the gradient of k: Σ dF·F = −tilt·count·ε where the statistics are the batch's."""
     kv = tl.load(k + col, mask=col < C, other=1.0).to(tl.float32)
-    return kv[None, :], tl.max(kv, 0) > 2.0
+    _half, top = curvature(kv)
+    tilt = tl.load(rest + C + col, mask=col < C, other=0.0)
+    return k_total(-tilt * (count * eps) / top, tilt * 0.0, kv, top)
 
 
 @triton.jit

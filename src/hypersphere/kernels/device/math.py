@@ -28,7 +28,7 @@ __all__ = [
     "bent",
     "curvature",
     "gains",
-    "k_parts",
+    "k_part",
     "k_total",
     "pulled",
     "tanh_exact",
@@ -233,21 +233,22 @@ def angular_k_slope(g, c, k, half, top):
 
 
 @triton.jit
-def k_parts(deviation, t, curve, k, FLAT):
-    """Two numbers whose sums over positions, weighted by gradients, give that of k by :func:`k_total`."""
-    other = curve * deviation
-    if FLAT:
-        other = tl.where(k > 2.0, t * _series(t * t), other)
-    return t, other
+def k_part(t, curve, v):
+    """t − (1 − t²)·v for t = tanh v, by its series where both cancel."""
+    z = t * t
+    p = 0.031746031746031744 * z + 0.05714285714285714
+    p = p * z + 0.13333333333333333
+    p = p * z + 0.6666666666666666
+    return tl.where(z < 0.0625, p * z * t, t - curve * v)
 
 
 @triton.jit
 def k_total(one, other, k, top):
-    """The gradient of k; for k > 2, where both terms cancel, by the series of both."""
-    end = 1.0 / top
+    """The gradient of k from sums over t and over :func:`k_part`; for k > 2 the factor of the first by its series."""
     over = 1.0 / k
-    steep = (one * (top * top - 1.0) * (0.5 * _HALF_PI) - other * (0.5 * top)) * over * over
-    return tl.where(k > 2.0, (other - one * _series(end * end)) * top * over, steep)
+    end = 1.0 / top
+    steep = ((top * top - 1.0) * (0.5 * _HALF_PI) - top * k) * over * end
+    return (other + one * tl.where(k > 2.0, -_series(end * end), steep)) * top * over
 
 
 @triton.jit

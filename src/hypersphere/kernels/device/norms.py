@@ -15,6 +15,7 @@ PLAIN = tl.constexpr(0)
 SQUARE = tl.constexpr(1)
 SPHERE = tl.constexpr(2)
 ROOT = tl.constexpr(3)
+INPUT = tl.constexpr(4)
 
 _TINY = tl.constexpr(1.1754944e-38)
 
@@ -72,40 +73,44 @@ def _source(o, i, STRIDE, PADDING, DILATION, TRANSPOSED: tl.constexpr):
 
 
 @triton.jit
+def _place_before(p, O0, O1, O2):
+    """The image and the position in it, along three axes, of place p of a map."""
+    o2 = (p % O2).to(tl.int32)
+    p = p // O2
+    o1 = (p % O1).to(tl.int32)
+    p = p // O1
+    return p // O0, (p % O0).to(tl.int32), o1, o2
+
+
+@triton.jit
 def box_kernel(
-    src, also, dst, sums,
+    src, also, dst, sums, x,
     TOTAL, G, I0, I1, I2, O0, O1, O2, S0, S1, S2, P0, P1, P2, D0, D1, D2, scale,
     K0: tl.constexpr, K1: tl.constexpr, K2: tl.constexpr,
-    TRANSPOSED: tl.constexpr, PRE: tl.constexpr, POST: tl.constexpr, CL: tl.constexpr, WIDE: tl.constexpr,
-    BLOCK: tl.constexpr,
+    TRANSPOSED: tl.constexpr, PRE: tl.constexpr, POST: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Sum over the window at every output position, or its transpose.
+    """Sum over the window at every output position, or its transpose, of TOTAL positions.
 
     PRE is what is summed: ``src``; its square; or, for the gradient of r = 1/n in n², −½·src·also³ (``also``
-    is r·scale). POST is what becomes of n²: itself; scale/n, 0 for a zero patch; or n, whose sum is added to
-    ``sums``. WIDE: places do not fit in 32 bits, whose division is much faster.
+    is r·scale). POST is what becomes of n²: itself; scale/n, 0 for a zero patch; n, whose sum is added to
+    ``sums``; or its share 2·x·total of the input's gradient, added to ``dst``. WIDE: places do not fit in 32 bits,
+    whose division is much faster. COLUMNS: that many of G channels that come last are done together; 0 if images and
+    channels are one axis.
     """
-    e = place_in(tl.program_id(0), BLOCK, WIDE)
-    inside = e < TOTAL
-    if CL:
-        group = e % G
-        p = e // G
-        o2 = (p % O2).to(tl.int32)
-        p = p // O2
-        o1 = (p % O1).to(tl.int32)
-        p = p // O1
-        o0 = (p % O0).to(tl.int32)
-        start = (p // O0) * (I0 * I1 * I2) * G + group
-        step = G
-    else:
-        o2 = (e % O2).to(tl.int32)
-        p = e // O2
-        o1 = (p % O1).to(tl.int32)
-        p = p // O1
-        o0 = (p % O0).to(tl.int32)
-        start = (p // O0) * (I0 * I1 * I2)
-        step = 1
+    p = place_in(tl.program_id(0), BLOCK, WIDE)
+    inside = p < TOTAL
+    image, o0, o1, o2 = _place_before(p, O0, O1, O2)
+    start = image * (I0 * I1 * I2)
+    place = p
+    there = inside
     total = tl.zeros([BLOCK], tl.float32)
+    if COLUMNS:
+        col = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        start = (start * G)[:, None] + col[None, :]
+        place = (p * G)[:, None] + col[None, :]
+        there = inside[:, None] & (col < G)[None, :]
+        total = tl.zeros([BLOCK, COLUMNS], tl.float32)
     for k0 in range(K0):
         i0, ok0 = _source(o0, k0, S0, P0, D0, TRANSPOSED)
         ok0 = inside & ok0 & (i0 < I0)
@@ -114,16 +119,18 @@ def box_kernel(
             ok1 = ok0 & ok1 & (i1 < I1)
             for k2 in range(K2):
                 i2, ok2 = _source(o2, k2, S2, P2, D2, TRANSPOSED)
-                ok2 = ok1 & ok2 & (i2 < I2)
-                at = ((i0 * I1 + i1) * I2 + i2) * step
+                ok = ok1 & ok2 & (i2 < I2)
+                at = (i0 * I1 + i1) * I2 + i2
                 if WIDE:
-                    at = ((i0 * I1 + i1) * I2 + i2).to(tl.int64) * step
-                at = start + at
-                v = tl.load(src + at, mask=ok2, other=0.0).to(tl.float32)
+                    at = at.to(tl.int64)
+                if COLUMNS:
+                    at = (at * G)[:, None]
+                    ok = ok[:, None] & there
+                v = tl.load(src + start + at, mask=ok, other=0.0).to(tl.float32)
                 if PRE == SQUARE:
                     v = v * v
                 elif PRE == SPHERE:
-                    r = tl.load(also + at, mask=ok2, other=0.0)
+                    r = tl.load(also + start + at, mask=ok, other=0.0)
                     v = v * r * (r * r)
                 total += v
     if PRE == SPHERE:
@@ -133,17 +140,20 @@ def box_kernel(
     elif POST == ROOT:
         total = tl.sqrt_rn(total)
         if sums is not None:
-            tl.atomic_add(sums, tl.sum(tl.where(inside, total, 0.0), 0).to(tl.float64), sem="relaxed")
-    tl.store(dst + e, total, mask=inside)
+            tl.atomic_add(sums, tl.sum(tl.where(there, total, 0.0)).to(tl.float64), sem="relaxed")
+    elif POST == INPUT:
+        v = tl.load(x + place, mask=there, other=0.0).to(tl.float32)
+        total = tl.load(dst + place, mask=there, other=0.0).to(tl.float32) + 2.0 * v * total
+    tl.store(dst + place, total.to(dst.dtype.element_ty), mask=there)
 
 
 @triton.jit
 def add_input_kernel(
     grad, x, dq,
-    L, C, factor,
-    G: tl.constexpr, CL: tl.constexpr, HAS_GRAD: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
+    L, C,
+    G: tl.constexpr, CL: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """grad ← grad + factor·x·dq in place: the gradient of Σ x² joins that of the convolution."""
+    """grad ← grad + 2·x·dq in place: the gradient of Σ x² joins that of the convolution."""
     tiles = tl.cdiv(L, BL)
     pid = tl.program_id(0)
     image = (pid // tiles).to(tl.int64)
@@ -152,7 +162,7 @@ def add_input_kernel(
     inside = first + row < L
     width = C // G
     if G == 1:
-        m = tl.load(dq + image * L + first + row, mask=inside, other=0.0)[:, None] * factor
+        m = tl.load(dq + image * L + first + row, mask=inside, other=0.0)[:, None] * 2.0
     for c0 in range(0, C, BC):
         col = c0 + tl.arange(0, BC)
         mask = inside[:, None] & (col < C)[None, :]
@@ -166,8 +176,7 @@ def add_input_kernel(
                 place = dq + (image * L + first + row)[:, None] * G + group[None, :]
             else:
                 place = dq + (image * G + group)[None, :] * L + (first + row)[:, None]
-            m = tl.load(place, mask=mask, other=0.0) * factor
+            m = tl.load(place, mask=mask, other=0.0) * 2.0
         v = tl.load(x + at, mask=mask, other=0.0).to(tl.float32) * m
-        if HAS_GRAD:
-            v += tl.load(grad + at, mask=mask, other=0.0).to(tl.float32)
+        v += tl.load(grad + at, mask=mask, other=0.0).to(tl.float32)
         tl.store(grad + at, v.to(grad.dtype.element_ty), mask=mask)

@@ -1,0 +1,76 @@
+"""Compile the kernels of a layer side by side, before the first of them is waited for.
+
+What a layer will launch follows from its tensors, so that all of it can be begun at the layer's first call; the layers
+after it begin theirs while it runs. A guess that is wrong costs the time of a thread and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .plan import Plan, TwoSums
+from .spec import Fields
+
+__all__ = ["compile_ahead"]
+
+_WIDE, _SUMS = torch.float32, torch.float64
+
+
+def compile_ahead(plan: Plan, f: Fields, t: Any, dtype: torch.dtype, track: bool, give_q: bool, learning: bool) -> None:
+    """Begin to compile all that a layer launches: forward, and backward if it is ``learning``.
+
+    Args:
+        plan: The layer's launches.
+        f: Its settings.
+        t: Its ``Inputs``.
+        dtype: Of x as it is read.
+        track: Whether running statistics move.
+        give_q: Whether q′ is given.
+        learning: Whether gradients will be asked for.
+    """
+    device, weight = t.x.device, t.weight.dtype
+    e, train = plan.epilogue, f.norm == "train"
+    k, a, b, gamma, beta, mean, var, leaks, tracked = (
+        None if v is None else v.dtype
+        for v in (t.k, t.scale, t.shift, t.gamma, t.beta, t.mean, t.var, t.leaks, t.tracked)
+    )
+    has_s = not f.is_sphere and f.angular != "cosine"
+    layer = (dtype, _WIDE, _WIDE if has_s else None, k, a, b)
+    table, q = _WIDE if train else None, _WIDE if give_q else None
+    if plan.unit is not None:
+        plan.unit.begin(device, weight, dtype, _WIDE, _SUMS)
+    if not plan.depthwise and t.q is None:
+        plan.squares.begin(device, dtype, _WIDE)
+    counts = _SUMS if f.running and f.training and not f.is_sphere else None
+    _begin_box(plan.box, device, dtype if plan.depthwise else _WIDE, None, _WIDE, counts, None)
+    if train:
+        moved = track and mean is not None
+        (e.stats_tracking if moved else e.stats).begin(device, *layer, _SUMS, _WIDE, gamma, beta, mean, var, tracked)
+    e.apply.begin(device, *layer, gamma, beta, mean, var, table, leaks, dtype, q)
+    if not learning:
+        return
+    if train:
+        e.reduce.begin(device, *layer, _SUMS, _WIDE, _WIDE, leaks, dtype, q, gamma, beta)
+    else:
+        mean, var = (mean, var) if f.norm == "eval" else (None, None)
+    summing = k is not None or a is not None or b is not None
+    back = (_SUMS, table, _WIDE if train else None, leaks, dtype, q, dtype, _WIDE, _WIDE if has_s else None)
+    statistics = (None, None) if train else (mean, var)
+    (e.grad_summing if summing else e.grad).begin(device, *layer, gamma, beta, *statistics, *back)
+    also = _WIDE if f.is_sphere else None
+    into, x = (dtype, dtype) if plan.depthwise else (_WIDE, None)
+    _begin_box(plan.spread, device, _WIDE, also, into, None, x)
+    if plan.unit is not None:
+        plan.unit_backward.begin(device, weight, dtype, _WIDE, weight)
+    if t.q is None and not plan.depthwise and t.x.requires_grad:
+        plan.add.begin(device, dtype, dtype, _WIDE)
+
+
+def _begin_box(box: Any, device: torch.device, src: Any, also: Any, dst: Any, sums: Any, x: Any) -> None:
+    if isinstance(box, TwoSums):
+        box.along.begin(device, src, also, _WIDE, None, None)
+        box.across.begin(device, _WIDE, None, dst, sums, x)
+    else:
+        box.begin(device, src, also, dst, sums, x)
