@@ -61,6 +61,7 @@ GEOMETRIES = [
     {"transposed": True, "groups": 2, "channels": 4},
     {"groups": 3, "channels": 6},
     {"groups": 6, "channels": 6, "last": True},
+    {"groups": 6, "channels": 6, "size": (6, 5), "stride": 2},
     {"groups": 2, "channels": 4, "last": True},
     {"kernel": 5, "padding": 2, "stride": 2, "groups": 6, "channels": 6, "last": True},
     {"kernel": 4, "padding": 1, "stride": 3, "transposed": True, "size": (3, 2)},

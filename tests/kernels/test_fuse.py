@@ -144,6 +144,28 @@ def test_a_retained_graph_gives_the_same_gradient_twice():
     torch.testing.assert_close(torch.autograd.grad(out, x)[0], first)
 
 
+def test_linear_layers_hand_the_norms_of_rows_on():
+    """Σ z² of each row comes with z, whatever the shape of the rows; a convolution has no use for it."""
+    layers = [hs.nn.SphereLinear(5, 6, angular="linear"), nn.GELU(), hs.nn.SphereLinear(6, 4, angular="sigmoid")]
+    plain = nn.Sequential(*layers, conv(3, 2))
+    fused = hs.nn.fuse(copy.deepcopy(plain))
+    kernels.LAUNCHES.clear()
+    compare(fused, plain, torch.randn(2, 3, 4, 5))
+    assert kernels.LAUNCHES["squares_kernel"] == 2  # of the input, and of the convolution's
+
+
+def test_what_fuse_found_is_found_again_when_modules_change():
+    model = hs.nn.fuse(nn.Sequential(conv(3, 4), nn.BatchNorm2d(4), nn.ReLU()))
+    x = torch.randn(2, 3, 5, 5)
+    model(x)
+    model[2] = nn.Identity()
+    assert (model(x) < 0).any()
+    seen = []
+    model[1].register_forward_hook(lambda *_: seen.append(1))
+    model(x)
+    assert seen
+
+
 def test_layers_that_differ_in_their_filters_alone():
     """Same input, same settings: the number of outputs tells their launches apart."""
     for model in (hs.nn.SphereLinear(8, 3), hs.nn.SphereLinear(8, 40), hs.nn.SphereLinear(8, 5)):

@@ -128,7 +128,7 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
         settled = _norm(norm, rows, x, weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0])
         if settled is None:
             return None
-    if q is not None and rows is not x and q.shape != (rows.shape[0], 1, *rows.shape[2:]):
+    if q is not None and (q.dim() != rows.dim() or (rows is not x and q.shape[2:] != rows.shape[2:])):
         q = None  # of other rows: a padded border, or positions that become features
     found = fused_block(
         rows,
