@@ -268,10 +268,11 @@ def test_a_captured_step_is_an_eager_one():
     expected = [t.grad.clone() for t in (x, *model.parameters())]
     with torch.cuda.graph(graph, stream=side):
         step()
+    scale = max(float(value.norm()) for value in expected)
     for _ in range(20):
         graph.replay()
         for t, value in zip((x, *model.parameters()), expected, strict=True):
-            torch.testing.assert_close(t.grad, value, rtol=1e-4, atol=1e-5)
+            assert float((t.grad - value).norm()) < 1e-5 * scale  # sums are added in another order each time
 
 
 def test_deterministic_algorithms_take_the_plain_path(monkeypatch):

@@ -22,6 +22,7 @@ _LARGE_WINDOW = 16
 _FEW_TILES = 16  # for a program
 _WARPS = 32  # of such programs that run on a multiprocessor side by side
 _MOST_CHANNELS = 8192  # of a tile that holds all of them
+_MANY = 2**25  # numbers of which a pass is bound by memory, not by its beginning and end
 
 
 class Tuning(NamedTuple):
@@ -36,8 +37,9 @@ class Tuning(NamedTuple):
 # measured on an H200 in bfloat16; keys: the pass, and whether channels come last
 TUNING = {
     ("stats", True): Tuning(4096, 128, 4, 4),
-    ("reduce", True): Tuning(1024, 128, 4, 4),
-    ("narrow reduce", True): Tuning(2048, 64, 8, 8),  # up to 64 channels
+    ("narrow stats", True): Tuning(2048, 64, 2, 8),  # up to 64 channels
+    ("reduce", True): Tuning(1024, 128, 2, 8),
+    ("narrow reduce", True): Tuning(2048, 64, 8, 8),  # of many positions
     ("apply", True): Tuning(2048, 2048, 4, 32),
     ("grad", True): Tuning(2048, 2048, 4, 8),
     ("stats", False): Tuning(4096, 128, 4, 16),
@@ -71,7 +73,7 @@ class EpiloguePlan:
         per_channel_k = f.angular == "sigmoid" and f.k is None
 
         def cut(name: str, over_channels: bool = False, summing: bool = False) -> tuple[Any, ...]:
-            """Grid, numbers, tile and warps of a pass; sums take registers, so that each thread has half the numbers."""
+            """Grid, numbers, tile and warps of a pass; sums take registers: half the numbers for each thread."""
             tuning = TUNING[name, cl]
             if summing and per_channel_k:
                 tuning = tuning._replace(elements=tuning.elements // 2)
@@ -90,7 +92,8 @@ class EpiloguePlan:
             numbers = (tile_count, layout.positions, layout.channels, half, top)
             return grid, numbers, (maps, bl, bc), tuning.warps
 
-        grid, numbers, tile, warps = cut("stats", True)
+        narrow = cl and layout.channels <= 64
+        grid, numbers, tile, warps = cut("narrow stats" if narrow else "stats", True)
         self.slots = slots = SLOTS
         self.sums = sums_size(layout.channels)
         self.stats, self.stats_tracking, self.stats_alone = (
@@ -102,7 +105,8 @@ class EpiloguePlan:
             )
             for update, finish in ((False, True), (True, True), (False, False))
         )
-        grid, numbers, tile, warps = cut("narrow reduce" if cl and layout.channels <= 64 else "reduce", True)
+        many = narrow and self.count * layout.channels > _MANY
+        grid, numbers, tile, warps = cut("narrow reduce" if many else "reduce", True)
         self.reduce, self.reduce_alone = (
             Launch(
                 statistics.reduce_kernel, grid, (*numbers, count, f.leak, g, act, finish, slots, cl, fast, *tile), warps
@@ -153,7 +157,8 @@ class Plan:
         fan = w[0].numel() if not transposed else w[:, 0].numel() // f.window.groups
         self.shift = 2.0 ** math.ceil(math.log2(fan) / 2) if dtype == torch.float16 and f.unit else 1.0
         self.unit: Launch | None = None
-        self.weight_moves = last and not channels_last(w) and w.dim() > 2 and math.prod(w.shape[2:]) > 1
+        self.weight_last = channels_last(w)
+        self.weight_moves = last and not self.weight_last and w.dim() > 2 and math.prod(w.shape[2:]) > 1
         if not f.unit or transposed:
             return
         size = (fan, w.shape[1], fan // w.shape[1])
@@ -254,7 +259,9 @@ class Plan:
 
         size, stride, dilation = (along(v, 1) for v in (window.size, window.stride, window.dilation))
         padding = along(window.padding, 0)
-        columns = min(next_power(self.groups), _COLUMNS) if self.input.last and self.groups > 1 else 0
+        columns = 0
+        if self.input.last and self.groups > 1:  # as many as divide them all, but not few
+            columns = min(next_power(self.groups), max(16, min(self.groups & -self.groups, _COLUMNS)))
         images = self.q_shape[0] * (1 if columns else self.groups)
         total = images * math.prod(target)
         most = max(total, images * math.prod(source)) * (self.groups if columns else 1)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .layout import arranged, channels_last, empty
+from .layout import arranged, empty
 from .plan import Plan
 
 __all__ = ["convolve", "convolve_backward", "unit_weight", "unit_weight_backward"]
@@ -35,7 +35,7 @@ def unit_weight(
     if plan.weight_moves:
         out = empty(w.shape, x.dtype, w.device, plan.last)
     else:
-        w = w if channels_last(w) else w.contiguous()
+        w = w if plan.weight_last else w.contiguous()
         out = torch.empty_like(w, dtype=x.dtype)
     inverse = torch.empty(w.shape[0], dtype=torch.float32, device=w.device)
     plan.unit(stream, w, out, inverse, sums)
@@ -54,8 +54,8 @@ def unit_weight_backward(
         direction = grouped * inverse
         along = (direction * g).sum(axes, keepdim=True)
         return ((g - direction * along) * (inverse / plan.shift)).flatten(0, 1).to(w.dtype)
-    w = w if channels_last(w) else w.contiguous()
-    grad = arranged(grad, channels_last(w) or plan.weight_moves)
+    w = w if plan.weight_last else w.contiguous()
+    grad = arranged(grad, plan.weight_last or plan.weight_moves)
     out = torch.empty_like(w)
     plan.unit_backward(stream, w, grad, inverse, out)
     return out

@@ -109,7 +109,7 @@ def fused_block(
     spec = _spec(weight.shape, geometry, *numbers)
     if spec is None or not is_plain_eager(*every):
         return None
-    if torch.is_grad_enabled() and any([t.requires_grad for t in every]):
+    if torch.is_grad_enabled() and any(t.requires_grad for t in every):
         both: tuple[Tensor, Tensor | None] = _apply_block(spec, group, give_q, x, q, *tensors)
         return both
     block = _kernels()
@@ -173,7 +173,9 @@ def _no_form() -> None:
     """The closed form of a rule that has none."""
 
 
-def _fields(shape: Any, geometry: Geometry, kind: str, k: Any, h: str, alpha: Any, beta: Any, rho: Any, *rest: Any) -> Any:
+def _fields(
+    shape: Any, geometry: Geometry, kind: str, k: Any, h: str, alpha: Any, beta: Any, rho: Any, *rest: Any
+) -> Fields | None:
     """The settings for kernels, None for sizes that they do not take."""
     window = math.prod(geometry.kernel)
     if window > _MOST_WINDOW or max(shape[0], shape[1] * geometry.groups) > _MOST_CHANNELS:
