@@ -154,6 +154,16 @@ def test_linear_layers_hand_the_norms_of_rows_on():
     assert kernels.LAUNCHES["squares_kernel"] == 2  # of the input, and of the convolution's
 
 
+def test_a_row_of_blocks_leaves_a_compiler_nothing():
+    fuse = importlib.import_module("hypersphere.nn.fuse")
+    model = fuse.fuse(network())
+    assert fuse.is_row_of_blocks(model)
+    assert not fuse.is_row_of_blocks(nn.Sequential(*model, nn.BatchNorm1d(5)))
+    assert not fuse.is_row_of_blocks(fuse.fuse(nn.Sequential(conv(3, 4), Unit())))
+    assert not fuse.is_row_of_blocks(fuse.fuse(nn.Sequential(conv(3, 4, weighted="linear"))))
+    assert not fuse.is_row_of_blocks(nn.Sequential(nn.Linear(2, 2)))
+
+
 def test_what_fuse_found_is_found_again_when_modules_change():
     model = hs.nn.fuse(nn.Sequential(conv(3, 4), nn.BatchNorm2d(4), nn.ReLU()))
     x = torch.randn(2, 3, 5, 5)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from .. import kernels
 from .._core.errors import check_count
 from ._order import check_per_class, shuffled
 from ._random import epoch_key
-from .augment import MEASURED, affine
+from .augment import MEASURED, Augment, affine
 from .types import pixel_moments
 
 __all__ = ["IGNORE", "Loader"]
@@ -131,6 +133,10 @@ class Loader:
         self._images = self.inputs.dtype == torch.uint8
         self._format = torch.channels_last if channels_last and self._images else torch.contiguous_format
         self._affine = self._normalization(normalize, mean, std)
+        self._channels = None  # the same for each channel, where one kernel can read batches
+        moves = augment is None or (type(augment) is Augment and augment.mode == "constant")
+        if self._affine is not None and moves and self.inputs.numel() > 0:
+            self._channels = [v.flatten().expand(self.inputs.shape[1]).contiguous() for v in self._affine]
         device = self.inputs.device
         local = batch_size // world
         self._first = rank * local
@@ -180,6 +186,9 @@ class Loader:
         """
         if isinstance(step, int) and not 0 <= step < self.steps:
             raise ValueError(f"step={step} must be in 0..{self.steps - 1}: start the next epoch, or use seek")
+        if isinstance(step, Tensor) and self._channels is not None and not torch.compiler.is_compiling():  # noqa: SIM102
+            if kernels.usable(self._channels[0], "loader"):
+                return self._read(step)
         position = step * self.batch_size + self._rows
         index = self._order.index_select(0, position)
         labels = self.labels.index_select(0, index)
@@ -192,6 +201,15 @@ class Loader:
         if self._affine is not None:
             inputs = torch.addcmul(self._affine[1], inputs.float(), self._affine[0]).to(self.dtype)
         return inputs.contiguous(memory_format=self._format), labels
+
+    def _read(self, step: Tensor) -> tuple[Tensor, Tensor]:
+        """The same by one kernel."""
+        assert self._channels is not None
+        by, last = _kernels(), self._format is torch.channels_last
+        images = by.Images(self.inputs, self.labels, self._order, self._draws, self._rows, *self._channels)
+        fill = 0 if self.augment is None else self.augment.fill  # type: ignore[attr-defined]
+        read: tuple[Tensor, Tensor] = by.read_batch(images, step, self.batch_size, fill, IGNORE, self.dtype, last)
+        return read
 
     def seek(self, step: int) -> int:
         """Start the epoch that a global step falls in.
@@ -235,3 +253,11 @@ class Loader:
             mean, std = (tuple(value.tolist()) for value in pixel_moments(self.inputs))
         scale, shift = affine(kind, mean, std)
         return scale.to(self.inputs.device).view(-1, 1, 1), shift.to(self.inputs.device).view(-1, 1, 1)
+
+
+@functools.cache
+def _kernels() -> Any:
+    """The module of the kernel, which imports Triton: not before the first call that needs it."""
+    from ..kernels import batch
+
+    return batch

@@ -47,6 +47,7 @@ FAMILIES = {
     "qr": False,
     "lowdin": False,
     "pooling": True,
+    "loader": True,
     "heads": True,
     "margins": False,
     "energy": True,

@@ -14,11 +14,13 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
 
 from .block import ACTIVATIONS, Parts, is_activation, is_norm, pool, run, wants_channels_last
 from .layer import Decoupled
 
-__all__ = ["Fusion", "blocks_of", "fuse"]
+__all__ = ["Fusion", "blocks_of", "fuse", "is_row_of_blocks"]
 
 _ANY_ORDER = (  # modules that take maps in any order of their axes in memory
     *ACTIVATIONS, nn.Dropout, nn.Dropout2d, nn.BatchNorm2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Flatten,
@@ -117,6 +119,19 @@ def blocks_of(model: nn.Module) -> list[Parts]:
         if isinstance(module, Decoupled) and _is_layer(module):
             found.setdefault(id(module), Parts(module, *(module.follows or ())))
     return list(found.values())
+
+
+def is_row_of_blocks(model: nn.Module) -> bool:
+    """Whether a model is a row of layers in which kernels can compute every operator with what follows it."""
+    parts = blocks_of(model)
+    taken = {id(module) for part in parts for module in part if module is not None}
+    for module in model.modules():
+        if isinstance(module, _ConvNd | _BatchNorm) and id(module) not in taken:
+            return False
+        in_a_row = isinstance(module, nn.Sequential | Decoupled) or module is model
+        if not in_a_row and any(True for _ in module.children()):
+            return False
+    return bool(parts) and all(part.op.why_plain() is None for part in parts)
 
 
 def _note(report: Fusion, part: Parts, names: dict[int, str]) -> None:

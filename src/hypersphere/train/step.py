@@ -1,7 +1,8 @@
 """One training step: data → forward → loss + penalty → backward → optimizer → schedule, the same code everywhere.
 
-On a GPU the forward pass is compiled and the whole step replayed as one CUDA graph: positions, learning rates and
-sums live in tensors that the step itself advances, so the host is asked for nothing.
+On a GPU the forward pass is compiled, unless kernels compute nearly all of it, and the whole step replayed as one CUDA
+graph: positions, learning rates and sums live in tensors that the step itself advances, so the host is asked for
+nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .. import kernels
 from ..config import RunConfig
 from ..data.loader import IGNORE
+from ..nn.fuse import is_row_of_blocks
 from ..optim import WeightProjection
 from ..orthogonal import asks_host, prepared, record, settle
 from ..runs import Team
@@ -79,7 +82,10 @@ class Step:
         self._forward: Callable[..., tuple[Tensor, Tensor]] = self._plain_forward
         self._forward_at: Callable[[Tensor], tuple[Tensor, Tensor]] = self._plain_forward_at
         self._penalized = bool(parts.penalty)
-        self._compiled = not eager and _wanted(parts.run.compile, self._cuda and parts.team.world == 1)
+        self._nothing = torch.zeros((), dtype=torch.float64, device=self.device)
+        self._one = torch.ones((), dtype=torch.float64, device=self.device)
+        automatic = self._cuda and parts.team.world == 1 and not _is_fused(parts)
+        self._compiled = not eager and _wanted(parts.run.compile, automatic)
         if self._compiled:
             self._forward, self._forward_at = torch.compile(self._plain_forward), torch.compile(self._plain_forward_at)
         self._tally = torch.compile(_tally) if self._compiled and self._cuda else _tally  # one kernel of ten
@@ -191,11 +197,10 @@ class Step:
             if parts.adversary is not None:
                 inputs, labels = parts.adversary(inputs, labels)
             loss, right = parts.objective(inputs, labels)
-        one = torch.ones((), dtype=torch.float64, device=self.device)
-        penalty = parts.penalty() if self._penalized else torch.zeros((), device=self.device)
+        penalty = parts.penalty() if self._penalized else self._nothing
         samples = (labels != IGNORE).sum()
-        stats = torch.stack([value.detach().double() for value in (loss, penalty, right, samples, one)])
-        return loss + penalty, stats
+        stats = torch.stack([value.detach().double() for value in (loss, penalty, right, samples, self._one)])
+        return loss + penalty if self._penalized else loss, stats
 
     # Graphs -----------------------------------------------------------------------------------------
 
@@ -246,6 +251,15 @@ def _tally(total: Tensor, stats: Tensor, counter: Tensor, bad: Tensor, sums: Ten
     """Add the numbers of an update, and keep the first step whose loss is not finite."""
     sums.add_(stats)
     bad.copy_(torch.where(torch.isfinite(total) | (bad >= 0), bad, counter))
+
+
+def _is_fused(parts: Parts) -> bool:
+    """Whether kernels leave a compiler nothing but the loss, which takes less time than compiling it."""
+    objective = parts.objective
+    if objective.head is not None or objective.generator is not None or parts.adversary is not None or parts.penalty:
+        return False
+    weight = next(objective.model.parameters(), None)
+    return weight is not None and kernels.usable(weight) and is_row_of_blocks(objective.model)
 
 
 def _wanted(switch: str, automatic: bool) -> bool:

@@ -149,11 +149,10 @@ def _settle(
         channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
         curve = upcast(k).reshape(-1).expand(channels) if k.numel() == 1 else upcast(k).reshape(-1)
         k, curve = None, curve.contiguous()
-    rho, radius = form.rho, None
-    if isinstance(rho, Tensor):
-        if rho.numel() != 1:
-            return None
-        rho, radius = None, rho
+    radius = form.rho if isinstance(form.rho, Tensor) else None
+    if radius is not None and radius.numel() != 1:
+        return None
+    rho = form.rho if radius is None else None
     numbers = (kind, k, form.kind, form.alpha, form.beta, rho, form.running is not None, form.momentum, form.training)
     leaks = activation.leaks
     if leaks is not None and leaks.numel() == 1:

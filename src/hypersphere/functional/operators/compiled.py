@@ -86,7 +86,7 @@ def _backward(*args: Any) -> tuple[Tensor, ...]:
     inputs = block.Inputs._make((arranged(x, last), *tensors[1:12], None, None, None))
     optional = {4, 5, 6, 8}  # s, norms, radius, table
     kept = [None if i in optional and v.numel() == 0 else v for i, v in enumerate(tensors[12:])]
-    grads = block.backward(spec, inputs, block.Kept(*kept, last), dz, dq, tuple(need), False)
+    grads = block.backward(spec, inputs, block.Kept._make((*kept, last, None)), dz, dq, tuple(need), False)
     return tuple(x.new_empty(0) if v is None else v for v in grads)
 
 
