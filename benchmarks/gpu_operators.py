@@ -6,12 +6,14 @@ and converted networks at 224² (both captured, neither compiled).
 
     python benchmarks/gpu_operators.py --warm     fills the caches of the compilers, in parallel
     python benchmarks/gpu_operators.py            measures and writes results/gpu_operators_cuda.json
+    python benchmarks/gpu_operators.py --table    prints what that file holds as the tables of docs/operators.md
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import json
 import subprocess
 import sys
 import time
@@ -163,15 +165,37 @@ def measure(variants: dict[str, Any], rounds: int) -> dict[str, Any]:
     return summary | ({"errors": errors} if errors else {})
 
 
+def show_tables(groups: dict[str, Any]) -> None:
+    """The ratios as rows of Markdown, all groups in the order of the file."""
+    for name, group in groups.items():
+        rows = group.get("variants", {})
+        reference = group.get("reference")
+        if reference is None:
+            continue
+        others = [
+            f"{variant} {row['ratio']:.3f}×" for variant, row in rows.items() if variant not in (reference, "A/A")
+        ]
+        low, high = rows["A/A"]["ratio_quartiles"]
+        print(f"| {name} | {rows[reference]['median_ms']:.2f} ms | {', '.join(others)} | {low:.3f} to {high:.3f} |")
+        memory = [
+            f"{v} {row['memory_ratio']:.2f}×" for v, row in rows.items() if v != reference and "memory_ratio" in row
+        ]
+        print(f"| its peak memory | {rows[reference]['peak_mib']:,.0f} MiB | {', '.join(memory)} | |")
+
+
 def main() -> None:
     global SIDE
     parser = argparse.ArgumentParser(description="Cost of the operators on a GPU")
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--warm", action="store_true", help="only fill the compilers' caches, in parallel")
     parser.add_argument("--only", nargs="*", help="parts of the names of groups")
+    parser.add_argument("--table", action="store_true", help="print what was measured last, as rows of Markdown")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--name", default="gpu_operators")
     options = parser.parse_args()
+    if options.table:
+        show_tables(json.loads((harness.RESULTS / f"{options.name}_cuda.json").read_text())["groups"])
+        return
     table = {
         k: v
         for k, v in groups(16 if options.one else 128).items()

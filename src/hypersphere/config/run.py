@@ -32,7 +32,7 @@ class RunConfig:
     precision: str = option("float32", "float32, or bfloat16: autocast of the forward pass")
     matmul: str = option("high", "precision of float32 matrix products: highest, high (TF32 on a GPU), medium")
     channels_last: bool = option(False, "store images and filters channels last")
-    compile: str = option("auto", "torch.compile the forward and backward pass: auto (on a GPU, unless kernels do it), on, off")
+    compile: str = option("auto", "torch.compile the forward pass: auto (on a GPU, unless kernels do it all), on, off")
     graph: str = option("auto", "replay the whole step as one CUDA graph: auto (where everything allows it), on, off")
     log_every: int = option(100, "steps between lines of the log", material=False)
     eval_every: int = option(1000, "steps between evaluations on the test split; best accuracy is over these")

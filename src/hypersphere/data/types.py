@@ -180,7 +180,7 @@ class Dataset:
 
 def pixel_moments(images: Tensor) -> tuple[Tensor, Tensor]:
     """Exact mean and standard deviation of each channel, pixels in [0, 1], float64: from a histogram of the bytes."""
-    levels = torch.arange(256, dtype=torch.float64) / 255
+    levels = torch.arange(256, dtype=torch.float64, device="cpu") / 255
     rows = [torch.bincount(images[:, c].reshape(-1), minlength=256) for c in range(images.shape[1])]
     share = torch.stack(rows).cpu().double()
     share = share / share.sum(1, keepdim=True)
