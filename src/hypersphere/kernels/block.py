@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from .ahead import compile_ahead
-from .launch import Branch, aligned, branch, on, stream_of
+from .branch import Branch, branch
+from .launch import aligned, on, stream_of
 from .layout import arranged, channels_last, empty
 from .plan import EpiloguePlan, Plan, plan_for
 from .products import convolve, convolve_backward, unit_weight, unit_weight_backward

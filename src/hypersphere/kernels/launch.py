@@ -23,10 +23,8 @@ from .._core.errors import check_choice
 __all__ = [
     "FAMILIES",
     "LAUNCHES",
-    "Branch",
     "Launch",
     "aligned",
-    "branch",
     "device_runs",
     "enable",
     "enabled",
@@ -190,39 +188,6 @@ def on(device: torch.device) -> Any:
     if device.type != "cuda" or torch._C._cuda_getDevice() == device.index:
         return _NOTHING
     return torch.cuda.device(device)
-
-
-class Branch:
-    """Work beside the current stream, inside a CUDA graph that is being captured.
-
-    Launches on ``stream`` run from here on beside those of the current stream, until :meth:`join`. Tensors that they
-    read or write must live until then.
-    """
-
-    __slots__ = ("main", "side", "stream")
-
-    def __init__(self, device: torch.device) -> None:
-        self.main = torch.cuda.current_stream(device)
-        if device.index not in _SIDES:
-            _SIDES[device.index] = torch.cuda.Stream(device)
-        self.side = _SIDES[device.index]
-        self.stream = self.side.cuda_stream
-        self.side.wait_stream(self.main)
-
-    def join(self) -> None:
-        """What follows on the current stream comes after the branch."""
-        self.main.wait_stream(self.side)
-
-
-_SIDES: dict[int, torch.cuda.Stream] = {}
-
-
-def branch(device: torch.device, stream: int | None) -> Branch | None:
-    """A :class:`Branch` where a graph is being captured; elsewhere it would cost more time than it saves."""
-    if stream is None or not torch.cuda.is_current_stream_capturing():
-        return None
-    side = _SIDES.get(device.index)
-    return None if side is not None and side.cuda_stream == stream else Branch(device)
 
 
 class Launch:
