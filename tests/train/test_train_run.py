@@ -82,7 +82,8 @@ FAMILIES = {
 def test_the_loss_falls_and_the_network_comes_back(family, tmp_path):
     schedule = ScheduleConfig(steps=40, milestones=(34,))
     parts = {"model": SMALL, "optim": OptimConfig(lr=1e-2), "schedule": schedule, **FAMILIES[family]}
-    summary = run(tiny(tmp_path, family, 40, **parts))
+    config = tiny(tmp_path, family, 40, **parts)
+    summary = run(with_values(config, {"run.eval_every": 20, "run.checkpoint_every": 20}))
     (result,) = summary["seeds"]
     losses = [line["loss"] for line in lines(tmp_path / family) if "loss" in line]
     assert losses[-1] < 0.8 * losses[0]
