@@ -78,7 +78,7 @@ class GCN(nn.Module):
         x = x.to_sparse_coo().coalesce()
         values = F.dropout(x.values(), self.dropout, self.training)
         x = torch.sparse_coo_tensor(x.indices(), values, x.shape, is_coalesced=True, check_invariants=False)
-        if type(layer).forward is not nn.Linear.forward:  # parametrized weights (OPT) are still x·W
+        if not isinstance(layer, nn.Linear) or type(layer).forward is not nn.Linear.forward:  # parametrized weights (OPT) are still x·W
             out = layer(x.to_dense())
             return out
         out = _propagate(x, layer.weight.mT)  # the zeros of X cost nothing
