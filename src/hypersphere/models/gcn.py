@@ -78,11 +78,11 @@ class GCN(nn.Module):
         x = x.to_sparse_coo().coalesce()
         values = F.dropout(x.values(), self.dropout, self.training)
         x = torch.sparse_coo_tensor(x.indices(), values, x.shape, is_coalesced=True, check_invariants=False)
-        if not isinstance(layer, nn.Linear) or type(layer).forward is not nn.Linear.forward:  # parametrized weights (OPT) are still x·W
-            out = layer(x.to_dense())
-            return out
-        out = _propagate(x, layer.weight.mT)  # the zeros of X cost nothing
-        return out if layer.bias is None else out + layer.bias
+        if isinstance(layer, nn.Linear) and type(layer).forward is nn.Linear.forward:  # also where OPT makes its weight
+            out = _propagate(x, layer.weight.mT)  # the zeros of X cost nothing
+            return out if layer.bias is None else out + layer.bias
+        out = layer(x.to_dense())
+        return out
 
     def forward_features(self, x: Tensor, adjacency: Tensor) -> Tensor:
         """Compute the same as :meth:`features`, under timm's name.
