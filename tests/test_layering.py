@@ -4,29 +4,34 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TOOLS = Path(__file__).parent.parent / "tools"
 sys.path.insert(0, str(TOOLS))
 from house import House  # noqa: E402
 
-HOUSE = House()
+
+@pytest.fixture(scope="module")
+def house():
+    return House()
 
 
 def lines(cases):
     return "\n".join(map(str, cases))
 
 
-def test_imports_go_down_only():
+def test_imports_go_down_only(house):
     """Wherever in a file they stand: at its top, in a function, in an ``import_module``."""
-    assert not HOUSE.homeless(), f"add to ROOMS of tools/house.py:\n{lines(HOUSE.homeless())}"
-    assert not HOUSE.upward(), lines(HOUSE.upward())
+    assert not house.homeless(), f"add to ROOMS of tools/house.py:\n{lines(house.homeless())}"
+    assert not house.upward(), lines(house.upward())
 
 
-def test_no_package_imports_what_another_keeps_to_itself():
-    assert not HOUSE.crossings(), lines(HOUSE.crossings())
+def test_no_package_imports_what_another_keeps_to_itself(house):
+    assert not house.crossings(), lines(house.crossings())
 
 
-def test_files_are_short_enough_to_hold_in_the_head():
-    assert not HOUSE.long(), lines(HOUSE.long())
+def test_files_are_short_enough_to_hold_in_the_head(house):
+    assert not house.long(), lines(house.long())
 
 
 # What the two must see, each in a file nn/conv.py of a small house.

@@ -4,8 +4,6 @@ import attacks_reference as reference
 import numpy as np
 import pytest
 import torch
-from art.attacks.evasion import BasicIterativeMethod, DeepFool, FastGradientMethod
-from art.estimators.classification import PyTorchClassifier
 from torch import nn
 
 import hypersphere as hs
@@ -139,11 +137,15 @@ def images():
 
 
 def art(net, clip):
+    from art.estimators.classification import PyTorchClassifier  # seconds, for these tests alone
+
     return PyTorchClassifier(net, nn.CrossEntropyLoss(), (3, 6, 6), 4, clip_values=clip)
 
 
 @pytest.mark.parametrize("targeted", [False, True])
 def test_the_same_as_the_adversarial_robustness_toolbox(images, targeted):
+    from art.attacks.evasion import BasicIterativeMethod, FastGradientMethod
+
     net, x, labels = images
     oracle = art(net, (0.0, 1.0))
     theirs = FastGradientMethod(oracle, eps=0.1, targeted=targeted).generate(x.numpy(), labels.numpy())
@@ -156,6 +158,8 @@ def test_the_same_as_the_adversarial_robustness_toolbox(images, targeted):
 
 def test_deepfool_is_no_longer_than_the_toolbox_and_fools_as_many(images):
     """Theirs linearises at the point without the overshoot, so the paths differ a little."""
+    from art.attacks.evasion import DeepFool
+
     net, x, _ = images
     start = net(x).argmax(1)
     theirs = DeepFool(art(net, None), max_iter=50, epsilon=0.02, nb_grads=4, batch_size=10, verbose=False)
