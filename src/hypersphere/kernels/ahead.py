@@ -1,7 +1,7 @@
-"""Compile the kernels of a layer side by side, before the first of them is waited for.
+"""Compile all kernels of a layer in parallel, before the first of them is needed.
 
-What a layer will launch follows from its tensors, so that all of it can be begun at the layer's first call; the layers
-after it begin theirs while it runs. A guess that is wrong costs the time of a thread and nothing else.
+What a layer will launch follows from its tensors, so all compilations can start at the layer's first call, and later
+layers start theirs while this one runs. A wrong guess only wastes the time of a thread.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _WIDE, _SUMS = torch.float32, torch.float64
 
 
 def compile_ahead(plan: Plan, f: Fields, t: Any, dtype: torch.dtype, track: bool, give_q: bool, learning: bool) -> None:
-    """Begin to compile all that a layer launches: forward, and backward if it is ``learning``.
+    """Start compiling everything a layer launches: forward, and backward if it is ``learning``.
 
     Args:
         plan: The layer's launches.
         f: Its settings.
         t: Its ``Inputs``.
-        dtype: Of x as it is read.
-        track: Whether running statistics move.
-        give_q: Whether q′ is given.
-        learning: Whether gradients will be asked for.
+        dtype: The dtype in which x is read.
+        track: Whether running statistics are updated.
+        give_q: Whether q′ is returned.
+        learning: Whether gradients will be needed.
     """
     device, weight = t.x.device, t.weight.dtype
     e, train = plan.epilogue, f.norm == "train"

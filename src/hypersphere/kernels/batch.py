@@ -1,4 +1,4 @@
-"""Reading a batch of images by one kernel, where plain operations take some forty."""
+"""Read a batch of images with one kernel, where plain operations need about forty."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["Images", "read_batch"]
 
 
 class Images(NamedTuple):
-    """A set on a device, and the epoch that is read from it.
+    """A set of images on a device, and the epoch that is read from it.
 
     Attributes:
         images: Bytes (N, C, H, W).
         labels: (N,).
         order: Which image is at each position of the epoch.
-        draws: Its flips and shifts (positions, 4), if it has any: see ``data.Augment``.
-        rows: Positions of this process in a batch.
-        scale, shift: Of the normalisation, for each channel.
+        draws: The flips and shifts of the epoch (positions, 4), if there are any: see ``data.Augment``.
+        rows: The positions in a batch that belong to this process.
+        scale, shift: The normalisation's factor and offset for each channel.
     """
 
     images: Tensor
@@ -39,15 +39,15 @@ class Images(NamedTuple):
 def read_batch(
     s: Images, step: Tensor, batch_size: int, fill: int, ignore: int, dtype: torch.dtype, last: bool
 ) -> tuple[Tensor, Tensor]:
-    """Inputs (B, C, H, W) and labels (B,) of step ``step``.
+    """Return the inputs (B, C, H, W) and the labels (B,) of one step.
 
     Args:
         s: The set.
         step: Number of the batch in the epoch, on the device.
-        batch_size: Samples of a batch, of all processes.
-        fill: The byte outside of a shifted image.
+        batch_size: Samples of a batch, over all processes.
+        fill: The byte used outside a shifted image.
         ignore: The label of rows that fill up the last batch.
-        dtype: Of the inputs.
+        dtype: The dtype of the inputs.
         last: Whether channels come last in memory.
     """
     shape = torch.Size((len(s.rows), *s.images.shape[1:]))

@@ -1,6 +1,6 @@
 """The fused layer itself, forward and backward, as functions of tensors without autograd.
 
-    forward:   (x, q) → (z, q′)          q = Σ_c x² of every position, made here if it is not given
+    forward:   (x, q) → (z, q′)          q = Σ_c x² at every position, computed here if it is not given
     backward:  (dz, dq′) → (dx, dq, ...)
 
 Kept for backward: x, the output y of the convolution, and maps and sums that are small beside them.
@@ -25,7 +25,7 @@ __all__ = ["Gradients", "Inputs", "Kept", "backward", "forward"]
 
 
 class Inputs(NamedTuple):
-    """The tensors of a fused layer: what is learned per filter, BatchNorm's, and the state of h."""
+    """The tensors of a fused layer: the learned ones per filter, BatchNorm's, and the state of h."""
 
     x: Tensor
     q: Tensor | None
@@ -61,7 +61,7 @@ class Kept(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Of x, q, the weight and all that is learned, as in :class:`Inputs`."""
+    """The gradients of x, q, the weight and everything learned, as in :class:`Inputs`."""
 
     x: Tensor | None = None
     q: Tensor | None = None
@@ -78,15 +78,15 @@ class Gradients(NamedTuple):
 def forward(
     spec: Spec, t: Inputs, track: bool = True, give_q: bool = True, group: Any = None, learning: bool = True
 ) -> tuple[Tensor, Tensor | None, Tensor, Kept]:
-    """z, q′ (if asked for), x as it was read, and what backward needs.
+    """Return z, q′ (if ``give_q``), x as it was read, and what backward needs.
 
     Args:
         spec: The layer.
         t: Its tensors; x has the dtype to compute in.
-        track: Whether to move BatchNorm's running statistics and h's running norm.
+        track: Whether to update BatchNorm's running statistics and h's running norm.
         give_q: Whether to return q′.
         group: Processes over whose batches BatchNorm's statistics are taken, if any.
-        learning: Whether gradients will be asked for: their kernels are then compiled beside these.
+        learning: Whether gradients will be needed; if so, their kernels are compiled in parallel with these.
     """
     f = spec.fields
     last = channels_last(t.x) or _weight_decides(t)
@@ -99,7 +99,7 @@ def forward(
     with on(x.device):
         stream = stream_of(x, aligned(x, weight, t.q, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var))
         sums = torch.empty(plan.epilogue.sums, dtype=torch.float64, device=x.device)
-        counts = f.running and f.training  # into sums, which unit_weight sets to 0
+        counts = f.running and f.training  # counted in sums, which unit_weight sets to 0
         beside = None if counts else branch(x.device, stream)
         maps = None if beside is None else _maps(plan, f, t, x, sums, track, beside.stream)
         unit, inverse = unit_weight(plan, f.unit, x, weight, sums, stream)
@@ -125,13 +125,13 @@ def backward(
     fresh: bool = True,
     group: Any = None,
 ) -> Gradients:
-    """The gradients that ``need`` names, in the order of :class:`Gradients`.
+    """Return the gradients that ``need`` selects, in the order of :class:`Gradients`.
 
     Args:
-        spec, t, kept: As forward had and gave them (``t.x`` is the x that it returned).
+        spec, t, kept: The arguments and results of forward (``t.x`` is the x that it returned).
         dz, dq: Gradients of z and q′.
         need: Whether each gradient is needed.
-        fresh: Whether the sums of the backward pass are still 0 (they are not in a second pass).
+        fresh: Whether the sums of the backward pass are still 0 (False in a second backward pass).
         group: As in :func:`forward`.
     """
     f, x, y, last = spec.fields, t.x, kept.y, kept.last
@@ -210,7 +210,7 @@ def _side_by_side(
     sums: Tensor,
     beside: Branch,
 ) -> tuple[Tensor | None, Tensor | None, tuple[Tensor, ...] | None]:
-    """The gradient of x on the current stream, those of the norms and the weight beside it."""
+    """The gradient of x on the current stream; those of the norms and the weight in parallel with it."""
     dweight = dq_in = None
     if not plan.depthwise:
         dq_in = _through_norms(plan, f, t, kept, gr, gs, need, sums, None, beside.stream)
@@ -227,7 +227,7 @@ def _side_by_side(
 
 
 def _weight_decides(t: Inputs) -> bool:
-    """cuDNN computes channels last if one of x and weight is."""
+    """Whether the weight decides the memory format: cuDNN computes channels last if x or the weight is."""
     return t.x.dim() in (4, 5) and channels_last(t.weight)
 
 
@@ -277,7 +277,7 @@ def _sums_of_gradients(
 
 
 def _maps(plan: Plan, f: Any, t: Inputs, x: Tensor, sums: Tensor, track: bool, stream: int | None) -> tuple[Any, ...]:
-    """r, s, the norms and the radius; then what must live as long as the stream works on them."""
+    """r, s, the norms and the radius; then tensors to keep alive while the stream works on them."""
     if plan.depthwise:
         source = x
     elif t.q is not None:
@@ -312,9 +312,9 @@ def _through_norms(
     dx: Tensor | None,
     stream: int | None,
 ) -> tuple[Any, ...] | None:
-    """The gradient of q where it or that of x is needed; then what must live as long as the stream works on it.
+    """The gradient of q, if it or the gradient of x is needed; then tensors to keep alive while the stream works.
 
-    Where each channel has its own norms it is added to dx.
+    Where each channel has its own norms, the gradient is added to dx instead.
     """
     also: Tensor | None = kept.r
     if not f.is_sphere:
@@ -340,7 +340,7 @@ def _grouped(m: Tensor, plan: Plan) -> Tensor:
 
 
 def _row(sums: Tensor, e: EpiloguePlan, row: int, like: Tensor | None) -> Tensor | None:
-    """A row of sums, its copies added up, as a gradient of ``like``."""
+    """A row of sums, added up over its copies, in the dtype and shape of ``like``."""
     if like is None:
         return None
     size = e.slots * e.channels
@@ -366,7 +366,7 @@ def _eval_gradients(rows: Tensor, eps: float, t: Inputs) -> tuple[Tensor, Tensor
 
 
 def _rows(sums: Tensor, e: EpiloguePlan) -> Tensor:
-    """The eight rows of sums, their copies added up."""
+    """The eight rows of sums, each added up over its copies."""
     return sums[: 8 * e.slots * e.channels].view(8, e.slots, e.channels).sum(1)
 
 

@@ -1,4 +1,4 @@
-"""Work beside the current stream inside a CUDA graph: patch norms beside a convolution, gradients beside each other."""
+"""Work in parallel with the current stream inside a CUDA graph: patch norms with a convolution, several gradients."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["Branch", "branch"]
 
 
 class Branch:
-    """Work beside the current stream, inside a CUDA graph that is being captured.
+    """Work in parallel with the current stream, inside a CUDA graph that is being captured.
 
-    Launches on ``stream`` run from here on beside those of the current stream, until :meth:`join`. Tensors that they
-    read or write must live until then.
+    Launches on ``stream`` run in parallel with those of the current stream until :meth:`join`. Tensors that they
+    read or write must be kept alive until then.
     """
 
     __slots__ = ("main", "side", "stream")
@@ -25,7 +25,7 @@ class Branch:
         self.side.wait_stream(self.main)
 
     def join(self) -> None:
-        """What follows on the current stream comes after the branch."""
+        """Make later work on the current stream wait for the branch."""
         self.main.wait_stream(self.side)
 
 
@@ -33,7 +33,7 @@ _SIDES: dict[int, torch.cuda.Stream] = {}
 
 
 def branch(device: torch.device, stream: int | None) -> Branch | None:
-    """A :class:`Branch` where a graph is being captured; elsewhere it would cost more time than it saves."""
+    """A :class:`Branch` while a graph is being captured, else None, because it would cost more time than it saves."""
     if stream is None or not torch.cuda.is_current_stream_capturing():
         return None
     side = _SIDES.get(device.index)

@@ -1,13 +1,13 @@
 """The energy of many neurons on a GPU: Σ φ(c_ij) and its gradient in one sweep over strips of rows.
 
-For each strip one kernel makes the cosines, Σφ and φ' (``device/energy.py``), and two products carry φ' to the rows and
-to the columns. In a triangle every pair is met once. Memory is a strip of φ' and the halves of the vectors: linear
-in their number. How exact the gradient's products are:
+For each strip one kernel computes the cosines, Σφ and φ' (``device/energy.py``), and two products carry φ' to the rows
+and to the columns. Only pairs above the diagonal are visited. Memory is a strip of φ' and the halves of the vectors:
+linear in their number. The gradient's products take one of two forms:
 
 - φ' and ŵ as sums of two bf16 numbers, three products: relative error about 3e-6, any range, any set.
-- or, for large sets in many dimensions, one product of fp16 numbers. Their rounding (1e-4) then touches only what φ'
-  exceeds its tangent a + b·c at the mean cosine by; the tangent's share, a·Σŵ_j + b·(Σ ŵ_j ŵ_jᵀ)·ŵ_i, is computed in
-  float64. Chosen where the variance of the cosines promises a relative error below 1e-5.
+- or, for large sets in many dimensions, one product of fp16 numbers. Their rounding (1e-4) then affects only the
+  difference of φ' and its tangent a + b·c at the mean cosine; the tangent's share, a·Σŵ_j + b·(Σ ŵ_j ŵ_jᵀ)·ŵ_i, is
+  computed in float64. Chosen if the variance of the cosines predicts a relative error below 1e-5.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .device.energy import close_pairs, find_close, tiles
 __all__ = ["Pairing", "cross_energy", "sweep_energy"]
 
 _CLOSE = 0.25
-# Squared distances below this are computed from differences. The direction away from a close neighbour is what is
-# left of ŵ_j without its share of ŵ_i, a part √q of it: the error of the gradient's products grows by 1/√q.
+# Squared distances q below this are computed from differences. The direction away from a close neighbour is the part of
+# ŵ_j that is orthogonal to ŵ_i. Its length is only √q, so the relative error of the gradient's products grows by 1/√q.
 _STRIP, _WIDTH = 2048, 2**17
-_LARGE, _MANY = 16384, 128  # vectors and dimensions from which single products may be worth their preparation
-_SPREAD = 0.0145  # p(p+1)·var(c)/q̄² up to which they keep 1e-5, p = s/2 + 1
-_STEEP = 8.0  # and the largest s whose slopes fit fp16
+_LARGE, _MANY = 16384, 128  # vectors and dimensions from which single products may be worth preparing
+_SPREAD = 0.0145  # largest p(p+1)·var(c)/q̄² at which their error stays below 1e-5; p = s/2 + 1
+_STEEP = 8.0  # the largest s whose slopes fit fp16
 _PROGRAMS = 1024
 
 
@@ -45,14 +45,14 @@ class Pairing(NamedTuple):
 
 @dataclass
 class _Shape:
-    """Sizes of a tile; smaller ones for the interpreter, which minds only their number."""
+    """Sizes of a tile. Tests in the interpreter set their own."""
 
     bm: int = 128
     bn: int = 256
     bk: int = 32
     warps: int = 8
     stages: int = 4
-    part_m: int = 64  # of a tile that is looked through for close pairs
+    part_m: int = 64  # of the tiles in which close pairs are searched
     part_n: int = 64
 
 
@@ -60,9 +60,10 @@ SHAPE = _Shape()
 
 
 def sweep_energy(points: Tensor, beta: Tensor | None, pairing: Pairing, grad: bool) -> tuple[Tensor, Tensor | None]:
-    """Σ_{i≠j} φ(c_ij) of unit vectors (N, d) in float32, as float64, and its gradient.
+    """Return Σ_{i≠j} φ(c_ij) of float32 unit vectors (N, d) as float64, and its gradient.
 
-    The gradient is right along the sphere; across it, close pairs count with their difference.
+    Only its part along the sphere is meaningful: close pairs contribute along ŵ_i − ŵ_j instead of ŵ_j, and these
+    two differ radially.
     """
     points = points.contiguous()
     line = _tangent(points, pairing) if grad and beta is None and _may_be_single(points, pairing) else None
@@ -83,13 +84,13 @@ def sweep_energy(points: Tensor, beta: Tensor | None, pairing: Pairing, grad: bo
 
 
 def cross_energy(rows: Tensor, own: Tensor, points: Tensor, pairing: Pairing, grad: bool) -> tuple[Tensor, ...]:
-    """Σ_i Σ_{j≠own_i} φ(x_i·ŵ_j) as float64, and the gradients of rows and points (empty without ``grad``).
+    """Return Σ_i Σ_{j≠own_i} φ(x_i·ŵ_j) as float64, and the gradients of rows and points (empty without ``grad``).
 
     Args:
         rows: Unit vectors (m, d) in float32.
-        own: Of each row the point that it is not compared with; −1 leaves the row out.
+        own: For each row, the index of the point that it is not compared with; −1 leaves the row out.
         points: Unit vectors (N, d) in float32.
-        pairing: What is summed.
+        pairing: The function φ and its settings.
         grad: Whether gradients are wanted.
     """
     rows, points = rows.contiguous(), points.contiguous()
@@ -104,7 +105,7 @@ def cross_energy(rows: Tensor, own: Tensor, points: Tensor, pairing: Pairing, gr
 
 @dataclass
 class _Halves:
-    """ŵ = h + l in fp16 for cosines, padded to whole steps, and the parts that gradients are made of."""
+    """ŵ = h + l in fp16 for the cosines, padded to whole steps, and the parts used for the gradients."""
 
     high: Tensor
     low: Tensor
@@ -146,7 +147,7 @@ class _Work:
             "WEIGHTED": beta_x is not None, "GRAD": grad, "LINE": line is not None, "FAST": x.is_cuda,
         }  # fmt: skip
         self.numbers = s, math.sqrt(floor) if angular else floor, _CLOSE
-        self.guard = floor > 0.9 * _CLOSE  # else the floor lies below what tiles count
+        self.guard = floor > 0.9 * _CLOSE  # else the floor is below every distance that tiles compute
         self.capacity = min(128 * (len(x) + len(y)), len(x) * len(y), 2**29)
         self.pairs = torch.empty(self.capacity, 2, dtype=torch.int32, device=x.device)
         self.counter = torch.zeros(1, dtype=torch.int32, device=x.device)
@@ -158,7 +159,7 @@ class _Work:
         self.buffers = x.new_empty(0), x.new_empty(0)
 
     def strip(self, left: _Halves, right: _Halves, rows: slice, columns: slice, own: Tensor | None) -> None:
-        """Cosines of some rows with some columns, what they add to the energy, and to its gradient."""
+        """Compute the cosines of some rows with some columns, and add their share to the energy and its gradient."""
         height, width = rows.stop - rows.start, columns.stop - columns.start
         high, low = self._buffer(height, width)
         stride = high.stride(0) if self.grad else 0
@@ -188,7 +189,7 @@ class _Work:
         )  # fmt: skip
 
     def total(self) -> Tensor:
-        """Σφ over the pairs met; what close ones exceed their tangent by is added now, also to the gradients."""
+        """Σφ over all pairs visited. The shares of close pairs are added here, also to the gradients."""
         programs = _PROGRAMS if self.x.is_cuda else 2
         partial = torch.zeros(programs, dtype=torch.float64, device=self.x.device)
         lengths = (self.x, self.y)
@@ -203,7 +204,7 @@ class _Work:
         return self.sums + partial.sum()
 
     def _buffer(self, height: int, width: int) -> tuple[Tensor, Tensor]:
-        """Room for φ' of a strip, its rows aligned; the same memory for every strip."""
+        """Memory for φ' of a strip, with aligned rows; all strips share it."""
         if not self.grad:
             return self.buffers
         stride = -(-width // 16) * 16
@@ -217,7 +218,7 @@ class _Work:
 def _add_products(
     into: Tensor, slopes: tuple[Tensor, Tensor], parts: tuple[Tensor, ...], block: slice, *, transpose: bool
 ) -> None:
-    """into += (φ'_high + φ'_low)·(first + second part of the vectors), without the product of the two small ones."""
+    """into += (φ'_high + φ'_low)·(first + second part of the vectors), omitting the product of the two small parts."""
     terms = [(slopes[0], part) for part in parts] + [(slopes[1], parts[0])] * (len(parts) > 1)
     for slope, part in terms:
         matrix = slope.t() if transpose else slope
@@ -249,13 +250,13 @@ class _Line:
 
 
 def _may_be_single(points: Tensor, pairing: Pairing) -> bool:
-    """Whether the set is large enough to look at its cosines first; a graph that is recorded cannot look."""
+    """Whether the set is large enough to examine its cosines first, which is not possible while a graph is recorded."""
     large = points.shape[0] >= _LARGE and points.shape[1] >= _MANY and pairing.s <= _STEEP
     return large and not (points.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _tangent(points: Tensor, pairing: Pairing) -> _Line | None:
-    """The tangent, or None where the cosines spread too far from it."""
+    """The tangent, or None if the cosines vary too much for it."""
     count, dim = points.shape
     total = torch.zeros(dim, dtype=torch.float64, device=points.device)
     moments = torch.zeros(dim, dim, dtype=torch.float64, device=points.device)

@@ -1,7 +1,7 @@
-"""A head's pass over its classes on a GPU: blocks of class vectors, three products a block, nothing of size N × C.
+"""A head's pass over its classes on a GPU: blocks of class vectors, three products per block, nothing of size N × C.
 
     forward    ŵ of a block, x·ŵ with Σ e^u as its epilogue
-    backward   ŵ again if it was not kept (:class:`Lodging`), x·ŵ with the gradient of z as its epilogue,
+    backward   ŵ recomputed if it was not kept (:class:`Lodging`), x·ŵ with the gradient of z as its epilogue,
                dx += G·ŵ and dŵ = Gᵀ·x by the library's products, dw from dŵ
 
 In half precision the products have bfloat16 operands and float32 sums; dŵ is rounded once. In float32, operands are
@@ -32,13 +32,13 @@ BLOCK = {True: 1 << 26, False: 1 << 25}  # logits of a block, in half precision 
 
 @dataclass(frozen=True)
 class Rule:
-    """f of u = a·f(z) + b (:mod:`.device.heads`) and its numbers.
+    """The function f in u = a·f(z) + b (:mod:`.device.heads`) and its parameters.
 
     Args:
         kind: One of :data:`KINDS`.
         numbers: p0 to p2: 1/2k and 1/tanh(π/4k) of the sigmoid; 1/m of the fraction; r, m and t of the binary rule.
         normalize: Whether only the directions of the class vectors count.
-        sub_centers: Vectors of a class.
+        sub_centers: Number of vectors of each class.
     """
 
     kind: str
@@ -63,7 +63,7 @@ class Inputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Pass:
-    """What to reduce, and how: ``total`` is 0 for none, 1 for Σ u, 2 for Σ q·u."""
+    """What to sum over the classes, and how: ``total`` is 0 for no total, 1 for Σ u, 2 for Σ q·u."""
 
     rule: Rule
     lse: bool
@@ -90,11 +90,11 @@ class Units(NamedTuple):
 
 
 class Lodging:
-    """Unit vectors that wait for the backward pass inside the memory of the gradient that it will write.
+    """Unit vectors kept for the backward pass inside the memory of the gradient that it will write.
 
-    The gradient of w has 4 bytes where ŵ has 2. ŵ lies in its second half; the gradient of the classes up to j ends
-    before ŵ of the class j + 1 begins, so that blocks in order never overwrite what a later one reads. Only those
-    blocks that overlap their own gradient, the last ones, are not kept.
+    An entry of the gradient of w takes 4 bytes, one of ŵ 2. ŵ lies in the second half of that memory. The gradient of
+    the classes up to j ends before ŵ of class j + 1 begins, so blocks in order never overwrite what a later one reads.
+    The last blocks, which overlap their own gradient, are not kept.
     """
 
     def __init__(self, w: Tensor) -> None:
@@ -104,7 +104,7 @@ class Lodging:
         self.inverse = w.new_empty(self.rows)
 
     def units(self, first: int, count: int) -> Units | None:
-        """Room for the units of these rows, or None."""
+        """Memory for the unit vectors of these rows, or None if they cannot be kept."""
         if first + 2 * count > self.rows or count % 32:
             return None
         return Units(self.vectors[first : first + count], self.inverse[first : first + count])
@@ -114,7 +114,7 @@ Kept = Units | Lodging | None
 
 
 def forward(job: Pass, inputs: Inputs, keep: bool = False) -> tuple[Tensor, Tensor, Kept]:
-    """(log Σ_{j≠y} e^u, Σ_{j≠y} q·u, the units that a backward pass may use); ``keep``: there will be one."""
+    """Return (log Σ_{j≠y} e^u, Σ_{j≠y} q·u, unit vectors for backward); ``keep``: whether a backward pass follows."""
     samples, d = inputs.x.shape
     classes, tile = inputs.w.shape[0] // job.rule.sub_centers, _tile(job, samples)
     width, x = job.block(inputs), inputs.x.to(job.dtype).contiguous()
@@ -147,7 +147,7 @@ def forward(job: Pass, inputs: Inputs, keep: bool = False) -> tuple[Tensor, Tens
 def backward(
     job: Pass, inputs: Inputs, lse: Tensor, d_lse: Tensor, d_total: Tensor, kept: Kept
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Gradients of x, w, the amplitude, the bias and σ. What was ``kept`` serves once: it is overwritten."""
+    """Gradients of x, w, the amplitude, the bias and σ. ``kept`` can be used only once: it is overwritten."""
     samples, d = inputs.x.shape
     per_class = job.rule.sub_centers
     classes, tile = inputs.w.shape[0] // per_class, _tile(job, samples, gradient=True)
@@ -206,7 +206,7 @@ def polar_backward(direction: Tensor, length: Tensor, d_direction: Tensor, d_len
 
 
 def _units(job: Pass, w: Tensor, first: int, count: int, buffer: Units | None) -> Units:
-    """Class vectors of a block, in the buffer of the block before if there is one."""
+    """Class vectors of a block, in the previous block's buffer if there is one."""
     d, rows = w.shape[1], count * job.rule.sub_centers
     block = w[first * job.rule.sub_centers :][:rows]
     if buffer is None:
@@ -218,7 +218,7 @@ def _units(job: Pass, w: Tensor, first: int, count: int, buffer: Units | None) -
 
 
 def _padded(columns: int) -> int:
-    """Classes of a block up to what products in half precision like as a length; zeros fill it up."""
+    """The number of classes in a block, rounded up to suit half-precision products; the rest is zeros."""
     return -(-columns // 32) * 32
 
 
@@ -254,7 +254,7 @@ def _split(a: Tensor) -> list[Tensor]:
 
 
 def _pairs(a: list[Tensor], b: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """Which parts to multiply: all but those whose product is below the last digit."""
+    """Pairs of parts to multiply: all but those whose product is below the precision of float32."""
     return [(p, q) for i, p in enumerate(a) for j, q in enumerate(b) if i + j < max(len(a), len(b))]
 
 
@@ -269,7 +269,7 @@ def _add_product(into: Tensor, a: Tensor, b: Tensor, first: bool = False) -> Non
 
 
 class Tile(NamedTuple):
-    """Samples, classes and depth of a program's part of the product."""
+    """Samples, classes and depth of the tile that one program multiplies."""
 
     samples: int
     classes: int
@@ -289,7 +289,7 @@ GRADIENT_TILE = (128, 128, 64, 4, 3)
 
 @cache
 def _tiles(half: bool, plain: bool, gradient: bool, few: bool, small: bool) -> Tile:
-    """Sizes at which little or nothing spills: what a rule computes beside the sums takes registers, too."""
+    """Sizes at which few or no registers spill; a rule's own computations need registers, too."""
     if small:
         return Tile(16, 32, 16, {})
     if half and plain and not few:
@@ -300,7 +300,7 @@ def _tiles(half: bool, plain: bool, gradient: bool, few: bool, small: bool) -> T
 
 
 def _operands(inputs: Inputs, x: Tensor, units: Units, first: int, count: int) -> tuple[Any, ...]:
-    """Tensors of a block; what a rule does not read is x."""
+    """Tensors of a block; x stands in for those that the rule does not read."""
     block = slice(first, first + count)
     rows = [x if one is None else one for one in (inputs.amplitude, inputs.threshold, inputs.t)]
     columns = [x if one is None else one[block] for one in (inputs.bias, inputs.q)]
@@ -322,18 +322,18 @@ def _constants(job: Pass, inputs: Inputs, tile: Tile) -> tuple[Any, ...]:
 
 
 def row_tile(d: int) -> tuple[int, int]:
-    """Rows that one program takes, and their length up to a power of two."""
+    """The number of rows for one program, and their length rounded up to a power of two."""
     wide = triton.next_power_of_2(d)
     return max(1, 2048 // wide), wide
 
 
 def row_grid(rows: int, d: int) -> tuple[tuple[int, ...]]:
-    """The grid of a kernel over rows, as the one argument after the kernel."""
+    """The grid of a kernel over rows, to be unpacked after the kernel argument of :func:`launch`."""
     return ((triton.cdiv(rows, row_tile(d)[0]),),)
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: int) -> None:
-    """Launch and count; an empty grid does nothing."""
+    """Launch a kernel and count it; an empty grid does nothing."""
     if grid[0] == 0:
         return
     LAUNCHES[kernel.fn.__name__] += 1

@@ -1,7 +1,7 @@
 """When kernels can run, and launching them with little Python.
 
 A launch is prepared once for a layer and a shape: grid, numbers and constants are fixed, only tensors change.
-It can be compiled ahead, beside others. After the first call Triton's own argument handling is passed by.
+It can be compiled ahead, in parallel with others. Calls after the first bypass Triton's own argument handling.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
     "usable",
 ]
 
-LAUNCHES: Counter[str] = Counter()  # of each kernel, since the start or the last clear()
+LAUNCHES: Counter[str] = Counter()  # launches of each kernel since the start or the last clear()
 
 FAMILIES = {
     "operators": True,
@@ -50,11 +50,11 @@ FAMILIES = {
     "margins": False,
     "energy": True,
 }
-"""Families of kernels, and whether they serve without being asked for.
+"""Families of kernels, and whether they are on by default.
 
-Those that are on have given right values on a GPU, if not in their latest form. Of the others, "qr" and "lowdin" have
-too, but not yet inside the training program's captured step, and "margins" in a part of its tests. The environment
-variable ``HYPERSPHERE_KERNELS`` (``all``, ``none``, or names with commas) and :func:`enable` choose.
+Those that are on have given correct values on a GPU, though some not in their latest form. So have "qr" and "lowdin",
+but not yet inside the training program's captured step, and "margins", in a part of its tests. The environment variable
+``HYPERSPHERE_KERNELS`` (``all``, ``none``, or names with commas) and :func:`enable` change the choice.
 """
 
 _FIRST_CAPABILITY = (8, 0)
@@ -62,11 +62,11 @@ _interpreting = False
 
 
 def usable(x: Tensor, family: str = "operators") -> bool:
-    """Whether the kernels of a family take the place of plain operations for tensors like x.
+    """Whether the kernels of a family replace plain operations for tensors like x.
 
-    On CUDA devices from compute capability 8.0 on with Triton installed, and on a CPU inside :func:`interpreted`;
-    not where the user asked for deterministic algorithms, since sums over positions are added atomically. See
-    :data:`FAMILIES` for the families that are on by themselves.
+    They do on CUDA devices from compute capability 8.0 on with Triton installed, and on a CPU inside
+    :func:`interpreted`. They do not under ``torch.use_deterministic_algorithms``, since sums over positions are added
+    atomically. :data:`FAMILIES` lists the families that are on by default.
     """
     if x.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return False
@@ -82,7 +82,7 @@ def enabled(family: str) -> bool:
 
 
 def enable(*families: str) -> None:
-    """Let just these families of kernels run on GPUs: ``enable(*FAMILIES)`` for all, ``enable()`` for none.
+    """Allow only these families of kernels on GPUs: ``enable(*FAMILIES)`` allows all, ``enable()`` none.
 
     Raises:
         ValueError: If there is no such family.
@@ -107,7 +107,7 @@ _enabled = _at_start()
 
 @contextmanager
 def interpreted() -> Iterator[None]:
-    """Run kernels on CPU tensors through Triton's interpreter: for tests.
+    """Run kernels on CPU tensors through Triton's interpreter, for tests.
 
     Raises:
         RuntimeError: If ``TRITON_INTERPRET=1`` was not set before the kernels were first imported.
@@ -128,14 +128,14 @@ def interpreting() -> bool:
 
 
 def device_runs(index: int) -> bool:
-    """Whether this GPU runs kernels: compute capability 8.0 or more, and Triton is installed. Asked once."""
+    """Whether this GPU runs kernels: compute capability 8.0 or later, and Triton installed. Cached."""
     if index not in _RUNS:
         _RUNS[index] = _find_out(index)
     return _RUNS[index]
 
 
 _RUNS: dict[int, bool] = {}
-device_runs._dynamo_marked_constant = True  # type: ignore[attr-defined]  # compilers ask once and do not look inside
+device_runs._dynamo_marked_constant = True  # type: ignore[attr-defined]  # compilers call it once and do not trace it
 
 
 def _find_out(index: int) -> bool:
@@ -156,7 +156,7 @@ def _find_out(index: int) -> bool:
 
 @cache
 def multiprocessors(index: int | None) -> int:
-    """How many programs run side by side; 2 in the interpreter, so that loops over tiles are exercised."""
+    """The number of multiprocessors of a GPU; 2 in the interpreter, so that loops over tiles are exercised."""
     return 2 if index is None else torch.cuda.get_device_properties(index).multi_processor_count
 
 
@@ -170,7 +170,7 @@ def aligned(*tensors: Tensor | None) -> bool:
 
 
 def stream_of(x: Tensor, is_aligned: bool) -> int | None:
-    """The current stream for a prepared launch, None where arguments must be looked at again."""
+    """The current stream for a prepared launch, or None if Triton must examine the arguments again."""
     return torch._C._cuda_getCurrentRawStream(x.device.index) if x.is_cuda and is_aligned else None
 
 
@@ -184,14 +184,14 @@ _NOTHING = _Nothing()
 
 
 def on(device: torch.device) -> Any:
-    """The device's context, where it is not the current one."""
+    """A context that makes the device current; it does nothing if it is already."""
     if device.type != "cuda" or torch._C._cuda_getDevice() == device.index:
         return _NOTHING
     return torch.cuda.device(device)
 
 
 class Launch:
-    """A kernel with its grid and all arguments that are not tensors.
+    """A kernel with its grid and all arguments except the tensors.
 
     Args:
         kernel: The ``@triton.jit`` function; its tensors come first, then numbers, then constants.
@@ -227,7 +227,7 @@ class Launch:
             run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
 
     def begin(self, device: torch.device, *kinds: torch.dtype | None) -> None:
-        """Begin to compile for tensors of these dtypes (None: no tensor) while the program goes on."""
+        """Start compiling in the background for tensors of these dtypes (None: no tensor)."""
         variant = self._variant(kinds)
         if kinds not in self.runners and variant not in _BEGUN:
             _BEGUN[variant] = _compilers().submit(self._compile, device, kinds)
@@ -237,10 +237,10 @@ class Launch:
 
         torch.cuda.set_device(device)
         made = self.kernel.warmup(*kinds, *self.tail, num_warps=self.warps, grid=self.grid)
-        triton.runtime.driver.active.launcher_cls(made.src, made.metadata)  # its C code is compiled, too
+        triton.runtime.driver.active.launcher_cls(made.src, made.metadata)  # compiles the launcher's C code, too
 
     def _variant(self, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What Triton tells apart: constants, types, and of whole numbers whether they are 1, divisible by 16, wide."""
+        """What Triton compiles separately: constants, types, and whether an integer is 1, divisible by 16 or wide."""
         told = [
             v if p.is_constexpr or not isinstance(v, int) else (v == 1, v % 16 == 0, v >= 2**31)
             for p, v in zip(self.kernel.params[len(kinds) :], self.tail, strict=True)
@@ -253,19 +253,19 @@ _BEGUN: dict[tuple[Any, ...], Future[None]] = {}
 
 @cache
 def _compilers() -> ThreadPoolExecutor:
-    """Threads: most of a compilation is done outside of Python."""
+    """Threads are enough, because most of a compilation runs outside Python."""
     return ThreadPoolExecutor(min(16, os.cpu_count() or 1), "hypersphere-compiles")
 
 
 def _current(stream: int) -> Any:
-    """A context in which this stream is the current one: Triton's own launches, which compile, go there."""
+    """A context in which this stream is current, so that Triton's own launches, which compile, go there."""
     if stream == torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice()):
         return _NOTHING
-    return torch.cuda.stream(torch.cuda.ExternalStream(stream))  # a branch's: never 0, which would make a new one
+    return torch.cuda.stream(torch.cuda.ExternalStream(stream))  # a branch's stream is never 0; 0 would make a new one
 
 
 def _runner(compiled: Any, grid: tuple[int, ...], tail: tuple[Any, ...]) -> Any:
-    """A function that launches a compiled kernel with addresses, past Triton's argument handling and hooks."""
+    """A function that launches a compiled kernel with addresses, bypassing Triton's argument handling and hooks."""
     launcher, function, metadata = compiled.run, compiled.function, compiled.packed_metadata
     x, y, z = grid
     launch = getattr(launcher, "launch", None)

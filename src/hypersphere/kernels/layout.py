@@ -20,7 +20,7 @@ SLOTS = 16  # copies of each row of sums
 
 
 class Layout(NamedTuple):
-    """``images`` × ``positions`` × ``channels``; where channels come last all images count as one."""
+    """``images`` × ``positions`` × ``channels``; with channels last all images count as one."""
 
     images: int
     positions: int
@@ -34,7 +34,7 @@ def next_power(n: int) -> int:
 
 
 def channels_last(x: Tensor) -> bool:
-    """Whether the channels of x (N, C, ...) are innermost in memory and that is not an accident of sizes."""
+    """Whether the channels of x (N, C, ...) are innermost in memory, and not only because of sizes of 1."""
     if x.dim() == 4:
         return not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
     if x.dim() == 5:
@@ -43,7 +43,7 @@ def channels_last(x: Tensor) -> bool:
 
 
 def arranged(x: Tensor, last: bool) -> Tensor:
-    """x, in memory as the flag says (a copy only if it is not)."""
+    """x with channels last in memory or not, as the flag says; copied only if needed."""
     if last and x.dim() == 4:
         return x.contiguous(memory_format=torch.channels_last)
     if last and x.dim() == 5:
@@ -52,7 +52,7 @@ def arranged(x: Tensor, last: bool) -> Tensor:
 
 
 def empty(shape: torch.Size, dtype: torch.dtype, device: torch.device, last: bool) -> Tensor:
-    """A tensor of this shape, in memory as the flag says."""
+    """An empty tensor of this shape, with channels last in memory or not, as the flag says."""
     if last and len(shape) > 3:
         wanted = torch.channels_last if len(shape) == 4 else torch.channels_last_3d
         return torch.empty(shape, dtype=dtype, device=device, memory_format=wanted)
@@ -79,12 +79,12 @@ def tiles(layout: Layout, elements: int, most_channels: int) -> tuple[int, int, 
 
 
 def programs(device: torch.device, count: int, each: int) -> int:
-    """How many programs share ``count`` tiles: ``each`` on a multiprocessor."""
+    """How many programs share ``count`` tiles, with at most ``each`` on a multiprocessor."""
     return max(1, min(count, each * multiprocessors(device.index)))
 
 
 def out_shape(x: tuple[int, ...], w: tuple[int, ...], window: Window) -> tuple[int, ...]:
-    """The shape of what a window makes of x with the weight w."""
+    """The output shape of a layer with this window, for input shape x and weight shape w."""
     if not window.size:
         return x[0], w[0]
     sizes = []

@@ -16,17 +16,17 @@ from .spec import ACTIVATIONS, ANGULAR, MAGNITUDES, NORMS, Fields, Spec
 __all__ = ["TUNING", "EpiloguePlan", "Plan", "Tuning", "epilogue_plan", "plan_for"]
 
 _BLOCK = 256
-_TILE = 1024  # numbers of maps with many channels that a program sums, up to _COLUMNS channels of them
+_TILE = 1024  # entries that a program sums in maps with many channels, at most _COLUMNS channels at a time
 _COLUMNS = 128
 _LARGE_WINDOW = 16
-_FEW_TILES = 16  # for a program
-_WARPS = 32  # of such programs that run on a multiprocessor side by side
-_MOST_CHANNELS = 8192  # of a tile that holds all of them
-_MANY = 2**25  # numbers of which a pass is bound by memory, not by its beginning and end
+_FEW_TILES = 16  # per program
+_WARPS = 32  # warps of such programs that run on one multiprocessor at a time
+_MOST_CHANNELS = 8192  # in a tile that holds all channels
+_MANY = 2**25  # entries from which a pass is limited by memory, not by its start and end
 
 
 class Tuning(NamedTuple):
-    """How a pass is cut: numbers in a tile, most channels in it, warps, programs on a multiprocessor."""
+    """How a pass is divided: entries in a tile, at most how many channels, warps, programs per multiprocessor."""
 
     elements: int
     channels: int
@@ -39,7 +39,7 @@ TUNING = {
     ("stats", True): Tuning(4096, 128, 4, 4),
     ("narrow stats", True): Tuning(2048, 64, 2, 8),  # up to 64 channels
     ("reduce", True): Tuning(1024, 128, 2, 8),
-    ("narrow reduce", True): Tuning(2048, 64, 8, 8),  # of many positions
+    ("narrow reduce", True): Tuning(2048, 64, 8, 8),  # for many positions
     ("apply", True): Tuning(2048, 2048, 4, 32),
     ("grad", True): Tuning(2048, 2048, 4, 8),
     ("stats", False): Tuning(4096, 128, 4, 16),
@@ -73,7 +73,7 @@ class EpiloguePlan:
         per_channel_k = f.angular == "sigmoid" and f.k is None
 
         def cut(name: str, over_channels: bool = False, summing: bool = False) -> tuple[Any, ...]:
-            """Grid, numbers, tile and warps of a pass; sums take registers: half the numbers for each thread."""
+            """Grid, numbers, tile and warps of a pass; sums take registers, so each thread has half the entries."""
             tuning = TUNING[name, cl]
             if summing and per_channel_k:
                 tuning = tuning._replace(elements=tuning.elements // 2)
@@ -85,9 +85,9 @@ class EpiloguePlan:
             chunks = -(-layout.channels // bc) if over_channels else 1
             each = tuning.programs
             if over_channels and tile_count < _FEW_TILES * each * multiprocessors(device.index):
-                each = min(each, max(1, _WARPS // tuning.warps))  # all at once, since each has a beginning and an end
+                each = min(each, max(1, _WARPS // tuning.warps))  # all run at once: each has a costly start and end
             if per_channel_k:
-                each = min(each, 8)  # each works out what it needs of k
+                each = min(each, 8)  # each computes the constants of k itself
             grid = (programs(device, tile_count, max(1, each // chunks)), chunks)
             numbers = (tile_count, layout.positions, layout.channels, half, top)
             return grid, numbers, (maps, bl, bc), tuning.warps
@@ -222,9 +222,9 @@ class Plan:
             )
 
     def _box(self, f: Fields, backward: bool, pre: int, post: int, scale: float) -> Any:
-        """The box of the window, or its transpose, as a map from inputs to outputs or the other way round.
+        """The sum over the window, from inputs to outputs, or its transpose, from outputs to inputs.
 
-        A large window is summed along its last axis first: 7 + 7 numbers instead of 49.
+        A large window is summed along its last axis first: 7 + 7 terms instead of 49.
         """
         window = f.window
         missing = (1,) * (3 - len(window.size))
@@ -260,7 +260,7 @@ class Plan:
         size, stride, dilation = (along(v, 1) for v in (window.size, window.stride, window.dilation))
         padding = along(window.padding, 0)
         columns = 0
-        if self.input.last and self.groups > 1:  # as many as divide them all, but not few
+        if self.input.last and self.groups > 1:  # the power of two that divides the groups, but at least 16
             columns = min(next_power(self.groups), max(16, min(self.groups & -self.groups, _COLUMNS)))
         images = self.q_shape[0] * (1 if columns else self.groups)
         total = images * math.prod(target)
@@ -281,7 +281,7 @@ class TwoSums:
         self.along, self.across, self.between = along, across, between
 
     def __call__(self, stream: int | None, src: Tensor, also: Any, dst: Tensor, sums: Any, x: Any) -> Tensor:
-        """Both launches; what lies between must live as long as the stream may read it."""
+        """Run both launches; keep the returned buffer alive while the stream may read it."""
         partial = torch.empty(self.between, dtype=torch.float32, device=dst.device)
         self.along(stream, src, also, partial, None, None)
         self.across(stream, partial, None, dst, sums, x)
@@ -298,7 +298,7 @@ def plan_for(spec: Spec, x: Tensor, w: Tensor, last: bool) -> Plan:
 
 
 def epilogue_plan(spec: Spec, y: Tensor, last: bool, maps: int) -> EpiloguePlan:
-    """The plan of the passes over y alone, for maps of ``maps`` channels that are made elsewhere."""
+    """The plan of the passes over y alone, for maps of ``maps`` channels that were computed elsewhere."""
     key = ("epilogue", y.shape, y.dtype, last, maps, y.device, interpreting())
     plan: EpiloguePlan | None = spec.plans.get(key)
     if plan is None:

@@ -24,7 +24,7 @@ class Pooling(NamedTuple):
 
 
 def forward(x: Tensor, pooling: Pooling, keep: bool, give_q: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """z (N, C, ...), Σ_c z² if asked for, and which entry of its window each is, if that is to be kept."""
+    """Return z (N, C, ...), Σ_c z² if ``give_q``, and the place of each maximum in its window if ``keep``."""
     last = channels_last(x)
     x = arranged(x, last)
     run, _, shape = _launches(x.shape, last, pooling, x.device, x.dtype, interpreting())

@@ -1,4 +1,4 @@
-"""What a fused layer multiplies by, and the products: unit weights, the convolution, and the gradients of both."""
+"""The weights and products of a fused layer: unit weights, the convolution, and the gradients of both."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _backward_of_convolution: Any = torch.ops.aten.convolution_backward.default
 def unit_weight(
     plan: Plan, unit: bool, x: Tensor, w: Tensor, sums: Tensor, stream: int | None
 ) -> tuple[Tensor, Tensor]:
-    """The weight of the convolution and 1/‖w‖ of each filter; ``sums`` becomes 0."""
-    if plan.unit is None:  # transposed, or weighted: prepared with torch's operations
+    """The weight of the convolution and 1/‖w‖ of each filter; ``sums`` is set to 0."""
+    if plan.unit is None:  # transposed or weighted: prepared with torch operations
         sums.zero_()
         if not unit:
             return w.to(x.dtype), sums

@@ -4,7 +4,7 @@
     backward:  gradients of the states → those of u, of the start and of everything the layer learns
 
 The gradient of the weight is one product over all steps at the end. Kept for backward: u, the states and the products
-⟨w, h⟩; gates are computed again. Nothing here knows of autograd.
+⟨w, h⟩; gates are computed again. Nothing here depends on autograd.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "GRU": 3, "LSTM": 4}
 
 
 class Settings(NamedTuple):
-    """What never changes between two calls of a layer.
+    """The settings of a layer, which are the same in every call.
 
     Attributes:
-        mode: That of ``nn.RNNBase``.
-        angular, k: g by name; its k where it is a number.
-        magnitude, alpha, beta, rho: h by name and its numbers; ``rho`` where it is one.
-        running, training, momentum: Whether the mean norm multiplies ρ, whether it is the batch's, and how fast its
-            average moves.
-        shift: What the weight has been divided by.
+        mode: As in ``nn.RNNBase``.
+        angular, k: The name of g, and its k if that is a number.
+        magnitude, alpha, beta, rho: The name of h and its parameters; ``rho`` if it is a number.
+        running, training, momentum: Whether the mean norm multiplies ρ, whether it is the batch's mean, and the
+            momentum of its running average.
+        shift: The factor that the weight has been divided by.
     """
 
     mode: str
@@ -52,16 +52,16 @@ class Settings(NamedTuple):
 
 
 class Tensors(NamedTuple):
-    """What a sequence is computed from.
+    """The tensors that a sequence is computed from.
 
     Attributes:
         pre: f(w, x) + b of the inputs of all steps, (rows, gates·units), steps in the order of time.
         hidden, cell: The start, (batch, units); ``cell`` is for an LSTM.
         weight: ŵ, or what :func:`~hypersphere.functional.operators.make_kernel` makes of it, (gates·units, units).
-        mult, bias: What multiplies h·g of each neuron, and what is added then.
-        k, length: Of each neuron, where k is learned and where h takes ‖w‖.
-        rho: The radius, where it is learned.
-        running, tracked: The running mean of the norms and the number of batches in it.
+        mult, bias: The factor of h·g of each neuron, and the term added to the result.
+        k, length: The k of each neuron if it is learned, and ‖w‖ if h depends on it.
+        rho: The radius, if it is learned.
+        running, tracked: The running mean of the norms, and the number of batches in it.
     """
 
     pre: Tensor
@@ -88,7 +88,7 @@ class Kept(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Those of :class:`Tensors`, as far as they are needed."""
+    """The gradients of :class:`Tensors` that are needed."""
 
     pre: Tensor | None = None
     hidden: Tensor | None = None
@@ -128,12 +128,12 @@ def _on(device: torch.device) -> Any:
 
 
 def forward(t: Tensors, f: Settings, sizes: tuple[int, ...], reverse: bool, keep: bool) -> Kept:
-    """All states, and what backward needs if ``keep``; the running mean of the norms moves as it does.
+    """Return all states, and with ``keep`` what backward needs. The running mean of the norms is updated along the way.
 
     Args:
-        t: The tensors, all contiguous and of one device.
+        t: The tensors, all contiguous and on one device.
         f: The layer.
-        sizes: Rows of every step, longest sequences first (not increasing).
+        sizes: Number of rows of every step, longest sequences first (non-increasing).
         reverse: Whether time runs backwards.
         keep: Whether a backward pass follows.
     """
@@ -181,10 +181,10 @@ def backward(
     dcells: Tensor | None,
     need: Gradients | Sequence[bool],
 ) -> Gradients:
-    """The gradients that ``need`` names, in the order of :class:`Gradients`.
+    """Return the gradients that ``need`` selects, in the order of :class:`Gradients`.
 
     Args:
-        t, f, sizes, reverse, kept: As forward had and gave them.
+        t, f, sizes, reverse, kept: The arguments and the result of forward.
         dout, dcells: Gradients of the states and cells of all steps.
         need: Whether each gradient is needed.
     """
@@ -244,7 +244,7 @@ def backward(
 
 
 def _with_start(start: Tensor, total: int, reverse: bool, dtype: torch.dtype) -> Tensor:
-    """Room for all states in the order of time, with the start before them or, where time is reversed, after them."""
+    """Memory for all states in the order of time, with the start before them or, if time is reversed, after them."""
     batch = start.shape[0]
     states = start.new_empty((batch + total, start.shape[1]), dtype=dtype)
     (states[total:] if reverse else states[:batch]).copy_(start)
@@ -252,7 +252,7 @@ def _with_start(start: Tensor, total: int, reverse: bool, dtype: torch.dtype) ->
 
 
 def _squares(hidden: Tensor, states: Tensor, parts: int, total: int, reverse: bool) -> Tensor:
-    """Room for ‖h‖² of every state, in parts; those of the start are here."""
+    """Memory for ‖h‖² of every state, in parts; those of the start are filled in."""
     squares = states.new_empty((states.shape[0], parts), dtype=torch.float32)
     start = squares[total:] if reverse else squares[: hidden.shape[0]]
     start.zero_()
@@ -261,7 +261,7 @@ def _squares(hidden: Tensor, states: Tensor, parts: int, total: int, reverse: bo
 
 
 def _weight_gradient(dy: Tensor, states: Tensor, plan: tuple[Step, ...], batch: int, reverse: bool) -> Tensor:
-    """Σ over all steps of dyᵀ·h′, with h′ the state before: one product."""
+    """Σ over all steps of dyᵀ·h′, with h′ the previous state, as one product."""
     total = dy.shape[0]
     if all(step.size == batch for step in plan):
         return dy.t() @ (states[batch:] if reverse else states[:total])

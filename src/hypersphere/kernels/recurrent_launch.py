@@ -17,7 +17,7 @@ _COMPILED: dict[Any, Any] = {}
 
 
 class Tile(NamedTuple):
-    """Rows of the batch and units of the state that a program owns, how deep it reads at a time, how it is built."""
+    """Rows of the batch and units of the state for one program, how deep it reads at a time, and compile options."""
 
     rows: int
     units: int
@@ -27,7 +27,7 @@ class Tile(NamedTuple):
 
 
 def tile_for(batch: int, units: int, gates: int, dtype: torch.dtype, how: str) -> Tile:
-    """Small tiles, so that many multiprocessors share a step; larger ones where there is work enough for all."""
+    """Small tiles, so that many multiprocessors share a step; larger ones where there is enough work for all."""
     rows = columns = 16
     while rows < 64 and -(-batch // rows) * -(-units // columns) > 256:
         rows *= 2
@@ -45,16 +45,16 @@ def next_power(n: int) -> int:
 
 
 def precision(x: Tensor) -> str:
-    """How products of tensors like x are computed: float32 as torch would, and not on tensor cores by default."""
+    """How products of tensors like x are computed: float32 follows torch's setting, by default without tensor cores."""
     if not x.is_cuda or (x.dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision != "tf32"):
         return "ieee"
     return "tf32"
 
 
 class Launches:
-    """Launches of one kernel on the same tensors, which differ in a few integers only.
+    """Launches of one kernel on the same tensors that differ only in a few integers.
 
-    After the first, which compiles, Triton's own handling of arguments is passed by: it takes longer than a step.
+    The first one compiles. The others bypass Triton's own handling of arguments, which takes longer than a step.
     """
 
     def __init__(

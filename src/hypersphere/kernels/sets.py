@@ -13,17 +13,17 @@ from .device.sets import cosines, directions, gradients, set_pairs
 __all__ = ["PADDING", "set_energies", "set_gradients"]
 
 PADDING = 32
-"""Rows of fp16 halves are multiples of so many numbers."""
+"""The length of a row of fp16 halves is a multiple of this."""
 
 _BLOCK, _STEP = 64, PADDING
-_CHUNK = 256  # dimensions that one program multiplies: wide layers are shared by many
-_WIDE = 64  # entries of a gradient that one program makes
+_CHUNK = 256  # dimensions that one program multiplies: several programs share a wide layer
+_WIDE = 64  # entries of a gradient that one program computes
 
 
 def set_energies(
     flat: Tensor, table: Tensor, sizes: list[int], s: float, angular: bool, floor: float
 ) -> tuple[Tensor, ...]:
-    """Σ_{i≠j} φ of each set, and what its gradient is made of: directions, 1/‖w‖, φ', Σ_j φ'·c by tile.
+    """Return Σ_{i≠j} φ of each set, and what its gradient needs: directions, 1/‖w‖, φ', and Σ_j φ'·c by tile.
 
     Args:
         flat: The neurons of all sets, one after the other, float32.

@@ -1,4 +1,4 @@
-"""What a fused layer computes: the numbers that never change between two calls."""
+"""What a fused layer computes: the settings that are the same in every call."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Fields(NamedTuple):
 
     Attributes:
         window: How patches are read.
-        angular, k: g by name; its k, None where it comes as a tensor.
-        magnitude, alpha, beta, rho: h by name and its numbers; ``rho`` None where it comes as a tensor.
-        running, running_momentum: Whether the mean patch norm multiplies ρ, and how fast its average moves.
-        training: Whether that mean is the batch's.
-        norm, eps, momentum: ``"none"``, BatchNorm in ``"train"`` or ``"eval"``; its numbers.
-        activation, leak: By name; the slope of the negative half of a leaky ReLU (a PReLU has a tensor).
+        angular, k: The name of g, and its k; None if k is a tensor.
+        magnitude, alpha, beta, rho: The name of h and its parameters; ``rho`` is None if it is a tensor.
+        running, running_momentum: Whether the mean patch norm multiplies ρ, and the momentum of its running average.
+        training: Whether that mean is the batch's, not the running one.
+        norm, eps, momentum: ``"none"``, or BatchNorm's mode, ``"train"`` or ``"eval"``; its parameters.
+        activation, leak: The activation's name; the negative slope of a leaky ReLU (a PReLU has a tensor).
         unit: Whether the weight is normalised here.
     """
 
@@ -63,7 +63,7 @@ class Fields(NamedTuple):
 
 
 class Spec:
-    """:class:`Fields` and what was prepared for them: one object for each value."""
+    """:class:`Fields` and what was prepared for them; equal fields share one object."""
 
     __slots__ = ("fields", "plans")
 
@@ -74,12 +74,12 @@ class Spec:
 
 @lru_cache(maxsize=4096)
 def spec_of(fields: Fields) -> Spec:
-    """The one :class:`Spec` of these settings."""
+    """The shared :class:`Spec` of these settings."""
     return Spec(fields)
 
 
 def encode(fields: Fields) -> str:
-    """The settings as text, for operators of compiled graphs."""
+    """Encode the settings as text, for the operators of compiled graphs."""
     return "|".join(
         [
             *(",".join([str(n) for n in v]) if isinstance(v, tuple) else str(v) for v in fields.window),
@@ -90,7 +90,7 @@ def encode(fields: Fields) -> str:
 
 @lru_cache(maxsize=4096)
 def decode(text: str) -> Spec:
-    """What :func:`encode` wrote."""
+    """Decode what :func:`encode` wrote."""
     parts = text.split("|")
     size, stride, padding, dilation, outer = (tuple(int(n) for n in parts[i].split(",") if n) for i in (0, 1, 2, 3, 6))
     window = Window(size, stride, padding, dilation, int(parts[4]), parts[5] == "True", outer)

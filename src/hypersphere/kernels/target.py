@@ -1,4 +1,4 @@
-"""The part of a loss with an additive margin that belongs to each sample's own class, in one launch each way."""
+"""The share of each sample's own class in a loss with an additive margin: one launch forward, one backward."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Target", "backward", "losses", "shares"]
 
 
 class Target(NamedTuple):
-    """The own classes of a batch: unit features (N, d), class vectors (C, d), labels, and the rule.
+    """The tensors and the margin rule: unit features (N, d), class vectors (C, d), labels.
 
     The rule is s·(c − m), or s·cos(θ + m) where ``angle``.
     """
@@ -52,7 +52,7 @@ def shares(target: Target, lse: Tensor, d_losses: Tensor) -> tuple[Tensor, Tenso
 
 
 def backward(target: Target, length: Tensor, d_cos: Tensor, d_scaled: Tensor, d_w: Tensor) -> Tensor:
-    """The gradient of the features, from that of scale·x̂; the own classes' share is added to ``d_w``."""
+    """The gradient of the features, from that of scale·x̂; the share of each sample's own class is added to ``d_w``."""
     rows, d = target.direction.shape
     d_x = torch.empty_like(target.direction)
     tensors = (target.direction, length, target.w, target.labels, d_cos, d_scaled, d_x, d_w)

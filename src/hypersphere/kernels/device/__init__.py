@@ -1,1 +1,1 @@
-"""What runs on the device: kernels in Triton's language. Imported late and only where Triton is."""
+"""Device code: kernels in Triton's language. Imported only when a kernel runs, and only if Triton is installed."""

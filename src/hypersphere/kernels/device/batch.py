@@ -13,7 +13,7 @@ __all__ = ["batch_kernel"]
 
 @triton.jit
 def _moved(i, size, flip, shift):
-    """Where output coordinate i comes from."""
+    """The input coordinate that output coordinate i is read from."""
     flip = tl.load(flip).to(tl.int32)
     return i + flip * (size - 1 - 2 * i) + tl.load(shift).to(tl.int32)
 
@@ -24,9 +24,11 @@ def batch_kernel(
     BATCH, SIZE, C, H, W, fill, ignore,
     CL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A program does BLOCK numbers of one image; ``draws`` are up-down flip, left-right flip, shift down, shift right.
+    """A program computes BLOCK entries of one image.
 
-    Positions from SIZE on fill up the last batch: their label is ``ignore``.
+    ``draws`` are the up-down flip, the left-right flip, the shift down and the shift to the right.
+
+    Positions from SIZE on pad the last batch; their label is ``ignore``.
     """
     b = tl.program_id(0)
     position = tl.load(step) * BATCH + tl.load(rows + b)

@@ -1,9 +1,9 @@
 """Triton kernels of the warm-started Cayley map: X → (I − A)⁻¹ by Newton's iteration, decided on the device.
 
 A step is two launches: the residual E = I − X(I − A), then X ← X + EX. The program that finishes the last tile
-of a residual looks at its rows and columns and writes what is to be done next into ``control``: stop after
-this update, continue, or start again from a multiple of (I − A)ᵀ, from where the iteration always converges. Steps
-that are not needed read that and return. So the host is never asked, whether a CUDA graph is recorded or not.
+of a residual examines its rows and columns and writes into ``control`` what to do next: stop after this update,
+continue, or start again from a multiple of (I − A)ᵀ, from which the iteration always converges. Steps that are not
+needed read this and return. The host never takes part, whether a CUDA graph is recorded or not.
 
     ‖E_{k+1}‖ ≤ ‖E_k‖², entry by entry |E²| ≤ (largest row norm)·(largest column norm)
 
@@ -21,9 +21,9 @@ from .products import locate, multiply
 __all__ = ["FIELDS", "finish_kernel", "gram_kernel", "residual_kernel", "update_kernel"]
 
 FIELDS = 12
-WIDTH = tl.constexpr(FIELDS)  # numbers of a row of `control`, one row for each step and matrix
+WIDTH = tl.constexpr(FIELDS)  # length of a row of `control`, which has one row for each step and matrix
 ACTIVE = tl.constexpr(0)
-PARITY = tl.constexpr(1)  # which of the two places of X is valid
+PARITY = tl.constexpr(1)  # which of the two buffers holds the valid X
 PRECISE = tl.constexpr(2)
 COLD = tl.constexpr(3)
 LOWER = tl.constexpr(4)  # a
@@ -33,10 +33,10 @@ OLD = tl.constexpr(7)  # factor of X
 NEW = tl.constexpr(8)  # factor of EX, or of (I − A)ᵀ
 FIRST = tl.constexpr(9)  # largest row norm of the first residual, squared
 USED = tl.constexpr(10)  # steps so far
-UNIT = tl.constexpr(1099511627776.0)  # 2^40: sums are counted in integers, whose order of addition does not matter
+UNIT = tl.constexpr(1099511627776.0)  # 2^40: sums are kept as integers, so the order of addition does not matter
 LIMIT = tl.constexpr(65536.0)
-NEAR = tl.constexpr(0.01)  # squared row norm of a residual after which the next one is computed precisely
-LARGE = tl.constexpr(16.0)  # squared row norm of I − A beyond which rounding asks for a polish
+NEAR = tl.constexpr(0.01)  # squared row norm of a residual below which the next one is computed precisely
+LARGE = tl.constexpr(16.0)  # squared row norm of I − A beyond which rounding makes a polishing step necessary
 
 
 @triton.jit
@@ -44,7 +44,10 @@ def residual_kernel(
     x, n, e, tiles, table, control, sums, counter, sizes, step, total, problems, rows, tolerance, gain, number,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, FEW: tl.constexpr,
 ):  # fmt: skip
-    """E = I − X·Nᵀ with Nᵀ = I − A, and what to do with it. FEW programs do all tiles: returning takes less time."""
+    """E = I − X·Nᵀ with Nᵀ = I − A, and the decision what to do next.
+
+    With FEW, few programs share all tiles, so that skipped steps return sooner.
+    """
     if FEW:
         for index in range(tl.program_id(0), number, tl.num_programs(0)):
             _residual(
@@ -109,7 +112,7 @@ def _decide(state, after, sums, rows, size, sizes, step, tolerance):
         whole += tl.sum(across)
     precise, cold, lower = tl.load(state + PRECISE), tl.load(state + COLD), tl.load(state + LOWER)
     bound = tl.sqrt(by_row * by_column)
-    # from a cold start E is a function of A, for which the bound is no overestimate
+    # from a cold start E is a function of A, and the bound is tight
     done = (precise > 0) & (bound <= tl.where(cold > 0, 0.4, 1.0) * tolerance)
     growing = (whole > 0.5 * tl.load(state + BEFORE)) & (by_row > 1e-3)
     stuck = (cold == 0) & tl.where(step == 0, by_row > 0.25, growing)
@@ -136,7 +139,7 @@ def update_kernel(
     e, x, x_t, n, tiles, table, control, step, total, problems, number,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, FEW: tl.constexpr,
 ):  # fmt: skip
-    """X ← old·X + new·EX in the other place, with its transpose; or X ← new·N to start again."""
+    """X ← old·X + new·EX in the other buffer, with its transpose; or X ← new·N to start again."""
     if FEW:
         for index in range(tl.program_id(0), number, tl.num_programs(0)):
             _update(index, e, x, x_t, n, tiles, table, control, step, total, problems, BM, BN, BK)
@@ -173,7 +176,7 @@ def gram_kernel(
     x, x_t, e, tiles, table, control, sizes, total, last, problems,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """½(I − RᵀR) = X + Xᵀ − 2XᵀX for the R = 2X − I that rounding may have left less than orthogonal."""
+    """½(I − RᵀR) = X + Xᵀ − 2XᵀX for an R = 2X − I that rounding may have made less orthogonal."""
     p, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     if tl.load(sizes + 2 * p + 1) > LARGE:
         side = tl.load(control + (last * problems + p) * WIDTH + PARITY).to(tl.int64) * total
@@ -213,7 +216,7 @@ def finish_kernel(
         tl.store(failed + p, tl.where(unfinished, 1, tl.load(failed + p)))
         tl.store(control + p * WIDTH + ACTIVE, 1.0)
         tl.store(control + p * WIDTH + PARITY, parity)
-        small = tl.load(state + FIRST) <= 2.5e-7  # so small that one precise step would have done
+        small = tl.load(state + FIRST) <= 2.5e-7  # so small that one precise step would have been enough
         tl.store(control + p * WIDTH + PRECISE, tl.where(small, 1.0, 0.0))
         tl.store(control + p * WIDTH + COLD, 0.0)
         tl.store(control + p * WIDTH + LOWER, 0.0)

@@ -1,9 +1,10 @@
-"""The kernels of the energy of many neurons: tiles of pairs, and what close pairs are corrected by.
+"""The kernels of the energy of many neurons: tiles of pairs, and the correction of close pairs.
 
-A tile is a product of fp16 halves, ŵ = h + l: c = h·h + h·l + l·h, as exact as float32's. Its epilogue adds up φ(c)
-and writes φ'(c), from which ordinary products make the gradient. Pairs closer than a threshold are left out of both,
-over a short taper, so that it does not matter on which side of it rounding puts a pair; their tile is marked. Marked
-tiles are looked through again, and close pairs computed from the difference of the two vectors.
+A tile is a product of fp16 halves, ŵ = h + l: c = h·h + h·l + l·h, as exact as float32. Its epilogue adds up φ(c)
+and writes φ'(c), from which ordinary products compute the gradient. Pairs closer than a threshold are left out of both
+and their tile is marked. Their weight falls to 0 over a short interval, so it does not matter on which side of the
+threshold rounding puts a pair. Marked tiles are searched again, and close pairs are computed from the difference of the
+two vectors.
 """
 
 # mypy: ignore-errors
@@ -63,15 +64,15 @@ def _lengths(beta_x, beta_y, row, column, rows, columns, WEIGHTED: tl.constexpr)
 
 @triton.jit
 def _taper(u, close):
-    """What a pair counts in its tile, u = 1 ∓ c: 1 beyond the threshold, 0 from nine tenths of it on."""
+    """The weight of a pair in its tile, u = 1 ∓ c: 1 beyond the threshold, 0 below nine tenths of it."""
     return tl.minimum(tl.maximum((u - 0.45 * close) * (20.0 / close), 0.0), 1.0)
 
 
 @triton.jit
 def tiles(
     xh, xl, yh, yl,  # halves of the rows and of the columns, (rows, D) and (columns, D)
-    beta_x, beta_y, own,  # lengths of both; the column that each row leaves out, or −1 for the whole row
-    line,  # (2,): φ' is stored as what it exceeds start + rise·c by
+    beta_x, beta_y, own,  # lengths of both; the column that each row leaves out, or −1 to leave out the row
+    line,  # (2,) start and rise: what is stored is φ' − (start + rise·c)
     high, low, partial, marks,  # φ' in one or two parts, (rows, columns); Σφ of each tile; whether it has close pairs
     rows, columns, row_start, column_start, D, stride, s, floor, close,
     S: tl.constexpr, ANGULAR: tl.constexpr, HALF: tl.constexpr, WEIGHTED: tl.constexpr, GUARD: tl.constexpr,
@@ -94,11 +95,11 @@ def tiles(
                 tl.store(low + where, zeros, mask=inside)
     else:
         edge = True
-        if TRIANGLE:  # whether pairs of the tile do not count
+        if TRIANGLE:  # whether the tile has pairs that do not count
             edge = (first_row + BM > rows) | (first_column + BN > columns)
             edge = edge | (column_start + first_column < row_start + first_row + BM)
         c = _cosines(xh, xl, yh, yl, row, column, rows, columns, D, BM, BN, BK)
-        quarter: tl.constexpr = BN // 4  # a part at a time, for want of registers
+        quarter: tl.constexpr = BN // 4  # a part at a time, to save registers
         first_half, second_half = tl.split(tl.permute(tl.reshape(c, (BM, 2, BN // 2)), (0, 2, 1)))
         total = 0.0
         most = -1.0
@@ -126,7 +127,7 @@ def _finish(
     FAST: tl.constexpr, LINE: tl.constexpr, TRIANGLE: tl.constexpr, GRAD: tl.constexpr, SPLIT: tl.constexpr,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Σφ of some cosines and the largest that may be close; φ' is written. Most tiles have no edge, nor close pairs."""
+    """Σφ of some cosines and the largest cosine; writes φ'. Most tiles have neither an edge nor close pairs."""
     column = first_column + tl.arange(0, WIDTH)
     if edge:
         c = tl.where(_counted(row, column, rows, columns, row_start, column_start, own, TRIANGLE), c, 0.0)
@@ -166,7 +167,7 @@ def _finish(
             tl.store(high + where, first, mask=inside)
             if SPLIT:
                 tl.store(low + where, second, mask=inside)
-        else:  # without masks several numbers are stored at once
+        else:  # stores without masks are vectorised
             tl.store(high + where, first)
             if SPLIT:
                 tl.store(low + where, second)
@@ -179,7 +180,7 @@ def _excess(
     S: tl.constexpr, ANGULAR: tl.constexpr, HALF: tl.constexpr, WEIGHTED: tl.constexpr, FAST: tl.constexpr,
     LINE: tl.constexpr,
 ):  # fmt: skip
-    """φ and φ' of a close pair without what its tile has counted; v = 1 − c, w = 1 + c, u the smaller one."""
+    """φ and φ' of a close pair minus what its tile has already counted; v = 1 − c, w = 1 + c, u the smaller of both."""
     end = 1.0 - 0.5 * close
     end = tl.where(v < w, end, -end)
     value, slope = pair(v, w, a, b, s, floor, S, ANGULAR, HALF, WEIGHTED, True, FAST)
@@ -200,7 +201,7 @@ def find_close(
     LINE: tl.constexpr, TRIANGLE: tl.constexpr, GRAD: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PART_M: tl.constexpr, PART_N: tl.constexpr,
 ):  # fmt: skip
-    """List the close pairs of a marked tile. Where the list is full, take them from their cosines at once."""
+    """List the close pairs of a marked tile. If the list is full, compute them from their cosines here."""
     tile = tl.program_id(0)
     across: tl.constexpr = BN // PART_N
     parts: tl.constexpr = across * (BM // PART_M)

@@ -1,12 +1,12 @@
-"""What follows a convolution, as few passes over its output y as there can be.
+"""What follows a convolution, in as few passes over its output y as possible.
 
     F = a·s·g(r·y) + b        r, s: maps; a, b: per channel, optional
     u = A·F + B               BatchNorm: A = γ/√(var+ε), B = β − mean·A, or the identity
     z = act(u),   q = Σ_c z²
 
-A tensor is read as (image, position, channel); where channels come last all images are one. A program
+A tensor is read as (image, position, channel); with channels last all images count as one. A program
 walks over tiles of BL positions and all channels, BC at a time. Where BC covers all channels (SINGLE),
-what belongs to a channel is loaded once. Sums over positions are added up in float32 by a program and
+the parameters of a channel are loaded once. Sums over positions are added up in float32 by a program and
 across programs in float64, in the rows of ``sums``.
 """
 
@@ -30,7 +30,7 @@ SIGMOID = tl.constexpr(2)
 def _forward_numbers(
     s, k, a, b, gamma, beta, mean, var, table, col, C, half, top, eps, G: tl.constexpr, BN: tl.constexpr
 ):  # fmt: skip
-    """What the forward pass needs of the channels; where nothing is between, A takes the sigmoid's factor."""
+    """The channels' parameters for the forward pass; with no affine step between, A includes the sigmoid's factor."""
     hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
     if BN == NO_NORM:
         now = 1.0
@@ -87,7 +87,7 @@ def apply_kernel(
                 f = f * big + lift
             out = activate(f, lv, ACT)
             tl.store(z + place, out.to(z.dtype.element_ty), mask=mask)
-            if q is not None:  # before z is rounded; 0 in the channels of a tile that are none
+            if q is not None:  # before z is rounded; 0 beyond the last channel of a tile
                 squares += tl.sum(out * out, 1)
         if q is not None:
             tl.store(q + image * L + first + row, squares, mask=inside)
@@ -101,9 +101,9 @@ def grad_kernel(
     CL: tl.constexpr, FAST: tl.constexpr, SINGLE: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr,
     BC: tl.constexpr,
 ):  # fmt: skip
-    """dy, and the gradients of the maps; those of what belongs to channels are added to ``sums`` (SUMS).
+    """dy and the gradients of the maps; with SUMS the gradients of the channels' parameters are added to ``sums``.
 
-    SUMS = 2: BatchNorm's statistics are those of these positions alone, so that Σ dF·F is known before.
+    SUMS = 2: BatchNorm's statistics cover exactly these positions, so Σ dF·F is known beforehand.
     """
     FOLD: tl.constexpr = (BN == TRAIN) and (s is None) and (a is None) and (b is None)
     KNOWN: tl.constexpr = FOLD and (SUMS == 2)
@@ -187,7 +187,7 @@ def grad_kernel(
             dsg = df
             if a is not None:
                 dsg = df * scale
-            if SUMS:  # where a tile has no numbers y and dz are 0, and so is each of these
+            if SUMS:  # outside the tensor y and dz are 0, and so is each of these
                 if BN == EVAL:
                     part_u = du
                     part_uf = du * f
@@ -272,7 +272,7 @@ def grad_kernel(
 
 @triton.jit
 def _k_known(rest, k, col, C, eps, count):
-    """The share of Σ dF·t in the gradient of k: Σ dF·F = −tilt·count·ε where the statistics are the batch's."""
+    """The share of Σ dF·t in the gradient of k: Σ dF·F = −tilt·count·ε if the statistics are the batch's."""
     kv = tl.load(k + col, mask=col < C, other=1.0).to(tl.float32)
     _half, top = curvature(kv)
     tilt = tl.load(rest + C + col, mask=col < C, other=0.0)
@@ -281,7 +281,7 @@ def _k_known(rest, k, col, C, eps, count):
 
 @triton.jit
 def _k_sum(one, other, k, col, C, FOLD: tl.constexpr):
-    """The gradient of k from sums over positions; those of FOLD hold the factor of g′."""
+    """The gradient of k from sums over positions; with FOLD they include the factor of g′."""
     kv = tl.load(k + col, mask=col < C, other=1.0).to(tl.float32)
     half, top = curvature(kv)
     total = k_total(tl.sum(one, 0), tl.sum(other, 0), kv, top)
@@ -292,7 +292,7 @@ def _k_sum(one, other, k, col, C, FOLD: tl.constexpr):
 
 @triton.jit
 def _folded(big, level, tilt, half, top, G: tl.constexpr, FOLD: tl.constexpr):
-    """A, and what makes dF of du and F; with the factors of g and g′ in them if g is :func:`bare` (FOLD)."""
+    """A, and the coefficients of du and F in dF; with FOLD they include the factors of g and g′ (:func:`bare`)."""
     if FOLD:
         high, steep = gains(half, top, G)
         return big[None, :] * high, big[None, :] * steep, level[None, :] * steep, tilt[None, :] * (high * steep)

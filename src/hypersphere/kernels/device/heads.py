@@ -23,13 +23,13 @@ __all__ = ["finish_kernel", "gradient_kernel", "polar_backward_kernel", "polar_k
 FRACTION = tl.constexpr(4)
 CURRICULAR = tl.constexpr(5)
 BINARY = tl.constexpr(6)
-FLOOR = tl.constexpr(-1.7014117e38)  # half of the least float32: a finite −∞
+FLOOR = tl.constexpr(-1.7014117e38)  # half of the lowest float32: a finite −∞
 _HALF_PI = tl.constexpr(1.5707963267948966)
 
 
 @triton.jit
 def _length(w):
-    """‖w‖ of each row and its reciprocal, 0 of a zero row; exact at every scale."""
+    """‖w‖ of each row and its reciprocal (0 for a zero row), accurate at every scale."""
     largest = tl.max(tl.abs(w), 1)
     scale = tl.where(largest == 0.0, 1.0, largest)
     v = w / scale[:, None]
@@ -83,7 +83,7 @@ def polar_backward_kernel(direction, length, d_direction, d_length, out, rows, d
 
 @triton.jit(do_not_specialize=["count"])
 def split_kernel(a, parts, count, B: tl.constexpr):
-    """a = p₁ + p₂ + p₃ with p of bfloat16, one after the other in ``parts``."""
+    """a = p₁ + p₂ + p₃ with bfloat16 parts, stored one after the other in ``parts``."""
     i = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
     there = i < count
     v = tl.load(a + i, mask=there, other=0.0)
@@ -109,7 +109,7 @@ def tangent_kernel(g, unit, inverse, out, rows, d, R: tl.constexpr, D: tl.conste
 
 @triton.jit
 def _rule(z, t, threshold, p0, p1, p2, sigma, F: tl.constexpr, FAST: tl.constexpr):
-    """f(z), f′(z) and, of the binary rule, ∂f/∂σ."""
+    """f(z), f′(z) and, for the binary rule, ∂f/∂σ."""
     if F == FRACTION:
         deviation, slope = _asin(z, FAST)
         turned = (_HALF_PI - deviation) * p0
@@ -182,7 +182,7 @@ def sums_kernel(
     TOTAL: tl.constexpr, FAST: tl.constexpr, PRECISION: tl.constexpr,
     BN: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Of each sample and tile of classes: max u, Σ e^(u − max) and Σ q·u, without the class of the sample."""
+    """For each sample and tile of classes: max u, Σ e^(u − max) and Σ q·u, without the sample's own class."""
     rows = tl.cdiv(samples, BN)
     pid = tl.program_id(0)
     column = pid // rows
@@ -221,7 +221,7 @@ def _logits(
 
 @triton.jit
 def _row_numbers(n, samples, threshold, t, sigma, F: tl.constexpr):
-    """T_i, t_i and σ, where the rule knows them."""
+    """T_i, t_i and σ, if the rule has them."""
     limit = tl.zeros(n.shape, tl.float32)
     mean = limit
     number = 0.0
@@ -241,9 +241,9 @@ def gradient_kernel(
     TOTAL: tl.constexpr, FAST: tl.constexpr, PRECISION: tl.constexpr,
     BN: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of z, 0 for all but the closest sub-center and beyond the classes, in rows of ``width``.
+    """The gradient of z in rows of ``width``; 0 for all but the closest sub-center, and beyond the last class.
 
-    With it Σ_j of that of a_i, the gradients of b_j and of σ.
+    Also the sums over j of the gradient of a_i, and the gradients of b_j and σ.
     """
     rows = tl.cdiv(samples, BN)
     pid = tl.program_id(0)
@@ -291,7 +291,7 @@ def gradient_kernel(
 def finish_kernel(
     part_max, part_sum, part_total, lse, total, tiles, T: tl.constexpr, LSE: tl.constexpr, TOTAL: tl.constexpr
 ):
-    """log Σ e^u and Σ q·u of a sample from those of the tiles."""
+    """log Σ e^u and Σ q·u of a sample, from the partial sums of the tiles."""
     n = tl.program_id(0).to(tl.int64)
     i = tl.arange(0, T)
     if LSE:

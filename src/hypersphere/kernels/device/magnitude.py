@@ -1,9 +1,9 @@
-"""h on the map of patch norms: what multiplies the inner product, r, and what multiplies g, s.
+"""h on the map of patch norms: the factor r of the inner product, and the factor s of g.
 
     cosine g:   r = h(n)/n with its limit at 0, no s
     other g:    r = 1/n (0 at 0), s = h(n)
 
-The radius is ρ, times the mean norm of the batch in training or the running mean in evaluation.
+The radius is ρ times the mean norm: the batch's in training, the running mean in evaluation.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def magnitude_kernel(
     H: tl.constexpr, RATIO: tl.constexpr, RUNNING: tl.constexpr, TRAINING: tl.constexpr, UPDATE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The maps r·scale and s of the norms; the radius that was used, and the running mean moved, by program 0."""
+    """The maps r·scale and s of the norms; program 0 also stores the radius used and updates the running mean."""
     pid = tl.program_id(0)
     reach = fixed
     if rho is not None:

@@ -5,13 +5,13 @@ With c = cos θ and a = |c|, exact for float32 outputs (relative error about 1e-
     asin a = a + a·z·R(z), z = a²                 for a ≤ 1/2
     asin a = π/2 − 2(t + t·z·R(z)), z = t² = (1−a)/2   otherwise
 
-FAST = 1 (for outputs that are scaled before they are rounded), with one more reciprocal root for the slope and
-relative error 4e-6, and FAST = 2 (half-precision outputs), with one in all and 8e-5 (2e-4 at 1), exactly 0 at 0:
+FAST = 1 (for outputs that are scaled before rounding) needs one more reciprocal root for the slope; its relative error
+is 4e-6. FAST = 2 (half-precision outputs) needs one in all; its error is 8e-5 (2e-4 at 1), and it is exactly 0 at 0:
 
     asin a = π/2 − √(1−a)·P(a)
     asin a = π/2 − √(1−a²)·Q(a)
 
-NaN passes through every function: comparisons that decide are written so that NaN fails them.
+NaN passes through every function: branching comparisons are written so that NaN fails them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _TWO_OVER_PI = tl.constexpr(0.6366197723675814)
 
 @triton.jit
 def _signed(value, c):
-    """value with its sign changed where c has one."""
+    """value with its sign flipped where c is negative."""
     sign = c.to(tl.int32, bitcast=True) & -2147483648
     return (value.to(tl.int32, bitcast=True) ^ sign).to(tl.float32, bitcast=True)
 
@@ -100,7 +100,7 @@ def _asin(c, FAST: tl.constexpr):
 
 @triton.jit
 def tanh_exact(u):
-    """tanh u by its polynomial where it is small, else by exp, and 1 − tanh²u: relative errors 2e-7."""
+    """tanh u, by a polynomial where u is small, else by exp, and 1 − tanh²u; relative errors 2e-7."""
     a = tl.abs(u)
     z = tl.where(a < 0.6, a * a, 0.0)
     p = -0.00586322 * z + 0.02076359
@@ -156,7 +156,7 @@ def bare(c, half, G: tl.constexpr, FAST: tl.constexpr):
 
 @triton.jit
 def gains(half, top, G: tl.constexpr):
-    """Factors of :func:`bare`; ``half`` and ``top`` are those of :func:`curvature`, as numbers or per channel."""
+    """The factors that :func:`bare` omits; ``half`` and ``top`` are those of :func:`curvature`."""
     if G == COSINE:
         return 1.0, 1.0
     elif G == SQUARE:
@@ -177,7 +177,7 @@ def angular(c, half, top, G: tl.constexpr, FAST: tl.constexpr):
 
 @triton.jit
 def _scaled_asin(c, m):
-    """m·asin c of half precision, where no slope is needed: no reciprocal root; NaN comes through Q."""
+    """m·asin c for half precision without a slope: no reciprocal root is needed; NaN passes through Q."""
     a = tl.abs(c)
     root = tl.inline_asm_elementwise(
         "{ .reg .f32 d; fma.rn.sat.ftz.f32 d, $1, $2, 0f3F800000; sqrt.approx.ftz.f32 $0, d; }",
@@ -224,7 +224,7 @@ def _series(x):
 
 @triton.jit
 def angular_k_slope(g, c, k, half, top):
-    """∂g/∂k of the sigmoid from g and c; for k > 2, where the two terms cancel, by the series of both."""
+    """∂g/∂k of the sigmoid from g and c; for k > 2, where the two terms cancel, by a series."""
     deviation, _ = _asin(c, False)
     t = g / top
     end = 1.0 / top
@@ -234,7 +234,7 @@ def angular_k_slope(g, c, k, half, top):
 
 @triton.jit
 def k_part(t, curve, v):
-    """t − (1 − t²)·v for t = tanh v, by its series where both cancel."""
+    """t − (1 − t²)·v for t = tanh v, by a series where the two terms cancel."""
     z = t * t
     p = 0.031746031746031744 * z + 0.05714285714285714
     p = p * z + 0.13333333333333333
@@ -244,7 +244,7 @@ def k_part(t, curve, v):
 
 @triton.jit
 def k_total(one, other, k, top):
-    """The gradient of k from sums over t and over :func:`k_part`; for k > 2 the factor of the first by its series."""
+    """The gradient of k from sums over t and over :func:`k_part`; for k > 2 the first factor comes from a series."""
     over = 1.0 / k
     end = 1.0 / top
     steep = ((top * top - 1.0) * (0.5 * _HALF_PI) - top * k) * over * end
@@ -286,9 +286,9 @@ def activation_slope(x, leak, ACT: tl.constexpr):
 
 @triton.jit
 def pulled(du, along, u, leak, HAS_Q: tl.constexpr, ACT: tl.constexpr):
-    """The gradient of u from those of z = act(u) and Σ z² (``along``), and the first with the second's share.
+    """The gradient of u from those of z = act(u) and of Σ z² (``along``); also the gradient of z including the latter.
 
-    0 for relu at 0 as in torch.
+    The slope of relu at 0 is 0, as in torch.
     """
     if ACT == RELU:
         if HAS_Q:

@@ -1,7 +1,7 @@
 """v = s(n)·g(r(n)·y)·m + b of a tile of neurons, and its gradients, inside a kernel."""
 
 # mypy: ignore-errors
-# Triton's own language: its values have no Python types.
+# Triton's language: its values have no Python types.
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _per_neuron(vector, j, inside):
 
 @triton.jit
 def _argument(n, length, j, inside):
-    """What h is taken of: n, or n·‖w‖."""
+    """The argument of h: n, or n·‖w‖."""
     if length is None:
         return n[:, None]
     else:
@@ -38,7 +38,7 @@ def _over(n):
 
 @triton.jit
 def _curve(k, fixed, j, inside):
-    """k of these neurons and what the sigmoid makes of it."""
+    """k of these neurons, and the sigmoid's two constants computed from it."""
     if k is None:
         half, top = curvature(tl.full((1, 1), fixed, tl.float32))
         return fixed, half, top
@@ -75,7 +75,7 @@ def neurons_backward(
     dv, y, n, reach, at, j, inside, alive, mult, k, length, dmult, dk, dlength, fixed_k, alpha, beta, shift,
     G: tl.constexpr, H: tl.constexpr, RATIO: tl.constexpr,
 ):  # fmt: skip
-    """dy, and the rows' shares of dn and of the radius; shares of what neurons learn are stored at ``at``."""
+    """dy, and each row's share of dn and of the radius; the shares of the neurons' parameters are stored at ``at``."""
     argument = _argument(n, length, j, inside)
     own, half, top = _curve(k, fixed_k, j, inside)
     mask = alive[:, None] & inside[None, :]

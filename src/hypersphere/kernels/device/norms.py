@@ -1,6 +1,6 @@
 """Patch norms: Σ_c x² of every position, its box sum over the window, and their gradients.
 
-Maps are float32 with G groups, laid out like the activations: (N, ..., G) where channels come last,
+Maps are float32 with G groups, laid out like the activations: (N, ..., G) with channels last,
 (N, G, ...) otherwise.
 """
 
@@ -26,7 +26,7 @@ def squares_kernel(
     L, C, G,
     CL: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """q = Σ x² over the C/G channels of each group; a program does BL positions of one group of one image."""
+    """q = Σ x² over the C/G channels of each group; a program computes BL positions of one group of one image."""
     tiles = tl.cdiv(L, BL)
     pid = tl.program_id(0)
     group = tl.program_id(1)
@@ -54,7 +54,7 @@ def squares_kernel(
 
 @triton.jit
 def place_in(program, BLOCK: tl.constexpr, WIDE: tl.constexpr):
-    """The BLOCK places of a program, in 64 bits only where they must be."""
+    """The BLOCK indices of a program, in 64 bits only where necessary."""
     if WIDE:
         return program.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     else:
@@ -74,7 +74,7 @@ def _source(o, i, STRIDE, PADDING, DILATION, TRANSPOSED: tl.constexpr):
 
 @triton.jit
 def _place_before(p, O0, O1, O2):
-    """The image and the position in it, along three axes, of place p of a map."""
+    """The image and the position in it, along three axes, of index p of a map."""
     o2 = (p % O2).to(tl.int32)
     p = p // O2
     o1 = (p % O1).to(tl.int32)
@@ -90,13 +90,13 @@ def box_kernel(
     TRANSPOSED: tl.constexpr, PRE: tl.constexpr, POST: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Sum over the window at every output position, or its transpose, of TOTAL positions.
+    """Sum over the window at each of TOTAL output positions, or the transpose of that sum.
 
     PRE is what is summed: ``src``; its square; or, for the gradient of r = 1/n in n², −½·src·also³ (``also``
-    is r·scale). POST is what becomes of n²: itself; scale/n, 0 for a zero patch; n, whose sum is added to
-    ``sums``; or its share 2·x·total of the input's gradient, added to ``dst``. WIDE: places do not fit in 32 bits,
-    whose division is much faster. COLUMNS: that many of G channels that come last are done together; 0 if images and
-    channels are one axis.
+    is r·scale). POST is what n² is turned into: n² itself; scale/n, 0 for a zero patch; n, whose sum is added to
+    ``sums``; or its share 2·x·total of the input's gradient, added to ``dst``. WIDE: indices do not fit in 32 bits
+    (32-bit division is much faster). COLUMNS: how many of the G channels are computed together with channels last; 0 if
+    images and channels are one axis.
     """
     p = place_in(tl.program_id(0), BLOCK, WIDE)
     inside = p < TOTAL

@@ -1,7 +1,7 @@
 """The energy of one pair inside a kernel, from v = 1 − c and w = 1 + c, and its derivative in v.
 
 Euclidean: φ = f(q), q = 2v, f(q) = q^(−s/2), or −½·log q for s = 0. With lengths β: q = (β_i−β_j)² + 2·β_i·β_j·v,
-and β_i, −β_j, w likewise.
+and the same with −β_j and w for the opposite vector.
 Angular: φ = θ^(−s), or −log θ, cos θ = c. In half space φ(v) + φ(w). Below the floor f continues along its tangent, as
 in ``functional.energy.kernel``. NaN passes through.
 """
@@ -27,19 +27,19 @@ def pair(
 ):  # fmt: skip
     """φ and dφ/dv; a = β_i·β_j and b = (|β_i| − |β_j|)². S is 0, 1 or 2 if s is that number, else −1.
 
-    GUARD: distances may lie below the floor. FAST: take the hardware's logarithm, which the interpreter has not.
+    GUARD: distances may lie below the floor. FAST: use the hardware's logarithm, which the interpreter lacks.
     """
     if ANGULAR:
         theta = _angle(v, w)
         product = v * w
-        steep = _rsqrt(tl.where(product < _EPS, _EPS, product), FAST)  # dθ/dv, which ends as in `angle`
+        steep = _rsqrt(tl.where(product < _EPS, _EPS, product), FAST)  # dθ/dv, limited at the ends as in `angle`
         value, slope = _guarded(theta, s, floor, S, GUARD, FAST)
         if HALF:
             mirrored, back = _guarded(-theta + _PI, s, floor, S, GUARD, FAST)
             value += mirrored
             slope -= back
         return value, slope * steep
-    elif WEIGHTED:  # in units of m, the mean square of both lengths, so that nothing overflows on the way
+    elif WEIGHTED:  # in units of m, the mean square of both lengths, so that no intermediate overflows
         size = tl.abs(a)
         m = size + 0.5 * b
         value, slope = _euclidean((b + 2.0 * size * tl.where(a < 0.0, w, v)) / m, s, floor, S, GUARD, FAST)
@@ -80,7 +80,7 @@ def _euclidean(q, s, floor, S: tl.constexpr, GUARD: tl.constexpr, FAST: tl.const
 
 @triton.jit
 def _guarded(x, e, floor, KIND: tl.constexpr, GUARD: tl.constexpr, FAST: tl.constexpr):
-    """x^(−e) and its derivative, below the floor its tangent there. KIND 1, 2: e; 3: e = ½; 0: −log x; −1: any e."""
+    """x^(−e) and its derivative; below the floor, the tangent there. KIND 1, 2: e; 3: e = ½; 0: −log x; −1: any e."""
     far = x
     if GUARD:
         far = tl.where(x < floor, floor, x)
@@ -130,7 +130,7 @@ def log2(x, FAST: tl.constexpr):
 
 @triton.jit
 def _angle(v, w):
-    """θ from v = 1 − cos θ and w = 1 + cos θ, by asin of a number up to ½; beyond ±1 the angle at ±1."""
+    """θ from v = 1 − cos θ and w = 1 + cos θ, by asin of a number up to ½; cosines beyond ±1 count as ±1."""
     least = tl.where(v < w, v, w)
     least = tl.where(least < 0.0, 0.0, least)
     end = least < 0.5  # |c| > ½: θ or π − θ is 2·asin √(least/2)
@@ -142,4 +142,4 @@ def _angle(v, w):
     p = p * z + 0.16666754
     p = t + t * z * p
     sharp = tl.where(end, 2.0 * p, -p + _HALF_PI)
-    return tl.where(v < w, sharp, -sharp + _PI) + (v - v)  # NaN stays
+    return tl.where(v < w, sharp, -sharp + _PI) + (v - v)  # NaN passes through

@@ -1,4 +1,4 @@
-"""Triton kernels of the polar factor that starts from the last step; on the flat buffers of ``products``."""
+"""Triton kernels of the polar factor that starts from the last step. They work on the flat buffers of ``products``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def halves_kernel(k, skew, symmetric, tiles, table, factor, B: tl.constexpr, STO
 
 @triton.jit
 def rows_kernel(x, worst, sizes, tiles, table, factor, B: tl.constexpr):
-    """The largest squared row norm of ``factor``·X of each matrix; a program does B rows."""
+    """The largest squared row norm of ``factor``·X for each matrix; a program takes B rows."""
     p, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     true = tl.load(sizes + p)
     row = i * B + tl.arange(0, B)[:, None]
@@ -41,9 +41,9 @@ def rows_kernel(x, worst, sizes, tiles, table, factor, B: tl.constexpr):
 
 @triton.jit
 def basis_kernel(b, turn, sigma, tiles, table, share, floor, B: tl.constexpr):
-    """σ = diag B, and the skew G with Gᵢⱼ = Bᵢⱼ/(σⱼ − σᵢ) that makes B more diagonal; a program does B rows.
+    """σ = diag B, and the skew G with Gᵢⱼ = Bᵢⱼ/(σⱼ − σᵢ) that makes B more diagonal; a program takes B rows.
 
-    0 where that would turn by more than ``share``: for what B is diagonalised, such a pair may stay as it is.
+    An entry is 0 where it would turn by more than ``share``. Such a pair does not need to be diagonalised here.
     """
     _, i, _, size, place, first, _ = locate(tl.program_id(0), tiles, table)
     at = i * B + tl.arange(0, B)
@@ -62,7 +62,7 @@ def basis_kernel(b, turn, sigma, tiles, table, share, floor, B: tl.constexpr):
 
 @triton.jit
 def unit_kernel(x, half, worst, tiles, table, B: tl.constexpr):
-    """X over the square root of ``worst``, in its place and in half precision; a program does B rows."""
+    """X over the square root of ``worst``, in place and in half precision; a program takes B rows."""
     p, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     square = tl.load(worst + p)
     factor = tl.where(square > 0.0, 1.0 / tl.sqrt(tl.where(square > 0.0, square, 1.0)), 1.0)

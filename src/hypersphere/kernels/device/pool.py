@@ -1,4 +1,4 @@
-"""Max pooling of (image, position, channel): one byte for each maximum instead of an index of eight.
+"""Max pooling of (image, position, channel): one byte for each maximum instead of an eight-byte index.
 
 forward:   z = max over the window, its place in the window, and q = Σ_c z²
 backward:  dx = Σ over the windows that chose x of dz + 2·z·dq
@@ -20,7 +20,7 @@ def pool_kernel(
     TOTAL, C, H, W, OH, OW, S0, S1, P0, P1,
     K0: tl.constexpr, K1: tl.constexpr, CL: tl.constexpr, WIDE: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """A program does BL outputs of all images and all channels; NaN is the largest, as in torch."""
+    """A program computes BL outputs of all images and all channels; NaN counts as the largest, as in torch."""
     row = place_in(tl.program_id(0), BL, WIDE)
     inside = row < TOTAL
     ow = (row % OW).to(tl.int32)
@@ -66,7 +66,7 @@ def pool_backward_kernel(
     K0: tl.constexpr, K1: tl.constexpr, R0: tl.constexpr, R1: tl.constexpr, CL: tl.constexpr, WIDE: tl.constexpr,
     BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """A program does BL inputs; each looks at the R0×R1 windows that it may lie in."""
+    """A program computes the gradients of BL inputs; each reads the R0×R1 windows that may contain it."""
     row = place_in(tl.program_id(0), BL, WIDE)
     inside = row < TOTAL
     w = (row % W).to(tl.int32)
@@ -108,7 +108,7 @@ def pool_spread_kernel(
     TOTAL, C, H, W, OH, OW,
     K0: tl.constexpr, K1: tl.constexpr, CL: tl.constexpr, WIDE: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """The same where windows lie side by side and cover all inputs: a program does BL windows."""
+    """The same for windows that do not overlap and cover all inputs: a program takes BL windows."""
     row = place_in(tl.program_id(0), BL, WIDE)
     inside = row < TOTAL
     ow = (row % OW).to(tl.int32)

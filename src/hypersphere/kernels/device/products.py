@@ -1,12 +1,12 @@
 """Triton kernels: products A·Bᵀ of many square matrices of different sizes in one launch.
 
-The matrices of a group lie one behind the other in flat float32 buffers, each padded to a multiple of 32
+The matrices of a group are stored one after the other in flat float32 buffers, each padded to a multiple of 32
 rows and columns (:class:`hypersphere.functional.orthogonalize.grouped.Layout`). A program computes one tile
 of one matrix; ``tiles`` says which, ``table`` has the size, place, first row and number of tiles of every
-matrix. Both operands are read along their rows, because the tensor cores take float32 operands in no other
-way: what is needed transposed is stored transposed by the kernel that computes it.
+matrix. Both operands are read along their rows, because the tensor cores take float32 operands only in
+this way. Where a transpose is needed, the kernel that computes the matrix stores it transposed.
 
-Precise products split each operand in two TF32 parts and add three products, which has the error of float32;
+Precise products split each operand into two TF32 parts and add three products, which gives the error of float32;
 the others round operands to TF32. Neither depends on ``torch.set_float32_matmul_precision``.
 """
 
@@ -41,7 +41,7 @@ def multiply(a, b, i, j, size, BM: tl.constexpr, BN: tl.constexpr, BK: tl.conste
 def _multiply(
     a, b, i, j, size, begin, end, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PRECISE: tl.constexpr
 ):
-    """The same with the sum over columns ``begin`` to ``end`` alone, multiples of 32."""
+    """The same, summed only over the columns from ``begin`` to ``end``, which are multiples of 32."""
     row = (i * BM + tl.arange(0, BM)) % size
     col = (j * BN + tl.arange(0, BN)) % size
     k = begin + tl.arange(0, BK)
@@ -70,12 +70,13 @@ def product_kernel(
 ):  # fmt: skip
     """α·A·Bᵀ + β·C + γ·I. ADDEND: 0 no C, 1 C, 2 Cᵀ. STORE: 1 the product, 2 its transpose, 3 both.
 
-    Triangular factors: BEGIN 1 where A's columns before the tile's rows are 0, 2 where B's before the tile's columns
-    are; END 2 where B's after them are; END 3 takes the columns before the tile's rows. GATED multiplies each matrix by
-    its number in ``gate``, NaN for one that failed; DIVIDED divides entry (i, j) by σᵢ + σⱼ, where that is not 0.
+    Triangular factors limit the sum. BEGIN 1: A's columns before the tile's rows are 0. BEGIN 2: B's columns before the
+    tile's columns are 0. END 2: B's columns after them are 0. END 3: only columns before the tile's rows count.
+    GATED multiplies each matrix by its number in ``gate``, NaN for one that failed. DIVIDED divides entry (i, j) by
+    σᵢ + σⱼ, where that is not 0.
 
-    MIRROR 1 or −1: the result is symmetric or skew. Tiles with j ≥ i are computed, their mirror images stored: to the
-    last bit, because iterations that count on a symmetry let rounding errors that break it grow.
+    MIRROR 1 or −1: the result is symmetric or skew. Tiles with j ≥ i are computed, their mirror images stored, equal
+    to the last bit: iterations that rely on a symmetry amplify rounding errors that break it.
     """
     p, i, j, size, place, first, _ = locate(tl.program_id(0), tiles, table)
     begin = i * BM if BEGIN == 1 else j * BN if BEGIN == 2 else 0
@@ -113,7 +114,7 @@ def thin_kernel(
     p_t, v_t, out, widths, tiles, table,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TRIANGLE: tl.constexpr,
 ):  # fmt: skip
-    """N − Nᵀ with N = PᵀV; P and V have few rows and come transposed, ``widths`` has their number and place.
+    """N − Nᵀ with N = PᵀV; P and V have few rows and are passed transposed; ``widths`` has their number and place.
 
     TRIANGLE: Nᵀ − N above the diagonal and 0 elsewhere in the tiles j ≥ i; the other tiles are left as they are.
     """
@@ -144,7 +145,7 @@ def thin_kernel(
 def skew_kernel(u, n, sizes, tiles, table, B: tl.constexpr):
     """N = I + A with A = tril(U,−1) − tril(U,−1)ᵀ; the largest row sum of |N| and of N² in ``sizes``.
 
-    A program does B rows.
+    A program takes B rows.
     """
     p, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     row = i * B + tl.arange(0, B)[:, None]
@@ -163,5 +164,5 @@ def skew_kernel(u, n, sizes, tiles, table, B: tl.constexpr):
 
 @triton.jit
 def finite(x):
-    """NaN as a large number, which the largest of several does not lose."""
+    """Replace NaN by a large number, so that a maximum does not lose it."""
     return tl.where(x < 1e30, x, 1e30)

@@ -1,18 +1,18 @@
 """One time step of a recurrent layer, forward or backward, as one kernel.
 
     forward:   y = ⟨w, h′⟩, n = ‖h′‖, v = s(n)·g(r(n)·y)·m + b, gates of (u, v), the new state h
-    backward:  dh from dy of the step after, the gates' gradients, dy = dv·m·s·g′·r
+    backward:  dh from dy of the next step, the gates' gradients, dy = dv·m·s·g′·r
 
 A program owns some rows of the batch and some units of the state with all gates of these units. Row norms need whole
-rows: forward a program reads them anyway for its product; backward each program leaves its share of dn/n, and the step
-before adds the shares up. No program waits for another, and nothing is added atomically.
+rows. In the forward pass a program reads them anyway for its product. In the backward pass each program stores its
+share of dn/n, and the previous step adds the shares up. No program waits for another, and nothing is added atomically.
 
-Rows: ``states`` and ``cells`` hold the start and all steps; ``origin`` is where the steps begin, ``start`` where the
-start does. All other arrays hold the steps alone, one after the other in time.
+Rows: ``states`` and ``cells`` hold the initial state and all steps. ``origin`` is the first row of the steps, ``start``
+that of the initial state. All other arrays hold only the steps, in the order of time.
 """
 
 # mypy: ignore-errors
-# Triton's own language: its values have no Python types.
+# Triton's language: its values have no Python types.
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _mean_norm(
     squares, running, tracked, mean_length, before, start, size, size_before, momentum,
     TRAINING: tl.constexpr, PARTS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The mean norm of the rows of this step while training, else the running one; program 0 moves the latter."""
+    """The mean norm of this step's rows in training, else the running mean; program 0 updates the running mean."""
     average = tl.load(running).to(tl.float32)
     if TRAINING:
         total = tl.zeros((BLOCK,), tl.float32)
@@ -77,7 +77,7 @@ def _tanh(x):
 
 @triton.jit
 def _rounded(x):
-    """x so that tensor cores, which cut float32 off after ten bits, round it."""
+    """x adjusted so that tensor cores, which truncate float32 to ten bits, round it instead."""
     if x.dtype == tl.float32:
         return (x.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
     else:
@@ -86,7 +86,7 @@ def _rounded(x):
 
 @triton.jit
 def _product(a, tile, mask, total, PRECISION: tl.constexpr):
-    """``total`` + a·tile; "ieee" without tensor cores, in float32 (the interpreter multiplies no other)."""
+    """``total`` + a·tile; "ieee" is float32 without tensor cores, the only product that the interpreter has."""
     b = tl.load(tile, mask=mask, other=0.0)
     if PRECISION == "ieee":
         return tl.dot(a.to(tl.float32), b.to(tl.float32), total, input_precision="ieee")
@@ -108,7 +108,7 @@ def recurrent_forward_kernel(
     RATIO: tl.constexpr, RUNNING: tl.constexpr, TRAINING: tl.constexpr, PRECISION: tl.constexpr,
     PARTS: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """One step: ``size`` rows from ``offset`` on; their states before are at ``before``, or in the start."""
+    """One step: ``size`` rows from ``offset`` on; their previous states are at ``before``, or in the initial state."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     alive = rows < size
     units = tl.program_id(1) * BN + tl.arange(0, BN)
@@ -203,7 +203,7 @@ def recurrent_backward_kernel(
     RATIO: tl.constexpr, RUNNING: tl.constexpr, PRECISION: tl.constexpr,
     PARTS: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of one step; ``carry`` takes what reaches the state before past the product (h in a GRU, c)."""
+    """The gradients of one step; ``carry`` is what reaches the previous state past the product (h in a GRU, c)."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     alive = rows < size
     units = tl.program_id(1) * BN + tl.arange(0, BN)
@@ -214,7 +214,7 @@ def recurrent_backward_kernel(
     source = tl.where(rows < size_before, before + rows, start + rows).to(tl.int64)[:, None] * UNITS + units[None, :]
     at = row[:, None] * (GATES * UNITS) + units[None, :]
 
-    # dh: from the output, and from the step after
+    # dh: from the output and from the next step
     reached = rows < size_after
     carries = reached[:, None] & inside[None, :]
     next_row = (after + rows).to(tl.int64)
@@ -247,7 +247,7 @@ def recurrent_backward_kernel(
     if GATES > 1:
         carried = carry + rows[:, None].to(tl.int64) * UNITS + units[None, :]
 
-    # the step again, from y
+    # recompute the step from y
     n = tl.load(norms + row, mask=alive, other=0.0)
     reach = fixed_rho
     if rho is not None:

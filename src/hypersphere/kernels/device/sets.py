@@ -1,8 +1,8 @@
 """The kernels of the energies of several sets of neurons at once: directions, cosines, pairs, gradients.
 
 All sets lie one after the other in one buffer; a table says where each begins and how large it is. Columns of the
-table: first number, neurons, dimension, first row, first slope, half space or not; and in the buffers of fp16 halves,
-whose rows are padded to whole steps, first number and length of a row.
+table: first entry, neurons, dimension, first row, first slope, half space or not; then, for the buffers of fp16 halves,
+whose rows are padded to whole steps, the first entry and the length of a row.
 """
 
 # mypy: ignore-errors
@@ -50,7 +50,7 @@ def directions(flat, unit, high, low, inverse, table, BLOCK: tl.constexpr):
 
 @triton.jit
 def cosines(high, low, table, parts, slab, BLOCK: tl.constexpr, STEP: tl.constexpr, CHUNK: tl.constexpr):
-    """One tile on or above the diagonal, of some dimensions: ŵ = h + l, c = h·h + h·l + l·h, to be summed."""
+    """One tile on or above the diagonal, over some dimensions: ŵ = h + l, c = h·h + h·l + l·h, summed later."""
     entry = table + tl.program_id(0) * COLUMNS
     count = tl.load(entry + 1)
     tall = tl.cdiv(count, BLOCK)
@@ -92,7 +92,7 @@ def set_pairs(
         square = (row < count)[:, None] & (column < count)[None, :]
         above = first + row[:, None] * count + column[None, :]
         below = first + column[None, :] * count + row[:, None]
-        where = tl.where(down <= right, above, below)  # below the diagonal: what lies above it
+        where = tl.where(down <= right, above, below)  # below the diagonal: the mirrored entry above it
         c = tl.zeros((BLOCK, BLOCK), tl.float32)
         for part in range(tl.cdiv(tl.load(entry + 2), CHUNK)):
             c += tl.load(parts + part * slab + where, mask=square, other=0.0)
@@ -113,9 +113,9 @@ def set_pairs(
 
 @triton.jit
 def _parts(x, FAST: tl.constexpr):
-    """x as a sum of three bfloat16 numbers; these as float32 for the interpreter, which does not multiply bfloat16.
+    """x as a sum of three bfloat16 numbers; in float32 for the interpreter, which does not multiply bfloat16.
 
-    The sums of a gradient nearly cancel where neurons are spread: two parts would be too few.
+    The sums of a gradient nearly cancel where neurons are spread: two parts would not be precise enough.
     """
     first = x.to(tl.bfloat16)
     rest = x - first.to(tl.float32)
@@ -132,7 +132,7 @@ def gradients(
     unit, inverse, table, slopes, along, scales, incoming, result, width,
     FAST: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """2·(Σ_j φ'·ŵ_j − ŵ_i·Σ_j φ'·c)/‖w_i‖ of some rows and entries, times what comes in."""
+    """2·(Σ_j φ'·ŵ_j − ŵ_i·Σ_j φ'·c)/‖w_i‖ of some rows and entries, times the incoming gradient."""
     group = tl.program_id(0)
     entry = table + group * COLUMNS
     count, dim = tl.load(entry + 1), tl.load(entry + 2)

@@ -1,6 +1,6 @@
-"""BatchNorm's sums: the two passes that add over positions, and the table that their last program makes.
+"""BatchNorm's sums: the two passes that sum over positions, and the table that their last program computes.
 
-forward:   ΣF, ΣF²        → mean, 1/√(var+ε), A, B; the running statistics move
+forward:   ΣF, ΣF²        → mean, 1/√(var+ε), A, B; the running statistics are updated
 backward:  Σdu, Σdu·F     → what the statistics add to dF, dγ and dβ
 """
 
@@ -21,7 +21,7 @@ TRAIN = tl.constexpr(1)
 
 @triton.jit
 def _rows(sums, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
-    """Two neighbouring rows of sums, their copies added up; both are loaded before either is needed."""
+    """Two neighbouring rows of sums, added up over their copies; both are loaded before either is used."""
     slot = tl.arange(0, SLOTS)
     place = sums + (ROW * SLOTS + slot)[:, None] * C + col[None, :]
     ok = (col < C)[None, :]
@@ -32,7 +32,7 @@ def _rows(sums, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
 
 @triton.jit
 def _at(vector, col, ok):
-    """Numbers of the channels in float32, 0 where there are none."""
+    """A per-channel vector in float32, 0 beyond the last channel."""
     if vector is None:
         return 0.0
     else:
@@ -41,7 +41,7 @@ def _at(vector, col, ok):
 
 @triton.jit
 def _is_last(counter):
-    """Whether this program is the last to come here, with what all others added in view."""
+    """Whether this program is the last to arrive; it then sees what all others have added."""
     tl.debug_barrier()
     before = tl.atomic_add(counter, 1.0, sem="acq_rel")
     return before == (tl.num_programs(0) * tl.num_programs(1) - 1).to(tl.float64)
@@ -52,9 +52,9 @@ def _finish_statistics(
     sums, table, gamma, beta, mean, var, tracked, C, count, eps, momentum,
     UPDATE: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """From ΣF and ΣF² to the rows mean, 1/√(var+ε), A, B of the table; the running statistics move.
+    """From ΣF and ΣF² to the rows mean, 1/√(var+ε), A, B of the table; the running statistics are updated.
 
-    One program does this while the GPU waits: all loads come first.
+    A single program does this while the rest of the GPU waits, so all loads come first.
     """
     seen = 0
     if UPDATE:
@@ -117,7 +117,7 @@ def finish_kernel(
     C, eps, momentum,
     BACKWARD: tl.constexpr, UPDATE: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The end of :func:`stats_kernel` or :func:`reduce_kernel` by itself, after sums of several processes met."""
+    """The end of :func:`stats_kernel` or :func:`reduce_kernel` after adding the sums of several processes."""
     count = tl.load(sums + 8 * SLOTS * C)
     if BACKWARD:
         _finish_gradients(sums, table, rest, dgamma, dbeta, C, count, SLOTS, BLOCK)
@@ -132,7 +132,7 @@ def stats_kernel(
     G: tl.constexpr, UPDATE: tl.constexpr, FINISH: tl.constexpr, SLOTS: tl.constexpr, CL: tl.constexpr,
     FAST: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """ΣF and ΣF² of every channel; the last program makes BatchNorm's table of them."""
+    """ΣF and ΣF² of every channel; the last program computes BatchNorm's table from them."""
     col = tl.program_id(1) * BC + tl.arange(0, BC)
     row = tl.arange(0, BL)
     hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)

@@ -19,7 +19,7 @@ _HALF_PI = tl.constexpr(1.5707963267948966)
 
 @triton.jit
 def _own(direction, w, labels, r, k, rows, d):
-    """x̂ and ŵ_y of some rows, their cosine, y, and 1/‖w_y‖."""
+    """x̂ and ŵ_y of some rows, their cosine, the label y, and 1/‖w_y‖."""
     there = (r < rows)[:, None] & (k < d)[None, :]
     y = tl.load(labels + r, mask=r < rows, other=0)
     x = tl.load(direction + r[:, None] * d + k[None, :], mask=there, other=0.0)
@@ -57,7 +57,7 @@ def target_share_kernel(
     direction, w, labels, lse, d_losses, d_lse, d_cos, rows, d, s, m, cos_m, drop,
     ANGLE: tl.constexpr, R: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """∂/∂log Σ = σ(t) and ∂/∂c = −s·σ(t)·ψ′(c), times what comes in; 0 where that is 0."""
+    """∂/∂log Σ = σ(t) and ∂/∂c = −s·σ(t)·ψ′(c), times the incoming gradient; 0 where that is 0."""
     r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     _, _, c, _, _ = _own(direction, w, labels, r, tl.arange(0, D), rows, d)
     value, slope = _margin(c, m, cos_m, drop, ANGLE)
@@ -73,7 +73,7 @@ def target_share_kernel(
 def target_backward_kernel(
     direction, length, w, labels, d_cos, d_scaled, d_x, d_w, rows, d, s, R: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """dx from the gradients of s·x̂ and of c; what c adds to the gradient of w_y, after that of all classes."""
+    """dx from the gradients of s·x̂ and of c; adds the share of c to the gradient of w_y, after that of all classes."""
     r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     k = tl.arange(0, D)
     there = (r < rows)[:, None] & (k < d)[None, :]

@@ -1,4 +1,4 @@
-"""Parts that every pass over the output of a convolution shares: places in memory, maps, numbers of channels, sums."""
+"""What all passes over the output of a convolution share: memory offsets, maps, per-channel parameters, sums."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def store_map(m, value, image, first, row, col, L, C, GROUPS, mask, CL: tl.const
 
 @triton.jit
 def channel_numbers(k, a, b, col, C, half, top):
-    """k's two numbers, a and b of the channels: per channel where given, else numbers."""
+    """The two constants of k, and a and b: per channel where given, else single numbers."""
     ok = col < C
     if k is not None:
         half, top = curvature(tl.load(k + col, mask=ok, other=1.0).to(tl.float32)[None, :])
@@ -79,7 +79,7 @@ def norm_numbers(gamma, beta, mean, var, table, col, C, eps, BN: tl.constexpr):
 
 @triton.jit
 def leak_of(leaks, leak, col, C):
-    """The slope of the negative half: per channel where given, else a number."""
+    """The slope of the negative half: per channel if given, else one number."""
     if leaks is not None:
         return tl.load(leaks + col, mask=col < C, other=0.0).to(tl.float32)[None, :]
     else:
@@ -88,14 +88,14 @@ def leak_of(leaks, leak, col, C):
 
 @triton.jit
 def add_to_row(sums, values, ROW: tl.constexpr, col, C, SLOTS: tl.constexpr):
-    """Add to a row of sums; programs take turns in SLOTS copies of it, since additions to one place queue up."""
+    """Add to a row of sums; programs use SLOTS copies of it in turn, since atomic additions to one address queue up."""
     slot = tl.program_id(0) % SLOTS
     tl.atomic_add(sums + (ROW * SLOTS + slot) * C + col, values.to(tl.float64), mask=col < C, sem="relaxed")
 
 
 @triton.jit
 def folded(top, s, a, b, G: tl.constexpr):
-    """The factor of the sigmoid as two: one for F at once, and one that can wait for the sums over F."""
+    """The sigmoid's factor as two: one applied to F at once, and one that can be applied to the sums over F later."""
     if G != SIGMOID:
         return 1.0, 1.0
     elif (s is None) and (a is None) and (b is None):

@@ -1,4 +1,4 @@
-"""Triton kernels around triangular factors: their inverses, the last correction of Q, and which way Q is turned.
+"""Triton kernels around triangular factors: their inverses, the last correction of Q, and the sign of its last column.
 
 Matrices lie in the flat buffers of :mod:`hypersphere.kernels.device.products`, padded to multiples of 32. The inverse
 of a lower triangular L comes from those of its diagonal blocks by doubling: with L = [[A, 0], [B, C]] the missing
@@ -19,7 +19,7 @@ JOB = tl.constexpr(7)
 
 @triton.jit
 def diagonal_kernel(l, z, tiles, table, B: tl.constexpr):
-    """The inverses of the B×B blocks on the diagonal of L; a row of zeros, as padding is, becomes one of I."""
+    """The inverses of the B×B blocks on the diagonal of L; a row of zeros, such as padding, becomes a row of I."""
     _, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     at, line_at = tl.arange(0, B), tl.arange(0, B)
     row, col = at[:, None], line_at[None, :]
@@ -37,7 +37,7 @@ def diagonal_kernel(l, z, tiles, table, B: tl.constexpr):
 
 @triton.jit
 def block_kernel(a, b, out, jobs, table, alpha, B: tl.constexpr, BK: tl.constexpr):
-    """A tile of α·A·B inside each matrix; a job is matrix, first row, first column, their ends, first and last k."""
+    """A tile of α·A·B inside each matrix; a job is matrix, first row and column, their ends, first and last k."""
     job = jobs + JOB * tl.program_id(0)
     p = tl.load(job)
     row = tl.load(job + 1) + tl.arange(0, B)[:, None]
@@ -56,10 +56,10 @@ def block_kernel(a, b, out, jobs, table, alpha, B: tl.constexpr, BK: tl.constexp
 
 @triton.jit
 def series_kernel(gram, out, worst, sizes, tiles, table, one, B: tl.constexpr, BM: tl.constexpr):
-    """tril(E, −1) + ½diag(E) with E = QᵀQ − I; a program does B rows.
+    """tril(E, −1) + ½diag(E) with E = QᵀQ − I; a program takes B rows.
 
-    The transpose of what Q is to be multiplied with: Q − QK has an error of E². ``one`` 1: I − that. ``one`` 2: the
-    same without what is in the last tile, where E may be large. ``worst`` becomes the largest squared norm of a row.
+    This is the transpose of the correction K: Q − QK has an error of E². With ``one`` 1 the result is I minus it; with
+    ``one`` 2 the same without the last tile, where E may be large. ``worst`` becomes the largest squared row norm.
     """
     p, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     true = tl.load(sizes + p)
@@ -79,7 +79,7 @@ def series_kernel(gram, out, worst, sizes, tiles, table, one, B: tl.constexpr, B
 
 @triton.jit
 def moved_kernel(old, new, moved, sizes, tiles, table, B: tl.constexpr, LAST: tl.constexpr):
-    """Adds ‖Q_new − Q_old‖² over all columns but the LAST ones; a program does B rows."""
+    """Add ‖Q_new − Q_old‖² over all but the LAST columns; a program takes B rows."""
     p, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     end = tl.load(sizes + p) - LAST
     row = i * B + tl.arange(0, B)[:, None]
@@ -115,10 +115,10 @@ def turn_kernel(old, new, moved, flip, sizes, table, LAST: tl.constexpr, BK: tl.
         m = tl.dot(x, y, m, input_precision="tf32x3")
     m = tl.where((row == col) & (first + row < 0), 1.0, m)
     sign = 1.0
-    left_rows = tl.full((LAST,), 1, tl.int32)  # 1: not yet a pivot's
+    left_rows = tl.full((LAST,), 1, tl.int32)  # 1: not used as a pivot row yet
     for j in range(LAST):
         column = tl.sum(tl.where(col == j, m, 0.0), 1)
-        size_of = tl.where((left_rows == 1) & (tl.abs(column) >= 0.0), tl.abs(column), -1.0)  # NaN is none
+        size_of = tl.where((left_rows == 1) & (tl.abs(column) >= 0.0), tl.abs(column), -1.0)  # NaN is never a pivot
         chosen = tl.argmax(size_of, 0)
         pivot = tl.sum(tl.where(at == chosen, column, 0.0))
         before = tl.sum(tl.where((at < chosen) & (left_rows == 1), 1, 0))
@@ -133,7 +133,7 @@ def turn_kernel(old, new, moved, flip, sizes, table, LAST: tl.constexpr, BK: tl.
 
 @triton.jit
 def flip_kernel(q, inverse, inverse_t, flip, failed, sizes, tiles, table, B: tl.constexpr):
-    """The last column of Q and T⁻¹ times ±1; a program does B rows. A NaN is told."""
+    """The last column of Q and T⁻¹ times ±1; a program takes B rows. A NaN is reported in ``failed``."""
     p, i, _, size, place, _, _ = locate(tl.program_id(0), tiles, table)
     last = tl.load(sizes + p) - 1
     sign = tl.load(flip + p)

@@ -10,7 +10,7 @@ __all__ = ["unit_backward_kernel", "unit_kernel"]
 
 @triton.jit
 def _moved(j, CHANNELS, WINDOW, MOVE: tl.constexpr):
-    """Where entry j of a contiguous filter (channels, window) lies if channels come last."""
+    """The offset of entry j of a contiguous filter (channels, window) in channels-last order."""
     if MOVE:
         return (j % WINDOW) * CHANNELS + j // WINDOW
     else:
@@ -23,10 +23,10 @@ def unit_kernel(
     K, CHANNELS, WINDOW, ZEROS, scale,
     MOVE: tl.constexpr, BLOCK: tl.constexpr, BLOCK_ZEROS: tl.constexpr,
 ):  # fmt: skip
-    """One program a filter of K numbers: its unit vector times ``scale``, and 1/‖w‖ (0 for a zero filter).
+    """One program per filter of K entries: its unit vector times ``scale``, and 1/‖w‖ (0 for a zero filter).
 
-    The filter is divided by its largest entry first, so that no square leaves float32. The programs also
-    set ``zeroed`` to 0: the sums that later kernels of the layer add to.
+    The filter is divided by its largest entry first, so that no square overflows or underflows. The
+    programs also set ``zeroed`` to 0, the sums that later kernels of the layer add to.
     """
     filter_ = tl.program_id(0)
     start = w + filter_.to(tl.int64) * K
@@ -62,7 +62,7 @@ def unit_kernel(
 
 @triton.jit
 def _finite(g):
-    """Float16 in float32 without its infinities, whose differences would be NaN."""
+    """float16 gradients as float32 with infinities replaced, because their differences would be NaN."""
     g = tl.where(g > 65504.0, 65504.0, g)
     return tl.where(g < -65504.0, -65504.0, g)
 
