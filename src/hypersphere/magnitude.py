@@ -92,7 +92,7 @@ class Magnitude(nn.Module):
             n: norms of the patches of a batch; a running radius is updated from them in training mode.
 
         Returns:
-            A number or a scalar tensor.
+            The radius: a number, or a scalar tensor if it is learned or scaled by a mean norm.
         """
         return self.rho
 

@@ -179,7 +179,7 @@ def sweep(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs",
         default="auto",
-        help="runs at a time, each a process; auto (default): as many as fit, by the peak of the first",
+        help="number of runs at a time; auto (default): as many as fit, given the peak memory of the first",
     )
     parser.add_argument("--show", action="store_true", help="list the runs and train nothing")
     _trust(parser)

@@ -33,7 +33,7 @@ __all__ = ["combinations", "run"]
 
 @dataclass
 class Combination:
-    """One run of a sweep: what was varied, its settings, and what became of it."""
+    """One run of a sweep: what was varied, its settings, and its error if it failed."""
 
     varied: dict[str, Any]
     config: Config
@@ -44,7 +44,7 @@ class Combination:
         return str(self.config.run.name)
 
     def results(self) -> list[dict[str, Any]]:
-        """Of the seeds that are done."""
+        """The results of the seeds that are done."""
         if not (run_path(self.config) / "config.json").exists():
             return []
         try:
@@ -79,16 +79,16 @@ def run(options: argparse.Namespace) -> int:
 def combinations(
     recipe: str | None, file: str | None, texts: Mapping[str, str], name: str | None = None
 ) -> Iterator[Combination]:
-    """Every combination of the values that the texts of some options hold, the last option varying fastest.
+    """Every combination of the values given for some options; the last option varies fastest.
 
     Raises:
-        ValueError: If a text is not a value of its option. Settings that do not fit together are an ``error`` of
-            their combination.
+        ValueError: If a text is not a valid value of its option. Settings that do not fit together raise nothing: the
+            message becomes the ``error`` of their combination.
     """
     hints = settings()
     values = {option: _values(option, text, hints[option]) for option, text in texts.items()}
     if "run.name" in values:
-        raise ValueError("--run.name names one run: give --name to name the sweep")
+        raise ValueError("--run.name names a single run: use --name to name the sweep")
     varied = [option for option, every in values.items() if len(every) > 1]
     base = chosen_config(recipe, file, {option: every[0] for option, every in values.items() if option not in varied})
     folder = str(Path(base.run.folder) / (name or f"{base.recipe}-sweep"))
@@ -102,7 +102,7 @@ def combinations(
 
 
 def _values(option: str, text: str, hint: Any) -> list[Any]:
-    """The values in the text of an option: see the epilog of the command."""
+    """Split the text of an option into values, as the end of ``--help`` explains."""
     kinds = typing.get_args(hint) or (hint,)
     listed = any((typing.get_origin(kind) or kind) in (tuple, dict) for kind in (hint, *kinds))
     parts = [part for part in text.split("|") if part.strip()] if "|" in text else [text] if listed else text.split(",")
@@ -110,15 +110,15 @@ def _values(option: str, text: str, hint: Any) -> list[Any]:
         found = [read_text(hint, part.strip()) for part in parts]
     except ValueError:
         raise ValueError(
-            f"--{option} {text!r} holds something that is not a value of it: see --help {option}"
+            f"--{option} {text!r} has a value that the option does not accept: see --help {option}"
         ) from None
     if not found or len({str(value) for value in found}) != len(found):
-        raise ValueError(f"--{option} {text!r} must hold one or more different values")
+        raise ValueError(f"--{option} {text!r} must have at least one value, and no value twice")
     return found
 
 
 def _run_name(changes: Mapping[str, Any]) -> str:
-    """``loss.margin=0.2,optim.lr=0.1`` as far as a file system allows it."""
+    """A folder name such as ``loss.margin=0.2,optim.lr=0.1``, shortened and cleaned where file systems need it."""
     plain = ",".join(f"{option}={_text(value)}" for option, value in changes.items()) or "run"
     name = re.sub(r"[^\w.=,+-]", "_", plain)
     if name == plain and len(name) <= 120:
@@ -135,7 +135,7 @@ def _number(text: str) -> Any:
 
 
 def _as_many_as_fit(found: list[Combination], folder: Path) -> int:
-    """The first that is not done alone, which tells what one takes; then as many at a time as there is room for."""
+    """Train the first unfinished run alone to measure its memory, then as many at a time as fit."""
     todo = [one for one in found if one.error is None and len(one.results()) < len(one.config.run.seeds)]
     if len(todo) < 3:
         return _one_by_one(found)
@@ -147,7 +147,7 @@ def _as_many_as_fit(found: list[Combination], folder: Path) -> int:
     jobs = free.fits(peak, len(todo) - 1)
     on_gpu = free.device_memory is not None
     taken = f"{(peak.device_memory if on_gpu else peak.memory) / 2**30:.2f} GiB{' of the GPU' if on_gpu else ''}"
-    print(f"one training took {taken}: {jobs} at a time", flush=True)
+    print(f"one run took {taken}; the others run {jobs} at a time", flush=True)
     rest = [one for one in found if one is not todo[0]]
     return _in_turns(rest, jobs) if on_gpu and jobs > 1 else _together(rest, folder, jobs)
 
@@ -157,7 +157,7 @@ def _together(found: list[Combination], folder: Path, jobs: int) -> int:
 
 
 def _in_turns(found: list[Combination], jobs: int) -> int:
-    """Several at a time in this process: processes would take turns on a GPU, where streams share it."""
+    """Train several at a time in this process: processes would take turns on a GPU, while streams share it."""
     owners = {Job(one.config, seed): one for one in found if one.error is None for seed in one.config.run.seeds}
     outcomes = run_at_once(owners, jobs)
     for outcome in outcomes:
@@ -185,10 +185,10 @@ def _one_by_one(found: list[Combination]) -> int:
 
 
 def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
-    """Several at a time; what each says is in FOLDER/NAME.txt."""
+    """Train several at a time, each in a process; its output is in FOLDER/settings/NAME.txt."""
     files = folder / "settings"
     files.mkdir(parents=True, exist_ok=True)
-    threads = str(max(1, room.cores() // jobs))  # together they take the cores that there are
+    threads = str(max(1, room.cores() // jobs))  # together they use all cores
     environment = {"OMP_NUM_THREADS": threads, **os.environ}
 
     def work(one: Combination) -> None:
@@ -196,7 +196,7 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
         settings = to_dict(one.config)
         write_json(file, settings)
         command = [sys.executable, "-m", "hypersphere", "train", "--config", str(file), "--run.progress", "plain"]
-        named(settings)  # this command line did, or trusts it: so does the other process
+        named(settings)  # this command line named or trusts this code, so the other process may, too
         modules = sorted({address.partition(":")[0] for _, address in addresses(settings)})
         command += ["--trust", ",".join(modules)] if modules else []
         with open(words, "w") as out:
@@ -214,7 +214,7 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
 
 
 def _write(found: list[Combination], folder: Path) -> None:
-    """The table on the screen and in sweep.json, and a picture of it where matplotlib is there."""
+    """The table on the screen and in sweep.json, and a picture of it if matplotlib is installed."""
     rows = [(one, one.results()) for one in found]
     content = [
         {"run": one.name, "varied": one.varied, "error": one.error, "seeds": [_brief(result) for result in results]}

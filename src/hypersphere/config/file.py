@@ -63,7 +63,7 @@ def settings() -> dict[str, Any]:
     """List every setting.
 
     Returns:
-        Types by dotted name.
+        The type of every setting, by dotted name.
 
     Example:
         >>> from hypersphere.config import settings

@@ -37,7 +37,7 @@ def option(default: Any, help: str | Callable[[], str], *, material: bool = True
         material: whether the setting can change the outcome of a run.
 
     Returns:
-        A field of a dataclass.
+        A dataclass field that holds the explanation as metadata.
 
     Example:
         >>> from dataclasses import dataclass
@@ -76,7 +76,7 @@ def to_dict(config: Any) -> dict[str, Any]:
         config: settings, or a group of them.
 
     Returns:
-        Nested dictionaries of JSON types.
+        The settings as nested dictionaries of JSON types.
 
     Example:
         >>> from hypersphere.config import ScheduleConfig, to_dict
@@ -172,7 +172,7 @@ def material(config: Any) -> dict[str, Any]:
         config: settings of a run; its parts are searched as well.
 
     Returns:
-        Plain values by dotted name.
+        The values of these settings by dotted name, as JSON types.
 
     Example:
         >>> from hypersphere.config import Config, material

@@ -27,7 +27,7 @@ def similarity(points: Tensor, target: Tensor) -> Tensor:
         target: Where they belong; one set for all, or one for each.
 
     Returns:
-        The matrices [sR | t].
+        The matrices [sR | t] of the similarities, one for each set of points.
 
     Shape:
         ``points``: (..., K, 2) with K ≥ 2; ``target``: broadcasts to it. Output: (..., 2, 3).

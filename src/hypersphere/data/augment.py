@@ -83,7 +83,7 @@ class Augment:
             draws: what happens to each, ``(B, 4)``, from :meth:`draw`.
 
         Returns:
-            ``(B, C, H, W)``.
+            The changed images, ``(B, C, H, W)``.
         """
         height, width = images.shape[2:]
         if self.mode == "reflect" and self.pad >= min(height, width):
@@ -150,7 +150,7 @@ class PointAugment:
             position: position of each cloud in the epoch, ``(n,)``.
 
         Returns:
-            ``(n, 3)`` for turn, scale and jitter.
+            Random words ``(n, 3)``: for turn, scale and jitter of each cloud.
         """
         return words(key, position.unsqueeze(1), torch.arange(3, device=position.device))
 
@@ -163,7 +163,7 @@ class PointAugment:
             draws: what happens to each, ``(B, 3)``, from :meth:`draw`.
 
         Returns:
-            ``(B, P, 3)``.
+            The changed clouds, ``(B, P, 3)``.
         """
         batch = points.index_select(0, index)
         if self.rotate:
@@ -241,7 +241,7 @@ def normalize(
         dtype: floating-point type of the result, float32 by default.
 
     Returns:
-        The inputs, in the shape of ``images``.
+        The normalised inputs, in the shape of ``images``.
 
     Example:
         >>> hs.data.normalize(torch.tensor([[[0, 255]]], dtype=torch.uint8), "unit")

@@ -77,7 +77,7 @@ class Videos:
             frames: largest number of frames of a video; they are evenly spaced.
 
         Returns:
-            The set with fewer frames.
+            A copy of the set with the frames that are kept.
         """
         check_count("frames", frames)
         kept: list[int] = []

@@ -51,7 +51,7 @@ def imbalance_counts(split: Split, kind: str) -> dict[int, int]:
         kind: a setting of the list above.
 
     Returns:
-        Images to keep by class.
+        The number of images to keep, by class.
 
     Raises:
         ValueError: If ``imbalance`` is an unknown kind.

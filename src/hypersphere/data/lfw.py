@@ -84,7 +84,7 @@ class Faces:
             index: indices of the images to decode; None decodes all of them.
 
         Returns:
-            ``(N, 3, H, W)`` uint8.
+            The decoded images, ``(N, 3, H, W)`` uint8.
         """
         numbers = range(len(self)) if index is None else torch.as_tensor(index).tolist()
         return decode_all([self.files[number] for number in numbers])

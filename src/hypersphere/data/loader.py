@@ -18,8 +18,8 @@ from .types import pixel_moments
 
 __all__ = ["IGNORE", "Loader"]
 
-IGNORE = -100  # label of the filling of a last, incomplete batch: torch's ignore_index
-ORDER = 0x5EED  # the lane of the random words that order an epoch
+IGNORE = -100  # label of the rows that pad an incomplete last batch: torch's ignore_index
+ORDER = 0x5EED  # the stream of random words that orders an epoch
 
 
 class Samples(Protocol):
@@ -33,7 +33,7 @@ class Samples(Protocol):
 
 
 class Augmentation(Protocol):
-    """Anything that draws a row of numbers for each place in an epoch, then picks and changes samples by such rows."""
+    """Anything that draws a row of random numbers per position in an epoch, and changes samples according to it."""
 
     def draw(self, key: Tensor, position: Tensor, /) -> Tensor: ...
 
@@ -66,7 +66,7 @@ class Loader:
         std: standard deviation of each channel, for ``"standard"``; None is that of this split's images.
         shuffle: draw a new order in each epoch; False keeps that of the split.
         per_class: K; a shuffled epoch then takes groups of K samples of one class, so that a batch has partners for
-            losses that compare samples. Samples left over from classes are spread over groups of mixed classes.
+            losses that compare samples. Samples that do not fill a group of their class form groups of mixed classes.
         drop_last: leave out a last batch that is not full. False fills it up with sample 0 and labels ``-100``;
             iteration cuts these rows off.
         seed: seed of the order and of the augmentation; the same seed gives the same batches on every device.
@@ -113,7 +113,7 @@ class Loader:
         if batch_size % world or rank >= world:
             raise ValueError(
                 f"batch_size={batch_size} is shared by world={world} processes, of which this is rank={rank}: "
-                "make it a multiple of world, and rank below world"
+                "batch_size must be a multiple of world, and rank must be below world"
             )
         self.inputs = split.inputs.to(device) if device is not None else split.inputs
         self.inputs = self.inputs.contiguous()
@@ -128,12 +128,12 @@ class Loader:
         self.steps = self.size // batch_size if drop_last else -(-self.size // batch_size)
         if self.steps == 0:
             raise ValueError(
-                f"batch_size={batch_size} is more than the {self.size} samples: lower it, or drop_last=False"
+                f"batch_size={batch_size} is more than the {self.size} samples: lower it, or pass drop_last=False"
             )
         self._images = self.inputs.dtype == torch.uint8
         self._format = torch.channels_last if channels_last and self._images else torch.contiguous_format
         self._affine = self._normalization(normalize, mean, std)
-        self._channels = None  # the same for each channel, where one kernel can read batches
+        self._channels = None  # scale and shift per channel, if one kernel can read the batches
         moves = augment is None or (type(augment) is Augment and augment.mode == "constant")
         if self._affine is not None and moves and self.inputs.numel() > 0:
             self._channels = [v.flatten().expand(self.inputs.shape[1]).contiguous() for v in self._affine]
@@ -157,7 +157,7 @@ class Loader:
         )
 
     def start_epoch(self, epoch: int) -> None:
-        """Write order and random numbers of an epoch in place; starting the same epoch again does nothing.
+        """Write the order and the random numbers of an epoch in place; starting the same epoch again does nothing.
 
         Args:
             epoch: number of the epoch, from 0; it determines order and augmentation together with the seed.
@@ -182,10 +182,10 @@ class Loader:
             step: its number, from 0; a tensor on the device is not range-checked.
 
         Returns:
-            Inputs and labels.
+            The inputs (B, ...) and labels (B,) of this process's part of the batch.
         """
         if isinstance(step, int) and not 0 <= step < self.steps:
-            raise ValueError(f"step={step} must be in 0..{self.steps - 1}: start the next epoch, or use seek")
+            raise ValueError(f"step={step} must be in 0..{self.steps - 1}: start the next epoch, or call seek(step)")
         if isinstance(step, Tensor) and self._channels is not None and not torch.compiler.is_compiling():  # noqa: SIM102
             if kernels.usable(self._channels[0], "loader"):
                 return self._read(step)
@@ -257,7 +257,7 @@ class Loader:
 
 @functools.cache
 def _kernels() -> Any:
-    """The module of the kernel, which imports Triton: not before the first call that needs it."""
+    """The module of the kernel, which imports Triton; it is loaded by the first call that needs it."""
     from ..kernels import batch
 
     return batch

@@ -68,7 +68,7 @@ class OwnImages(ImageTree):
             size: height and width, a number or both.
 
         Returns:
-            The set as tensors.
+            The data set with its images as tensors in memory.
         """
         shape = (size, size) if isinstance(size, int) else size
         return Dataset(self.name, _resident(self.train, shape), _resident(self.test, shape))
@@ -80,7 +80,7 @@ class OwnImages(ImageTree):
             size: The side of the images that the network takes; those that must be enlarged to it are mentioned.
 
         Returns:
-            The sentences.
+            One or two sentences on the images, classes and splits found.
         """
         counts = [torch.bincount(part.labels, minlength=len(part.classes)) for part in (self.train, self.test)]
         kind = "unseen classes" if self.unseen else "the same classes"
@@ -108,7 +108,7 @@ class OwnImages(ImageTree):
             size: height and width of the images.
 
         Returns:
-            Number of bytes.
+            The number of bytes of all images at that size.
         """
         return 3 * size * size * (len(self.train) + len(self.test))
 

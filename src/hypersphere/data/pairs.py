@@ -85,7 +85,7 @@ def make_pairs(labels: Tensor, folds: int = 10, each: int = 300, seed: int = 0) 
         seed: seed of the draw; the same seed gives the same pairs.
 
     Returns:
-        The pairs, fold by fold.
+        The pairs, in the order of their folds.
 
     Raises:
         ValueError: If there are too few classes or images for so many pairs.

@@ -207,7 +207,7 @@ def available(name: str, root: str | Path | None = None) -> bool:
         root: folder of the set, as in :func:`load`.
 
     Returns:
-        Whether the files are there.
+        True if all files of the data set are in the folder.
 
     Example:
         >>> hs.data.available("cifar10", "an/empty/folder")

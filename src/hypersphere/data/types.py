@@ -83,7 +83,7 @@ class Split:
             factor: every ``factor`` × ``factor`` pixels become one, rounded; 1 changes nothing.
 
         Returns:
-            The split with smaller images.
+            A copy of the split with smaller images.
         """
         height, width = self.images.shape[2:]
         if height % factor or width % factor:
@@ -100,7 +100,7 @@ class Split:
             device: device to which every tensor is moved.
 
         Returns:
-            The same split there.
+            The split with its tensors on that device.
         """
         extra = {name: column.to(device) for name, column in self.extra.items()}
         return replace(self, images=self.images.to(device), labels=self.labels.to(device), extra=extra)
@@ -162,7 +162,7 @@ class Dataset:
             factor: every ``factor`` × ``factor`` pixels become one; 1 changes nothing.
 
         Returns:
-            The set with smaller images.
+            A copy of the set with smaller images.
         """
         return replace(self, train=self.train.shrunk(factor), test=self.test.shrunk(factor))
 
@@ -173,7 +173,7 @@ class Dataset:
             device: device to which every tensor is moved.
 
         Returns:
-            The same set there.
+            The set with its tensors on that device.
         """
         return replace(self, train=self.train.to(device), test=self.test.to(device))
 
@@ -249,7 +249,7 @@ class CloudSplit:
             device: device to which every tensor is moved.
 
         Returns:
-            The same split there.
+            The split with its tensors on that device.
         """
         return replace(self, points=self.points.to(device), labels=self.labels.to(device))
 
@@ -290,7 +290,7 @@ class PointClouds:
             device: device to which every tensor is moved.
 
         Returns:
-            The same set there.
+            The set with its tensors on that device.
         """
         return replace(self, train=self.train.to(device), test=self.test.to(device))
 
@@ -345,7 +345,7 @@ class Graph:
         """Divide the features of each node by their sum, the usual input of a GCN.
 
         Returns:
-            ``(N, F)``; rows of zeros stay zero.
+            The normalised features ``(N, F)``; rows of zeros stay zero.
         """
         total = self.features.sum(1, keepdim=True)
         return torch.where(total == 0, 0.0, self.features / torch.where(total == 0, 1.0, total))
@@ -354,7 +354,7 @@ class Graph:
         """Compute ``D^-1/2 (A + I) D^-1/2`` with ``D = diag(rowsum(A + I))``.
 
         Returns:
-            A coalesced sparse ``(N, N)`` float32 matrix.
+            The normalised adjacency, a coalesced sparse ``(N, N)`` float32 matrix.
         """
         nodes = torch.arange(len(self), device=self.edges.device)
         source, target = torch.cat([self.edges, nodes.expand(2, -1)], 1)
@@ -370,7 +370,7 @@ class Graph:
             device: device to which every tensor is moved.
 
         Returns:
-            The same graph there.
+            The graph with its tensors on that device.
         """
         names = ("features", "edges", "labels", "train", "val", "test")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})

@@ -48,7 +48,7 @@ class Candidate:
         """Switch to evaluation mode without gradients; the modes of all modules are restored afterwards.
 
         Returns:
-            A context manager.
+            A context manager, inside which the network is in evaluation mode.
         """
         modes = {module: module.training for module in self.network.modules()}
         self.network.eval()
@@ -66,7 +66,7 @@ class Candidate:
             inputs: a batch as the network takes it: one tensor, or features and adjacency of a graph.
 
         Returns:
-            float32 logits.
+            The logits (N, num_classes) in float32.
         """
         self._check_classifier()
         with self._autocast():
@@ -80,7 +80,7 @@ class Candidate:
             inputs: a batch as the network takes it: one tensor, or features and adjacency of a graph.
 
         Returns:
-            float32 features.
+            The features (N, feature_dim) in float32.
         """
         self._check_classifier()
         with self._autocast():

@@ -91,7 +91,7 @@ def outputs_of(
         device: Device on which the network runs, ``"cpu"`` by default.
 
     Returns:
-        Features, logits, labels and images.
+        Features, logits, labels and images of the whole test split.
 
     Example:
         >>> from hypersphere.evaluation import outputs_of
@@ -121,7 +121,7 @@ def candidate_of(
         device: device on which the network runs, ``"cpu"`` by default.
 
     Returns:
-        The network and its data.
+        The trained network of the seed and its test split.
 
     Example:
         >>> from hypersphere.evaluation import candidate_of

@@ -45,7 +45,7 @@ class MarginSchedule(nn.Module):
         """Compute the share at the present step.
 
         Returns:
-            A float32 scalar in [0, 1].
+            The share of the margin, a float32 scalar in [0, 1].
         """
         return torch.ones((), device=self.step.device)
 
@@ -53,7 +53,7 @@ class MarginSchedule(nn.Module):
         """Return the share and, in training mode, advance the counter.
 
         Returns:
-            A float32 scalar in [0, 1].
+            The share of the margin, a float32 scalar in [0, 1].
         """
         share = self.share()
         if not (self.training and self.per_step):

@@ -139,7 +139,7 @@ class MarginSoftmax(ClassHead):
             sample: the norm, label and state of each sample.
 
         Returns:
-            (N,); here g(θ_y), without a margin.
+            The value for each sample, (N,); here g(θ_y), without a margin.
         """
         return sample.from_cos(cos)
 
@@ -151,7 +151,7 @@ class MarginSoftmax(ClassHead):
             sample: the norm, label and state of each sample, (N, 1).
 
         Returns:
-            (N, B); here g(θ_j).
+            The value for each sample and class of the block, (N, B); here g(θ_j).
         """
         return sample.from_cos(cos)
 
@@ -177,7 +177,7 @@ class MarginSoftmax(ClassHead):
             sample: the norm, label and state of each sample.
 
         Returns:
-            (N,), or None for nothing, as here.
+            The term of each sample, (N,), or None for no term, as here.
         """
         return None
 
@@ -393,7 +393,7 @@ class MarginSoftmax(ClassHead):
             names: the names of the state that :meth:`observe` returned.
 
         Returns:
-            (kind, first number), or None.
+            (kind, first number) of the rule, or None if the kernels do not know it.
         """
         return None
 

@@ -48,7 +48,7 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
             the classes of the batch are always among them (Partial FC, An et al. 2022). 1 takes all.
 
     Returns:
-        The same head, sharded.
+        ``head`` itself, whose weight is now a ``DTensor`` split over the processes.
 
     Raises:
         TypeError: If ``head`` has no class vectors, or ``mesh`` is not a ``DeviceMesh``.

@@ -108,7 +108,7 @@ def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
         half_space: take the vectors {ŵ, −ŵ}: lines instead of directions.
 
     Returns:
-        A scalar in [0, π].
+        The smallest angle between two vectors, a scalar in [0, π].
 
     Raises:
         ValueError: If ``w`` is not (N, d) or has fewer than two vectors.
@@ -152,7 +152,7 @@ def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generato
         generator: a CPU generator; None seeds one with 0, so that equal calls give equal values.
 
     Returns:
-        A scalar in [0, π].
+        The angle of the worst-covered direction to its nearest vector, a scalar in [0, π].
 
     Raises:
         ValueError: If ``w`` holds no vectors or is not (N, d).
@@ -187,7 +187,7 @@ def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
         t: sharpness of the kernel, > 0; large t depends on the closest pairs only.
 
     Returns:
-        A scalar ≤ 0.
+        The uniformity, a scalar ≤ 0.
 
     Raises:
         ValueError: If ``w`` is not (N, d) or has fewer than two vectors, or ``t`` is not positive.

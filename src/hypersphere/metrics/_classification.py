@@ -50,7 +50,7 @@ class ClassificationResult:
             k: number of guesses per sample, ≥ 1: the sample counts if its class is among the k largest logits.
 
         Returns:
-            A fraction.
+            The top-k accuracy, a fraction of all samples in [0, 1].
         """
         check_count("k", k)
         return float((self.ranks <= k).double().mean())
@@ -67,7 +67,7 @@ class ClassificationResult:
             count: how many classes to list, the ones with most errors first.
 
         Returns:
-            Name, error and number of samples of each.
+            Name, error and number of samples of each of these classes, worst first.
         """
         order = self.class_errors.nan_to_num(-1.0).argsort(descending=True, stable=True)
         chosen = [int(i) for i in order if self.counts[i]][: check_count("count", count)]

@@ -50,7 +50,7 @@ class IdentificationResult:
             k: rank ≥ 1: a search succeeds if the mate is among the first k.
 
         Returns:
-            A fraction.
+            The rank-k identification rate, a fraction of all searches in [0, 1].
         """
         check_count("k", k)
         return float((self.ranks <= k).double().mean())
@@ -79,7 +79,7 @@ class IdentificationResult:
             far: a rate in [0, 1] or a tensor of rates. One beyond the kept tail raises a ValueError.
 
         Returns:
-            A rate, or a tensor of rates.
+            The share of accepted mates in [0, 1]; a tensor of shares if ``far`` is a tensor.
         """
         rates = check_rate("far", far)
         if not self.impostors:
@@ -99,7 +99,7 @@ class IdentificationResult:
             rank: largest rank at which a probe counts as identified, ≥ 1.
 
         Returns:
-            A fraction.
+            The detection and identification rate, a fraction of all searches in [0, 1].
         """
         check_count("rank", rank)
         allowed = _allowed(float(check_rate("fpir", fpir)), len(self.best_impostors))

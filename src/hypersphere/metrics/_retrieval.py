@@ -64,7 +64,7 @@ class RetrievalResult:
             k: number of retrieved items, ≥ 1: a query succeeds if one of them is relevant.
 
         Returns:
-            A fraction.
+            The recall at k, a fraction of all queries in [0, 1].
         """
         check_count("k", k)
         return float((self.first_hits <= k).double().mean())

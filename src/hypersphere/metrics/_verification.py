@@ -62,7 +62,7 @@ class VerificationResult:
             far: a rate in [0, 1], or a tensor of rates.
 
         Returns:
-            A rate, or a tensor of rates.
+            The true accept rate in [0, 1]; a tensor of rates if ``far`` is a tensor.
         """
         return self.roc.tar_at(far)
 

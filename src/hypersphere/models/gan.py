@@ -56,7 +56,7 @@ class Generator(nn.Module):
             z: noise vectors (N, latent_dim), drawn from N(0, I).
 
         Returns:
-            Images in [−1, 1].
+            The generated images, with values in [−1, 1].
         """
         maps = self.dense(z).unflatten(-1, self.shape)
         return torch.tanh(self.last(self.deconvs(maps)))

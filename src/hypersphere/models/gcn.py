@@ -65,7 +65,7 @@ class GCN(nn.Module):
             adjacency: Â of :func:`normalize_adjacency`, dense or sparse.
 
         Returns:
-            ``(N, feature_dim)``.
+            The embeddings of the nodes, ``(N, feature_dim)``.
         """
         for layer, norm, act in zip(self.layers, self.norms, self.acts, strict=True):
             x = act(norm(_propagate(adjacency, self._apply_layer(layer, x))))
@@ -92,7 +92,7 @@ class GCN(nn.Module):
             adjacency: Â of :func:`normalize_adjacency`, dense or sparse.
 
         Returns:
-            ``(N, feature_dim)``.
+            The embeddings of the nodes, ``(N, feature_dim)``.
         """
         return self.features(x, adjacency)
 
@@ -121,7 +121,7 @@ def normalize_adjacency(adjacency: Tensor) -> Tensor:
         adjacency: A, dense, sparse COO or sparse CSR, with weights ≥ 0.
 
     Returns:
-        Â, in the same layout.
+        The normalised matrix Â, sparse or dense as the input is.
 
     Raises:
         ValueError: If ``adjacency`` is not square or has negative weights.

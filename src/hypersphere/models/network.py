@@ -43,7 +43,7 @@ class Network(nn.Module):
             x: a batch of inputs as the network was built for, e.g. images (N, C, H, W).
 
         Returns:
-            ``(N, feature_dim)``.
+            The embeddings, ``(N, feature_dim)``.
         """
         out: Tensor = self.body(x)
         return out
@@ -55,7 +55,7 @@ class Network(nn.Module):
             x: a batch of inputs as the network was built for, e.g. images (N, C, H, W).
 
         Returns:
-            ``(N, feature_dim)``.
+            The embeddings, ``(N, feature_dim)``.
         """
         return self.features(x)
 

@@ -61,7 +61,7 @@ class PointNet(Network):
             x: point clouds ``(N, P, in_channels)``; the order of the points does not matter.
 
         Returns:
-            ``(N, feature_dim)``.
+            The embeddings of the clouds, ``(N, feature_dim)``.
         """
         features, _ = self.body(x)
         return features

@@ -114,7 +114,7 @@ def describe(name: str) -> str:
         name: name of a network, one of :func:`list_models`.
 
     Returns:
-        Text of several lines.
+        The description, a text of several lines.
 
     Example:
         >>> hs.models.describe("cnn9").splitlines()[0]

@@ -110,7 +110,7 @@ class Slots:
                 ``output_padding`` and ``bias``, as far as that layer has them.
 
         Returns:
-            The layer.
+            The operator layer, with initial weights.
         """
         choice = "plain" if plain else self._operator
         rules: dict[str, Any] = {}
@@ -184,7 +184,7 @@ class Slots:
             plain: make a plain operator whatever ``conv`` is.
 
         Returns:
-            The block.
+            A module that applies operator, normalisation and activation.
         """
         geometry = {"stride": stride, "padding": (kernel - 1) // 2 if padding is None else padding}
         if kind == "Linear":
@@ -206,7 +206,7 @@ class Slots:
             sizes: channels, first those of the input.
 
         Returns:
-            The blocks.
+            A module that applies the blocks one after the other.
         """
         return nn.Sequential(*(self.block(kind, cin, cout) for cin, cout in pairwise(sizes)))
 

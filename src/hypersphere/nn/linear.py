@@ -171,7 +171,7 @@ class DecoupledTransposedLinear(Decoupled, nn.Module):
             input: vectors along the last dimension, (..., in_features).
 
         Returns:
-            (..., out_features).
+            The outputs, (..., out_features).
         """
         node: Any = as_node(self, input)
         if node is not None:

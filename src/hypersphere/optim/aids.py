@@ -71,7 +71,7 @@ class WeightProjection:
         """Return the step count, for a checkpoint.
 
         Returns:
-            A dictionary with one number.
+            A dictionary that holds the step count.
         """
         return {"count": self.count}
 

@@ -85,7 +85,7 @@ class Map:
             v: the fixed neurons, cut into blocks of coordinates, (blocks, n, dim).
 
         Returns:
-            As many neurons, of the same shape.
+            The neurons w, in the shape of v.
         """
         return v @ self(raw).mT
 
@@ -290,7 +290,7 @@ class Canonical(Map):
             draw: gives normal random numbers of a shape.
 
         Returns:
-            The parameter (count, dim, dim).
+            The initial parameter U, (count, dim, dim).
         """
         if init != "identity":
             return draw(count, dim, dim)

@@ -1,4 +1,4 @@
-"""What one asks of a model that was attached: its matrices, its penalty, its task."""
+"""Functions on an attached model: its matrices, its penalty, its task, its CUDA graphs."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def penalty(model: nn.Module, beta: float = 1.0) -> Tensor:
 
 @contextmanager
 def prepared(model: nn.Module) -> Iterator[None]:
-    """Compute all attached weights on entry; inside, every read of one finds it ready.
+    """Compute all attached weights on entry; reads inside the context use these results.
 
     Put it around a compiled forward pass: the maps then run as they do in eager mode, all of them in a few launches and
-    each from where the last step left it, and the compiled code takes the weights as inputs. A model without attached
+    each starting from its last step, and the compiled code takes the weights as inputs. A model without attached
     weights is left as it is.
 
     Args:
@@ -134,17 +134,17 @@ def prepared(model: nn.Module) -> Iterator[None]:
 
 
 def record(model: nn.Module, stream: torch.cuda.Stream | None = None) -> torch.cuda.CUDAGraph | None:
-    """Record a CUDA graph of all matrices that start from the last step.
+    """Record a CUDA graph that computes all matrices that start from the last step.
 
-    What is recorded afterwards, in another graph of the same pool, finds them ready. After each replay of the first
-    graph, and before that of the second, :func:`settle` computes again what could not start from the last step.
+    A second graph, recorded afterwards in the same memory pool, uses the matrices. Replay the first graph, call
+    :func:`settle`, which computes from scratch the matrices that failed, then replay the second graph.
 
     Args:
         model: a network, with attached weights or not.
-        stream: the stream to record on; one of its own by default.
+        stream: the stream to record on; None uses torch's own stream for recording.
 
     Returns:
-        The graph, or None where there are no such matrices.
+        The graph, or None if the model has no such matrices.
 
     Example:
         >>> hs.orthogonal.record(nn.Linear(2, 2)) is None
@@ -162,7 +162,7 @@ def record(model: nn.Module, stream: torch.cuda.Stream | None = None) -> torch.c
 
 
 def settle(model: nn.Module) -> None:
-    """Wait for what :func:`record` recorded, and compute from the beginning what failed there (a jump, a singular U).
+    """Wait for the graph of :func:`record`, and compute from scratch the matrices that failed (a jump, a singular U).
 
     Args:
         model: the network whose graph was just replayed.
@@ -182,8 +182,9 @@ def _peers(model: nn.Module) -> list[Peers]:
 def restart(model: nn.Module) -> nn.Module:
     """Compute every R from the parameters alone at the next step, and forget failures.
 
-    On a GPU the Cayley matrices start from those of the last step, which changes R by rounding errors. Two runs that
-    must agree bit by bit, one of them resumed from a checkpoint, both restart where the checkpoint was written.
+    On a GPU the Cayley matrices start from those of the last step, which changes R by rounding errors. If a run that
+    is resumed from a checkpoint must agree bit by bit with one that is not, call this in both where the checkpoint was
+    written.
 
     Args:
         model: a network whose weights :func:`attach` has parametrized.
@@ -206,14 +207,14 @@ def restart(model: nn.Module) -> nn.Module:
 def unconverged(model: nn.Module) -> bool:
     """Say whether a step since the last :func:`restart` had a Cayley matrix that could not be computed on the GPU.
 
-    Such a matrix is NaN, and so is the loss of its step. This takes a parameter that jumps by a factor of thousands
+    Such a matrix is NaN, and so is the loss of its step. It happens only if a parameter grows by a factor of thousands
     between two steps. The function waits for the device.
 
     Args:
         model: a network whose weights :func:`attach` has parametrized.
 
     Returns:
-        Whether there was such a step.
+        True if a Cayley matrix could not be computed since the last :func:`restart`.
 
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)))
@@ -241,7 +242,7 @@ def rotation_parameters(model: nn.Module) -> list[nn.Parameter]:
 
 
 def set_task(model: nn.Module, task: int) -> nn.Module:
-    """Let every attached layer use the R of one task (thesis F.8).
+    """Make every attached layer use the R of one task (thesis F.8).
 
     Args:
         model: a network attached with ``attach(tasks=...)``.
@@ -269,7 +270,7 @@ def set_task(model: nn.Module, task: int) -> nn.Module:
 
 
 def attached(model: nn.Module) -> list[tuple[str, nn.Module, str, Rotation]]:
-    """Every attached weight; an error if there is none."""
+    """Every attached weight; raises ValueError if there is none."""
     found = list(iter_rotations(model))
     if not found:
         raise ValueError("the model has no orthogonal parametrization: call hs.orthogonal.attach(model) first")

@@ -1,8 +1,8 @@
-"""The orthogonal matrices of a model that a GPU computes together, each from where the last step left it.
+"""The orthogonal matrices of a model that a GPU computes together, each starting from its result of the last step.
 
-Layers ask for their R one by one. The first that asks in a step has all of them computed that were asked for in the
-steps before; the others find theirs ready. A layer that asks for the first time is computed alone, by an exact
-solve. Nothing here has to be right for R to be right: the computation checks every start it is given.
+Layers ask for their R one by one. The first request of a step computes all matrices that were requested in earlier
+steps; the other layers then find theirs ready. A layer's first request ever is computed alone, by an exact solve.
+Mistakes here cannot make R wrong: the computation checks every start it is given.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JOINT = {"cayley": "orthogonal", "gram_schmidt": "qr", "householder": "qr", "low
 
 Key = list[tuple[Tensor, int, int]]  # parameter, version, address
 _PATIENCE = 8  # for how many steps a matrix that is no longer read is still computed
-_WIDEST = 4096.0  # row sums |A| beyond which a cold start would need too many steps: exact solves from then on
+_WIDEST = 4096.0  # row sums of |A| beyond which a cold start needs too many steps: exact solves from there on
 
 _log = logging.getLogger("hypersphere")
 
@@ -41,7 +41,7 @@ _log = logging.getLogger("hypersphere")
 class Peers:
     """Which matrices are computed together, and their state on the device.
 
-    A copy or a pickle of it is empty: the copied layers find each other again by asking.
+    A copy or a pickle is empty: the copied layers form a new group when they request their R.
     """
 
     def __init__(self) -> None:
@@ -55,14 +55,14 @@ class Peers:
         self._recorded: tuple[list[Solved], Tensor] | None = None  # what a graph computes, and its flag on the host
 
     def solve(self, blocks: BlockMatrix) -> list[Solved] | None:
-        """R of ``blocks``, one for each size; None where it is to be computed alone."""
+        """R of ``blocks``, one for each size; None if it must be computed alone."""
         if self._alone or not _fits(blocks):
             return None
         found = self._results.get(id(blocks))
         if found is not None and is_same(found[0], blocks.key()):
             self._asked.setdefault(id(blocks), weakref.ref(blocks))
             return found[1]
-        begun = id(blocks) in self._asked  # it was asked for before: this is another step
+        begun = id(blocks) in self._asked  # requested before, so this is another step
         if begun and self._regroup(torch.cuda.is_current_stream_capturing(), blocks):
             self._compute()
         self._asked.setdefault(id(blocks), weakref.ref(blocks))
@@ -70,22 +70,22 @@ class Peers:
         return None if found is None else found[1]
 
     def join(self, blocks: BlockMatrix) -> None:
-        """Say that ``blocks`` will be asked for in this step: it is then computed with the others from the first on."""
+        """Announce that ``blocks`` will be requested in this step, so that it is computed with the others at once."""
         if not self._alone and _fits(blocks):
             self._asked.setdefault(id(blocks), weakref.ref(blocks))
 
     def forget(self) -> None:
-        """Drop the matrices of this step, not what the next one starts from."""
+        """Drop the matrices of this step, but keep what the next step starts from."""
         self._results.clear()
 
     def restart(self) -> None:
-        """Let the next step start from what depends on the parameters alone."""
+        """Make the next step depend on the parameters alone."""
         self._results.clear()
         self._alone = False
         warm, members = self._warm, [ref() for ref in self._together]
         if warm is not None:
             warm.forget()
-        if isinstance(warm, FromLast) and None not in members:  # a graph that is replayed cannot start from nothing
+        if isinstance(warm, FromLast) and None not in members:  # a replayed graph cannot start from scratch
             with torch.no_grad():
                 warm([raw.detach() for blocks in members if blocks is not None for raw in blocks.raw])
 
@@ -105,13 +105,13 @@ class Peers:
         return started and all(ref() is not None for ref in self._together)
 
     def record(self, flag: Tensor) -> None:
-        """Compute all matrices, into the CUDA graph that is recorded; ``flag``, on the host, says if one failed."""
+        """Compute all matrices inside the CUDA graph being recorded; ``flag``, on the host, tells if one failed."""
         self._recorded = self._compute(), flag
         if self._warm is not None:
             flag.copy_(self._warm.failed.amax().reshape(1), non_blocking=True)
 
     def settle(self) -> None:
-        """After a replay of what :meth:`record` recorded: wait for it, and compute again what could not start there."""
+        """Wait for a replay of what :meth:`record` recorded, and compute the matrices that failed from scratch."""
         if self._recorded is None or not isinstance(self._warm, FromLast):
             return
         torch.cuda.current_stream(self._warm.device).synchronize()
@@ -122,7 +122,7 @@ class Peers:
                 self._warm.redo(raw, self._recorded[0])
 
     def _regroup(self, captured: bool, first: BlockMatrix) -> bool:
-        """Take in who asked since the last computation, leave out who did not for long; False: nothing to compute."""
+        """Add blocks requested since the last computation, drop those long unused; False if none are left."""
         if captured:  # what a graph records must not be replaced
             members = [ref() for ref in self._together]
             return self._warm is not None and first in members and None not in members
@@ -169,7 +169,7 @@ class Peers:
         return solved
 
     def _look_later(self, warm: WarmCayley) -> None:
-        """Have the outcome copied to the host; nobody waits for it."""
+        """Start copying the outcome to the host, without waiting for it."""
         host = torch.empty(2, pin_memory=True)
         host.copy_(warm.outcome(), non_blocking=True)
         event = torch.cuda.Event()
@@ -182,7 +182,7 @@ class Peers:
             return False
         failed, widest = self._watch[0].tolist()
         if failed:
-            _log.warning("a Cayley matrix jumped so far that it could not be computed; its step was NaN")
+            _log.warning("a Cayley matrix changed too much in one step to be computed; it was NaN in that step")
         self._alone = bool(failed) or not widest < _WIDEST
         return self._alone
 

@@ -1,4 +1,4 @@
-"""What a classifier learns about its classes beside directions: lengths and biases (thesis Figures A.2, A.3)."""
+"""What a classifier learns about its classes besides directions: lengths and biases (thesis Figures A.2, A.3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["class_biases", "class_norms"]
 def class_norms(class_vectors: Any, counts: Any, *, title: str | None = None) -> Figure:
     """The length ‖w_i‖ of each class vector against the number of its samples, with the rank correlation of the two.
 
-    Where lengths grow with the counts they are a prior that training data leave in a classifier (thesis A.2).
+    Lengths that grow with the counts act as a prior for frequent classes, learned from the training data (thesis A.2).
 
     Args:
         class_vectors: (num_classes, d), e.g. the ``weight`` of a head.
@@ -53,9 +53,9 @@ def class_norms(class_vectors: Any, counts: Any, *, title: str | None = None) ->
 
 @picture
 def class_biases(biases: Any, *, bins: int = 24, title: str | None = None) -> Figure:
-    """The bias of each class in order of size, and their histogram.
+    """The biases of the classes in order of size, and their histogram.
 
-    Biases that are nearly 0 can be left out, which makes decisions a matter of angles (thesis A.3).
+    Biases near 0 can be left out; decisions then depend on lengths and angles alone (thesis A.3).
 
     Args:
         biases: (num_classes,), e.g. the ``bias`` of a softmax head.
@@ -85,7 +85,7 @@ def class_biases(biases: Any, *, bins: int = 24, title: str | None = None) -> Fi
 
 
 def _rank_correlation(first: Tensor, second: Tensor) -> float:
-    """Spearman's: the correlation of the ranks, equal values sharing their mean rank; 0 where one does not vary."""
+    """Spearman's: the correlation of the ranks; equal values share their mean rank; 0 if one side is constant."""
     ranks = []
     for values in (first, second):
         below = (values[None] < values[:, None]).sum(1)

@@ -1,4 +1,4 @@
-"""How far inputs must be changed before a network errs (thesis Figure C.1)."""
+"""How much inputs must be changed before a network is wrong (thesis Figure C.1)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["perturbation_sizes"]
 
 @picture
 def perturbation_sizes(sizes: Mapping[str, Any], *, norm: str = "ℓ₂ norm", title: str | None = None) -> Figure:
-    """The size of the change that fools a network, of every sample, in order of size; the legend has the medians.
+    """The size of the change that fools a network, sample by sample in order of size; the legend has the medians.
 
     Args:
         sizes: name of a network → size of the change of each sample, e.g. ``(x̃ − x).flatten(1).norm(dim=1)`` of
             :func:`hypersphere.attacks.deepfool`.
-        norm: what the sizes are, for the axis.
+        norm: name of the norm that the sizes are measured in, for the axis label.
         title: text above the picture; None has none.
 
     Returns:
@@ -42,7 +42,7 @@ def perturbation_sizes(sizes: Mapping[str, Any], *, norm: str = "ℓ₂ norm", t
     for index, (name, values) in enumerate(sizes.items()):
         ordered = float_values(f"sizes[{name!r}]", values, 1).sort().values
         if float(ordered[0]) < 0:
-            raise ValueError(f"sizes[{name!r}] holds {float(ordered[0])}: the size of a change is not negative")
+            raise ValueError(f"sizes[{name!r}] holds {float(ordered[0])}: sizes of changes must not be negative")
         label = f"{name} (median {float(ordered.quantile(0.5)):.3g})"
         style: dict[str, Any] = {"color": shades[index], "ls": LINES[index % len(LINES)], "lw": 1.8}
         axes.plot(range(len(ordered)), ordered.numpy(), label=label, **style)

@@ -92,7 +92,7 @@ def find(name: str) -> tuple[Table, int]:
         name: ``table.cell``, or the name of a training that several cells share.
 
     Returns:
-        The table and the number of the cell.
+        The table, and the position of the cell in it.
 
     Raises:
         ValueError: If there is no such recipe.

@@ -52,7 +52,7 @@ class Cell:
             table: name of the table that the cell belongs to.
 
         Returns:
-            The settings.
+            The settings of this training, named after it.
         """
         return replace(self.make(), recipe=f"{table}.{self.training}")
 
@@ -89,7 +89,7 @@ class Table:
             measure: name of the measurement, such as ``"accuracy"`` or ``"top5_accuracy"``.
 
         Returns:
-            The number to compare.
+            Our number in the unit that the table prints.
         """
         return 100.0 - value if self.metric == "error" and measure.endswith("accuracy") else value
 

@@ -86,7 +86,7 @@ class Regularizer(nn.Module):
             neurons: Where they come from: ``neurons.name`` is the name of the weight in the model.
 
         Returns:
-            One number, differentiable in ``matrix``.
+            The value of the layer, a scalar that is differentiable in ``matrix``.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no value(matrix, neurons): see Regularizer.value")
 
@@ -97,7 +97,7 @@ class Regularizer(nn.Module):
             labels: class indices of the batch (N,), for regularizers that depend on them.
 
         Returns:
-            A scalar.
+            The weighted penalty, a scalar that is differentiable in the weights.
         """
         self._check_shapes()
         total = (self._compiled or self._penalty)(labels)
@@ -156,7 +156,7 @@ class Regularizer(nn.Module):
             purpose: a word that separates one use of random numbers from another.
 
         Returns:
-            The source of random numbers.
+            A source of random numbers for this call and purpose.
         """
         if self._on_host():
             return HostDraws(host_generator(self.seed, purpose, self.steps))

@@ -42,7 +42,7 @@ class Gan(nn.Module):
             z: noise vectors ``(N, latent_dim)``, one for each image.
 
         Returns:
-            Images ``(N, channels, H, W)``.
+            The generated images, ``(N, channels, H, W)``.
         """
         out: Tensor = self.generator(z)
         return out
@@ -55,7 +55,7 @@ class Gan(nn.Module):
             generator: source of the noise; None is torch's own.
 
         Returns:
-            Images ``(count, channels, H, W)``.
+            The generated images, ``(count, channels, H, W)``.
         """
         z = torch.randn(count, int(self.generator.latent_dim), generator=generator)  # type: ignore[arg-type]
         return self(z.to(next(self.parameters()).device))

@@ -101,7 +101,7 @@ class Classifier(nn.Module):
             *inputs: what the network takes: one tensor, or a graph's features and adjacency.
 
         Returns:
-            ``(N, feature_dim)``.
+            The embeddings, ``(N, feature_dim)``.
         """
         out: Tensor = self.network(*inputs)
         return out
@@ -113,7 +113,7 @@ class Classifier(nn.Module):
             *inputs: what the network takes: one tensor, or a graph's features and adjacency.
 
         Returns:
-            ``(N, num_classes)``.
+            The logits, ``(N, num_classes)``.
         """
         out: Tensor = self.head.logits(self.network(*inputs))  # type: ignore[operator]
         return out

@@ -42,7 +42,7 @@ class Networks(nn.Module):
         """Return what is evaluated and kept.
 
         Returns:
-            Inputs → logits, or both networks of a GAN.
+            A network from inputs to logits, or both networks of a GAN.
         """
         if self.generator is not None:
             return Gan(self.generator, self.model)

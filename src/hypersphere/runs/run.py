@@ -87,7 +87,7 @@ class Run:
             seed: which one; None is the first.
 
         Returns:
-            The folder, with its files.
+            The folder of the seed, with methods to read its files.
         """
         if seed is not None and seed not in self.seeds:
             raise ValueError(f"{self.path} was opened for seed {', '.join(map(str, self.seeds))}, not {seed}")
@@ -100,7 +100,7 @@ class Run:
             seed: which one; None is the first.
 
         Returns:
-            Its lines, each with its ``step``.
+            The lines of the log as dictionaries, each with its ``step``.
         """
         path = self.folder(seed).log_path
         lines = _text(path).splitlines() if path.exists() else []
@@ -144,7 +144,7 @@ class Run:
             seed: which one; None is the first.
 
         Returns:
-            The facts.
+            The facts of the data: number of classes, sizes and what else the network was built from.
         """
         path = self.folder(seed).path / "facts.json"
         if not path.exists():

@@ -66,7 +66,7 @@ class SeedFolder:
         """Hold this seed: another process that wants to train it gets an error.
 
         Returns:
-            A context manager.
+            A context manager that holds the lock.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         return locked(self.path, str(self.path))
@@ -158,7 +158,7 @@ class SeedFolder:
             clear: remove what is there and make the folder again.
 
         Returns:
-            The folder.
+            The folder for the class vectors of that checkpoint.
         """
         folder = self.checkpoints / f"tmp-{CLASSES}-{step:08d}"
         if clear:
@@ -177,7 +177,7 @@ class SeedFolder:
             classes: a folder with class vectors, see :meth:`class_folder`; it becomes a part of the checkpoint.
 
         Returns:
-            The folder of the checkpoint.
+            The folder of the checkpoint that was written.
         """
         final = self.checkpoint(step)
         name, temporary = final.name, self.checkpoints / f"tmp-{final.name}"
@@ -224,7 +224,7 @@ class SeedFolder:
             step: number of training steps that it was made after.
 
         Returns:
-            The folder, whether it exists or not.
+            The folder of that checkpoint, whether it exists or not.
         """
         return self.checkpoints / f"step-{step:08d}"
 
@@ -232,7 +232,7 @@ class SeedFolder:
         """Return the step of the newest checkpoint.
 
         Returns:
-            The step; 0 if there is none.
+            The step of the newest checkpoint; 0 if there is none.
         """
         found = self.latest()
         return 0 if found is None else int(found.name.removeprefix("step-"))
@@ -241,7 +241,7 @@ class SeedFolder:
         """Return the newest complete checkpoint. A directory gets its final name only once it is complete.
 
         Returns:
-            Its folder, or None.
+            The folder of the checkpoint, or None if there is none.
         """
         found = [path for path in self._all() if (path / "state.json").exists()]
         return found[-1] if found else None
@@ -278,7 +278,7 @@ class SeedFolder:
         start.
 
         Returns:
-            Why each was set aside.
+            For each renamed checkpoint, a sentence that says why.
         """
         damaged: dict[Path, str] = {}
         for checkpoint in reversed(self._all()):
@@ -341,7 +341,7 @@ class SeedFolder:
         """Return the last value of everything in the log.
 
         Returns:
-            Values by name.
+            The last logged values by name.
         """
         return {name: value for line in self._lines() for name, value in line.items()}
 
@@ -349,7 +349,7 @@ class SeedFolder:
         """Compute the median of the logged steps per second, which compilation and other pauses do not change.
 
         Returns:
-            Steps per second; None without any.
+            The median of the steps per second; None if none were logged.
         """
         rates = [line["rate"] for line in self._lines() if "rate" in line]
         return statistics.median(rates) if rates else None

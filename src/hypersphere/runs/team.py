@@ -68,7 +68,7 @@ class Team:
             values: a tensor of the same shape everywhere.
 
         Returns:
-            The sum.
+            The sum over all processes, the same on each.
         """
         if self.world > 1:
             dist.all_reduce(values)
@@ -97,7 +97,7 @@ class Team:
             flag: the flag of this process; one True makes it True for all.
 
         Returns:
-            The same answer everywhere.
+            True on every process if the flag is set on any.
         """
         return self.smallest(-int(flag)) < 0
 
@@ -108,7 +108,7 @@ class Team:
             value: the number that this process contributes.
 
         Returns:
-            The smallest.
+            The smallest number, the same on every process.
         """
         if self.world == 1:
             return value

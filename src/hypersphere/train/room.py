@@ -1,6 +1,6 @@
-"""How many trainings a machine carries at once: what is free, divided by what the first of them took at its peak.
+"""How many trainings fit on a machine at once: the free memory divided by the peak memory of the first training.
 
-count = min(free memory / peak of one, cores or streams, trainings that wait)
+count = min(free memory / peak of one training, cores or streams, waiting trainings)
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ except ImportError:  # Windows
 
 __all__ = ["Peak", "Room", "cores", "measured", "room"]
 
-_SPARE = 0.9  # of what is free: caches and pictures come and go
+_SPARE = 0.9  # the share of free memory to use: caches and plots need some for a time
 _STREAMS = 16  # on a GPU; small networks gain little beyond 8 at a time
 
 
 @dataclass(frozen=True)
 class Room:
-    """What is free now.
+    """The resources that are free now.
 
     Attributes:
         cores: Cores that this process may use.
-        memory: Bytes of the host, None where the system does not tell.
-        device_memory: Bytes of the GPU, None for a training on a CPU.
+        memory: Free bytes of the host; None if the system does not say.
+        device_memory: Free bytes of the GPU; None for training on a CPU.
     """
 
     cores: int
@@ -42,11 +42,11 @@ class Room:
     device_memory: int | None = None
 
     def fits(self, one: Peak, waiting: int) -> int:
-        """How many of the trainings that wait run at a time, at least one.
+        """How many of the waiting trainings to run at a time, at least one.
 
         Args:
-            one: What one of them takes.
-            waiting: How many there are.
+            one: The peak memory of one training.
+            waiting: The number of waiting trainings.
 
         Example:
             >>> Room(cores=8, memory=10 * 2**30).fits(Peak(memory=3 * 2**30), waiting=20)
@@ -61,14 +61,14 @@ class Room:
 
 @dataclass
 class Peak:
-    """The most bytes that one training took: of the host as a process of its own, of a GPU in this process."""
+    """The peak memory of one training in bytes: on the host as a separate process, on a GPU inside this process."""
 
     memory: int = 0
     device_memory: int = 0
 
 
 def room(device: str) -> Room:
-    """The room that ``--run.device`` names."""
+    """The free resources of the machine and of the device that ``--run.device`` names."""
     place = team(device).device
     if place.type != "cuda":
         return Room(cores(), _free_memory())
@@ -78,7 +78,7 @@ def room(device: str) -> Room:
 
 @contextmanager
 def measured(device: str) -> Iterator[Peak]:
-    """What is trained inside is measured; the numbers are there at the end."""
+    """Measure the training inside the ``with`` block; the peak is filled in at its end."""
     place, peak = team(device).device, Peak()
     before = _used_memory()
     if place.type == "cuda":
@@ -86,13 +86,13 @@ def measured(device: str) -> Iterator[Peak]:
     yield peak
     if place.type == "cuda":
         peak.device_memory = torch.cuda.max_memory_reserved(place)
-        peak.memory = max(0, _used_memory() - before)  # the next ones share this process
+        peak.memory = max(0, _used_memory() - before)  # the next trainings share this process
     else:
         peak.memory = _used_memory()
 
 
 def _used_memory() -> int:
-    """The most memory that this process has ever had, 0 where the system does not tell."""
+    """The peak memory of this process so far; 0 if the system does not say."""
     if resource is None:
         return 0
     found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -100,7 +100,7 @@ def _used_memory() -> int:
 
 
 def cores() -> int:
-    """Cores that the scheduler gives this process, less where a container has a share of them."""
+    """The number of cores that this process may use, limited by the container's share if there is one."""
     every = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     words = _words(Path("/sys/fs/cgroup/cpu.max"))
     if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]) > 0:
@@ -109,7 +109,7 @@ def cores() -> int:
 
 
 def _free_memory() -> int | None:
-    """What the system says can be had without swapping, less where a container has a limit."""
+    """The memory available without swapping, limited by the container's limit if there is one; None if unknown."""
     table = _words(Path("/proc/meminfo"))
     if "MemAvailable:" in table:
         free = int(table[table.index("MemAvailable:") + 1]) * 1024

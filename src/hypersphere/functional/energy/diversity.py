@@ -24,7 +24,7 @@ def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
         t: sharpness of the kernel, > 0; large t depends on the closest pairs only.
 
     Returns:
-        One number ≤ 0 per set.
+        The uniformity of each set, a number ≤ 0.
 
     Shape:
         - w: (..., N, d).
@@ -55,7 +55,7 @@ def largest_cosine(w: Tensor) -> Tensor:
         w: sets of neurons, one neuron per row.
 
     Returns:
-        One number in [−1, 1] per set.
+        The mean over neurons of the cosine to the nearest other one, a number in [−1, 1] per set.
 
     Shape:
         - w: (..., N, d).
@@ -82,7 +82,7 @@ def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
         s: power of the distance, ≥ 0 (0: the logarithm); a larger s gives near pairs more weight.
 
     Returns:
-        The smallest potential, one per set.
+        The smallest potential over ``points``, one number per set.
 
     Shape:
         - w: (..., N, d).

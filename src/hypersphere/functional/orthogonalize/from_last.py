@@ -1,4 +1,4 @@
-"""Maps of many matrices that start from the last step, and what they do where that start is too far away."""
+"""Maps of many matrices that start from the last step, and what they do if that start is too far away."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .grouped import layout_of
 
 __all__ = ["FromLast", "Solved"]
 
-Solved = tuple[Tensor, ...]  # R, then what the map's backward pass needs besides
+Solved = tuple[Tensor, ...]  # R, then what else the map's backward pass needs
 
 
 class FromLast(ABC):
     """A map and its memory, for stacks of matrices of the given shapes on one device.
 
-    Every call looks at how well it ended. Outside of CUDA graphs the host looks too, and starts again where it did not
-    end well. Inside one, the R of such a call is NaN, so that its step can be done again outside.
+    Every call checks its own result. Outside CUDA graphs the host reads the outcome and computes failed matrices from
+    scratch. Inside a graph, a failed R is NaN, and :meth:`redo` computes it after the replay.
 
     Args:
-        shapes: Of the parameters (..., d, d), in the order in which they will be given.
-        device: Where they are.
+        shapes: Shapes (..., d, d) of the parameters, in the order in which they will be passed.
+        device: The device of the parameters.
 
     Attributes:
-        failed: One integer a matrix, 1 if a call since the last start could not reach the accuracy.
-        kind: What :func:`rotate_all` calls the backward pass.
+        failed: One integer per matrix, 1 if a call since the last start did not reach the required accuracy.
+        kind: The name of the backward pass for :func:`rotate_all`.
     """
 
     kind: str
@@ -40,12 +40,12 @@ class FromLast(ABC):
         self.started = False
 
     def forget(self) -> None:
-        """Let the next call start from nothing, as the first one did."""
+        """Make the next call start from scratch, as the first one did."""
         self.started = False
         self.failed.zero_()
 
     def __call__(self, raw: Sequence[Tensor]) -> list[Solved]:
-        """R of every stack of matrices and what backward needs; no autograd."""
+        """Return R of every stack of matrices and what backward needs, without autograd."""
         if not self.started:
             self.failed.fill_(1)
             self.started = True
@@ -56,13 +56,13 @@ class FromLast(ABC):
         return self._again(raw, solved)
 
     def redo(self, raw: Sequence[Tensor], solved: Sequence[Solved]) -> None:
-        """Put into ``solved``, what a CUDA graph left there, the right results of matrices that failed."""
+        """Replace failed matrices in ``solved``, the results of a replayed CUDA graph, by correct ones."""
         for old, new in zip(solved, self._again(raw, solved), strict=True):
             if new is not old:
                 torch._foreach_copy_(list(old), list(new))
 
     def _again(self, raw: Sequence[Tensor], solved: Sequence[Solved]) -> list[Solved]:
-        """The same with those from the beginning that failed; waits for the device."""
+        """Return the results with failed matrices computed from scratch; waits for the device."""
         failed = self.failed.tolist()
         if not any(failed):
             return list(solved)
@@ -81,8 +81,8 @@ class FromLast(ABC):
 
     @abstractmethod
     def start(self, index: int, u: Tensor) -> Solved:
-        """The result of stack ``index`` from the parameter alone, in float64; the next call goes on from there."""
+        """Compute the result of stack ``index`` from the parameter alone, in float64; the next call starts from it."""
 
     @abstractmethod
     def _from_last(self, raw: Sequence[Tensor]) -> list[Solved]:
-        """The result from that of the last call; sets ``failed``."""
+        """Compute the results from those of the last call; sets ``failed``."""

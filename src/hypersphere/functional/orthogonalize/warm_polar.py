@@ -1,15 +1,15 @@
-"""Löwdin's map of many matrices from the polar factor of the last step: products, most of them in half precision.
+"""Löwdin's map of many matrices from the polar factor of the last step, by products, most of them in half precision.
 
-U = RH. A step of training moves R little, R ← R·exp Ω, even where it moves small singular values by more than their
+U = RH. A training step moves R little, R ← R·exp Ω, even where it changes small singular values by more than their
 size: Newton's equation is HΩ + ΩH = RᵀU − UᵀR, whose solution in the eigenbasis V of H divides by σᵢ + σⱼ. The V and σ
-of the last step are near enough to serve for all of the next: two iterations leave in R what float32 leaves of it in
-its singular value decomposition. V only conditions, so that its products may have the 11 bits of float16; residuals
-are computed in split TF32. Afterwards V is turned towards the eigenbasis of the new H, to first order and where
-singular values are far enough apart: where they are not, it need not be. The same V solves the equation of the
-gradient, HL + LH = RᵀG − GᵀR, with one correction for what it leaves.
+of the last step are close enough for the whole next step: two iterations leave no more error in R than a float32
+singular value decomposition. V is only a preconditioner, so its products may have the 11 bits of float16; residuals are
+computed in split TF32. Afterwards V is turned towards the eigenbasis of the new H, to first order. This is skipped for
+singular values that are too close together, where it is not needed. The same V solves the gradient's equation,
+HL + LH = RᵀG − GᵀR, with one correction of the remaining error.
 
-The size of the last Ω and of RᵀR − I is looked at in every step; where it is too large, or NaN, R is NaN and ``failed``
-says so.
+The sizes of the last Ω and of RᵀR − I are checked in every step. If one is too large or NaN, R is NaN and ``failed`` is
+set.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .iterations import polynomial_polar
 __all__ = ["WarmPolar", "polar_gradient"]
 
 _HALF = torch.float16
-_FIRST, _SECOND = 2.0**10, 2.0**16  # of what the first and the second iteration have to correct: as float16 wants it
-_TURN = 2.0**8  # of Ω
-_POLISH = 2.0**12  # of I − RᵀR
-_GRADIENT, _REST = 2.0**-6, 2.0**6  # of L, and of what the first solution of its equation leaves
-_CLOSE, _ORTHOGONAL = 2e-3, 1e-3  # norms of a row: of the second Ω, and of ½(I − RᵀR)
+_FIRST, _SECOND = 2.0**10, 2.0**16  # scales of the two iterations' residuals, so that they fit float16
+_TURN = 2.0**8  # scale of Ω
+_POLISH = 2.0**12  # scale of I − RᵀR
+_GRADIENT, _REST = 2.0**-6, 2.0**6  # scales of L, and of the residual after the first solution of its equation
+_CLOSE, _ORTHOGONAL = 2e-3, 1e-3  # largest row norms: of the second Ω, and of ½(I − RᵀR)
 _SHARE, _FLOOR = 0.1, 1e-7
 
 
@@ -45,7 +45,7 @@ class WarmPolar(FromLast):
         self._u_t, self._r, self._r_t = (torch.zeros(total, device=device) for _ in range(3))
         self._v, self._v_t = (torch.zeros(total, dtype=_HALF, device=device) for _ in range(2))
         self._sigma = torch.zeros(self.layout.rows, device=device)
-        self._scale = torch.ones(count, device=device)  # of U, so that its singular values are at most about 1
+        self._scale = torch.ones(count, device=device)  # scale of U, so that its singular values are at most about 1
 
     def start(self, index: int, u: Tensor) -> Solved:
         r, h = polynomial_polar(u.double())
@@ -82,7 +82,7 @@ class WarmPolar(FromLast):
         failed = ~(worst < _CLOSE**2)
         half = r.to(_HALF)
         r, r_t = product(layout, half, turn, r, alpha=-1.0 / _TURN, store="both")
-        k, _ = product(layout, turn, k.to(_HALF), k, alpha=-1.0 / _TURN)  # (I − Ω)K, for K is nearly symmetric
+        k, _ = product(layout, turn, k.to(_HALF), k, alpha=-1.0 / _TURN)  # (I − Ω)K, because K is nearly symmetric
         whole = layout.empty(k)
         _halves(layout, k, whole, whole, 1.0, 2)
 
@@ -106,7 +106,7 @@ class WarmPolar(FromLast):
         return list(zip(*matrices, sigmas, scales, strict=True))
 
     def _stacks(self, numbers: Tensor) -> list[tuple[Tensor, torch.Size]]:
-        """One number a matrix, stack by stack."""
+        """One number per matrix, stack by stack."""
         counts = [shape[:-2].numel() for shape in self.shapes]
         return list(zip(numbers.split(counts), self.shapes, strict=True))
 
@@ -144,7 +144,7 @@ def polar_gradient(ps: Sequence[Tensor], vs: Sequence[Tensor], solved: Sequence[
     with torch.cuda.device_of(k):
         device.unit_kernel[(len(layout.stripes),)](k, half, square, layout.stripes, layout.table, B=32)
     l = _divided(layout, half, v, v_t, sigma, _GRADIENT, torch.float32)
-    left, _ = product(layout, whole, l, alpha=-1.0 / _GRADIENT)  # HL, for Lᵀ = −L; HL + LH = HL − (HL)ᵀ
+    left, _ = product(layout, whole, l, alpha=-1.0 / _GRADIENT)  # HL; since Lᵀ = −L, HL + LH = HL − (HL)ᵀ
     rest = (k - _skew_part(layout, left, 1.0, torch.float32)).mul_(_REST).to(_HALF)
     l.add_(_divided(layout, rest, v, v_t, sigma, _GRADIENT, torch.float32), alpha=1.0 / _REST)
     scale = torch.cat([one[5].flatten() for one in solved])
@@ -165,7 +165,7 @@ def _largest_row(layout: Layout, x: Tensor, factor: float) -> Tensor:
 def _divided(
     layout: Layout, skew: Tensor, v: Tensor, v_t: Tensor, sigma: Tensor, factor: float, dtype: torch.dtype
 ) -> Tensor:
-    """``factor``·V[(VᵀSV)ᵢⱼ/(σᵢ + σⱼ)]Vᵀ, skew as S is."""
+    """``factor``·V[(VᵀSV)ᵢⱼ/(σᵢ + σⱼ)]Vᵀ, skew like S."""
     _, y_t = product(layout, skew, v_t, store="transposed", dtype=_HALF)
     inner, _ = product(layout, v_t, y_t, alpha=factor, mirror=-1, sigma=sigma, dtype=_HALF)
     y, _ = product(layout, v, inner, alpha=-1.0, dtype=_HALF)
@@ -188,7 +188,7 @@ def _halves(layout: Layout, k: Tensor, skew: Tensor, symmetric: Tensor, factor: 
 
 
 def _rows(layout: Layout, flat: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
-    """Vectors (..., d) of stacks of matrices inside a buffer with a place for each of their rows."""
+    """Vectors (..., d) for stacks of matrices, as views of a buffer with one entry per row."""
     out, place, p = [], 0, 0
     for shape in shapes:
         count, size = shape[:-2].numel(), layout.padded[p]

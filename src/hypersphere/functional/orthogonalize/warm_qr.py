@@ -1,13 +1,13 @@
-"""Gram-Schmidt and Householder of many matrices from the triangular factor of the last step: nearly all of it products.
+"""Gram-Schmidt and Householder of many matrices from the triangular factor of the last step, mostly by products.
 
 With T⁻¹ of the last step, X = U·T⁻¹ is near Q in all but its last columns, where Gram-Schmidt may turn by any angle.
 T⁻¹ ← T⁻¹·Z with the inverse Cholesky factor Z of XᵀX = I + E makes X orthonormal, and where E is small, Z is
 
     I − triu(E, 1) − ½diag E,   with an error of E²
 
-That is done three times: once in TF32, for any triangular matrix near T⁻¹ will do as a start; then from U in full
-precision, with a Cholesky factorization in the last 64 to 128 columns, where E is not small; then for what is left. How
-small E is then is looked at. Where it is too large, or NaN of a failed factorization, Q is NaN and ``failed`` says so.
+This is done three times: once in TF32, because any triangular matrix near T⁻¹ is good enough as a start; then from U in
+full precision, with a Cholesky factorization in the last 64 to 128 columns, where E is not small; then for the
+remaining error. E is then checked. If it is too large, or NaN because a factorization failed, Q is NaN and ``failed`` is set.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .grouped import TILE, Layout, kernels, layout_of, product, skew_product
 
 __all__ = ["WarmQR", "qr_gradient"]
 
-_CLOSE = 2e-3  # the norm of a row of tril E that the last correction takes
-_TURNING = 32  # columns of Q that may turn by any angle without losing the sign of its determinant
+_CLOSE = 2e-3  # the largest row norm of tril E that the last correction can remove
+_TURNING = 32  # columns of Q that may turn by any angle; the sign of the determinant is still found
 _TILE, _BASE = 64, 32
 
 
 class WarmQR(FromLast):
-    """The map and its memory; ``householder`` keeps the determinant of Q, as Algorithm 3 does, not diag T > 0."""
+    """The map and its state; ``householder`` keeps the determinant of Q, as Algorithm 3 does, instead of diag T > 0."""
 
     kind = "qr"
 
@@ -85,7 +85,7 @@ class WarmQR(FromLast):
         return list(zip(layout.views(q, self.shapes), layout.views(inverse, self.shapes), strict=True))
 
     def _series(self, gram: Tensor, out: Tensor, stripes: Tensor, one: float = 0.0) -> Tensor:
-        """What Q is to be multiplied with, transposed; and how large it is (see the kernel)."""
+        """The transposed correction factor of Q, and how large it is (see the kernel)."""
         layout = self.layout
         worst = torch.zeros(len(layout.sizes), device=gram.device)
         if not len(stripes):
@@ -97,7 +97,7 @@ class WarmQR(FromLast):
         return worst
 
     def _factor(self, gram: Tensor) -> None:
-        """L⁻¹ with LLᵀ = G = I + E: I − tril(E, −1) − ½diag E but for the last tile, which has a Cholesky factor.
+        """L⁻¹ with LLᵀ = G = I + E: I − tril(E, −1) − ½diag E except in the last tile, which has a Cholesky factor.
 
         With G = [[A, ·], [B, C]], A near I and W = B(2I − A) near BA⁻¹: L₂₂L₂₂ᵀ = C − WBᵀ, and the last rows of L⁻¹ are
         L₂₂⁻¹[−W, I].
@@ -128,7 +128,7 @@ class WarmQR(FromLast):
                 )
 
     def _turn(self, q: Tensor, inverse: Tensor, inverse_t: Tensor) -> None:
-        """The sign of the last column with which Q keeps its determinant."""
+        """Choose the sign of the last column with which Q keeps its determinant."""
         layout, device, count = self.layout, kernels()[2], len(self.layout.sizes)
         moved, flip = torch.zeros(count, device=q.device), torch.empty(count, device=q.device)
         rows = (len(layout.stripes),)
@@ -146,7 +146,7 @@ class WarmQR(FromLast):
 
 
 def qr_gradient(ps: Sequence[Tensor], vs: Sequence[Tensor], solved: Sequence[Solved]) -> list[Tensor]:
-    """dL/dU = Q·tril(N − Nᵀ, −1)·T⁻ᵀ of every stack, N = QᵀG = PᵀV: two products of them all."""
+    """dL/dU = Q·tril(N − Nᵀ, −1)·T⁻ᵀ of every stack, N = QᵀG = PᵀV: two products for all stacks."""
     shapes = [one[0].shape for one in solved]
     layout = layout_of(shapes, ps[0].device)
     q, inverse = (layout.whole(matrices) for matrices in zip(*solved, strict=True))
@@ -157,7 +157,7 @@ def qr_gradient(ps: Sequence[Tensor], vs: Sequence[Tensor], solved: Sequence[Sol
 
 @functools.lru_cache(maxsize=16)
 def _places(layout: Layout) -> tuple[Tensor, ...]:
-    """Of each matrix: its last row of tiles, and the corner of it; the stripes before that row, and those of it."""
+    """For each matrix: its last row of tiles and the corner tile; the stripes before that row, and those in it."""
     tiles, stripes, last = layout.tiles.tolist(), layout.stripes.tolist(), _last(layout)
     chosen = (
         [tile for tile in tiles if tile[1] == last[tile[0]]],
@@ -170,7 +170,7 @@ def _places(layout: Layout) -> tuple[Tensor, ...]:
 
 @functools.lru_cache(maxsize=16)
 def _jobs(layout: Layout) -> list[Tensor]:
-    """Both products of each doubling of the inverse inside the corners, and at last the one for what is left of them.
+    """Both products of each doubling of the inverse inside the corners, then the product for the part left of them.
 
     With [[A, 0], [B, C]], the inverse has −C⁻¹(BA⁻¹).
     """
