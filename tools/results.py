@@ -1,7 +1,7 @@
 """Write docs/results.md and its forest plot from results/*.json: python tools/results.py
 
-Every number of the page is a run's: final accuracy of each seed, mean final and mean best, beside the published number.
-So are the verdicts, which :mod:`hypersphere.recipes.evidence` finds by one rule for all. What was not run is listed.
+Every number of the page comes from a run: final accuracy of each seed, mean final and mean best, beside the published
+number. :mod:`hypersphere.recipes.evidence` finds the verdicts by one rule for all. What was not run is listed.
 """
 
 from __future__ import annotations
@@ -25,68 +25,80 @@ FOREST = ROOT / "docs" / "images" / "forest.svg"
 
 HEAD = """This page compares our runs with the published numbers. `python tools/results.py` makes it from
 [`results/`](../results), which holds every run with its seed, settings, versions and device. `hypersphere reproduce
-TABLE` runs the cells that are missing. Accuracies are in percent. *final* is the number at the last step, which is the
-one to compare; *best* is the highest of all evaluations of a run, averaged over the seeds. ± is the standard error of
-the mean over the seeds, and brackets hold the 95 % interval of the difference to our own baseline (Welch)."""
+TABLE` runs the cells that are missing.
+
+Accuracies are in percent. *final* is the number at the last step, which is the one to compare; *best* is the highest of
+all evaluations of a run, averaged over the seeds. ± is the standard error of the mean over the seeds. Brackets hold the
+95 % interval of the difference from our own baseline (Welch)."""
 
 FINDINGS = {
     "paper.table1": """The plain CNN reproduces the published number. Sigmoid and cosine SphereConv, with weights that
-        are projected every 100 steps, are almost a point above the published numbers and one point above the plain CNN;
-        the paper does not say how it controlled the norm of the weights. GA-Softmax (m = 4, λ ≥ 5) does not improve on
-        this: both seeds are below the published number, and on average 0.3 below the softmax. With a GPU of its own
-        (seed 2) the plain network trains at 806 steps/s and the sigmoid network at 515. The other runs shared the GPU
-        (the three of the cosine with each other), so their steps/s do not tell the speed.""",
-    "open.omniglot": """All losses have one budget and three seeds; 6,000 pairs show characters that training never saw.
-        Of the losses that use class vectors alone, A-Softmax and SphereFace+ lead, ArcFace follows, and CosFace at its
-        published margin and scale is level with the softmax. The losses that also pull samples of a class together
-        (center) or compare samples (triplet) are a little above all of them, unlike in thesis Tables 2.9 and 2.10,
-        which are about faces. All margins and weights keep their published values; none was tuned for this set.""",
+        are projected every 100 steps, are almost a point above the published numbers and one point above the plain CNN.
+        The paper does not say how it controlled the norm of the weights. GA-Softmax (m = 4, λ ≥ 5) does not improve on
+        this: both seeds are below the published number, and their mean is 0.3 below that of the softmax.
+
+        With a GPU of its own (seed 2) the plain network trains at 806 steps/s and the sigmoid network at 515. The other
+        runs shared a GPU (the three of the cosine with each other), so their steps/s do not show the speed.""",
+    "open.omniglot": """All losses have the same budget and three seeds. The 6,000 test pairs show characters that
+        training never saw. Of the losses that use class vectors alone, A-Softmax and SphereFace+ lead, ArcFace follows,
+        and CosFace at its published margin and scale is level with the softmax. The losses that also pull samples of a
+        class together (center) or compare samples (triplet) are a little above all of them, unlike in thesis Tables 2.9
+        and 2.10, which are about faces. All margins and weights keep their published values; none was tuned for this
+        set.""",
     "open.lfw": """Training has 9,525 faces of 4,038 people; the 1,000 test pairs show other people. A-Softmax and
         SphereFace+ are two to three points above the softmax. ArcFace is two points above it, which three seeds cannot
         distinguish from 0. CosFace and the contrastive loss are level with it. As on Omniglot, center and triplet loss
-        are ahead, here by a point; half of the people have only one image, unlike in CASIA-WebFace. The standard error
-        of one run is 0.6 to 0.9. With an earlier order of batches, in which all people with one image came at the end
-        of an epoch, the softmax with contrastive loss diverged to 60 % (marked "changed" in the JSON). The settings of
-        softmax, A-Softmax, CosFace, ArcFace and SphereFace+ say `init: none`, those of center, triplet and contrastive
-        loss `he`, as the recipe does today. Both mean the same initial weights: at the commits in the JSON a SphereFace
-        network drew its weights by He's rule, and today's recipe gives the same weights bit for bit (checked for all
-        five with seed 0). The other settings that differ are newer than these runs; their values are those that the
-        older code had built in.""",
-    "open.omniglot_few_shot": """These are means of three seeds. A classifier of cosines (baseline++) gains ten points
-        with one drawing and one point with five. Neither half-space MHE nor OPT makes a difference beyond the spread of
-        the seeds on this set, where little is left to gain.""",
+        are ahead, here by about a point. Half of the people have only one image, unlike in CASIA-WebFace. The standard
+        error of one run is 0.6 to 0.9.
+
+        In an earlier order of batches all people with one image came at the end of an epoch. With it the softmax with
+        contrastive loss diverged to 60 % (marked "changed" in the JSON).
+
+        The stored settings say `init: none` for softmax, A-Softmax, CosFace, ArcFace and SphereFace+, and `init: he`
+        for center, triplet and contrastive loss, as the recipe does today. Both mean the same initial weights: at the
+        commits in the JSON a SphereFace network drew its weights by He's rule, and today's recipe gives the same
+        weights bit for bit (checked for all five with seed 0). The other settings that differ are newer than these
+        runs; the older code had their values built in.""",
+    "open.omniglot_few_shot": """These are means of three seeds. A cosine classifier (baseline++) gains ten points with
+        one drawing and one point with five. Neither half-space MHE nor OPT makes a difference beyond the spread of the
+        seeds on this set, where little is left to gain.""",
     "open.cifar10_gan": """These runs have one seed, a fifth of the steps, and a CIFAR-10 classifier instead of
         Inception. MHE on the discriminator neither helps nor harms spectral normalization here.""",
     "thesis.table7.11": """These are means on Cora, of three seeds of OPT and twenty of the baseline. OPT does not
-        improve the accuracy here: orthogonal descent is level with the baseline, and Cayley's map is below
-        it. The variance of the fixed neurons matters most, and the thesis does not print it. With 2/d, the
-        variance of the baseline's initial weights, two seeds of CP gave 72.7 and 71.8 (marked "changed" in
-        the JSON); the variance 1 that we use was chosen on these test nodes.""",
+        improve the accuracy here: orthogonal descent (ogd) is level with the baseline, and Cayley's map (cp) is below
+        it. The variance of the fixed neurons matters most, and the thesis does not print it. With 2/d, the variance of
+        the baseline's initial weights, two seeds of cp gave 72.7 and 71.8 (marked "changed" in the JSON). The variance
+        1 that we use was chosen on these test nodes.""",
     "thesis.tableE.6": """These are means of twenty seeds on Cora and Citeseer; Pubmed was not run. On Cora no method
-        gains: half-space MHE and random projections are 0.1 above the baseline, angle-preserving projections
-        0.1 below it. On Citeseer all are 0.1 to 0.3 above it. All intervals for independent seeds include 0.
-        A seed starts all methods from the same weights, so gains can also be compared seed by seed: on Cora
-        they are +0.08 [-0.11, +0.27], +0.10 [-0.08, +0.27] and -0.14 [-0.42, +0.14], on Citeseer +0.31
-        [+0.08, +0.55], +0.15 [-0.15, +0.46] and +0.15 [-0.21, +0.51]; one of six excludes 0. Ten seeds on
-        Cora with other draws of dropout, before these, had given +0.34, +0.41 and -0.04, of which the first
-        two barely excluded 0 seed by seed; twice as many seeds did not confirm it. Earlier runs of CoMHE are
-        marked "changed" in the JSON: their random projections were never redrawn, and their angle-preserving
-        projections hardly moved.""",
+        gains: half-space MHE and random projections are 0.1 above the baseline, angle-preserving projections 0.1 below
+        it. On Citeseer all are 0.1 to 0.3 above it. All intervals for independent seeds include 0.
+
+        A seed starts all methods from the same weights, so gains can also be compared seed by seed. For half-space MHE,
+        random and angle-preserving projections they are, on Cora, +0.08 [-0.11, +0.27], +0.10 [-0.08, +0.27] and -0.14
+        [-0.42, +0.14], and on Citeseer +0.31 [+0.08, +0.55], +0.15 [-0.15, +0.46] and +0.15 [-0.21, +0.51]. One
+        interval of the six excludes 0.
+
+        Ten earlier seeds on Cora, with other draws of dropout, had given +0.34, +0.41 and -0.04. Compared seed by seed,
+        the first two barely excluded 0; twice as many seeds did not confirm them. Earlier runs of CoMHE are marked
+        "changed" in the JSON: their random projections were never redrawn, and their angle-preserving projections
+        hardly moved.""",
     "thesis.table4.7": """The present recipe has not been run yet. The JSON holds runs that are marked "changed": images
         were not cropped, there was no orthogonality penalty, attacks used the log-odds alone, and training took 20,000
-        of the 64,000 steps with one seed. In these runs naturally trained SphereConv, BallConv and TanhConv withstand
-        FGSM four times as often as the plain CNN (19 against 5 %). They do not show the published level of robustness
-        (44 to 53 %), the gain in clean accuracy, any accuracy under BIM (published: about 9 %, near chance), or the
-        ranking after FGSM training. There are two possible causes, neither of them tested: the fewer steps, and the
-        attack itself. Published accuracies of 79 to 86 % under FGSM after FGSM training, beside 8 to 35 % under BIM,
-        suggest label leaking; ours maximises the log-odds, whose gradient does not vanish where the network is
-        confident.""",
+        of the 64,000 steps with one seed.
+
+        In these runs naturally trained SphereConv, BallConv and TanhConv withstand FGSM four times as often as the
+        plain CNN (19 against 5 %). The runs do not show the published level of robustness (44 to 53 %), the gain in
+        clean accuracy, any accuracy under BIM (published: about 9 %, near chance), or the ranking after FGSM training.
+
+        There are two possible causes, neither of them tested: the fewer steps, and the attack itself. Published
+        accuracies of 79 to 86 % under FGSM after FGSM training, beside 8 to 35 % under BIM, suggest label leaking. Our
+        attack maximises the log-odds, whose gradient does not vanish where the network is confident.""",
 }
 
 
 def page() -> str:
     """The whole page."""
-    parts = [f"# Results\n\n{_wrapped(HEAD)}\n", _overview()]
+    parts = [f"# Results\n\n{_paragraphs(HEAD)}\n", _overview()]
     parts += [_section(table, measurements) for table, measurements in _measured()]
     return "\n".join([*parts, _missing()])
 
@@ -128,7 +140,7 @@ def _overview() -> str:
             word = _verdict(one)
             inside = "is" if one.expected else "is not"
             text = f"""{one.mean:.2f}, published {one.cell.published:.2f}, which {inside} within the 95 % prediction
-                interval of one more of our seeds."""
+                interval of one more run of ours."""
             lines.append(_wrapped(f"- **{table.name} {one.cell.name} (a baseline): {word}.** {text}", "  "))
     lines += ["", "One rule gives the verdicts:", ""]
     lines += [_wrapped(f"- *{name}*: {meaning}.", "  ") for name, meaning in VERDICTS.items()]
@@ -144,7 +156,7 @@ def _sentence(one: Evidence) -> str:
 
 
 def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
-    lines = [f"## {table.name}", "", f"{table.title}.", ""]
+    lines = [f"## {table.name}", "", f"{table.title.rstrip('.')}.", ""]
     known = {one.cell.name: one for one in evidence(table, measurements)}
     for steps in sorted({m["steps"] for m in measurements}, reverse=True):
         chosen = [m for m in measurements if m["steps"] == steps and not m.get("changed")]
@@ -164,11 +176,12 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
             values = [m.get("metrics", {}).get(cell.measure, m["final_accuracy"]) for m in seeds]
             shown = ", ".join(f"{table.ours(value, cell.measure):.2f}" for value in values[:_SHOWN])
             shown += f", ... ({len(values)} seeds)" if len(values) > _SHOWN else ""
-            gap = f"{mine['final'] - cell.published:+.2f}" if cell.published is not None and mine["whole"] else ""
             published = "" if cell.published is None else f"{cell.published:.2f}"
             best = "" if mine["best"] is None else f"{mine['best']:.2f}"
             one = known.get(cell.name) if mine["whole"] else None
-            final = f"**{mine['final']:.2f}**" + (f" ± {one.error:.2f}" if one is not None and one.error else "")
+            mean = mine["final"] if one is None else one.mean  # the same rounding as in the overview
+            gap = f"{mean - cell.published:+.2f}" if cell.published is not None and mine["whole"] else ""
+            final = f"**{mean:.2f}**" + (f" ± {one.error:.2f}" if one is not None and one.error else "")
             lines.append(
                 f"| {cell.name} | {published} | {shown} | {final} | {gap} | {best} | {_gain(one)} | {_verdict(one)} |"
             )
@@ -178,7 +191,7 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
             text = ", ".join(f"{cell} is {recipe}" for cell, recipe in twins)
             lines += [_wrapped(f"These settings were trained once, under the name of another table: {text}."), ""]
     if table.name in FINDINGS:
-        lines += [_wrapped(FINDINGS[table.name]), ""]
+        lines += [_paragraphs(FINDINGS[table.name]), ""]
     missing = not_run(table, measurements)
     if missing:
         names = ", ".join(missing) if len(missing) <= _NAMED else f"{', '.join(missing[:_NAMED])}, ..."
@@ -197,7 +210,7 @@ def _gain(one: Evidence | None) -> str:
 
 
 def _verdict(one: Evidence | None) -> str:
-    """Of a gain, or of a baseline's own number."""
+    """The verdict on a gain, or on a baseline's own number."""
     if one is None or one.verdict is not None:
         return "" if one is None else str(one.verdict)
     if one.base is not None or one.expected is None:
@@ -208,13 +221,17 @@ def _verdict(one: Evidence | None) -> str:
 def _missing() -> str:
     """The tables without any number."""
     run = {table.name for table, _ in _measured()}
-    lines = ["## Not run", "", "No cell of these has a number of ours:", ""]
+    lines = ["## Not run", "", "We have no number for any cell of these tables and figures:", ""]
     lines += [
-        f"- `{table.name}`: {len(table.cells)} cells. {table.title}."
+        f"- `{table.name}`: {len(table.cells)} cell{'s' * (len(table.cells) > 1)}. {table.title.rstrip('.')}."
         for table in tables().values()
         if table.name not in run
     ]
     return "\n".join([*lines, ""])
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(_wrapped(part) for part in text.split("\n\n"))
 
 
 def _wrapped(text: str, indent: str = "") -> str:

@@ -122,7 +122,7 @@ class Peers:
                 self._warm.redo(raw, self._recorded[0])
 
     def _regroup(self, captured: bool, first: BlockMatrix) -> bool:
-        """Add blocks requested since the last computation, drop those long unused; False if none are left."""
+        """Add blocks requested since the last computation, drop those long unused; False if nothing can be computed."""
         if captured:  # what a graph records must not be replaced
             members = [ref() for ref in self._together]
             return self._warm is not None and first in members and None not in members

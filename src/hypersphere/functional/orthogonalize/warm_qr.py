@@ -7,7 +7,8 @@ T⁻¹ ← T⁻¹·Z with the inverse Cholesky factor Z of XᵀX = I + E makes X
 
 This is done three times: once in TF32, because any triangular matrix near T⁻¹ is good enough as a start; then from U in
 full precision, with a Cholesky factorization in the last 64 to 128 columns, where E is not small; then for the
-remaining error. E is then checked. If it is too large, or NaN because a factorization failed, Q is NaN and ``failed`` is set.
+remaining error. E is then checked. If it is too large, or NaN because a factorization failed, Q is NaN and ``failed``
+is set.
 """
 
 from __future__ import annotations
