@@ -35,7 +35,7 @@ def test_perturbations_are_in_order_of_size_with_their_median():
     assert axes.lines[0].get_ydata().tolist() == [1.0, 2.0, 3.0]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a (median 2)", "b (median 0.5)"]
     assert "ℓ∞" in axes.get_ylabel()
-    for wrong, message in (({}, "must map"), ({"a": [-1.0]}, "not negative"), ({"a": [math.nan]}, "NaN")):
+    for wrong, message in (({}, "must map"), ({"a": [-1.0]}, "must not be negative"), ({"a": [math.nan]}, "NaN")):
         with pytest.raises(ValueError, match=message):
             hs.plots.perturbation_sizes(wrong)
 
