@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,12 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+
+@functools.cache
+def _types_of(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields, whose annotations are strings."""
+    return typing.get_type_hints(kind)
 
 
 def option(default: Any, help: str | Callable[[], str], *, material: bool = True) -> Any:
@@ -108,7 +115,7 @@ def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
         >>> from_dict(Config, to_dict(Config())) == Config()
         True
     """
-    hints = typing.get_type_hints(kind)
+    hints = _types_of(kind)
     for name in values:
         if name not in hints:
             raise ValueError(f"{kind.__name__} has no setting {name!r}: the file is of another version")
@@ -206,14 +213,14 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
         >>> overridden(parser.parse_args(["--optim.lr", "0.1"]))
         {'optim.lr': 0.1}
     """
-    parts = typing.get_type_hints(kind)
+    parts = _types_of(kind)
     for field in dataclasses.fields(kind):
         part = parts[field.name]
         if not dataclasses.is_dataclass(part):
             continue
         about = (part.__doc__ or "").strip().splitlines()[0]
         group = parser.add_argument_group(field.name, about)
-        hints = typing.get_type_hints(part)
+        hints = _types_of(part)
         for leaf in dataclasses.fields(part):
             default = leaf.default if leaf.default_factory is dataclasses.MISSING else leaf.default_factory()
             dotted = f"{field.name}.{leaf.name}"
