@@ -28,11 +28,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-
-@functools.cache
-def _types_of(kind: Any) -> dict[str, Any]:
-    """The types of a dataclass's fields, whose annotations are strings."""
-    return typing.get_type_hints(kind)
+_types_of: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)  # looking them up takes long
 
 
 def option(default: Any, help: str | Callable[[], str], *, material: bool = True) -> Any:
