@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .._core.registries import MEASUREMENTS
 from ..config import Config, add_arguments
-from ..config.options import LazyHelp
+from ..config.command_line import LazyHelp
 
 __all__ = ["KINDS", "energy", "evaluate", "export", "listing", "report", "reproduce", "sweep", "train"]
 

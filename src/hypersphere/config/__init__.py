@@ -5,6 +5,7 @@
 """
 
 from .adversarial import AdversarialConfig
+from .command_line import add_arguments, overridden, read_text
 from .config import Config
 from .data import DataConfig
 from .evaluation import EvaluationConfig
@@ -13,18 +14,7 @@ from .gan import GanConfig
 from .loss import LossConfig
 from .model import ModelConfig
 from .optim import OptimConfig
-from .options import (
-    about,
-    add_arguments,
-    changed,
-    from_dict,
-    material,
-    option,
-    overridden,
-    read_text,
-    to_dict,
-    with_values,
-)
+from .options import about, changed, from_dict, material, option, to_dict, with_values
 from .orthogonal import OrthogonalConfig
 from .regularizer import RegularizerConfig
 from .run import RunConfig

@@ -13,8 +13,9 @@ from typing import Any
 
 from .._core.checks import closest
 from .._core.trust import check_trusted
+from .command_line import read_text
 from .config import Config
-from .options import read_text
+from .options import types_of
 
 __all__ = ["read_values", "settings"]
 
@@ -75,7 +76,7 @@ def settings() -> dict[str, Any]:
     for part in dataclasses.fields(Config):
         if dataclasses.is_dataclass(getattr(default, part.name)):
             kind = type(getattr(default, part.name))
-            hints = typing.get_type_hints(kind)
+            hints = types_of(kind)
             names |= {f"{part.name}.{field.name}": hints[field.name] for field in dataclasses.fields(kind)}
     return names
 

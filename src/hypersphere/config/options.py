@@ -1,34 +1,29 @@
-"""Frozen dataclasses as settings: help for each field, JSON and back, and a command line made of them."""
+"""Frozen dataclasses as settings: help for each field, JSON and back."""
 
 from __future__ import annotations
 
-import argparse
-import ast
 import dataclasses
 import functools
-import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 __all__ = [
-    "LazyHelp",
     "about",
-    "add_arguments",
     "changed",
     "from_dict",
     "material",
     "option",
-    "overridden",
-    "read_text",
     "to_dict",
     "told",
+    "types_of",
     "with_values",
 ]
 
 T = TypeVar("T")
 
-_types_of: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)  # looking them up takes long
+types_of: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
+"""The types of a dataclass's fields, by name; they are looked up once."""
 
 
 def option(default: Any, help: str | Callable[[], str], *, material: bool = True) -> Any:
@@ -111,7 +106,7 @@ def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
         >>> from_dict(Config, to_dict(Config())) == Config()
         True
     """
-    hints = _types_of(kind)
+    hints = types_of(kind)
     for name in values:
         if name not in hints:
             raise ValueError(f"{kind.__name__} has no setting {name!r}: the file is of another version")
@@ -192,175 +187,9 @@ def material(config: Any) -> dict[str, Any]:
     return plain
 
 
-def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
-    """Add an option ``--group.field`` for every field of a dataclass, and a titled group for every part.
-
-    No settings are made for that, and explanations are made only when they are shown.
-
-    Args:
-        parser: the parser to add them to.
-        kind: the dataclass of settings, such as :class:`Config` or one of its parts.
-
-    Example:
-        >>> import argparse
-        >>> from hypersphere.config import Config, add_arguments, overridden
-        >>> parser = argparse.ArgumentParser()
-        >>> add_arguments(parser, Config)
-        >>> overridden(parser.parse_args(["--optim.lr", "0.1"]))
-        {'optim.lr': 0.1}
-    """
-    parts = _types_of(kind)
-    for field in dataclasses.fields(kind):
-        part = parts[field.name]
-        if not dataclasses.is_dataclass(part):
-            continue
-        about = (part.__doc__ or "").strip().splitlines()[0]
-        group = parser.add_argument_group(field.name, about)
-        hints = _types_of(part)
-        for leaf in dataclasses.fields(part):
-            default = leaf.default if leaf.default_factory is dataclasses.MISSING else leaf.default_factory()
-            dotted = f"{field.name}.{leaf.name}"
-            spellings = list(dict.fromkeys([f"--{dotted.replace('_', '-')}", f"--{dotted}"]))
-            group.add_argument(
-                *spellings,
-                dest=dotted,
-                default=argparse.SUPPRESS,
-                metavar=_metavar(hints[leaf.name]),
-                type=_Reader(dotted, hints[leaf.name]),
-                help=LazyHelp(leaf.metadata["help"], f" (default {_shown(default)})"),
-            )
-
-
-def overridden(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what :func:`add_arguments` found on the command line.
-
-    Args:
-        options: the namespace that the parser returned; options that were not given are absent.
-
-    Returns:
-        Values by dotted name, of the options that were given.
-
-    Example:
-        >>> import argparse
-        >>> from hypersphere.config import Config, add_arguments, overridden
-        >>> parser = argparse.ArgumentParser()
-        >>> add_arguments(parser, Config)
-        >>> overridden(parser.parse_args([]))
-        {}
-    """
-    return {name: value for name, value in vars(options).items() if "." in name}
-
-
-class LazyHelp(str):
-    """A text for ``argparse`` that is made when it is shown."""
-
-    _help: str | Callable[[], str]
-    _end: str
-
-    def __new__(cls, help: str | Callable[[], str], end: str = "") -> LazyHelp:
-        """``help`` and what follows it; both are shown as they are, with every ``%``."""
-        made = super().__new__(cls, "%")  # argparse formats texts that have one
-        made._help, made._end = help, end
-        return made
-
-    def __mod__(self, values: Any) -> str:
-        return told(self._help) + self._end
-
-
-class _Reader:
-    """Text to the value of a field, by its type."""
-
-    def __init__(self, name: str, hint: Any) -> None:
-        self.name, self.hint = name, hint
-        self.__name__ = _metavar(hint)  # argparse shows it in its error messages
-
-    def __call__(self, text: str) -> Any:
-        try:
-            return read_text(self.hint, text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} must be {_metavar(self.hint)}") from None
-
-
-def read_text(hint: Any, text: str) -> Any:
-    """Convert the text of the command line to a value.
-
-    Args:
-        hint: type of the field, from its annotation; it decides how the text is read.
-        text: what was typed; ``none`` is None where the type allows it.
-
-    Returns:
-        The value, in the type that ``hint`` asks for.
-
-    Raises:
-        ValueError: If the text is not of that type.
-
-    Example:
-        >>> from hypersphere.config import read_text
-        >>> read_text(tuple[int, ...], "100,200")
-        (100, 200)
-    """
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        if type(None) in inner and text.lower() in ("none", ""):
-            return None
-        return read_text(next(kind for kind in inner if kind is not type(None)), text)
-    if origin is tuple:
-        if text.lower() == "none":
-            return ()
-        return tuple(read_text(inner[0], item.strip()) for item in text.strip("()[]").split(",") if item.strip())
-    if origin in (dict, Mapping, types.MappingProxyType) or hint is dict:
-        pairs = [item.partition("=") for item in text.split(";") if item.strip() and text.lower() != "none"]
-        if not all(name.strip() and equals for name, equals, _ in pairs):
-            raise ValueError(text)
-        return {name.strip(): _literal(value) for name, _, value in pairs}
-    if hint is bool:
-        words = {
-            "true": True,
-            "yes": True,
-            "1": True,
-            "on": True,
-            "false": False,
-            "no": False,
-            "0": False,
-            "off": False,
-        }
-        if text.lower() not in words:
-            raise ValueError(text)
-        return words[text.lower()]
-    if hint is int:
-        return int(text.replace("_", ""))
-    return hint(text)
-
-
-def _literal(text: str) -> Any:
-    try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError):
-        return text.strip()
-
-
-def _metavar(hint: Any) -> str:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        return "|".join("none" if kind is type(None) else _metavar(kind) for kind in inner)
-    if origin is tuple:
-        return f"{_metavar(inner[0])},..."
-    if origin is dict:
-        return "name=value;..."
-    return {bool: "yes|no", int: "int", float: "float", str: "text"}.get(hint, str(hint))
-
-
 def told(help: str | Callable[[], str]) -> str:
     """The explanation of a field in words: see :func:`option`."""
     return help if isinstance(help, str) else help()
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "none"
-    return "none" if value is None or value == {} else str(value)
 
 
 def _leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, tuple[Any, bool]]]:
