@@ -186,9 +186,9 @@ class Loader:
         """
         if isinstance(step, int) and not 0 <= step < self.steps:
             raise ValueError(f"step={step} must be in 0..{self.steps - 1}: start the next epoch, or call seek(step)")
-        if isinstance(step, Tensor) and self._channels is not None and not torch.compiler.is_compiling():  # noqa: SIM102
-            if kernels.usable(self._channels[0], "loader"):
-                return self._read(step)
+        channels = None if torch.compiler.is_compiling() else self._channels
+        if isinstance(step, Tensor) and channels is not None and kernels.usable(channels[0], "loader"):
+            return self._read(step, channels)
         position = step * self.batch_size + self._rows
         index = self._order.index_select(0, position)
         labels = self.labels.index_select(0, index)
@@ -202,11 +202,10 @@ class Loader:
             inputs = torch.addcmul(self._affine[1], inputs.float(), self._affine[0]).to(self.dtype)
         return inputs.contiguous(memory_format=self._format), labels
 
-    def _read(self, step: Tensor) -> tuple[Tensor, Tensor]:
+    def _read(self, step: Tensor, channels: list[Tensor]) -> tuple[Tensor, Tensor]:
         """The same by one kernel."""
-        assert self._channels is not None
         by, last = _kernels(), self._format is torch.channels_last
-        images = by.Images(self.inputs, self.labels, self._order, self._draws, self._rows, *self._channels)
+        images = by.Images(self.inputs, self.labels, self._order, self._draws, self._rows, *channels)
         fill = 0 if self.augment is None else self.augment.fill  # type: ignore[attr-defined]
         read: tuple[Tensor, Tensor] = by.read_batch(images, step, self.batch_size, fill, IGNORE, self.dtype, last)
         return read

@@ -114,10 +114,8 @@ def _kernel_as_it_is(
     return Kernel((filters / length).reshape(weight.shape), None, None, 1.0)
 
 
-_SAFE = (
-    1e-6,
-    1e6,
-)  # norms of filters whose inner products with any x that has a norm stay in range
+# Norms of filters whose inner products with any x that has a norm stay in range.
+_SAFE = (1e-6, 1e6)
 
 
 def make_kernel(
