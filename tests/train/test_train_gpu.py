@@ -90,7 +90,8 @@ def test_trainings_at_once_end_as_they_do_alone(tmp_path, monkeypatch):
 
 
 def test_a_run_goes_on_from_its_checkpoint(tmp_path):
-    config = with_values(everything(tmp_path, "on", 16), {"run.device": "cuda", "run.precision": "bfloat16"})
+    values = {"run.device": "cuda", "run.precision": "bfloat16", "run.channels_last": True}
+    config = with_values(everything(tmp_path, "on", 16), values)
     genuine = Training._log
 
     def log(self, now, line):

@@ -76,9 +76,16 @@ class Optimizers:
 
 
 def _fitted(value: Any, parameter: Tensor) -> Any:
-    """The state of a single number in the shape that it has now: older versions had radii of shape ()."""
-    if isinstance(value, Tensor) and value.ndim == 0 and parameter.numel() == 1:
+    """The state of a parameter in its layout: files know no channels last, and fused optimizers refuse two layouts.
+
+    The state of a single number takes the shape that it has now: older versions had radii of shape ().
+    """
+    if not isinstance(value, Tensor):
+        return value
+    if value.ndim == 0 and parameter.numel() == 1:
         return value.reshape(parameter.shape)
+    if value.shape == parameter.shape and value.stride() != parameter.stride():
+        return torch.empty_like(parameter, dtype=value.dtype).copy_(value)
     return value
 
 
