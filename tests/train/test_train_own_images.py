@@ -159,5 +159,9 @@ def test_a_collapsed_margin_warns_with_its_cause(pictures, tmp_path, capsys, mon
     said = capsys.readouterr().out
     assert said.count("the margin has collapsed; the margin 0.9 is more than this network can follow") == 1
     assert "--loss.fitting yes" in (tmp_path / "faces.own" / "seed-0" / "warnings.txt").read_text()
+    result = json.loads((tmp_path / "faces.own" / "seed-0" / "result.json").read_text())
+    assert "the margin has collapsed" in result["warning"]
+    assert 0 <= result["train_accuracy"] <= 100
+    assert 0 < result["metrics"]["mean_length"] <= 1
     assert main(["report", str(tmp_path / "faces.own"), "--logs-only", "--out", str(tmp_path / "page.html")]) == 0
     assert "the margin has collapsed" in (tmp_path / "page.html").read_text()

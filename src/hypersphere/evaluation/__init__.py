@@ -28,7 +28,7 @@ from .own_pairs import read_pairs
 from .pair_results import evaluate_pairs
 from .protocol import check_evaluation, evaluate_also, evaluate_protocol
 from .robustness import make_attack
-from .verification import Verified, verify
+from .verification import Verified, mean_length, verify
 
 __all__ = [
     "Candidate",
@@ -47,6 +47,7 @@ __all__ = [
     "known",
     "layer_energies",
     "make_attack",
+    "mean_length",
     "measurement",
     "outputs_of",
     "read_pairs",
