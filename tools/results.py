@@ -110,7 +110,7 @@ def forest() -> str:
         if table.metric in ("accuracy", "error"):
             rows = [
                 Row(one.cell.name, one.gain, *one.interval, one.published_gain)
-                for one in evidence(table, measurements)
+                for one in _own(table, measurements)
                 if one.gain is not None and one.interval is not None
             ]
             panels += [(f"{table.name} ({table.metric} in %)", rows)] if rows else []
@@ -122,6 +122,12 @@ def _measured() -> list[tuple[Table, list[dict[str, Any]]]]:
     return [(tables()[path.stem], json.loads(path.read_text())["measurements"]) for path in paths]
 
 
+def _own(table: Table, measurements: list[dict[str, Any]]) -> list[Evidence]:
+    """What the trainings under a table's own name say: one training can stand in several tables."""
+    own = {m["cell"] for m in measurements if m["recipe"] == f"{table.name}.{m['cell']}"}
+    return [one for one in evidence(table, measurements) if one.cell.training in own]
+
+
 def _overview() -> str:
     """How many published numbers were run, what became of the published gains, and the picture."""
     every, printed = (
@@ -131,9 +137,11 @@ def _overview() -> str:
     found = [(table, one) for table, measurements in _measured() for one in evidence(table, measurements)]
     compared = [one for _, one in found if one.cell.published is not None]
     text = f"""Of {len(printed)} published numbers in {len(every)} tables and figures, {len(compared)} were run as the
-        recipes say, to the last step. The end of the page lists the tables that were not run."""
+        recipes say, to the last step. A training that stands in several tables is shown once here. The end of the page
+        lists the tables that were not run."""
     lines = ["## At a glance", "", _wrapped(text), "", "![Gains over the baseline](images/forest.svg)", ""]
-    for table, one in found:
+    shown = [(table, one) for table, measurements in _measured() for one in _own(table, measurements)]
+    for table, one in shown:
         if one.verdict is not None:
             lines.append(_wrapped(f"- **{table.name} {one.cell.name}: {one.verdict}.** {_sentence(one)}", "  "))
         elif one.base is None and one.expected is not None:

@@ -150,12 +150,12 @@ def table7_11(method: str, graph: str) -> Config:
 
     The text draws v from a Gaussian without saying its variance (7.3.1). With 2/d neurons keep the length √2 for ever,
     and words normalised to sum 1 leave logits so small that 200 steps end at a loss of 1.7 and 72% on Cora (CP).
-    Variance 1 was chosen for its accuracy on Cora's test nodes, on one or two seeds: a number of this table
-    is tuned on what it is measured on. R has the rate of the baseline, for F.3 keeps "the original hyperparameters";
-    ``optim.orthogonal_lr`` gives it a separate one, and ``data.validate`` evaluates on the validation nodes, to choose
-    settings by.
+    Variance 1 and the rate of R were chosen by the accuracy on validation nodes (``data.validate``), among variances
+    of 2/d, 1 and 9 and two rates for each method and graph. At the baseline's rate, which F.3 keeps, one step of
+    Cayley's map turns neurons by up to 74 degrees on Cora: its R learns at 1e-4.
     """
-    return opt(gcn(graph), method, std=1.0)
+    config = opt(gcn(graph), method, std=1.0)
+    return edit(config, optim={"orthogonal_lr": 1e-4}) if method == "cp" else config
 
 
 def table7_12(method: str) -> Config:
@@ -331,9 +331,9 @@ TABLES = (
         "Graph convolutional networks",
         "accuracy",
         grid(table7_11, ("cora", "pubmed"), {"baseline": (81.3, 79.0), "cp": (82.0, 79.4), "ogd": (82.3, 79.5)}),
-        "The variance of the fixed neurons is not printed (7.3.1); ours, 1, was chosen by accuracy on Cora's test "
-        "nodes. R learns at the baseline's rate, as F.3 says. Choose others on the validation nodes: --data.validate "
-        "yes --orthogonal.std S --optim.orthogonal-lr R.",
+        "The variance of the fixed neurons is not printed (7.3.1); ours, 1, was chosen on validation nodes, and so was "
+        "the rate 1e-4 of R for cp, where F.3 keeps the baseline's. To choose others: --data.validate yes "
+        "--orthogonal.std S --optim.orthogonal-lr R.",
     ),
     Table(
         "thesis.table7.12",
