@@ -9,8 +9,6 @@ from .._core.registries import MEASUREMENTS
 from ..config import Config, add_arguments
 from ..config.command_line import LazyHelp
 
-__all__ = ["KINDS", "energy", "evaluate", "export", "listing", "report", "reproduce", "sweep", "train"]
-
 KINDS = ("angular", "magnitudes", "heads", "regularizers", "maps", "measurements", "plots", "panels")
 """What has a name beside recipes, networks and data sets: built in, or declared with ``hs.register``."""
 

@@ -13,8 +13,6 @@ from .thesis2 import figure2_2
 from .thesis4 import attacked, decoupled
 from .thesis5 import REGULARIZERS, imbalance, powers
 
-__all__ = ["GANS", "TABLES"]
-
 TABLES = Tables()
 # Table A.1: network → the loss, whether biases and the last ReLU are kept
 _STEPS = {

@@ -10,8 +10,6 @@ from .table import Cell, Table, Tables, column, grid, printed
 from .thesis6 import KINDS, network, projected
 from .thesis7 import cnn, opt
 
-__all__ = ["TABLES"]
-
 TABLES = Tables()
 
 

@@ -20,22 +20,6 @@ from ..config import (
 from .protocols import edit
 from .table import Cell
 
-__all__ = [
-    "CASIA",
-    "GROUPED",
-    "LFW",
-    "MEASURES",
-    "MEGAFACE",
-    "METHODS",
-    "OTHERS",
-    "PLUS",
-    "YTF",
-    "fine_tuned",
-    "method_cells",
-    "plus_cells",
-    "sphereface",
-]
-
 LFW = "lfw/ with its lists"
 YTF = "ytf/<person>/<number>/*.jpg with splits.txt."
 MEGAFACE = "megaface/facescrub and megaface/distractors"

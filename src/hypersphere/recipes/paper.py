@@ -10,8 +10,6 @@ from ..config import Config, LossConfig
 from .protocols import IMAGENET, adam, edit, imagenet40, operator, orthonormal, spherical, with_top5
 from .table import Cell, Tables, cells, column, grid, measured
 
-__all__ = ["LOSSES", "TABLES", "with_loss"]
-
 TABLES = Tables()
 MARGINS = (
     "The λ of a-softmax and ga-softmax follows SphereFace's schedule, which ends at 5, because the paper prints none. "

@@ -24,8 +24,6 @@ from typing import Any
 
 from ..config import Config
 
-__all__ = ["Cell", "Cells", "Table", "Tables", "cells", "column", "grid", "measured", "printed"]
-
 Number = float | None
 Make = Callable[..., Config]
 

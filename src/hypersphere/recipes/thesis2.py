@@ -10,8 +10,6 @@ from .faces import CASIA, GROUPED, LFW, MEGAFACE, OTHERS, YTF, method_cells, sph
 from .protocols import edit, lsoftmax, mnist2d
 from .table import Cell, Table, Tables, column
 
-__all__ = ["TABLES", "figure2_2", "figure2_7", "l_softmax", "table2_5"]
-
 TABLES = Tables()
 # λ of the authors' released code: of MNIST, CIFAR-10 and CIFAR-10+; CIFAR-100 takes the last
 ANNEALING = {"mnist": "l_softmax_mnist", "cifar10": "l_softmax_cifar10", "cifar10+": "l_softmax_cifar10+"}

@@ -11,8 +11,6 @@ from ..config import AdversarialConfig, Config, EvaluationConfig, LossConfig
 from .protocols import IMAGENET, adam, edit, imagenet40, spherical, with_top5
 from .table import Cell, Table, Tables, column, grid
 
-__all__ = ["TABLES", "attacked", "decoupled", "imagenet_resnet"]
-
 TABLES = Tables()
 CELLS = "Cells are operator.training.attack; attacks increase the cross-entropy (C.1.2), or the log-odds (.log-odds)."
 SOURCE = "thesis.table4.8.source"  # a baseline of its own: train it first, under another seed than the evaluated ones

@@ -10,8 +10,6 @@ from .faces import CASIA, LFW, MEGAFACE, OTHERS, PLUS, fine_tuned, plus_cells, s
 from .protocols import IMAGENET, edit, imagenet, mhe, mnist2d, sgd
 from .table import Cell, Cells, Make, Table, Tables, cells, column, grid, measured, printed
 
-__all__ = ["COSINES", "REGULARIZERS", "TABLES", "imbalance", "network", "powers"]
-
 TABLES = Tables()
 # Orthogonal [27], "which minimizes the sum of the cosine values between all the kernel weights" (5.3.7); 1e-5 (E.1)
 COSINES = {"name": "orthogonal", "weight": 1e-5, "extra": {"of": "cosines"}}

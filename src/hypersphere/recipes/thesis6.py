@@ -11,8 +11,6 @@ from .protocols import IMAGENET, comhe, edit, imagenet, mhe, points, sgd
 from .table import Cell, Tables, cells, column, grid
 from .thesis5 import COSINES, ORTHOGONAL
 
-__all__ = ["KINDS", "TABLES", "network", "projected"]
-
 TABLES = Tables()
 Kind = Callable[[Config], Config]
 LEARNED = (

@@ -20,8 +20,6 @@ from ..config import (
 from .protocols import IMAGENET, edit, gcn, imagenet, mhe, points, sgd, spherical, with_top5
 from .table import Cell, Tables, cells, column, grid, measured
 
-__all__ = ["METHODS", "TABLES", "classifier", "cnn", "opt"]
-
 TABLES = Tables()
 _MEANS = {mean: float(mean) for mean in ("0", "1e-3", "1e-2", "2e-2", "3e-2", "5e-2")}
 _REFINED = {"original": None, "mhe": "full", "hs-mhe": "half"}
