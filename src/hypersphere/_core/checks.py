@@ -11,8 +11,6 @@ import numbers
 import operator
 from collections.abc import Iterable
 
-__all__ = ["check_choice", "check_count", "check_positive", "closest", "is_number"]
-
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> str:
     """Return ``value`` if it is one of ``choices``, else say which names there are."""

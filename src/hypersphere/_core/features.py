@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from .output_layer import find_output_layer
 
-__all__ = ["features_and_output", "features_of", "has_features"]
-
 
 def has_features(model: nn.Module) -> bool:
     """Whether the network has a method ``features``; a submodule of that name is a part of it."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["class_indices"]
-
 
 def class_indices(
     labels: Tensor, num_classes: int, ignore_index: int = -100, device: torch.device | None = None

@@ -11,18 +11,6 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _disable_current_modes
 
-__all__ = [
-    "autocast_dtype",
-    "behind",
-    "call_without_autocast",
-    "is_exporting",
-    "is_plain_eager",
-    "is_transformed",
-    "outside_the_tracer",
-    "whole",
-    "without_autocast",
-]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from torch import nn
 
 from .neurons import names_of
 
-__all__ = ["OutputLayer", "OutputLayers", "announce", "find_output_layer", "find_output_layers"]
-
 OutputLayer: TypeAlias = nn.Module | str | bool | None
 """What users pass: a module of the model or its name; None to have it found; False for a model that has none."""
 

@@ -6,8 +6,6 @@ import os
 import sys
 from contextlib import suppress
 
-__all__ = ["hush"]
-
 
 def hush() -> None:
     """Let the rest of the standard output go nowhere, what is in its buffer too."""

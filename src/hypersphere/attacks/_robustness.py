@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from ._gradient import Model
 from ._inputs import IGNORE, check_labels, check_logits
 
-__all__ = ["Robustness", "robust_accuracy"]
-
 Attack = Callable[[Any, Tensor, Tensor], Tensor]
 
 

@@ -13,8 +13,6 @@ from .._core.neurons import select
 from ..functional import energy, refine
 from ._checkpoints import find_file, neuron_sets, read_tensors
 
-__all__ = ["run"]
-
 _NOTE = """energy: mean over pairs; random: as many Gaussian vectors; refined: those after refinement
 ({steps} steps), or the known minimum where there is one (simplex, orthogonal frame)."""
 

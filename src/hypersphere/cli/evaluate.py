@@ -12,8 +12,6 @@ from ..evaluation.text import number_lines
 from ..runs import Run
 from ..runs.files import write_json
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere evaluate`` and return its exit status."""

@@ -28,8 +28,6 @@ from ..train import Job, Stopped, room, run_at_once
 from ..train import run as train
 from .train import chosen_config
 
-__all__ = ["combinations", "run"]
-
 
 @dataclass
 class Combination:

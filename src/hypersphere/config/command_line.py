@@ -12,8 +12,6 @@ from typing import Any
 
 from .options import told, types_of
 
-__all__ = ["LazyHelp", "add_arguments", "overridden", "read_text"]
-
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
     """Add an option ``--group.field`` for every field of a dataclass, and a titled group for every part.

@@ -17,8 +17,6 @@ from .command_line import read_text
 from .config import Config
 from .options import types_of
 
-__all__ = ["read_values", "settings"]
-
 
 def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
     r"""Read a file of settings.

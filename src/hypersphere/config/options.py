@@ -8,18 +8,6 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-__all__ = [
-    "about",
-    "changed",
-    "from_dict",
-    "material",
-    "option",
-    "to_dict",
-    "told",
-    "types_of",
-    "with_values",
-]
-
 T = TypeVar("T")
 
 types_of: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)

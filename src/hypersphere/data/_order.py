@@ -8,8 +8,6 @@ from torch import Tensor
 from .._core.errors import check_count
 from ._random import words
 
-__all__ = ["check_per_class", "shuffled"]
-
 GROUPS = 0x6209  # the lane of the random words that order groups
 
 

@@ -13,8 +13,6 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["epoch_key", "normals", "uniforms", "words"]
-
 MASK = 0xFFFFFFFF
 WEYL = 0x9E3779B9  # 2³²/φ, odd: successive multiples are spread evenly
 

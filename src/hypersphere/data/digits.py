@@ -13,8 +13,6 @@ from torch import Tensor
 from ._store import Store
 from .types import Dataset, Split
 
-__all__ = ["digits"]
-
 EVERY = 5
 
 

@@ -19,8 +19,6 @@ from ._store import Store
 from .images import SUFFIXES, decode, to_tensor, window
 from .loader import IGNORE
 
-__all__ = ["FolderLoader", "ImageFolder", "ImageTree", "imagenet"]
-
 Key = tuple[int, int, int]  # image number, epoch key, position in the epoch
 
 

@@ -16,8 +16,6 @@ from ._random import epoch_key
 from .augment import MEASURED, Augment, affine
 from .types import pixel_moments
 
-__all__ = ["IGNORE", "Loader"]
-
 IGNORE = -100  # label of the rows that pad an incomplete last batch: torch's ignore_index
 ORDER = 0x5EED  # the stream of random words that orders an epoch
 

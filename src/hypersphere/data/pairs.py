@@ -9,8 +9,6 @@ from torch import Tensor
 
 from .._core.errors import check_count
 
-__all__ = ["Pairs", "make_pairs"]
-
 
 @dataclass(frozen=True, eq=False)
 class Pairs:

@@ -17,8 +17,6 @@ from ..runs import Gan, Team
 from ..sources import Batch, Elsewhere, Source
 from .outputs import Outputs, class_vectors
 
-__all__ = ["Candidate"]
-
 
 @dataclass(frozen=True)
 class Candidate:

@@ -17,8 +17,6 @@ from .candidate import Candidate
 from .measurement import measurement
 from .text import number_lines
 
-__all__ = ["classes", "classification", "hits", "top5"]
-
 _MATRIX = 200  # classes up to which confusion matrices are written out
 
 

@@ -17,8 +17,6 @@ from .inception import check_inherited
 from .measurement import find, known
 from .outputs import Outputs
 
-__all__ = ["candidate_of", "evaluate", "outputs_of"]
-
 
 def evaluate(
     run: Run,

@@ -26,8 +26,6 @@ from ..runs.quantities import Quantity
 from ..sources import Source
 from .candidate import Candidate
 
-__all__ = ["Measurement", "Numbers", "describe", "find", "known", "measurement"]
-
 Numbers = Callable[[Candidate], Mapping[str, float]]
 
 

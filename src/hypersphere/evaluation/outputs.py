@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from .._core.output_layer import find_output_layer
 
-__all__ = ["Outputs", "class_vectors"]
-
 
 @dataclass(frozen=True, eq=False)
 class Outputs:

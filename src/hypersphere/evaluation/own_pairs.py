@@ -18,8 +18,6 @@ from torch import Tensor
 from ..data import Pairs
 from ..data.images import SUFFIXES, decode_all
 
-__all__ = ["Listed", "OwnPairs", "Size", "find_images", "read_list", "read_pairs"]
-
 _SAME = {"1": True, "0": False, "same": True, "different": False, "true": True, "false": False}
 Row = tuple[str, str, bool, int]
 

@@ -22,8 +22,6 @@ from ..sources.source import IMAGENET_MEAN, IMAGENET_STD
 from .own_pairs import OwnPairs, Size, find_images, read_pairs
 from .verification import in_percent
 
-__all__ = ["PAIRS_FILE", "HardPair", "KeptPairs", "OwnVerified", "evaluate_pairs", "read_kept", "verify_own_pairs"]
-
 PAIRS_FILE = "evaluation-pairs.safetensors"
 """In the folder of a seed: what :meth:`OwnVerified.keep` writes and the report reads."""
 _SHOWN = 24  # hardest pairs of either kind whose pictures are kept

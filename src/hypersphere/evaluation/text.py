@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["number_lines"]
-
 
 def number_lines(part: Mapping[str, Any]) -> list[str]:
     """A line for each value, numbers with two digits."""

@@ -18,8 +18,6 @@ from .formats import FORMATS, Job
 from .snippets import comparison, snippet
 from .text import code, plain, quoted
 
-__all__ = ["card"]
-
 _TITLES = {
     "safetensors": "`model.safetensors`: weights, for hypersphere",
     "torch": "`model.pt2`: a program, for PyTorch alone; loading it runs what is in it",

@@ -6,8 +6,6 @@ from .._core.features import has_features
 from .formats import Job
 from .inputs import Inputs, Normalization
 
-__all__ = ["comparison", "snippet"]
-
 
 def snippet(name: str, job: Job) -> str:
     """Python for one format, on made-up inputs of the right kind."""

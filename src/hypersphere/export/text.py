@@ -6,8 +6,6 @@ import html
 import json
 import re
 
-__all__ = ["code", "plain", "quoted"]
-
 _MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~$:@])")
 
 

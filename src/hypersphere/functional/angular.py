@@ -16,8 +16,6 @@ from .._core.errors import check_floating, check_positive
 from .._core.modes import is_plain_eager
 from .._core.sphere import arcsin, upcast
 
-__all__ = ["ANGULAR", "angular", "angular_from_angle"]
-
 ANGULAR = ("cosine", "linear", "sigmoid", "square_cosine")
 """The built-in kinds, whose formulas are here; a registered one is asked for its own."""
 

@@ -11,8 +11,6 @@ from .._core import registries
 from .._core.errors import check_floating, check_positive
 from .._core.sphere import safe_reciprocal, upcast
 
-__all__ = ["DEFAULT_BETA", "MAGNITUDES", "MagnitudeForm", "magnitude", "magnitude_ratio"]
-
 MAGNITUDES = ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")
 """The built-in kinds, whose formulas are here; a registered one is asked for its own."""
 DEFAULT_BETA = {"segment": 0.5, "mix": 1.0}

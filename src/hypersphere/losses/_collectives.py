@@ -8,8 +8,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-__all__ = ["combined", "gathered", "replicated", "scaled_gradient", "total"]
-
 
 def gathered(x: Tensor, group: Any) -> Tensor:
     """The rows of all processes (R·N, ...), in order of rank; the gradient of x is the sum over the processes'."""

@@ -11,18 +11,6 @@ from torch import Tensor
 from .._core.errors import check_choice, check_count, check_floating, check_positive
 from .._core.labels import class_indices
 
-__all__ = [
-    "check_class_weight",
-    "check_features",
-    "check_head",
-    "check_labels",
-    "check_margins",
-    "miner_weights",
-    "reduce_losses",
-    "without",
-    "without_margin",
-]
-
 
 def check_head(in_features: int, num_classes: int, reduction: str, ignore_index: int) -> tuple[int, int, str, int]:
     """What every loss over classes is built with, checked."""

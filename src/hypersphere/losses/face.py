@@ -15,8 +15,6 @@ from ._inputs import check_margins, without
 from .margin_softmax import MarginSoftmax
 from .sample import Sample
 
-__all__ = ["AMSoftmax", "ArcFace", "CosFace", "SphereFaceR", "check_angle"]
-
 
 class AMSoftmax(MarginSoftmax):
     """AM-Softmax, CosFace: target s·(cos θ_y − m), the others s·cos θ_j (thesis D.11).

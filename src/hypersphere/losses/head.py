@@ -16,8 +16,6 @@ from ._classes import Classes, Score, block_width, reduce_classes
 from ._fused import Known, fits, reduce_fused
 from ._inputs import check_features, check_head, check_labels, miner_weights, reduce_losses
 
-__all__ = ["ClassHead", "local"]
-
 
 class ClassHead(nn.Module):
     """Class vectors ``weight`` (num_classes, in_features) and a score of each for a feature.

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from ..angular import AngularLike
 
-__all__ = ["Sample"]
-
 
 class Sample(NamedTuple):
     """The samples of a batch, as the rules of a softmax head see them.

@@ -22,8 +22,6 @@ from .._core.modes import autocast_dtype, without_autocast
 from ._inputs import check_features, check_labels, miner_weights, reduce_losses
 from .head import ClassHead
 
-__all__ = ["shard"]
-
 H = TypeVar("H", bound=ClassHead)
 
 

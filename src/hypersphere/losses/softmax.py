@@ -13,8 +13,6 @@ from ._inputs import without, without_margin
 from .margin_softmax import MarginSoftmax
 from .sample import Sample
 
-__all__ = ["ASoftmax", "GASoftmax", "LSoftmax", "SSoftmax", "Softmax", "SphereFace", "WSoftmax"]
-
 
 class Softmax(MarginSoftmax):
     """Logits W_j·x + b_j (thesis 2.1): the ordinary linear classifier with cross-entropy, as a head.

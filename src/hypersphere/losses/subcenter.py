@@ -8,8 +8,6 @@ from torch import Tensor
 
 from .face import ArcFace
 
-__all__ = ["SubcenterArcFace"]
-
 
 class SubcenterArcFace(ArcFace):
     """ArcFace with cos θ_j = max_k cos ∠(x, w_jk) over K sub-centers of a class (Deng et al. 2020, eq. 2-3).

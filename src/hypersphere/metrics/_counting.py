@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["Groups", "count_at_least"]
-
 
 def count_at_least(scores: Tensor, thresholds: Tensor) -> Tensor:
     """For rows of ``scores`` (p, n) and rising ``thresholds`` (p, m): #{j : score_ij ≥ threshold_ik}, (p, m) int64.

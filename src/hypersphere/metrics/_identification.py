@@ -16,8 +16,6 @@ from ._identification_result import IdentificationResult
 from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within
 from ._tail import Tail
 
-__all__ = ["Blocks", "identification"]
-
 Blocks: TypeAlias = Tensor | Iterable[Tensor] | Any
 """Rows: a tensor, a NumPy array or memory map, or an iterable of blocks (b, d)."""
 

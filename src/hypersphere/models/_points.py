@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["ball_neighbours", "farthest_points", "gather_points"]
-
 
 @torch.library.custom_op("hypersphere::farthest_points", mutates_args=())
 def farthest_points(xyz: Tensor, count: int) -> Tensor:

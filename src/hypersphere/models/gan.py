@@ -13,8 +13,6 @@ from .grammar import image_size_of
 from .network import Flatten, Network
 from .slots import Slots
 
-__all__ = ["MODELS", "Generator", "discriminator", "generator"]
-
 
 class Generator(nn.Module):
     """z ~ N(0, I) → dense 512·M×M → three 4×4 transposed convolutions of stride 2 (256, 128, 64) → 3×3, tanh.

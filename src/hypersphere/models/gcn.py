@@ -14,8 +14,6 @@ from .._core.modes import without_autocast
 from .entry import Entry
 from .slots import Slots
 
-__all__ = ["GCN", "MODELS", "gcn", "normalize_adjacency"]
-
 
 class GCN(nn.Module):
     """Z = Â·act(Â·X·W₀)·W₁ (thesis E.24; the softmax belongs to the loss).

@@ -13,8 +13,6 @@ from torch.nn import functional as F
 from .._core.errors import check_choice, check_count
 from .slots import Slots
 
-__all__ = ["Conv", "Layer", "Pool", "Size", "Stages", "Unit", "build_stages", "image_size_of"]
-
 Size: TypeAlias = tuple[int, int]
 
 

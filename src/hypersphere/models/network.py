@@ -12,8 +12,6 @@ from .._core.errors import check_count
 from .grammar import Size, Stages, build_stages
 from .slots import Slots
 
-__all__ = ["Network", "image_network", "neck"]
-
 
 class Network(nn.Module):
     """``classifier(features(x))``: a body that computes the embedding, and a linear classifier on it.

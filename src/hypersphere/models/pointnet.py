@@ -15,8 +15,6 @@ from .entry import Entry
 from .network import Network
 from .slots import Slots
 
-__all__ = ["MODELS", "PointNet", "head_of", "pointnet"]
-
 
 class PointNet(Network):
     """A function of point sets: the same layers on every point, the maximum over points, fully connected layers.

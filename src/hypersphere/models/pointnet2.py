@@ -14,8 +14,6 @@ from .network import Network
 from .pointnet import head_of
 from .slots import Slots
 
-__all__ = ["MODELS", "PointNet2", "pointnet2"]
-
 
 class PointNet2(Network):
     """Two levels of local PointNets on balls around farthest points, one on all that is left, a perceptron.

@@ -17,8 +17,6 @@ from . import gan, gcn, mlp, plain, pointnet, pointnet2, resnet, sphereface
 from .entry import SLOT_OPTIONS, Entry
 from .slots import Slots
 
-__all__ = ["create", "describe", "list_models", "options"]
-
 for _family in (plain, resnet, sphereface, mlp, gcn, pointnet, pointnet2, gan):
     for _name, _entry in _family.MODELS.items():
         MODELS.add(_name, _entry, about=_entry.table)

@@ -14,8 +14,6 @@ from .network import Network, image_network
 from .plain import triple
 from .slots import Slots
 
-__all__ = ["CIFAR_WIDTHS", "IMAGENET_WIDTHS", "MODELS", "cifar_resnet", "imagenet_resnet", "modified_resnet"]
-
 CIFAR_WIDTHS: dict[str, tuple[int, ...]] = {
     "paper": (64, 96, 128),  # paper Table 6 = thesis Table B.2, for paper sec. 4.2
     "paper_wide": (96, 192, 384),  # paper Table 6, for the CIFAR-10+/100 results; thesis Table C.1

@@ -14,8 +14,6 @@ from .plain import triple
 from .resnet import draw_branches, face_stages
 from .slots import Slots
 
-__all__ = ["MODELS", "sphereface"]
-
 
 def sphereface(
     num_classes: int,

@@ -19,8 +19,6 @@ from .block import constants_of
 from .fuse import Fusion, blocks_of, fuse
 from .layer import Decoupled, as_node
 
-__all__ = ["Folded", "fold"]
-
 
 def fold(model: nn.Module) -> nn.Module:
     """A copy of a model for inference, whose operators hold ŵ, and BatchNorm with it, as constants.

@@ -20,8 +20,6 @@ from torch.nn.modules.conv import _ConvNd
 from .block import ACTIVATIONS, Parts, is_activation, is_norm, pool, run, wants_channels_last
 from .layer import Decoupled
 
-__all__ = ["Fusion", "blocks_of", "fuse", "is_row_of_blocks"]
-
 _ANY_ORDER = (  # modules that take maps in any order of their axes in memory
     *ACTIVATIONS, nn.Dropout, nn.Dropout2d, nn.BatchNorm2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Flatten,
 )  # fmt: skip

@@ -16,8 +16,6 @@ from ..losses.head import ClassHead
 from ..nn.layer import Decoupled
 from ..nn.recurrent_layer import RecurrentLayer, Rules
 
-__all__ = ["WeightProjection", "parameter_groups", "weighted_gradients"]
-
 
 class WeightProjection:
     """w ← s·w/‖w‖ for every neuron of the unweighted operators, every n steps (thesis sec. 4.4.1).

@@ -29,8 +29,6 @@ from ._peers import Peers
 from ._recurrent import read_through, restore
 from ._rotation import detached_layout, reorder, unshare_class
 
-__all__ = ["Adapters", "adapter", "adapters", "disable", "enable", "iter_adapters", "merge_adapters", "unmerge"]
-
 _MERGED = "_hypersphere_merged_adapters"  # an attribute of a module whose adapters are folded into its weights
 
 

@@ -21,8 +21,6 @@ from ._peers import Peers
 from ._recurrent import read_through
 from ._rotation import Rotation, iter_rotations, unshare_class
 
-__all__ = ["attach", "check_free", "choose"]
-
 _log = logging.getLogger("hypersphere")
 
 

@@ -14,8 +14,6 @@ from .._core.neurons import Neurons
 from ..functional.orthogonalize import rotate_all
 from ._blocks import BlockMatrix, Kept
 
-__all__ = ["Rotation", "detached_layout", "iter_rotations", "reorder", "turn_together", "unshare_class"]
-
 _NOWHERE = nn.Module()
 
 

@@ -12,8 +12,6 @@ from torch import Tensor
 from .._core.errors import check_positive
 from ..functional import decoupled_linear, unit
 
-__all__ = ["condition", "optimum"]
-
 _ZERO = 1e-10  # eigenvalues below this share of the largest are those of the symmetries
 
 

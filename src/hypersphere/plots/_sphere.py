@@ -13,8 +13,6 @@ from ._style import GREY, INK, SIZES, blank_figure, figure_of, given_axes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BEHIND", "draw_sphere", "in_front", "new_spheres", "shaded"]
-
 BEHIND = 0.22
 """Opacity of what the sphere would hide."""
 

@@ -24,24 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "GREY",
-    "INK",
-    "LINES",
-    "MARKERS",
-    "PALETTE",
-    "SIZES",
-    "blank_figure",
-    "colours",
-    "figure_of",
-    "given_axes",
-    "label_axes",
-    "legend",
-    "new_figure",
-    "picture",
-    "shorten",
-]
-
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#000000", "#F0E442")
 """Okabe-Ito, the strongest contrasts to white first."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")

@@ -17,8 +17,6 @@ from ._style import INK, PALETTE, label_axes, legend, new_figure, picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["angle_distributions"]
-
 _ROWS = 1024  # rows of the cosine matrix that exist at a time
 
 

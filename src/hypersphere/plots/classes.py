@@ -13,8 +13,6 @@ from ._style import GREY, PALETTE, label_axes, new_figure, picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["class_biases", "class_norms"]
-
 
 @picture
 def class_norms(class_vectors: Any, counts: Any, *, title: str | None = None) -> Figure:

@@ -12,8 +12,6 @@ from ._style import GREY, LINES, MARKERS, PALETTE, label_axes, legend, new_figur
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["condition_numbers"]
-
 _KINDS = {
     "plain": "plain, $G$ (Lemma 1)",
     "sphere": "sphere, $G_S$, rows re-normalised (Lemma 2)",

@@ -17,8 +17,6 @@ from ._style import GREY, INK, SIZES, label_axes, new_figure, picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["confusion_matrix", "cosine_confusion_matrix"]
-
 _WRITTEN = 16  # up to this many classes each cell carries its number
 
 

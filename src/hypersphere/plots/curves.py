@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["angular_curves", "magnitude_curves", "psi_curves"]
-
 
 @picture
 def angular_curves(

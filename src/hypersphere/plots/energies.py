@@ -15,8 +15,6 @@ from ._style import PALETTE, label_axes, legend, new_figure, picture, shorten
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["layer_energies"]
-
 
 @picture
 def layer_energies(

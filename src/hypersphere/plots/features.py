@@ -16,8 +16,6 @@ from ._style import INK, MARKERS, SIZES, colours, given_axes, label_axes, new_fi
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["features_2d", "features_3d"]
-
 _RASTER = 4000  # from here on points are pixels also in PDF and SVG, which would be huge otherwise
 
 

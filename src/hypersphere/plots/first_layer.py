@@ -17,8 +17,6 @@ from ._style import INK, SIZES, new_figure, picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["filters"]
-
 
 @picture
 def filters(

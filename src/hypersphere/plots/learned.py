@@ -17,8 +17,6 @@ from ._style import PALETTE, label_axes, legend, new_figure, picture, shorten
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["learned_k", "learned_rho"]
-
 
 @picture
 def learned_k(model: nn.Module, *, bins: int = 24, title: str | None = None) -> Figure:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["energy_curves", "learning_curves"]
-
 
 @picture
 def learning_curves(

@@ -11,8 +11,6 @@ from ._style import LINES, colours, label_axes, legend, new_figure, picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["perturbation_sizes"]
-
 
 @picture
 def perturbation_sizes(sizes: Mapping[str, Any], *, norm: str = "ℓ₂ norm", title: str | None = None) -> Figure:

@@ -15,8 +15,6 @@ from ._style import GREY, LINES, MARKERS, colours, label_axes, legend, new_figur
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["cmc", "roc"]
-
 
 @picture
 def roc(curves: Any, *, scale: str = "both", title: str | None = None) -> Figure:

@@ -12,8 +12,6 @@ from ._style import LINES, MARKERS, colours, label_axes, legend, new_figure, sho
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["sweep"]
-
 
 def sweep(runs: Sequence[tuple[Mapping[str, Any], Sequence[float]]], *, label: str = "accuracy, %") -> Figure:
     """Results over the setting with most values; a line for each combination of the other settings.

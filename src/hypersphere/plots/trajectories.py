@@ -18,8 +18,6 @@ from ._trajectories import REGULARIZERS, Trajectory, descend, start
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["neuron_trajectories", "weighted_neuron_trajectories"]
-
 _TITLES = {"orthonormal": "orthonormal", "mhe": "MHE", "half_space_mhe": "half-space MHE"}
 _INNER = 0.72  # radius at which ways on the circle begin; they end at 1
 _END, _VIRTUAL = PALETTE[1], PALETTE[5]

@@ -15,8 +15,6 @@ from typing import Any
 from .published import number_of
 from .table import Cell, Table
 
-__all__ = ["VERDICTS", "Evidence", "baseline", "evidence", "not_run", "student_t"]
-
 LEVEL = 0.95
 # Where the baseline of a cell is not found by its name (see ``baseline``).
 _BASELINES = {

@@ -15,8 +15,6 @@ from ..runs.files import read_json, write_json
 from .published import mean
 from .table import Cell, Table
 
-__all__ = ["key", "measured", "ours", "read", "record", "render"]
-
 
 def measured(table: Table) -> Path:
     """The folder of this table's numbers: ``results`` here, else those that came with the package or the clone."""

@@ -17,8 +17,6 @@ from ._mhe import EnergyRegularizer
 from ._projections import MATRICES
 from ._views import bilateral_views, channel_count, channel_views, low_rank_factors, preservation, project
 
-__all__ = ["CoMHE"]
-
 _PROJECTIONS = ("random", "angle_preserving", "adversarial", "learned", "group", "bilateral")
 
 

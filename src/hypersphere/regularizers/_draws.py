@@ -14,8 +14,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["DeviceDraws", "Draws", "HostDraws", "host_generator", "key_of"]
-
 
 class Draws(Protocol):
     """A sequence of random tensors."""

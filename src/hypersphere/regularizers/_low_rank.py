@@ -12,8 +12,6 @@ from .._core.sphere import upcast
 from ._draws import HostDraws
 from ._projections import gaussian
 
-__all__ = ["LowRankBilateral", "low_rank"]
-
 
 def low_rank(module: nn.Module, rank: int = 30, name: str = "weight", seed: int = 0) -> nn.Module:
     """Parametrize a weight by :class:`LowRankBilateral`, from its present value.

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from ._draws import Draws
 
-__all__ = ["MATRICES", "count_sketch", "gaussian", "hadamard"]
-
 
 def gaussian(rows: int, columns: int, draws: Draws) -> Tensor:
     """Entries N(0, 1/rows)."""

@@ -15,8 +15,6 @@ from ..runs import load
 from .learned import learned_k, learned_rho
 from .subject import Subject
 
-__all__ = ["Findings", "evaluate_subject"]
-
 
 @dataclass(frozen=True, eq=False)
 class Findings:

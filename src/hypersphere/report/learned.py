@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from .. import angular, magnitude
 
-__all__ = ["learned_k", "learned_rho"]
-
 
 def learned_k(model: nn.Module) -> dict[str, list[float]]:
     """The curvatures of every learnable sigmoid, by layer."""

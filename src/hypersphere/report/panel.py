@@ -23,8 +23,6 @@ from .subject import Subject
 from .verification import PairExample, hardest_pairs, own_pairs
 from .words import in_words
 
-__all__ = ["View", "panels"]
-
 
 @dataclass(frozen=True)
 class View:

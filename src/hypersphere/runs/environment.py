@@ -15,8 +15,6 @@ import torch
 
 from .._core.version import __version__
 
-__all__ = ["environment"]
-
 
 def environment(device: torch.device) -> dict[str, Any]:
     """Describe what computes.

@@ -16,22 +16,6 @@ from torch import Tensor
 
 from .._core.leftovers import owner
 
-__all__ = [
-    "PROBE",
-    "TEMPORARY",
-    "check_room",
-    "digest",
-    "digest_of",
-    "json_bytes",
-    "json_lines",
-    "read_json",
-    "read_tensors",
-    "sync_folder",
-    "write_bytes",
-    "write_json",
-    "write_tensors",
-]
-
 TEMPORARY, PROBE = ".tmp", ".room"
 """What temporary files have in their names, before their owner."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

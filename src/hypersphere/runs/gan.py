@@ -14,8 +14,6 @@ from ..config import Config
 from .facts import Facts
 from .model import make_model
 
-__all__ = ["Gan", "make_gan", "to_pixels"]
-
 
 class Gan(nn.Module):
     """A generator and its discriminator: ``gan(z)`` gives images, ``discriminator(images)`` their logits.

@@ -20,8 +20,6 @@ from .._core.version import __version__
 from ..config import Config, material
 from .files import read_json, write_json
 
-__all__ = ["NAME", "Foreign", "add_file", "check_shapes", "fitting", "read_manifest", "write_manifest"]
-
 NAME = "manifest.json"
 
 

@@ -11,8 +11,6 @@ from .._core.registries import HEADS, MODELS
 from ..config import LossConfig, ModelConfig
 from .facts import Facts
 
-__all__ = ["Classifier", "make_head", "make_model"]
-
 
 def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module:
     """The network for this data; without a classifier where a head owns the class vectors."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from .files import read_json
 
-__all__ = ["read_result"]
-
 
 def read_result(path: Path, expected: str | None = None) -> dict[str, Any] | None:
     """The result in a file, whose hash is ``expected`` if one is given; None while there is none.

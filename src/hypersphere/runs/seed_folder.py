@@ -36,8 +36,6 @@ from .manifest import Foreign, add_file, read_manifest, write_manifest
 from .result import read_result
 from .state import join, split
 
-__all__ = ["CLASSES", "SeedFolder"]
-
 CLASSES = "classes"
 """The folder of a checkpoint that holds class vectors which several processes share (``loss.shard``)."""
 _STEP = re.compile(r"step-[0-9]{8,}")

@@ -6,8 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["join", "split"]
-
 _TENSOR, _PAIRS = "tensor", "pairs"
 
 

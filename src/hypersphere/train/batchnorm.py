@@ -9,8 +9,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-__all__ = ["SynchronizedBatchNorm", "synchronized"]
-
 
 class SynchronizedBatchNorm(_BatchNorm):
     """(x − mean)/√(var + eps)·weight + bias with mean and variance over the batches of all processes.

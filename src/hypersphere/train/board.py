@@ -8,8 +8,6 @@ from typing import Any
 
 from .progress import Progress, settle
 
-__all__ = ["Board"]
-
 EVERY = 30.0
 """Seconds between two tables as text."""
 

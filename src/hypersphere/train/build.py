@@ -23,8 +23,6 @@ from .shards import ClassState, shard_head
 from .start import start
 from .step import Parts, Step
 
-__all__ = ["make_objective", "make_parts", "make_step"]
-
 
 def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = False) -> Objective:
     """Network and head with fresh weights; orthogonal matrices attached, if the settings say so.

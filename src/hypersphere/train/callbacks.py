@@ -13,8 +13,6 @@ from torch import nn
 
 from ..config import Config
 
-__all__ = ["Callback", "Callbacks", "Started"]
-
 
 @dataclass(frozen=True, eq=False)
 class Started:

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from .step import Parts
 
-__all__ = ["FINITE", "blame", "spoiled"]
-
 FINITE = "no layer: a replay of the batch is finite"
 
 

@@ -19,8 +19,6 @@ from ..magnitude import WithRadius
 from ..runs import Team, usable_device
 from .batchnorm import synchronized
 
-__all__ = ["synchronize", "team"]
-
 
 def team(device: str) -> Team:
     """The processes that torchrun started, or this one alone. They meet once and stay together until they exit."""

@@ -21,8 +21,6 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-__all__ = ["Peak", "Room", "cores", "measured", "room"]
-
 _SPARE = 0.9  # the share of free memory to use: caches and plots need some for a time
 _STREAMS = 16  # on a GPU; small networks gain little beyond 8 at a time
 

@@ -6,8 +6,6 @@ import math
 
 from ..config import ScheduleConfig
 
-__all__ = ["factors"]
-
 
 def factors(config: ScheduleConfig) -> list[float]:
     """The factor of the learning rate at every step."""

@@ -7,8 +7,6 @@ import torch
 from ..config import Config
 from ..runs import Networks, Run, beside
 
-__all__ = ["start"]
-
 
 def start(networks: Networks, config: Config, seed: int = 0) -> None:
     """Copy them in place, if ``model.start`` names a run; at least the convolutions must fit.

@@ -27,8 +27,6 @@ from ..._core.modes import is_plain_eager, is_transformed
 from ...kernels.launch import usable
 from .kernel import Kernel, derivatives, pair_energy
 
-__all__ = ["class_sweep", "is_fused", "sweep"]
-
 _FUSED_DIM = 32
 """In fewer dimensions close pairs abound, which the fused sweep takes one by one: the tiles here are faster."""
 

@@ -23,8 +23,6 @@ from ...kernels.launch import enabled, usable
 from .energies import DENSE_PAIRS, energy
 from .kernel import Kernel, derivatives
 
-__all__ = ["set_energies", "weighted_energy"]
-
 
 def set_energies(
     sets: Sequence[Tensor], s: float = 2.0, distance: str = "euclidean", half_space: Sequence[bool] | None = None

@@ -13,8 +13,6 @@ from torch import Tensor
 from .blocks import _hessian_product, _sweep
 from .kernel import Kernel
 
-__all__ = ["transformed_sweep"]
-
 _Dims = tuple[int | None, ...]
 
 

@@ -22,8 +22,6 @@ from ..._core.sphere import upcast
 from ..angular import ANGULAR
 from .geometry import Geometry, convolve
 
-__all__ = ["deployed", "deployed_norm", "deployed_unit"]
-
 _NOTHING = 1e-30  # BatchNorm's ε must be positive; 1 + _NOTHING is 1
 
 

@@ -18,8 +18,6 @@ from ..._core.sphere import compute_dtype, safe_reciprocal, upcast
 from .closed_forms import CLOSED_FORMS
 from .geometry import Geometry, convolve, convolve_backward
 
-__all__ = ["Maps", "composed", "fused", "inferred", "scaled"]
-
 _CACHED = 1 << 19  # numbers in a slice: 2 MiB of float32
 
 

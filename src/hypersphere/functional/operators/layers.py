@@ -16,8 +16,6 @@ from ..magnitude import magnitude as magnitude_function
 from .decoupled import AngularRule, MagnitudeRule, decouple
 from .geometry import Geometry, per_dimension
 
-__all__ = ["decoupled_conv", "decoupled_conv_transpose", "decoupled_linear"]
-
 
 def decoupled_conv(
     x: Tensor,

@@ -11,8 +11,6 @@ from torch import Tensor
 from ... import kernels
 from ..._core.modes import is_exporting, is_plain_eager
 
-__all__ = ["fused_max_pool"]
-
 
 def fused_max_pool(
     x: Tensor, size: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int], give_q: bool

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from ...kernels.launch import device_runs, enabled, multiprocessors
 
-__all__ = ["Layout", "kernels", "layout_of", "product", "programs", "skew_product", "usable"]
-
 TILE = {"BM": 128, "BN": 128, "BK": 32}
 WARPS, STAGES = 8, 3
 _PAD = 32

@@ -15,8 +15,6 @@ from ..._core.modes import without_autocast
 from . import maps as plain
 from .precision import in_full
 
-__all__ = ["orthogonalize_op"]
-
 _Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from ..._core.modes import without_autocast
 
-__all__ = ["in_full", "is_reduced", "matmul"]
-
 _EXACT = ("none", "ieee")
 
 

@@ -23,8 +23,6 @@ from .precision import in_full, matmul
 from .warm_polar import polar_gradient
 from .warm_qr import qr_gradient
 
-__all__ = ["connect", "rotate", "rotate_all", "solve"]
-
 _Gradient = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Solved]], list[Tensor]]
 _GRADIENTS: dict[str, _Gradient] = {"qr": qr_gradient, "polar": polar_gradient}
 

@@ -23,8 +23,6 @@ from .from_last import FromLast, Solved
 from .grouped import TILE, WARPS, Layout, kernels, layout_of, product, skew_product
 from .iterations import polynomial_polar
 
-__all__ = ["WarmPolar", "polar_gradient"]
-
 _HALF = torch.float16
 _FIRST, _SECOND = 2.0**10, 2.0**16  # scales of the two iterations' residuals, so that they fit float16
 _TURN = 2.0**8  # scale of Ω

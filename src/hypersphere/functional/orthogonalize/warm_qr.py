@@ -26,8 +26,6 @@ from .beside import side_by_side
 from .from_last import FromLast, Solved
 from .grouped import TILE, Layout, kernels, layout_of, product, skew_product
 
-__all__ = ["WarmQR", "qr_gradient"]
-
 _CLOSE = 2e-3  # the largest row norm of tril E that the last correction can remove
 _TURNING = 32  # columns of Q that may turn by any angle; the sign of the determinant is still found
 _TILE, _BASE = 64, 32
