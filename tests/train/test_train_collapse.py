@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from hypersphere.losses import ArcFace, Softmax
 from hypersphere.evaluation import mean_length
+from hypersphere.losses import ArcFace, Softmax
 from hypersphere.train.collapse import Collapse, sign_of_collapse
 
 
