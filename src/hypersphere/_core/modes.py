@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
@@ -31,6 +33,37 @@ def behind(tensor: Tensor) -> Tensor | None:
     except AttributeError:  # these are insides of torch
         return None
     return found[0] if len(found) == 1 else None
+
+
+def is_nowhere_negative(tensor: Tensor) -> bool:
+    """Whether the graph that is being traced says so: the tensor comes out of a ReLU, perhaps through pooling.
+
+    False where that cannot be told, and where something was overwritten since.
+    """
+    tracer: Any = sys.modules.get("torch.fx.experimental.proxy_tensor")  # nothing is traced where it is not loaded
+    try:
+        node = tracer.get_proxy_slot(tensor, tracer.get_proxy_mode().tracer).proxy.node
+    except (AttributeError, KeyError, RuntimeError):  # nothing is traced; or the insides of torch have changed
+        return False
+    while _name(node) in _KEEPS_SIGN:
+        node = node.args[0]
+    if _name(node) not in _NOT_NEGATIVE:
+        return False
+    after = itertools.takewhile(lambda one: one is not node, reversed(node.graph.nodes))
+    schemas = (getattr(one.target, "_schema", None) for one in after if _name(one) != "detach_")  # of a new constant
+    return not any(getattr(schema, "is_mutable", False) for schema in schemas)
+
+
+def _name(node: Any) -> str:
+    """The ATen operator of a node, without its overload."""
+    return getattr(getattr(node, "target", None), "_opname", "")
+
+
+_NOT_NEGATIVE = {"relu", "relu_", "relu6", "relu6_", "sigmoid"}
+_KEEPS_SIGN = {
+    "adaptive_avg_pool2d", "avg_pool2d", "clone", "contiguous", "dropout", "flatten", "max_pool2d", "reshape", "view",
+    "_to_copy", "to",
+}  # fmt: skip
 
 
 def outside_the_tracer() -> AbstractContextManager[object]:
