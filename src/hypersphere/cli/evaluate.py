@@ -58,4 +58,6 @@ def _text(result: dict[str, Any]) -> str:
     for name, part in result.items():
         if isinstance(part, dict) and name != "environment":
             lines += [f"\n{name}", *(find(name).lines or number_lines)(part)]
+    if "warning" in result:
+        lines += [f"\nwarning: {result['warning']}"]
     return "\n".join(lines)
