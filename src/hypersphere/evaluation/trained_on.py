@@ -8,8 +8,6 @@ from pathlib import Path
 from ..data import list_images
 from ..runs import Run
 
-__all__ = ["trained_on", "warning_of"]
-
 _PEOPLE = ("lfw", "casia", "imdb_face", "ms_celeb")  # every image of a person of the training split is trained on
 _NAMED = 3
 
