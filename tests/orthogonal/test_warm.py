@@ -16,7 +16,7 @@ import programs
 
 pytest.importorskip("triton")
 from hypersphere.kernels import interpreted
-from interpreter import hasten
+from haste import hasten_interpreter
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def found() -> Any:
     """What the kernels compute."""
     if torch.cuda.is_available():
         return everything()
-    hasten()
+    hasten_interpreter()
     with interpreted():
         return everything()
 
