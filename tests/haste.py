@@ -38,6 +38,7 @@ def hasten_compiler() -> None:
 @functools.cache
 def hasten_interpreter() -> None:
     """Triton's interpreter in half the time: what it looks up again at every call is kept. Before kernels run."""
+    from triton import language
     from triton.language import core
     from triton.runtime import interpreter as runtime
 
@@ -68,3 +69,62 @@ def hasten_interpreter() -> None:
         return table[name]
 
     runtime._get_np_dtype = looked_up
+
+    # A function that a kernel calls has the language patched again, where the kernel has done it.
+    patch_language = runtime._patch_lang
+    patched: set[Any] = set()
+
+    @functools.cache
+    def languages(function: Any) -> frozenset[Any]:
+        return frozenset(one for one in function.__globals__.values() if one is language or one is core)
+
+    def patch_once(function: Any) -> Any:
+        if patched and languages(function) <= patched:
+            return runtime._LangPatchScope()
+        scope = patch_language(function)
+        if not patched:  # this is a kernel, at whose end the language is restored
+            restore = scope.restore
+            scope.restore = lambda: (patched.clear(), restore())
+        patched.update(languages(function))
+        return scope
+
+    if hasattr(runtime, "_LangPatchScope"):  # older releases restore nothing
+        runtime._patch_lang = patch_once
+
+    # Every tensor and every type of a block makes its shape of new constants.
+    shapes: dict[tuple[int, ...], Any] = {}
+    make_tensor = core.tensor.__init__
+
+    def tensor(self: Any, handle: Any, type: Any) -> None:
+        key = tuple(type.shape) if type.is_block() else ()
+        if key not in shapes:
+            make_tensor(self, handle, type)
+            shapes[key] = self.numel, self.shape
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.numel, self.shape = shapes[key]
+
+    core.tensor.__init__ = tensor
+
+    sizes: dict[tuple[int, ...], Any] = {}
+    make_block = core.block_type.__init__
+
+    def block(self: Any, element_ty: Any, shape: Any) -> None:
+        key = tuple(one.value if isinstance(one, core.constexpr) else one for one in shape)
+        if key not in sizes:
+            make_block(self, element_ty, shape)
+            sizes[key] = self.shape, self.numel, str(self.shape)
+        self.shape, self.numel, text = sizes[key]
+        self.element_ty, self.name = element_ty, f"<{text}, {element_ty}>"
+
+    core.block_type.__init__ = block
+
+    # Shapes are compared through new shapes.
+    compare, answer = core.tuple.__eq__, type(core.tuple([1]) == [1])
+
+    def equal(self: Any, other: Any) -> Any:
+        values = other.values if isinstance(other, core.tuple) else other
+        if isinstance(values, list | tuple) and all(type(one) is int for one in values):
+            return answer(self.values == list(values))
+        return compare(self, other)
+
+    core.tuple.__eq__ = equal
