@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
+import importlib.util
 import inspect
 import logging
+import types
+import typing
 from typing import Any
 
 import torch
@@ -33,6 +37,27 @@ def hasten_compiler() -> None:
     from torch._dynamo import guards
 
     guards.profile_guard_manager = lambda *_: 0.0
+
+
+def hasten_export() -> None:
+    """Types of saved programs are looked up once, and once what ONNX has for every operation."""
+    from torch._export.serde import serialize
+
+    hints = functools.cache(lambda cls: typing.get_type_hints(cls, globalns=vars(serialize.schema)))
+    serialize.typing = types.SimpleNamespace(**vars(typing) | {"get_type_hints": lambda cls, globalns: hints(cls)})
+
+    if importlib.util.find_spec("onnxscript") is None:
+        return
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    made = functools.cache(ONNXRegistry.from_torchlib)
+
+    def from_torchlib(**settings: Any) -> Any:
+        registry = copy.copy(made(**settings))
+        registry.functions = {name: list(functions) for name, functions in registry.functions.items()}
+        return registry
+
+    ONNXRegistry.from_torchlib = staticmethod(from_torchlib)
 
 
 @functools.cache

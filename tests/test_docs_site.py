@@ -30,7 +30,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build(folder: Path) -> None:
     environment = {**os.environ, "HYPERSPHERE_DOCS_EXECUTE": "0", "NO_MKDOCS_2_WARNING": "1"}
-    done = programs.run(["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder], cwd=ROOT, env=environment)
+    done = programs.run(
+        ["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder], cwd=ROOT, env=environment, timeout=280
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 

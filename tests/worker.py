@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 
-from haste import hasten_compiler, hasten_interpreter, hasten_torch
+from haste import hasten_compiler, hasten_export, hasten_interpreter, hasten_torch
 from hypersphere import data, kernels
 
 torch.set_num_threads(1)  # one core for each worker
@@ -74,6 +74,7 @@ def browser() -> Iterator[Any]:
 def pytest_collection_finish() -> None:
     """What is there before the first test stays: the garbage collector need not look at it again and again."""
     hasten_compiler()
+    hasten_export()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)

@@ -15,8 +15,8 @@ from warm_cases import everything
 import programs
 
 pytest.importorskip("triton")
-from hypersphere.kernels import interpreted
 from haste import hasten_interpreter
+from hypersphere.kernels import interpreted
 
 
 @pytest.fixture(scope="module")
