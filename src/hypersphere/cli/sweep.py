@@ -116,7 +116,8 @@ def _values(option: str, text: str, hint: Any) -> list[Any]:
             f"--{option} {text!r} has a value that the option does not accept: see --help {option}"
         ) from None
     if not found or len({str(value) for value in found}) != len(found):
-        raise ValueError(f"--{option} {text!r} must have at least one value, and no value twice")
+        hint = f". If its commas belong to one value, write '{text}|'" if "," in text and "|" not in text else ""
+        raise ValueError(f"--{option} {text!r} must have at least one value, and no value twice{hint}")
     return found
 
 
