@@ -33,6 +33,7 @@ else:
 @pytest.fixture(autouse=True)
 def reproducible() -> None:
     torch.manual_seed(0)
+    torch.set_float32_matmul_precision("highest")  # a training before this test may have chosen another
 
 
 @pytest.fixture

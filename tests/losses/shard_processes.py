@@ -44,8 +44,12 @@ def batch(classes, seed=0):
 
 
 def make(name):
+    """A head and a backbone, on the device and in the precision of :data:`WHERE`."""
     torch.manual_seed(0)
-    return HEADS[name](), nn.Linear(D, D, dtype=torch.float64)
+    return HEADS[name]().to(*WHERE), nn.Linear(D, D, dtype=torch.float64).to(*WHERE)
+
+
+WHERE = ["cpu", torch.float64]
 
 
 def outcome(loss, head, backbone):
@@ -58,19 +62,24 @@ def outcome(loss, head, backbone):
 
 def alone(name):
     head, backbone = make(name)
-    x, y = batch(head.num_classes)
+    x, y = placed(head.num_classes)
     loss = head(backbone(x), y)
     loss.backward()
     return outcome(loss, head, backbone)
 
 
+def placed(classes):
+    x, y = batch(classes)
+    return x.to(*WHERE), y.to(WHERE[0])
+
+
 def together(name, rank, world):
     """The same with the batch and the classes shared out."""
     head, backbone = make(name)
-    mesh = init_device_mesh("cpu", (world,))
+    mesh = init_device_mesh(WHERE[0], (world,))
     L.shard(head, mesh)
     model = DistributedDataParallel(backbone)
-    x, y = (t.chunk(world)[rank] for t in batch(head.num_classes))
+    x, y = (t.chunk(world)[rank] for t in placed(head.num_classes))
     loss = head(model(x), y)
     loss.backward()
     mean = loss.detach().clone()
@@ -82,13 +91,25 @@ def together(name, rank, world):
     return found
 
 
-def compare(rank, world, folder):
-    for name in HEADS:
+def compare(rank, world, folder, names=tuple(HEADS), rtol=1e-6, atol=1e-9):
+    for name in names:
         expected = alone(name)
         for key, value in together(name, rank, world).items():
             torch.testing.assert_close(
-                value, expected[key], rtol=1e-6, atol=1e-9, msg=lambda m, k=(name, key): f"{k}: {m}"
+                value, expected[key], rtol=rtol, atol=atol, msg=lambda m, k=(name, key): f"{k}: {m}"
             )
+
+
+def compare_on_a_gpu(rank, world, folder):
+    """Both processes on the first GPU; NCCL takes each GPU once, so gloo carries what they say."""
+    WHERE[0] = "cuda"
+    compare(rank, world, folder)
+    WHERE[1] = torch.float32
+    hs.kernels.enable(*hs.kernels.FAMILIES)
+    compare(rank, world, folder, ("arcface", "softmax"), 1e-4, 1e-5)
+    assert hs.kernels.LAUNCHES["gradient_kernel"] >= 4  # alone and together
+    with torch.autocast("cuda", torch.bfloat16):
+        compare(rank, world, folder, ("arcface",), 0.05, 0.02)
 
 
 def sample(rank, world, folder):
@@ -168,12 +189,12 @@ def refuse(rank, world, folder):
             L.shard(head, mesh, rate=rate)
 
 
-def run(job, world, folder=""):
+def run(job, world, folder="", start="fork"):
     """``job(rank, world, folder)`` in ``world`` processes that reach each other by gloo."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    mp.start_processes(_process, (job.__name__, world, port, str(folder)), world, start_method="fork")
+    mp.start_processes(_process, (job.__name__, world, port, str(folder)), world, start_method=start)
 
 
 def _process(rank, job, world, port, folder):

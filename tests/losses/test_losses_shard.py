@@ -13,6 +13,12 @@ def test_loss_gradients_and_running_state_are_those_of_one_process(world):
     processes.run(processes.compare, world)
 
 
+@pytest.mark.gpu
+def test_two_processes_on_one_gpu_are_one():
+    """Every head in float64, by plain operations; by kernels in float32 and under autocast."""
+    processes.run(processes.compare_on_a_gpu, 2, start="spawn")
+
+
 def test_a_share_of_the_negatives_and_all_positives():
     processes.run(processes.sample, 2)
 

@@ -198,12 +198,15 @@ class Launch:
         grid: Programs in up to three dimensions.
         tail: Numbers and constants in the order of the kernel's arguments.
         warps: Warps of a program.
+        stages: Loads that are under way at a time in a loop.
     """
 
-    __slots__ = ("grid", "kernel", "name", "runners", "tail", "warps")
+    __slots__ = ("grid", "kernel", "name", "options", "runners", "tail")
 
-    def __init__(self, kernel: Any, grid: tuple[int, ...], tail: tuple[Any, ...], warps: int = 4) -> None:
-        self.kernel, self.tail, self.warps = kernel, tail, warps
+    def __init__(
+        self, kernel: Any, grid: tuple[int, ...], tail: tuple[Any, ...], warps: int = 4, stages: int = 3
+    ) -> None:
+        self.kernel, self.tail, self.options = kernel, tail, {"num_warps": warps, "num_stages": stages}
         self.grid = (*grid, 1, 1)[:3]
         self.name = kernel.fn.__name__
         self.runners: dict[tuple[Any, ...], Any] = {}
@@ -212,7 +215,7 @@ class Launch:
         """Launch; ``stream`` is None for tensors that may not be aligned, and in the interpreter."""
         LAUNCHES[self.name] += 1
         if stream is None:
-            self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
+            self.kernel[self.grid](*tensors, *self.tail, **self.options)
             return
         kinds = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         run = self.runners.get(kinds)
@@ -221,7 +224,7 @@ class Launch:
             if begun is not None:
                 wait([begun])
             with _current(stream):
-                compiled = self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
+                compiled = self.kernel[self.grid](*tensors, *self.tail, **self.options)
             self.runners[kinds] = _runner(compiled, self.grid, self.tail)
         else:
             run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
@@ -236,7 +239,7 @@ class Launch:
         import triton
 
         torch.cuda.set_device(device)
-        made = self.kernel.warmup(*kinds, *self.tail, num_warps=self.warps, grid=self.grid)
+        made = self.kernel.warmup(*kinds, *self.tail, **self.options, grid=self.grid)
         triton.runtime.driver.active.launcher_cls(made.src, made.metadata)  # compiles the launcher's C code, too
 
     def _variant(self, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -245,7 +248,7 @@ class Launch:
             v if p.is_constexpr or not isinstance(v, int) else (v == 1, v % 16 == 0, v >= 2**31)
             for p, v in zip(self.kernel.params[len(kinds) :], self.tail, strict=True)
         ]
-        return self.kernel, self.warps, kinds, *[type(v) if isinstance(v, float) else v for v in told]
+        return self.kernel, *self.options.values(), kinds, *[type(v) if isinstance(v, float) else v for v in told]
 
 
 _BEGUN: dict[tuple[Any, ...], Future[None]] = {}

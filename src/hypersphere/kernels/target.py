@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .device import target as device
-from .heads import launch, row_grid, row_tile
+from .rows import launch, row_grid, row_tile
 
 __all__ = ["Target", "backward", "losses", "shares"]
 
@@ -38,7 +38,7 @@ def losses(target: Target, lse: Tensor) -> Tensor:
     rows, d = target.direction.shape
     out = torch.empty_like(lse)
     tensors = (*target[:3], lse, out)
-    launch(device.target_kernel, *row_grid(rows, d), *tensors, rows, d, *target.numbers, *row_tile(d))
+    launch(device.target_kernel, *row_grid(rows, d), *tensors, rows, d, *target.numbers, *row_tile(rows, d))
     return out
 
 
@@ -47,7 +47,7 @@ def shares(target: Target, lse: Tensor, d_losses: Tensor) -> tuple[Tensor, Tenso
     rows, d = target.direction.shape
     d_lse, d_cos = lse.new_empty(2, rows)
     tensors = (*target[:3], lse, d_losses.contiguous(), d_lse, d_cos)
-    launch(device.target_share_kernel, *row_grid(rows, d), *tensors, rows, d, *target.numbers, *row_tile(d))
+    launch(device.target_share_kernel, *row_grid(rows, d), *tensors, rows, d, *target.numbers, *row_tile(rows, d))
     return d_lse, d_cos
 
 
@@ -56,5 +56,5 @@ def backward(target: Target, length: Tensor, d_cos: Tensor, d_scaled: Tensor, d_
     rows, d = target.direction.shape
     d_x = torch.empty_like(target.direction)
     tensors = (target.direction, length, target.w, target.labels, d_cos, d_scaled, d_x, d_w)
-    launch(device.target_backward_kernel, *row_grid(rows, d), *tensors, rows, d, target.scale, *row_tile(d))
+    launch(device.target_backward_kernel, *row_grid(rows, d), *tensors, rows, d, target.scale, *row_tile(rows, d))
     return d_x

@@ -37,38 +37,39 @@ def additive_losses(
 class _Additive(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, settings: Additive, plain: Any, keep: bool, labels: Tensor, x: Tensor, w: Tensor) -> Tensor:
-        from ..kernels import heads, target  # Triton is imported where a kernel runs
+        from ..kernels import heads, rows, target  # Triton is imported where a kernel runs
 
-        direction, length = heads.polar(x.detach().contiguous())
-        job, inputs = _job(settings, direction, w, labels)
+        direction, length = rows.polar(x.detach().contiguous())
+        scaled = settings.scale * direction
+        job, inputs = _job(settings, scaled, w, labels)
         lse, _, ctx.kept = heads.forward(job, inputs, keep)
         ctx.settings, ctx.plain = settings, plain
-        ctx.save_for_backward(labels, x, w, direction, length, lse)
+        ctx.save_for_backward(labels, x, w, direction, length, scaled, lse)
         return target.losses(_target(settings, direction, w, labels), lse)
 
     @staticmethod
     def backward(ctx: Any, d_losses: Tensor) -> tuple[Any, ...]:
         from ..kernels import heads, target
 
-        labels, x, w, direction, length, lse = ctx.saved_tensors
+        labels, x, w, direction, length, scaled, lse = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative will be asked for
             with torch.enable_grad():
                 found = torch.autograd.grad(ctx.plain(x, w), (x, w), d_losses, create_graph=True, allow_unused=True)
             return None, None, None, None, *found
         own = _target(ctx.settings, direction, w, labels)
         d_lse, d_cos = target.shares(own, lse, d_losses)
-        job, inputs = _job(ctx.settings, direction, w, labels)
+        job, inputs = _job(ctx.settings, scaled, w, labels)
         d_scaled, d_w, *_ = heads.backward(job, inputs, lse, d_lse, d_lse, ctx.kept)
         ctx.kept = None  # free it: the backward pass reads it once
         d_x = target.backward(own, length, d_cos, d_scaled, d_w)
         return None, None, None, None, d_x, d_w
 
 
-def _job(settings: Additive, direction: Tensor, w: Tensor, labels: Tensor) -> tuple[Any, Any]:
+def _job(settings: Additive, scaled: Tensor, w: Tensor, labels: Tensor) -> tuple[Any, Any]:
     from ..kernels import heads
 
-    inputs = heads.Inputs(settings.scale * direction, w.detach(), labels)
-    return heads.Pass(heads.Rule("cosine"), True, 0, settings.half, settings.width), inputs
+    job = heads.Pass(heads.Rule("cosine"), True, 0, settings.half, settings.width, settings.scale)
+    return job, heads.Inputs(scaled, w.detach(), labels)
 
 
 def _target(settings: Additive, direction: Tensor, w: Tensor, labels: Tensor) -> Any:

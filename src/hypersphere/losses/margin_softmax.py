@@ -345,14 +345,14 @@ class MarginSoftmax(ClassHead):
 
     def _known(self) -> Known | None:
         """The score of blocks as the kernels know it."""
-        bias = None if self.bias is None else 1
+        bias, bound = None if self.bias is None else 1, self.scale or math.inf
         if self._linear:
-            return Known("cosine", normalize=self.normalize, bias=bias)
+            return Known("cosine", normalize=self.normalize, bias=bias, bound=bound)
         form = self.angular.closed_form() if isinstance(self.angular, _angular.Angular) else None
         if form is None or isinstance(form[1], Tensor) or not self.normalize:
             return None
         half_k, top = 0.5 / form[1], 1 / math.tanh(math.pi / (4 * form[1]))
-        return Known(form[0], (half_k, top, 0.0), amplitude=1, bias=bias)
+        return Known(form[0], (half_k, top, 0.0), amplitude=1, bias=bias, bound=bound)
 
     def known_target(self) -> tuple[bool, float] | None:
         """:meth:`target` as the kernels know it: cos θ − m, or cos(θ + m).
@@ -404,7 +404,8 @@ class MarginSoftmax(ClassHead):
         places = {name: place for place, name in enumerate(names, 5)}
         bias = None if self.bias is None else 1
         threshold, t = places.get("threshold"), places.get("t")
-        return Known(found[0], (found[1], 0.0, 0.0), True, 1, threshold, t, bias, share)
+        bound = self.scale if self.scale and found[0] == "fraction" else math.inf  # others' rules may exceed 1
+        return Known(found[0], (found[1], 0.0, 0.0), True, 1, threshold, t, bias, share, bound)
 
     def _polar(self, x: Tensor) -> list[Tensor]:
         """Direction (N, d), amplitude (N, 1) and length (N, 1) of each sample."""

@@ -2,15 +2,15 @@
 
 c = x̂·ŵ_y. ψ(c) = c − m (ANGLE off), or cos(θ + m) up to θ = π − m and c − m·sin m from there (ArcFace).
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from .heads import _length, _log1p
+from .heads import log1p
 from .math import _asin
+from .rows import length
 
 __all__ = ["target_backward_kernel", "target_kernel", "target_share_kernel"]
 
@@ -23,7 +23,7 @@ def _own(direction, w, labels, r, k, rows, d):
     there = (r < rows)[:, None] & (k < d)[None, :]
     y = tl.load(labels + r, mask=r < rows, other=0)
     x = tl.load(direction + r[:, None] * d + k[None, :], mask=there, other=0.0)
-    u, _, inverse = _length(tl.load(w + y[:, None] * d + k[None, :], mask=there, other=0.0))
+    u, _, inverse = length(tl.load(w + y[:, None] * d + k[None, :], mask=there, other=0.0))
     return x, u, tl.sum(x * u, 1), y, inverse
 
 
@@ -49,7 +49,7 @@ def target_kernel(
     _, _, c, _, _ = _own(direction, w, labels, r, tl.arange(0, D), rows, d)
     value, _ = _margin(c, m, cos_m, drop, ANGLE)
     t = tl.load(lse + r, mask=r < rows, other=0.0) - s * value
-    tl.store(losses + r, tl.maximum(t, 0.0, propagate_nan=tl.PropagateNan.ALL) + _log1p(tl.exp(-tl.abs(t))), r < rows)
+    tl.store(losses + r, tl.maximum(t, 0.0, propagate_nan=tl.PropagateNan.ALL) + log1p(tl.exp(-tl.abs(t))), r < rows)
 
 
 @triton.jit
@@ -71,7 +71,7 @@ def target_share_kernel(
 
 @triton.jit
 def target_backward_kernel(
-    direction, length, w, labels, d_cos, d_scaled, d_x, d_w, rows, d, s, R: tl.constexpr, D: tl.constexpr,
+    direction, lengths, w, labels, d_cos, d_scaled, d_x, d_w, rows, d, s, R: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     """dx from the gradients of s·x̂ and of c; adds the share of c to the gradient of w_y, after that of all classes."""
     r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
@@ -81,7 +81,7 @@ def target_backward_kernel(
     slope = tl.load(d_cos + r, mask=r < rows, other=0.0)[:, None]
     place = r[:, None] * d + k[None, :]
     g = s * tl.load(d_scaled + place, mask=there, other=0.0) + slope * u
-    n = tl.load(length + r, mask=r < rows, other=0.0)
+    n = tl.load(lengths + r, mask=r < rows, other=0.0)
     turned = tl.where(n == 0.0, 0.0, 1.0 / tl.where(n == 0.0, 1.0, n))
     tl.store(d_x + place, (g - x * tl.sum(x * g, 1)[:, None]) * turned[:, None], mask=there)
     own = slope * (x - c[:, None] * u) * inverse[:, None]
