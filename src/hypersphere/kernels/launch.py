@@ -47,13 +47,13 @@ FAMILIES = {
     "pooling": True,
     "loader": True,
     "heads": True,
-    "margins": False,
+    "margins": True,
     "energy": True,
 }
 """Families of kernels, and whether they are on by default.
 
 Those that are on have given correct values on a GPU, though some not in their latest form. So have "qr" and "lowdin",
-but not yet inside the training program's captured step, and "margins", in a part of its tests. The environment variable
+but not yet inside the training program's captured step. The environment variable
 ``HYPERSPHERE_KERNELS`` (``all``, ``none``, or names with commas) and :func:`enable` change the choice.
 """
 
