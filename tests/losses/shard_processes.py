@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import socket
 import sys
@@ -54,10 +55,21 @@ WHERE = ["cpu", torch.float64]
 
 def outcome(loss, head, backbone):
     """Loss, gradients and buffers after a step, everything whole."""
-    whole = lambda t: t.full_tensor() if hasattr(t, "full_tensor") else t  # noqa: E731
     grads = {name: whole(p.grad).clone() for name, p in head.named_parameters()}
     grads |= {f"backbone.{name}": p.grad.clone() for name, p in backbone.named_parameters()}
     return {"loss": loss.detach(), **grads, **{n: whole(b).clone() for n, b in head.named_buffers()}}
+
+
+def whole(t):
+    """All rows of a DTensor; its own ``full_tensor`` crashes where gloo carries tensors of a GPU."""
+    if not hasattr(t, "to_local"):
+        return t
+    world, part = dist.get_world_size(), t.to_local()
+    rows = -(-t.shape[0] // world)
+    padded = torch.cat([part, part.new_zeros(rows - len(part), *part.shape[1:])])
+    parts = [torch.empty_like(padded) for _ in range(world)]
+    dist.all_gather(parts, padded)
+    return torch.cat(parts)[: t.shape[0]]
 
 
 def alone(name):
@@ -200,6 +212,7 @@ def run(job, world, folder="", start="fork"):
 def _process(rank, job, world, port, folder):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
     torch.set_num_threads(1)
+    faulthandler.enable()
     dist.init_process_group("gloo", rank=rank, world_size=world)
     try:
         globals()[job](rank, world, folder)

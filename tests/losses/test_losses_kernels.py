@@ -8,6 +8,7 @@ from loss_cases import ALL, build
 
 import hypersphere as hs
 from hypersphere import kernels
+from hypersphere.losses import _direct
 
 pytest.importorskip("triton")
 L = hs.losses
@@ -125,7 +126,7 @@ def test_gradients_are_prepared_where_there_is_room_and_e_to_the_logits_is_a_num
     head = L.ArcFace(d, C, scale=scale, chunk=32)
     x, y = torch.randn(samples, d), torch.randint(0, C, (samples,))
     wanted = outcome(copy.deepcopy(head).double(), x.double(), y)
-    for half in (False, True):
+    for half in (False, True)[: 1 + at_once]:
         kernels.LAUNCHES.clear()
         near(outcome(head, x, y, half), wanted, 0.05 if half else 2e-5)
         assert (kernels.LAUNCHES["sums_kernel"] == 0) == at_once
@@ -151,6 +152,24 @@ def test_features_alone_and_nothing_at_all():
     head.requires_grad_(True).reduction = "sum"
     for grad in torch.autograd.grad(head(x, torch.full_like(y, -100)), [x, head.weight]):
         assert (grad == 0).all()
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_a_label_that_is_no_class_loses_nan_and_moves_nothing(reduction):
+    """Where the range is not checked: on a GPU."""
+    head, (x, y) = L.ArcFace(D, C), batch()
+    y[5] = C
+    settings = _direct.Additive(64.0, 0.5, True, reduction, -100, None, False)
+    x.requires_grad_()
+    loss = _direct.additive_loss(settings, lambda x, w: x, x, head.weight, y)
+    wrong = torch.arange(N, device=y.device) == 5
+    assert loss.isnan().tolist() == (wrong.tolist() if reduction == "none" else True)
+    found = torch.autograd.grad(loss.sum(), [x, head.weight])
+    y[5] = -100
+    expected = torch.autograd.grad(head(x, y), [x, head.weight])
+    scale = (N - 2) / (N - 1) if reduction == "mean" else N - 2  # the wrong label counts in the mean
+    for one, two in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, scale * two, rtol=1e-4, atol=1e-6)
 
 
 def test_an_additive_margin_is_one_node_and_serves_twice():

@@ -51,11 +51,12 @@ class Lodging:
 
 
 class Early(NamedTuple):
-    """What forward knows of the gradients: G of each block, Σ G·ŵ in parts, the tiles' sums for the amplitude."""
+    """What forward knows of the gradients: G of each block, Σ G·ŵ in parts, Σ e^u, and the amplitude's by tile."""
 
     d_w: Tensor
     g: list[Tensor]
     sums: Tensor
+    whole: Tensor
     d_amplitude: Tensor | None
 
 
@@ -67,7 +68,7 @@ def forward(job: Pass, inputs: Inputs, keep: bool = False) -> tuple[Tensor, Tens
     if keep and job.is_at_once(inputs):
         return _early(job, inputs)
     samples, d = inputs.x.shape
-    tile, x = tile_of(job, samples), inputs.x.to(job.dtype).contiguous()
+    tile, x = tile_of(job, samples), job.operand(inputs)
     blocks = job.blocks(inputs, tile.classes)
     tiles = blocks[-1].tile + blocks[-1].columns
     empty = x.new_empty((samples, tiles), dtype=torch.float32)
@@ -89,7 +90,7 @@ def forward(job: Pass, inputs: Inputs, keep: bool = False) -> tuple[Tensor, Tens
             samples, block.size, d, block.first, block.tile, tiles, *job.rule.numbers,
             *_constants(job, inputs, tile, int(job.lse)), warps=tile.warps, stages=tile.stages,
         )  # fmt: skip
-    lse, total = _finished(tops, sums, totals, int(job.lse), job.total > 0)
+    lse, total, _ = _finished(tops, sums, totals, int(job.lse), job.total > 0)
     return lse, total, lodging if several else buffer
 
 
@@ -100,9 +101,9 @@ def backward(
     if kept is None and job.is_at_once(inputs):
         kept = _early(job, inputs)[2]
     if isinstance(kept, Early):
-        return _late(job, inputs, lse, d_lse.float().contiguous(), kept)
+        return _late(job, inputs, d_lse.float().contiguous(), kept)
     (samples, d), w = inputs.x.shape, inputs.w
-    tile, x = tile_of(job, samples, gradient=True), inputs.x.to(job.dtype).contiguous()
+    tile, x = tile_of(job, samples, gradient=True), job.operand(inputs)
     blocks = job.blocks(inputs, tile.classes)
     tiles = blocks[-1].tile + blocks[-1].columns
     x_parts = split(x)
@@ -134,7 +135,7 @@ def backward(
 def _early(job: Pass, inputs: Inputs) -> tuple[Tensor, Tensor, Early]:
     """The forward pass at once with what the gradients need."""
     (samples, d), w = inputs.x.shape, inputs.w
-    tile, x = tile_of(job, samples, gradient=True), inputs.x.to(job.dtype).contiguous()
+    tile, x = tile_of(job, samples, gradient=True), job.operand(inputs)
     blocks = job.blocks(inputs, tile.classes)
     tiles, has_amplitude = blocks[-1].tile + blocks[-1].columns, inputs.amplitude is not None
     parts = x.new_empty((1 + has_amplitude, samples, tiles), dtype=torch.float32)
@@ -150,17 +151,17 @@ def _early(job: Pass, inputs: Inputs) -> tuple[Tensor, Tensor, Early]:
         _gradient(job, inputs, tile, block, tiles, tensors, 2)
         add_product(sums, split(g), split(vectors[: g.shape[1]]), first=block.first == 0)
         kept.append(g)
-    lse, total = _finished(parts[0], parts[0], parts[0], 2, False)
-    return lse, total, Early(d_w, kept, sums, parts[1] if has_amplitude else None)
+    lse, total, whole = _finished(parts[0], parts[0], parts[0], 2, False)
+    return lse, total, Early(d_w, kept, sums, whole, parts[1] if has_amplitude else None)
 
 
-def _late(job: Pass, inputs: Inputs, lse: Tensor, d_lse: Tensor, kept: Early) -> tuple[Any, ...]:
+def _late(job: Pass, inputs: Inputs, d_lse: Tensor, kept: Early) -> tuple[Any, ...]:
     """The backward pass, with what :func:`_early` prepared."""
     (samples, d), w = inputs.x.shape, inputs.w
     x = inputs.x.contiguous()
-    scaled, d_x, share = torch.empty_like(x, dtype=job.dtype), lse.new_empty((samples, d)), torch.empty_like(lse)
-    tensors = (x, kept.sums, lse, d_lse, scaled, d_x, share)
-    constants = (1 if job.half else 3, *row_tile(samples, d))
+    scaled, d_x, share = torch.empty_like(x, dtype=job.dtype), kept.sums[:samples], torch.empty_like(d_lse)
+    tensors = (x, kept.sums, kept.whole, d_lse, scaled, d_x, share)
+    constants = (1 if job.half else 3, *row_tile(d))
     launch(device.late_kernel, *row_grid(samples, d), *tensors, samples, d, *constants)
     below = stacked(split(scaled))
     for block, g in zip(job.blocks(inputs, 1), kept.g, strict=True):
@@ -182,13 +183,12 @@ def _gradient(
     )  # fmt: skip
 
 
-def _finished(tops: Tensor, sums: Tensor, totals: Tensor, lse: int, total: bool) -> tuple[Tensor, Tensor]:
-    """The sums over all tiles."""
+def _finished(tops: Tensor, sums: Tensor, totals: Tensor, lse: int, total: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """log Σ e^u, Σ q·u and (``lse`` = 2) Σ e^u over all tiles."""
     samples, tiles = sums.shape
-    of_exponentials, of_logits = sums.new_empty(samples), sums.new_empty(samples)
-    tensors = (tops, sums, totals, of_exponentials, of_logits)
-    launch(device.finish_kernel, (samples,), *tensors, tiles, 1024, lse, total)
-    return of_exponentials, of_logits
+    found = (sums.new_empty(samples), sums.new_empty(samples), sums.new_empty(samples))
+    launch(device.finish_kernel, (samples,), tops, sums, totals, *found, tiles, 1024, lse, total)
+    return found
 
 
 def _units(job: Pass, w: Tensor, block: Block, buffer: Tensor | None) -> Tensor:

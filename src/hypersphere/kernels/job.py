@@ -37,7 +37,10 @@ class Rule:
 
 
 class Inputs(NamedTuple):
-    """Tensors of a pass. ``x`` (N, d) and ``w`` (C·K, d) are multiplied; the others are (N,), (C,) or one number."""
+    """Tensors of a pass. ``x`` (N, d) and ``w`` (C·K, d) are multiplied; the others are (N,), (C,) or one number.
+
+    ``operand`` is x in the dtype of the products, where that is at hand.
+    """
 
     x: Tensor
     w: Tensor
@@ -48,6 +51,7 @@ class Inputs(NamedTuple):
     bias: Tensor | None = None
     q: Tensor | None = None
     sigma: Tensor | None = None
+    operand: Tensor | None = None
 
 
 class Block(NamedTuple):
@@ -74,6 +78,10 @@ class Pass:
     @property
     def dtype(self) -> torch.dtype:
         return torch.bfloat16 if self.half else torch.float32
+
+    def operand(self, inputs: Inputs) -> Tensor:
+        """x as it is multiplied."""
+        return inputs.x.to(self.dtype).contiguous() if inputs.operand is None else inputs.operand
 
     def block(self, inputs: Inputs) -> int:
         """Classes of a block."""

@@ -50,10 +50,14 @@ def check_features(features: Tensor, in_features: int) -> None:
         raise ValueError(f"features of shape {tuple(features.shape)} must end in in_features={in_features}")
 
 
-def check_labels(labels: Tensor, features: Tensor, num_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """(labels as int64 and flat, with 0 for the ignored ones; which ones count): see :func:`class_indices`."""
+def check_label_shape(labels: Tensor, features: Tensor) -> None:
     if isinstance(labels, Tensor) and labels.shape != features.shape[:-1]:
         raise ValueError(f"labels of shape {tuple(labels.shape)} do not fit features of {tuple(features.shape)}")
+
+
+def check_labels(labels: Tensor, features: Tensor, num_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """(labels as int64 and flat, with 0 for the ignored ones; which ones count): see :func:`class_indices`."""
+    check_label_shape(labels, features)
     indices, counts = class_indices(labels, num_classes, ignore_index, features.device)
     return indices.reshape(-1), counts.reshape(-1)
 

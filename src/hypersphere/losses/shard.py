@@ -79,7 +79,7 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
     if head.sub_centers > 1 and head.num_classes % mesh.size():
         raise ValueError(f"{head.num_classes} classes with sub-centers must be a multiple of {mesh.size()} processes")
     for name, one in head.class_tensors().items():
-        split = distribute_tensor(one.detach(), mesh, [Shard(0)])
+        split = distribute_tensor(one.detach(), mesh, [Shard(0)], src_data_rank=None)  # each has its part already
         setattr(head, name, nn.Parameter(split) if isinstance(one, nn.Parameter) else split)
     head.shards = Shards(mesh, head.num_classes, float(rate))
     return head

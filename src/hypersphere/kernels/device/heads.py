@@ -24,6 +24,9 @@ CURRICULAR = tl.constexpr(5)
 BINARY = tl.constexpr(6)
 FLOOR = tl.constexpr(-1.7014117e38)  # half of the lowest float32: a finite −∞
 _HALF_PI = tl.constexpr(1.5707963267948966)
+_LOG2_E = tl.constexpr(1.4426950216293335)  # as a float32 number, and the rest
+_LOG2_E_REST = tl.constexpr(1.9259629911266175e-08)
+_LN_2 = tl.constexpr(0.6931471805599453)
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -40,17 +43,17 @@ def split_kernel(a, parts, count, B: tl.constexpr):
 
 @triton.jit
 def late_kernel(
-    x, sums, lse, d_lse, scaled, d_x, factor, rows, d, PARTS: tl.constexpr, R: tl.constexpr, D: tl.constexpr
+    x, sums, whole, d_lse, scaled, d_x, factor, rows, d, PARTS: tl.constexpr, R: tl.constexpr, D: tl.constexpr
 ):
-    """k = d_lse·e^−lse, the gradient of a sample's Σ e^u; k·x in the dtype of ``scaled``; k times the parts' sum."""
+    """k = d_lse/Σ e^u, the gradient of a sample's Σ e^u; k·x in the dtype of ``scaled``; k times the parts' sum."""
     r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     i = tl.arange(0, D)
     there = (r < rows)[:, None] & (i < d)[None, :]
     place = r[:, None] * d + i[None, :]
-    top = tl.load(lse + r, mask=r < rows, other=0.0)
+    sum_ = tl.load(whole + r, mask=r < rows, other=0.0)
     incoming = tl.load(d_lse + r, mask=r < rows, other=0.0)
-    none = (incoming == 0.0) | (top <= FLOOR)
-    k = tl.where(none, 0.0, incoming * tl.exp(tl.where(none, 0.0, -top)))
+    none = (incoming == 0.0) | (sum_ == 0.0)
+    k = tl.where(none, 0.0, incoming / tl.where(none, 1.0, sum_))
     tl.store(factor + r, k, mask=r < rows)
     v = tl.load(x + place, mask=there, other=0.0).to(tl.float32) * k[:, None]
     tl.store(scaled + place, v.to(scaled.dtype.element_ty), mask=there)
@@ -94,6 +97,17 @@ def log1p(e):
     s = v * v
     series = 2.0 * v * (1.0 + s * (0.3333333333 + s * (0.2 + s * 0.1428571429)))
     return tl.where(e < 0.25, series, tl.log(1.0 + e))
+
+
+@triton.jit
+def _exp(u, FAST: tl.constexpr):
+    """e^u; unless FAST, with what u·log₂e loses by rounding."""
+    if FAST:
+        return tl.exp(u)
+    else:
+        power = u * _LOG2_E
+        lost = tl.fma(u, _LOG2_E, -power) + u * _LOG2_E_REST
+        return tl.exp2(power) * (1.0 + lost * _LN_2)
 
 
 @triton.jit
@@ -227,7 +241,7 @@ def gradient_kernel(
     at = n.to(tl.int64) * tiles + tile + column
     g = tl.zeros(z.shape, tl.float32)
     if LSE == 2:
-        g = tl.where(counts, tl.exp(u), 0.0)
+        g = tl.where(counts, _exp(u, FAST), 0.0)
         tl.store(part_sum + at, tl.sum(g, 1), mask=n < samples)
     elif LSE:
         top = tl.load(lse + n, mask=n < samples, other=0.0)
@@ -254,7 +268,16 @@ def gradient_kernel(
 
 @triton.jit(do_not_specialize=["tiles"])
 def finish_kernel(
-    part_max, part_sum, part_total, lse, total, tiles, T: tl.constexpr, LSE: tl.constexpr, TOTAL: tl.constexpr
+    part_max,
+    part_sum,
+    part_total,
+    lse,
+    total,
+    exponentials,
+    tiles,
+    T: tl.constexpr,
+    LSE: tl.constexpr,
+    TOTAL: tl.constexpr,
 ):
     """log Σ e^u and Σ q·u of a sample (0 if not asked for) from the tiles' sums; LSE = 2: no maximum was taken out."""
     n = tl.program_id(0).to(tl.int64)
@@ -264,6 +287,7 @@ def finish_kernel(
         for start in range(0, tiles, T):
             sums += tl.load(part_sum + n * tiles + start + i, mask=start + i < tiles, other=0.0)
         whole = tl.sum(sums, 0)
+        tl.store(exponentials + n, whole)
         tl.store(lse + n, tl.where(whole == 0.0, FLOOR, tl.log(tl.where(whole == 0.0, 1.0, whole))))
     elif LSE:
         top = tl.full((T,), FLOOR, tl.float32)
