@@ -13,6 +13,11 @@ def test_loss_gradients_and_running_state_are_those_of_one_process(world):
     processes.run(processes.compare, world)
 
 
+def test_kernels_over_processes():
+    pytest.importorskip("triton")
+    processes.run(processes.compare_by_kernels, 2)
+
+
 @pytest.mark.gpu
 def test_two_processes_on_one_gpu_are_one():
     """Every head in float64, by plain operations; by kernels in float32 and under autocast."""
