@@ -2,6 +2,7 @@
 
 import pytest
 import shard_processes as processes
+import torch
 
 import hypersphere as hs
 
@@ -13,6 +14,7 @@ def test_loss_gradients_and_running_state_are_those_of_one_process(world):
     processes.run(processes.compare, world)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="in the interpreter; on a GPU the next test does it")
 def test_kernels_over_processes():
     pytest.importorskip("triton")
     processes.run(processes.compare_by_kernels, 2)

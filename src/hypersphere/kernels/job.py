@@ -12,8 +12,6 @@ from torch import Tensor
 
 from .launch import interpreting
 
-__all__ = ["KINDS", "Block", "Inputs", "Pass", "Rule", "Tile", "padded", "tile_of"]
-
 KINDS = ("cosine", "linear", "sigmoid", "square_cosine", "fraction", "curricular", "binary")
 BLOCK = {True: 1 << 26, False: 1 << 25}  # logits of a block, in half precision and in float32
 LARGEST = 80.0  # of log Σ e^u, so that the sum and its reciprocal are float32 numbers with room for factors

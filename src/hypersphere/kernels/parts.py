@@ -14,8 +14,6 @@ from torch import Tensor
 from .device import heads as device
 from .rows import launch
 
-__all__ = ["add_product", "split", "stacked", "transposed_product"]
-
 
 def split(a: Tensor) -> Tensor:
     """The parts of a matrix (n, m), (parts, n, m)."""

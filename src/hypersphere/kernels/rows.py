@@ -10,8 +10,6 @@ from torch import Tensor
 from .device import rows as device
 from .launch import Launch, aligned, on, stream_of
 
-__all__ = ["launch", "polar", "polar_backward", "row_grid", "row_tile", "tangent", "unit"]
-
 _MOST = 1 << 12
 _PREPARED: dict[tuple[Any, ...], Launch] = {}
 

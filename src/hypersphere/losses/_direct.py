@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Additive", "additive_loss"]
-
 
 class Additive(NamedTuple):
     """Scale, margin, whether it is added to the angle, the reduction, and how the pass goes.

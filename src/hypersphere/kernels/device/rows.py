@@ -5,8 +5,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["length", "polar_backward_kernel", "polar_kernel", "tangent_kernel", "unit_kernel"]
-
 
 @triton.jit
 def length(w):
