@@ -276,8 +276,8 @@ def table7_11(method: str, graph: str) -> Config:
     The text draws v from a Gaussian without saying its variance (7.3.1). With 2/d neurons keep the length √2 for ever,
     and words normalised to sum 1 leave logits so small that 200 steps end at a loss of 1.7 and 72% on Cora (CP).
     Variance 1 and the rate of R were chosen by the accuracy on validation nodes (``data.validate``), among variances
-    of 2/d, 1 and 9 and two rates for each method and graph. At the baseline's rate, which F.3 keeps, one step of
-    Cayley's map turns neurons by up to 74 degrees on Cora: its R learns at 1e-4.
+    of 2/d, 1 and 9 and two rates, for cp on both graphs and for ogd on Pubmed. At the baseline's rate, which F.3
+    keeps, one step of Cayley's map turns neurons by up to 74 degrees on Cora: its R learns at 1e-4.
     """
     config = opt(gcn(graph), method, std=1.0)
     return edit(config, optim={"orthogonal_lr": 1e-4}) if method == "cp" else config
