@@ -91,9 +91,9 @@ FINDINGS = {
         against 1.322). R has the rate and the weight decay of the baseline here, as F.3 says; a rate of its own, which
         helps on graphs (Table 7.11), has not been tried on these networks.""",
     "thesis.tableE.6": """These are means of twenty seeds. On Cora no method gains: half-space MHE and random
-        projections are 0.1 above the baseline, angle-preserving projections 0.1 below it. On Citeseer all are 0.1 to 0.3 above it.
-        On Pubmed half-space MHE and random projections are level with the baseline, angle-preserving projections 0.2
-        below it. All intervals for independent seeds include 0.
+        projections are 0.1 above the baseline, angle-preserving projections 0.1 below it. On Citeseer all are 0.1 to
+        0.3 above it. On Pubmed half-space MHE and random projections are level with the baseline, angle-preserving
+        projections 0.2 below it. All intervals for independent seeds include 0.
 
         A seed starts all methods from the same weights, so gains can also be compared seed by seed. For half-space MHE,
         random and angle-preserving projections they are, on Cora, +0.08 [-0.11, +0.27], +0.09 [-0.09, +0.26] and -0.14
