@@ -18,6 +18,9 @@ from .slots import Slots
 class PointNet2(Network):
     """Two levels of local PointNets on balls around farthest points, one on all that is left, a perceptron.
 
+    By default as in thesis Table 6.8: 512 balls of radius 0.2 with 32 points: 64, 64, 128; 128 balls of radius 0.4 with
+    64 points: 128, 128, 256; all: 256, 512, 1024; then 512, 256 and the classifier.
+
     Args:
         num_classes: outputs of the classifier, 0 for none.
         slots: operators, normalisation and activation of all layers (:class:`Slots`).
@@ -49,32 +52,6 @@ class PointNet2(Network):
         extra = check_count("in_channels", in_channels, minimum=3) - 3
         body = _Body(slots, extra, points, radii, samples, dropout)
         super().__init__(body, body.feature_dim, num_classes, slots)
-
-
-def pointnet2(
-    num_classes: int,
-    slots: Slots,
-    points: tuple[int, int] = (512, 128),
-    radii: tuple[float, float] = (0.2, 0.4),
-    samples: tuple[int, int] = (32, 64),
-    in_channels: int = 3,
-    dropout: float = 0.5,
-) -> PointNet2:
-    """PointNet++ (SSG) for ModelNet40: thesis Table 6.8.
-
-    512 balls of radius 0.2 with 32 points: 64, 64, 128; 128 balls of radius 0.4 with 64 points: 128, 128, 256; all:
-    256, 512, 1024; then 512, 256 and the classifier.
-
-    Args:
-        num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation and activation of all layers (:class:`Slots`).
-        points: centres of the two levels.
-        radii: of their balls.
-        samples: points of a ball that are used at most.
-        in_channels: numbers of a point; the first 3 are coordinates.
-        dropout: probability, after both hidden layers.
-    """
-    return PointNet2(num_classes, slots, points, radii, samples, in_channels, dropout)
 
 
 class _Body(nn.Module):
@@ -130,8 +107,5 @@ class _Level(nn.Module):
         return centres, out.transpose(1, 2)
 
 
-MODELS: dict[str, Entry] = {
-    "pointnet2": Entry(
-        pointnet2, "thesis Table 6.8 (PointNet++, single scale)", {}, {"num_classes": 40, "init": "xavier"}
-    )
-}
+_TABLE = "thesis Table 6.8 (PointNet++, single scale)"
+MODELS: dict[str, Entry] = {"pointnet2": Entry(PointNet2, _TABLE, {}, {"num_classes": 40, "init": "xavier"})}
