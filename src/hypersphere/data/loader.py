@@ -11,8 +11,7 @@ from torch import Tensor
 
 from .. import kernels
 from .._core.errors import check_count
-from ._order import check_per_class, shuffled
-from ._random import epoch_key
+from ._random import check_per_class, epoch_key, shuffled
 from .augment import MEASURED, Augment, affine
 from .types import pixel_moments
 

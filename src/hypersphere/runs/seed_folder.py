@@ -32,8 +32,7 @@ from .files import (
     write_tensors,
 )
 from .lock import locked
-from .manifest import Foreign, add_file, read_manifest, write_manifest
-from .result import read_result
+from .manifest import Foreign, add_file, read_manifest, read_result, write_manifest
 from .state import join, split
 
 CLASSES = "classes"
