@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core.features import features_and_output, features_of, has_features
+from .._core.modes import modes_kept
 from ..config import Config
 from ..data.loader import IGNORE
 from ..runs import Gan, Team
@@ -48,14 +49,9 @@ class Candidate:
         Returns:
             A context manager, inside which the network is in evaluation mode.
         """
-        modes = {module: module.training for module in self.network.modules()}
-        self.network.eval()
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            for module, mode in modes.items():
-                module.training = mode
+        with modes_kept(self.network), torch.no_grad():
+            self.network.eval()
+            yield
 
     def logits(self, inputs: tuple[Tensor, ...]) -> Tensor:
         """Compute the logits of a batch, at the precision of the training.
