@@ -22,10 +22,12 @@ from .files import (
     TEMPORARY,
     digest,
     digest_of,
+    join,
     json_bytes,
     json_lines,
     read_json,
     read_tensors,
+    split,
     sync_folder,
     write_bytes,
     write_json,
@@ -33,7 +35,6 @@ from .files import (
 )
 from .lock import locked
 from .manifest import Foreign, add_file, read_manifest, read_result, write_manifest
-from .state import join, split
 
 CLASSES = "classes"
 """The folder of a checkpoint that holds class vectors which several processes share (``loss.shard``)."""
