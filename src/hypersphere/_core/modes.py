@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _disable_current_modes
-
-T = TypeVar("T")
 
 
 def is_exporting() -> bool:
@@ -116,9 +114,12 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return nullcontext() if autocast_dtype(device) is None else torch.autocast(device.type, enabled=False)
 
 
-def call_without_autocast(function: Callable[..., T], first: Tensor, *rest: Tensor) -> T:
-    """``function(first, *rest)`` at the precision of the operands; in eager mode only, where the short way counts."""
-    if not torch._C._is_any_autocast_enabled():
-        return function(first, *rest)
-    with without_autocast(first.device):
-        return function(first, *rest)
+@contextmanager
+def modes_kept(*models: object) -> Iterator[list[nn.Module]]:
+    """The modules of all networks among ``models``; each is back in its own mode, training or not, afterwards."""
+    modes = {part: part.training for model in models if isinstance(model, nn.Module) for part in model.modules()}
+    try:
+        yield list(modes)
+    finally:
+        for part, mode in modes.items():
+            part.training = mode

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from ..evaluation import evaluate, find
+from ..evaluation.measurement import number_lines
 from ..evaluation.pair_results import PAIRS_FILE, verify_own_pairs
-from ..evaluation.text import number_lines
 from ..runs import Run
 from ..runs.files import write_json
 

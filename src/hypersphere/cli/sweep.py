@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core.checks import check_count
+from .._core.streams import aligned
 from .._core.trust import addresses, named, trust
 from ..config import Config, read_text, settings, to_dict, with_values
 from ..plots.sweep import sweep as draw
@@ -251,9 +252,7 @@ def _write(found: list[Combination], folder: Path) -> None:
         table.append(
             [*(_text(value) for value in one.varied.values()), _mean(finals), _mean(bests), str(len(results)), state]
         )
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    for row in table:
-        print("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    print("\n".join(aligned(table, left=0)))
     print(f"in {folder}; `hypersphere report {folder}` compares them")
     scores = [(one.varied, [result["final_accuracy"] for result in results]) for one, results in rows]
     if any(len(values) for _, values in scores):

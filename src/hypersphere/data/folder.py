@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
 from .._core.errors import check_count
-from ._order import check_per_class, shuffled
-from ._random import epoch_key, words
+from ._random import check_per_class, epoch_key, shuffled, words
 from ._store import Store
 from .images import SUFFIXES, decode, to_tensor, window
 from .loader import IGNORE

@@ -19,11 +19,10 @@ from . import (  # noqa: F401  (each declares its measurements)
     robustness,
     verification,
 )
-from .candidate import Candidate
+from .candidate import Candidate, Outputs, class_vectors
 from .energy import layer_energies
 from .evaluate import candidate_of, evaluate, outputs_of
 from .measurement import Measurement, describe, find, known, measurement
-from .outputs import Outputs, class_vectors
 from .own_pairs import read_pairs
 from .pair_results import evaluate_pairs
 from .protocol import check_evaluation, evaluate_also, evaluate_protocol

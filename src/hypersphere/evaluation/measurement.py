@@ -157,3 +157,11 @@ def _of(entry: Entry[Any]) -> Measurement:
     taken = {field.name for field in dataclasses.fields(Measurement)}
     fields = {name: value for name, value in entry.extra.items() if name in taken}
     return Measurement(entry.name, entry.label, entry.about, entry.value, **fields)
+
+
+def number_lines(part: Mapping[str, Any]) -> list[str]:
+    """A line for each value, numbers with two digits."""
+    return [
+        f"  {key:18s} {value:.2f}" if isinstance(value, float) else f"  {key:18s} {value}"
+        for key, value in part.items()
+    ]

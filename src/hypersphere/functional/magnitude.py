@@ -17,7 +17,7 @@ DEFAULT_BETA = {"segment": 0.5, "mix": 1.0}
 
 
 class MagnitudeForm(NamedTuple):
-    """A built-in h in numbers and tensors, for code that computes it by itself.
+    """A built-in h in numbers and tensors, for code that computes it by itself; without a running mean, an h itself.
 
     Attributes:
         kind: Name of the formula.
@@ -35,6 +35,19 @@ class MagnitudeForm(NamedTuple):
     tracked: Tensor | None = None
     momentum: float = 0.1
     training: bool = False
+
+    def __call__(self, n: Tensor) -> Tensor:
+        return magnitude(n, self.kind, self.alpha, self.beta, self.rho)
+
+    def ratio(self, n: Tensor) -> Tensor:
+        return magnitude_ratio(n, self.kind, self.alpha, self.beta, self.rho)
+
+    def closed_form(self) -> MagnitudeForm:
+        return self
+
+    @property
+    def constant(self) -> float | None:
+        return self.alpha if self.kind == "sphere" else None
 
 
 def magnitude(

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from ..functional import energy
 from ..regularizers import MHE
-from ._style import PALETTE, label_axes, legend, new_figure, picture, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ._style import PALETTE, Figure, label_axes, legend, new_figure, picture, shorten
 
 
 @picture
