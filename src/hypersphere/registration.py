@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ._core.checks import check_choice
@@ -58,5 +59,6 @@ def register(
         return thing
 
     if value is None:
-        return declare
+        decorator: Callable[[T], T] = declare
+        return decorator
     return declare(value)

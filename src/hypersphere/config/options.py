@@ -120,7 +120,8 @@ def with_values(config: T, values: Mapping[str, Any]) -> T:
         >>> with_values(Config(), {"optim.lr": 0.1, "loss.name": "arcface"}).loss.name
         'arcface'
     """
-    return _set(config, values)
+    changed: T = _set(config, values)
+    return changed
 
 
 def changed(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:

@@ -204,7 +204,8 @@ class Loader:
         by, last = _kernels(), self._format is torch.channels_last
         images = by.Images(self.inputs, self.labels, self._order, self._draws, self._rows, *channels)
         fill = 0 if self.augment is None else self.augment.fill  # type: ignore[attr-defined]
-        return by.read_batch(images, step, self.batch_size, fill, IGNORE, self.dtype, last)
+        read: tuple[Tensor, Tensor] = by.read_batch(images, step, self.batch_size, fill, IGNORE, self.dtype, last)
+        return read
 
     def seek(self, step: int) -> int:
         """Start the epoch that a global step falls in.

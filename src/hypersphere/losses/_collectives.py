@@ -11,7 +11,8 @@ from torch import Tensor
 
 def gathered(x: Tensor, group: Any) -> Tensor:
     """The rows of all processes (R·N, ...), in order of rank; the gradient of x is the sum over the processes'."""
-    return _Gathered.apply(x, group)
+    out: Tensor = _Gathered.apply(x, group)
+    return out
 
 
 def combined(
@@ -24,12 +25,14 @@ def combined(
 
 def replicated(x: Tensor, group: Any) -> Tensor:
     """x, which is the same on all processes; its gradient is the mean over theirs."""
-    return _Replicated.apply(x, group)
+    out: Tensor = _Replicated.apply(x, group)
+    return out
 
 
 def scaled_gradient(x: Tensor, factor: float) -> Tensor:
     """x, with its gradient multiplied."""
-    return _Scaled.apply(x, factor)
+    out: Tensor = _Scaled.apply(x, factor)
+    return out
 
 
 def total(x: Tensor, group: Any) -> Tensor:

@@ -37,7 +37,8 @@ def additive_loss(
     ``plain`` gives the same from x and w by plain operations, for second derivatives.
     """
     keep = torch.is_grad_enabled() and w.requires_grad
-    return _Additive.apply(settings, plain, keep, labels, x, w)
+    loss: Tensor = _Additive.apply(settings, plain, keep, labels, x, w)
+    return loss
 
 
 class _Additive(torch.autograd.Function):

@@ -56,4 +56,5 @@ class Sample(NamedTuple):
         Returns:
             g(θ), in the shape of ``theta``.
         """
-        return self.g.from_angle(theta)  # type: ignore[attr-defined]
+        value: Tensor = self.g.from_angle(theta)  # type: ignore[attr-defined]
+        return value

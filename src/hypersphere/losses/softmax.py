@@ -250,4 +250,5 @@ def multiplied(cos: Tensor, g: AngularLike, margin: float) -> Tensor:
         return g.from_cos(cos)
     if isinstance(g, Cosine | SquareCosine):
         return psi(cos, margin, g.kind)
-    return g.from_angle(margin * angle(cos))  # type: ignore[attr-defined]
+    value: Tensor = g.from_angle(margin * angle(cos))  # type: ignore[attr-defined]
+    return value

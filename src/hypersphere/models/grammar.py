@@ -217,7 +217,8 @@ class Residual(nn.Module):
         self.branch, self.shortcut, self.act = branch, shortcut, act
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.act(self.branch(x) + self.shortcut(x))
+        out: Tensor = self.act(self.branch(x) + self.shortcut(x))
+        return out
 
 
 class _PadShortcut(nn.Module):

@@ -43,7 +43,8 @@ class Network(nn.Module):
         Returns:
             The embeddings, ``(N, feature_dim)``.
         """
-        return self.body(x)
+        out: Tensor = self.body(x)
+        return out
 
     def forward_features(self, x: Tensor) -> Tensor:
         """Compute the same as :meth:`features`, under timm's name.
@@ -65,7 +66,8 @@ class Network(nn.Module):
         Returns:
             ``(N, num_classes)``, or the embedding for ``num_classes=0``.
         """
-        return self.classifier(self.features(x))
+        out: Tensor = self.classifier(self.features(x))
+        return out
 
 
 def image_network(

@@ -148,7 +148,8 @@ class FusedSequential(nn.Sequential):
 
     def forward(self, input: Tensor) -> Tensor:
         if isinstance(input, torch.fx.Proxy):
-            return super().forward(input)  # a graph has a node for each of them
+            out: Tensor = super().forward(input)  # a graph has a node for each of them
+            return out
         x, q = input, None
         steps = list(_blocks(_flat(self))) if torch.compiler.is_compiling() else _steps(self)
         move = wants_channels_last(input) and any(isinstance(s, Parts) and s.op.weight.dim() == 4 for s in steps)

@@ -111,7 +111,8 @@ def _weigh(neurons: Neurons) -> RemovableHandle:
         lengths = norm(neurons.flatten(weight.detach()), keepdim=True)
         return neurons.unflatten(neurons.flatten(grad) * lengths.to(grad.dtype), weight.shape)
 
-    return weight.register_hook(hook)
+    handle: RemovableHandle = weight.register_hook(hook)
+    return handle
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

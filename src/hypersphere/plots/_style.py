@@ -96,7 +96,8 @@ def given_axes(count: int, projection: str | None = None) -> Axes | None:
 def figure_of(axes: Axes) -> Figure:
     """The figure that axes lie on, also inside subfigures."""
     figure: Any = axes.get_figure(root=True)
-    return figure
+    found: Figure = figure
+    return found
 
 
 def blank_figure(**options: Any) -> Figure:

@@ -42,7 +42,8 @@ class Gan(nn.Module):
         Returns:
             The generated images, ``(N, channels, H, W)``.
         """
-        return self.generator(z)
+        out: Tensor = self.generator(z)
+        return out
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
         """Generate images of fresh noise, drawn on the CPU.

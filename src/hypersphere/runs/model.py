@@ -42,7 +42,8 @@ def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module
     if "in_features" in known and facts.in_features is None and facts.image_size is not None:
         height, width = facts.image_size
         settings.setdefault("in_features", (facts.in_channels or 1) * height * width)
-    return models.create(config.name, facts.num_classes if classifier else 0, **settings)
+    model: nn.Module = models.create(config.name, facts.num_classes if classifier else 0, **settings)
+    return model
 
 
 def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module | None:
@@ -70,7 +71,8 @@ def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module 
         head = losses.CenterLoss(head, config.center)
     if config.contrastive:
         head = losses.ContrastiveLoss(head, config.contrastive, config.contrastive_margin)
-    return head
+    built: nn.Module = head
+    return built
 
 
 class Classifier(nn.Module):
@@ -99,7 +101,8 @@ class Classifier(nn.Module):
         Returns:
             The embeddings, ``(N, feature_dim)``.
         """
-        return self.network(*inputs)
+        out: Tensor = self.network(*inputs)
+        return out
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Compute the logits ranked at test time.
@@ -110,7 +113,8 @@ class Classifier(nn.Module):
         Returns:
             The logits, ``(N, num_classes)``.
         """
-        return self.head.logits(self.network(*inputs))  # type: ignore[operator]
+        out: Tensor = self.head.logits(self.network(*inputs))  # type: ignore[operator]
+        return out
 
 
 def _angular(name: str, k: float | None, learnable: bool, share: str = "filter") -> Any:

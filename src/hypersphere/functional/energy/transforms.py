@@ -18,7 +18,8 @@ _Dims = tuple[int | None, ...]
 
 def transformed_sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int) -> Tensor:
     """Σ_{i≠j} φ(c_ij) of each of the (B, N, d) sets of unit vectors, shape (B,)."""
-    return _Sweep.apply(unit, beta, *kernel, block)[0]
+    values: Tensor = _Sweep.apply(unit, beta, *kernel, block)[0]
+    return values
 
 
 class _Sweep(torch.autograd.Function):

@@ -228,7 +228,8 @@ def _magnitude(value: str | MagnitudeRule) -> MagnitudeRule:
         return value
     if value in MAGNITUDES:
         return MagnitudeForm(value, beta=DEFAULT_BETA.get(value, 0.0))
-    return registries.MAGNITUDES.find(value, "magnitude")()
+    found: MagnitudeRule = registries.MAGNITUDES.find(value, "magnitude")()
+    return found
 
 
 def _same_padding(

@@ -26,7 +26,8 @@ def fused_max_pool(
     if not is_plain_eager(x):
         return None
     if torch.is_grad_enabled() and x.requires_grad:
-        return _apply_pool(x, (size, stride, padding), give_q)
+        out: tuple[Tensor, Tensor | None] = _apply_pool(x, (size, stride, padding), give_q)
+        return out
     pool = _kernels()
     return pool.forward(x, pool.Pooling(size, stride, padding), False, give_q)[:2]
 

@@ -20,7 +20,8 @@ _Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 def orthogonalize_op(u: Tensor, method: str) -> Tensor:
     """Compute R with autograd, outside of compiled graphs."""
-    return _Orthogonalize.apply(u, method)[0]
+    r: Tensor = _Orthogonalize.apply(u, method)[0]
+    return r
 
 
 @torch.library.custom_op("hypersphere::orthogonalize", mutates_args=())

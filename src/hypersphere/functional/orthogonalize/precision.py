@@ -33,7 +33,8 @@ def is_reduced(x: Tensor) -> bool:
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """``a @ b`` with the error of the operands' own dtype."""
-    return in_full(torch.matmul, a, b)
+    out: Tensor = in_full(torch.matmul, a, b)
+    return out
 
 
 def in_full(function: Callable[..., Any], first: Tensor, *rest: Tensor) -> Any:
