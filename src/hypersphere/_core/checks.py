@@ -11,7 +11,6 @@ import numbers
 import operator
 from collections.abc import Iterable
 
-
 _MANY = 40  # names that nobody reads through for the one that is close
 
 
