@@ -9,8 +9,9 @@
 ``plan`` writes a line for each setting, with ``--data.validate``: every fifth training class is held out and judged.
 ``chosen`` reads what came of it in ``results/`` and writes a line for each loss with the setting of the highest mean
 accuracy there, without ``--data.validate``: those are tested on the classes of the test split. Numbers of other
-settings than the recipe's are kept as "changed" in the JSON. ``table`` prints what came of the test, loss by loss, with
-signs of collapse: the accuracy on the training batches, the length of the mean unit feature, and how many of the
+settings than the recipe's are kept as "changed" in the JSON. ``table`` prints what came of the test, loss by loss (± is
+the standard error over seeds, brackets hold the 95 % interval of the difference from the tuned softmax), with signs of
+collapse: the accuracy on the training batches, the length of the mean unit feature, and how many of the
 settings that were searched ended with a warning. ``--steps N`` shortens every training to N steps; ``--losses`` names
 some of the losses.
 """
@@ -27,10 +28,12 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.recipes import results, tables
+from hypersphere.recipes.evidence import welch
 
-# A fraction in the place of an annealing preset: the margin grows to its whole during this share of the steps.
+TABLES = ("open.lfw", "open.omniglot")
 _SCALES = ("16", "30", "64")
 _SMALL = ("0.1", "0.3", "0.5")
+# A fraction in the place of an annealing preset: the margin grows to its whole during this share of the steps.
 GRID: dict[str, dict[str, tuple[str, ...]]] = {
     "softmax": {"loss.label-smoothing": ("0", "0.1", "0.2"), "optim.weight-decay": ("2e-4", "5e-4", "1e-3")},
     "contrastive": {"loss.contrastive": ("0.01", "0.05", "0.2"), "loss.contrastive-margin": ("0.7", "1", "1.4")},
@@ -77,17 +80,20 @@ def chosen(name: str, folder: Path, steps: int | None = None, losses: Sequence[s
 
 def table(name: str, folder: Path, steps: int | None = None) -> list[str]:
     """What came of the test: the chosen setting of each loss, its numbers on test classes, and signs of collapse."""
-    rows = [["loss", "chosen", "test", "held-out", "recipe's", "train", "mean feature", "warned"]]
-    tested = _runs(name, folder, steps, validated=False)
+    rows = [["loss", "chosen", "test", "over softmax", "held-out", "recipe's", "train", "mean feature", "warned"]]
+    tested, base = _runs(name, folder, steps, validated=False), []
     for loss, found in _searched(name, folder, steps).items():
         best = max(found, key=lambda words: statistics.fmean(one["final_accuracy"] for one in found[words]))
         runs, plain = (tested.get(loss, {}).get(words, []) for words in (best, ""))
+        finals = [one["final_accuracy"] for one in runs]
+        base = finals if loss == "softmax" else base
         warned = sum(any("warning" in one for one in every) for every in found.values())
         rows.append(
             [
                 loss,
-                best,
-                _mean(one["final_accuracy"] for one in runs),
+                f"`{best}`" if best else "the recipe's",
+                _mean(finals),
+                "" if loss == "softmax" else _gain(finals, base),
                 _mean(one["final_accuracy"] for one in found[best]),
                 _mean(one["final_accuracy"] for one in plain),
                 _mean(one["train_accuracy"] for one in runs if "train_accuracy" in one),
@@ -125,6 +131,14 @@ def _short(steps: int | None) -> list[str]:
     return [] if steps is None else ["--steps", str(steps)]
 
 
+def _gain(values: Sequence[float], base: Sequence[float]) -> str:
+    """The difference of the means, with its 95 % interval."""
+    interval = welch(values, base) if values and base else None
+    if interval is None:
+        return "-"
+    return f"{statistics.fmean(values) - statistics.fmean(base):+.2f} [{interval[0]:+.2f}, {interval[1]:+.2f}]"
+
+
 def _mean(values: Iterable[float]) -> str:
     """Mean and standard error."""
     found = list(values)
@@ -146,7 +160,7 @@ def _words(changed: Mapping[str, Any]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("plan", "chosen", "table"))
-    parser.add_argument("table", choices=("open.lfw", "open.omniglot"))
+    parser.add_argument("table", choices=TABLES)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--steps", type=int, help="of every training; default: those of the recipe")
     parser.add_argument("--losses", nargs="+", choices=list(GRID), default=list(GRID), metavar="LOSS")

@@ -141,10 +141,10 @@ def convert(
     for module, names in layers.items():
         if not chosen.intersection(names) or skipped.intersection(names):
             report.kept[names[0]] = _CHOSEN[0]
-        elif reason := _reason_to_keep(module):
-            report.kept[names[0]] = reason
         elif module in output and not any(is_named(name, include) for name in names):
             report.kept[names[0]] = _CHOSEN[1]
+        elif reason := _reason_to_keep(module):
+            report.kept[names[0]] = reason
         else:
             twin_of[module] = _make_twin(module, family, rules, keep_weights)
             report.converted[names[0]] = type(twin_of[module]).__name__

@@ -107,6 +107,19 @@ def test_several_heads(caplog):
         hs.convert(model, output_layer=["age", "size"])
 
 
+def test_an_output_layer_of_another_kind_is_no_matter_for_a_warning(caplog):
+    class Mine(nn.Linear):
+        def forward(self, x):
+            return super().forward(x)
+
+    model = nn.Sequential(nn.Linear(4, 4), Mine(4, 3))
+    report = hs.convert(model, output_layer="1").conversion_report
+    assert report.kept == {"1": "output layer"}
+    assert not caplog.records
+    hs.convert(model, output_layer=False)
+    assert "cannot convert: 1: Mine" in caplog.text
+
+
 def test_one_by_one_convolutions_are_heads_by_name_or_size():
     layers = OrderedDict(features=nn.Conv2d(3, 8, 3), classifier=nn.Conv2d(8, 5, 1))
     assert find_output_layers(nn.Sequential(layers)).last[0] == "classifier"

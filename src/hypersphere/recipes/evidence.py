@@ -104,7 +104,7 @@ def evidence(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[Ev
         gain = statistics.fmean(values) - statistics.fmean(others) if others else None
         printed = None if base is None else cells[base].published
         published = None if printed is None or cell.published is None else cell.published - printed
-        out.append(Evidence(cell, values, base, gain, _welch(values, others), published))
+        out.append(Evidence(cell, values, base, gain, welch(values, others), published))
     return out
 
 
@@ -152,7 +152,8 @@ def student_t(freedom: float, level: float = LEVEL) -> float:
     return (low + high) / 2
 
 
-def _welch(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
+def welch(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
+    """Welch's 95 % interval of the difference of two means; None where one of them has a single value."""
     if len(values) < 2 or len(others) < 2:
         return None
     shares = [statistics.variance(one) / len(one) for one in (values, others)]
