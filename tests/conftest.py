@@ -11,6 +11,7 @@ import sys
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # programs that tests start: one core for each, too
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # and no others of the compiler, each with its own torch
 
 # What is compiled is kept, whatever the environment says: else each worker and each program compiles all of it again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -72,10 +72,11 @@ def browser() -> Iterator[Any]:
         found.close()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What is there before the first test stays: the garbage collector need not look at it again and again."""
-    hasten_compiler()
-    hasten_export()
+    if len(session.items) > 500:  # else it may take longer to import compilers than to wait for them
+        hasten_compiler()
+        hasten_export()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
