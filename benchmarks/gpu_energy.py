@@ -84,7 +84,7 @@ FORMS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def sizes(rounds: int, peer: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+def sizes(rounds: int, peer: Callable[[Tensor], Tensor], done: Callable[[str, Any], None]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for count in SIZES:
         w = vectors(count)
@@ -95,9 +95,13 @@ def sizes(rounds: int, peer: Callable[[Tensor], Tensor]) -> dict[str, Any]:
             entry[name] = {"ms": timed(run, rounds), "extra_gib": extra_memory(run)}
         run = with_gradient(peer, w)
         entry["compiled N x N"] = {"ms": timed(run, max(rounds // 2, 2)), "extra_gib": extra_memory(run)}
+        entry["half over full space"] = round(entry["half space"]["ms"] / entry["full space"]["ms"], 3)
         table[str(count)] = entry
-        shown = ", ".join(f"{name} {row['ms']} ms {row['extra_gib']} GiB" for name, row in entry.items())
-        print(f"N={count}: {shown}", flush=True)
+        done("sizes", table)
+        shown = ", ".join(
+            f"{name} {row['ms']} ms {row['extra_gib']} GiB" for name, row in entry.items() if isinstance(row, dict)
+        )
+        print(f"N={count}: {shown}, half over full {entry['half over full space']}", flush=True)
         del w
         torch.cuda.empty_cache()
     return table
@@ -231,7 +235,7 @@ def main() -> None:
         warm(peer)
     with alone():
         if "sizes" in parts:
-            done("sizes", sizes(options.rounds, peer))
+            sizes(options.rounds, peer, done)
             done("growth", growth(payload["sizes"]))
         if "regularizers" in parts:
             done("regularizers", regularizers(4 * options.rounds))

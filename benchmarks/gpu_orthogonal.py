@@ -1,6 +1,6 @@
 """Orthogonal maps on a GPU: maps cold and warm, OPT steps of CNN-9 beside the plain step, orthogonality at "high".
 
-    python benchmarks/gpu_orthogonal.py [--out FILE] [--quick]
+    python benchmarks/gpu_orthogonal.py [--out FILE] [--quick] [--parts steps,maps,precision] [--kernels]
 
 Maps: forward + backward of one matrix, as a CUDA graph, beside the factorization one would call instead. "warm" is
 what a training step does: the parameter has moved by ±1e-3 a step as Adam moves it, and R starts from the last one.
@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,9 +31,10 @@ import harness
 import hypersphere as hs
 from hypersphere import kernels
 from hypersphere.config import OrthogonalConfig
-from hypersphere.functional.orthogonalize import WarmCayley, WarmPolar, WarmQR, connect
+from hypersphere.functional.orthogonalize import WarmCayley, WarmPolar, WarmQR, connect, rotate_all
 
 SIZES = (144, 576, 1152, 2304)
+CNN9 = (27, 576, 576, 576, 864, 864, 864, 1152, 1152, 2048)
 WARM: dict[str, Callable[..., Any]] = {
     "cayley": WarmCayley,
     "gram_schmidt": WarmQR,
@@ -47,11 +50,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer sizes and methods")
     parser.add_argument("--parts", default="steps,maps,precision", help="which to measure (default %(default)s)")
     parser.add_argument("--step", help="measure this step alone: METHOD,BATCH")
+    parser.add_argument("--compile", help="only compile the kernels of this map", metavar="METHOD")
+    parser.add_argument("--kernels", action="store_true", help="also list the kernels of each step and their times")
     options = parser.parse_args()
     kernels.enable(*kernels.FAMILIES)
+    if options.compile:
+        with harness.preparing():
+            compile_maps(options.compile)
+        return
     if options.step:
         method, _, batch = options.step.partition(",")
-        print(json.dumps(one_step(method, int(batch))))
+        one_step(method, int(batch), options.out, options.kernels)
         return
     device = torch.device("cuda")
     sizes = SIZES[1:3] if options.quick else SIZES
@@ -68,11 +77,9 @@ def main() -> None:
                 options.out.write_text(json.dumps(payload, indent=2) + "\n")
             if "precision" in parts:
                 payload["precision"] = precision(sizes, device)
-    if "steps" in parts:
-        for payload["steps"] in steps(options.quick):  # what there is of them
-            options.out.write_text(json.dumps(payload, indent=2) + "\n")
     options.out.write_text(json.dumps(payload, indent=2) + "\n")
-    print(json.dumps(payload, indent=1))
+    if "steps" in parts:
+        steps(options.quick, options.out, options.kernels)
 
 
 def timed(run: Callable[[], object], rounds: int = 15, *, captured: bool = True) -> float:
@@ -194,71 +201,118 @@ def defect(r: Tensor) -> float:
     return float((r.mT @ r - torch.eye(r.shape[-1], device=r.device)).abs().max())
 
 
-def steps(quick: bool) -> Iterator[dict[str, Any]]:
-    """Steps of the training program, each in a process of its own, so that they are compiled side by side.
+def steps(quick: bool, out: Path, profiled: bool) -> None:
+    """Steps of the training program, each in a process of its own, so that they are prepared side by side.
 
-    The table again whenever it has grown.
+    Most of the preparation is compiling. The forward pass is the same for all methods, so only "plain" and "cayley"
+    compile it, with a few threads each, and the others wait for what they find in the cache. Meanwhile further
+    processes compile the kernels of their maps. Each process writes its row when it has measured it.
     """
     names = [f"{method},{batch}" for batch in (128, 1024) for method in ("plain", *METHODS[:4])]
     if quick:
-        names = [
-            "plain,128",
-            "cayley,128",
-            "gram_schmidt,128",
-            "householder,128",
-            "lowdin,128",
-            "plain,1024",
-            "cayley,1024",
-        ]
-    command = [sys.executable, __file__, "--step"]
-    first = [name for name in names if name.startswith(("plain", "cayley"))]  # the others find their code compiled
-    out: dict[str, Any] = {}
-    for wave in (first, [name for name in names if name not in first]):
-        processes = {name: subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in wave}
-        for name, process in processes.items():
-            text, _ = process.communicate()
-            row = json.loads(text.splitlines()[-1]) if process.returncode == 0 else {"failed": process.returncode}
-            plain = out.get(f"plain,{name.partition(',')[2]}", row)
-            if "ms" in row and "ms" in plain:
-                row["over_plain"] = round(row["ms"] / plain["ms"], 2)
-            out[name] = row
-            print(name, row, flush=True)
-            yield out
+        names = [name for name in names if name.endswith(",128") or name.startswith(("plain", "cayley"))]
+    command = [sys.executable, __file__, "--out", str(out), *["--kernels"] * profiled]
+    with tempfile.TemporaryDirectory() as marks:
+        environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "4", "HYPERSPHERE_MARKS": marks}
+        processes = {name: subprocess.Popen([*command, "--step", name], env=environment) for name in names}
+        for method in METHODS[1:4]:
+            processes[method] = subprocess.Popen([*command, "--compile", method], env=environment)
+        failed = [name for name, process in processes.items() if process.wait() != 0]
+    print(f"failed: {failed}" if failed else "all steps measured", flush=True)
 
 
-def one_step(method: str, batch: int) -> dict[str, Any]:
+def keep(out: Path, name: str, row: dict[str, Any]) -> None:
+    """Write the row of a step, and its ratio to the plain step."""
+    payload: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
+    rows = payload.setdefault("steps", {})
+    rows[name] = row
+    for other, found in rows.items():
+        plain = rows.get(f"plain,{other.partition(',')[2]}", {})
+        if "ms" in plain and "ms" in found:
+            found["over_plain"] = round(found["ms"] / plain["ms"], 2)
+    out.write_text(json.dumps(payload, indent=2) + "\n")
+    print(name, row, flush=True)
+
+
+def compile_maps(method: str) -> None:
+    """Compile the kernels of a warm map of CNN-9's matrices, and of its gradient."""
+    device = torch.device("cuda")
+    shapes = [torch.Size((1, d, d)) for d in CNN9]
+    warm = WARM[method](shapes, device)
+    us = [start(d, method, device).requires_grad_() for d in CNN9]
+    vs = [torch.randn(1, 64, d, device=device) for d in CNN9]
+    for _ in range(2):
+        with torch.no_grad():
+            solved = warm([u.detach() for u in us])
+    turned = rotate_all(vs, us, warm.kind, solved)
+    torch.autograd.grad([w.sum() for w in turned], us)
+    torch.cuda.synchronize()
+
+
+def one_step(method: str, batch: int, out: Path, profiled: bool) -> None:
     """The training program's captured step, over real Adam updates."""
+    name = f"{method},{batch}"
     config = cnn9("original", batch)
     config = replace(
         config,
         orthogonal=OrthogonalConfig(method=None if method == "plain" else method),
         run=replace(config.run, precision="bfloat16", channels_last=True),
     )
+    marks = Path(os.environ.get("HYPERSPHERE_MARKS", tempfile.gettempdir()))
     begin = time.perf_counter()
     with harness.preparing():
         step = program(config, images(20_000), torch.device("cuda"))
+        if method in METHODS[1:4] and "HYPERSPHERE_MARKS" in os.environ:
+            while not (marks / f"cayley,{batch}").exists() and time.perf_counter() - begin < 60:
+                time.sleep(0.1)
+        built = time.perf_counter()
         for _ in range(12):
             step()
         step.read()
-    out: dict[str, Any] = {"ready_s": round(time.perf_counter() - begin, 1)}
+        (marks / name).touch()
+    row: dict[str, Any] = {"built_s": round(built - begin, 1), "ready_s": round(time.perf_counter() - begin, 1)}
     with harness.alone():
-        times = []
-        for _ in range(5):
-            torch.cuda.synchronize()
-            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            first.record()
-            for _ in range(20):
-                step()
-            last.record()
-            torch.cuda.synchronize()
-            times.append(first.elapsed_time(last) / 20)
-        out |= {"ms": round(statistics.median(times), 3), "loss": step.read()["loss"]}
-    out["graph"] = step.why_no_graph or "one CUDA graph"
-    if method != "plain":
-        with torch.no_grad():
-            matrices = hs.orthogonal.matrices(step.parts.objective)
-            out["defect"] = max(defect(r) for r in matrices.values())
-    return out
+        row |= {"ms": measured(step), "loss": step.read()["loss"], "graph": step.why_no_graph or "CUDA graphs"}
+        if step._maps is not None:
+            row["host_waits_ms"] = waiting(step)
+            row["defect"] = max(defect(r) for r, *_ in step._maps.recorded._groups[0]._recorded)
+        if profiled:
+            row["kernels_us"] = kernel_times(step)
+        keep(out, name, row)
+
+
+def measured(step: Any) -> float:
+    """Median milliseconds of a step, over five times twenty."""
+    times = []
+    for _ in range(5):
+        torch.cuda.synchronize()
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        first.record()
+        for _ in range(20):
+            step()
+        last.record()
+        torch.cuda.synchronize()
+        times.append(first.elapsed_time(last) / 20)
+    return round(statistics.median(times), 3)
+
+
+def waiting(step: Any) -> float:
+    """The same, if the host waits in each step to know whether a matrix failed."""
+    step._maps._watched = 10**6
+    found = measured(step)
+    step._maps._watched = 0
+    return found
+
+
+def kernel_times(step: Any, count: int = 5) -> dict[str, float]:
+    """Microseconds a step of the kernels that take most, and of all."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(count):
+            step()
+        torch.cuda.synchronize()
+    table = sorted(profile.key_averages(), key=lambda e: -e.self_device_time_total)
+    times = {f"{e.key[:60]} x{e.count / count:g}": round(e.self_device_time_total / count, 1) for e in table[:30]}
+    return {"all": round(sum(e.self_device_time_total for e in table) / count, 1), **times}
 
 
 if __name__ == "__main__":

@@ -22,10 +22,11 @@ from ..config import RunConfig
 from ..data.loader import IGNORE
 from ..nn.fuse import is_row_of_blocks
 from ..optim import WeightProjection
-from ..orthogonal import asks_host, prepared, record, settle
+from ..orthogonal import asks_host, prepared, record
 from ..runs import Team
 from ..sources import Source
 from .adversary import Adversary
+from .late import Matrices
 from .objective import Objective
 from .optimizer import Optimizers
 from .penalty import Penalty
@@ -68,7 +69,13 @@ class Parts:
 
 
 class Step:
-    """Call it once a step, in order; ``step`` counts. ``read()`` gives and clears what was summed since."""
+    """Call it once a step, in order; ``step`` counts. ``read()`` gives and clears what was summed since.
+
+    The last steps may still have to be done again (see :meth:`_catch_up`): call :meth:`complete` before you look at
+    anything that a step changes.
+    """
+
+    may_be_late = True
 
     def __init__(self, parts: Parts, step: int = 0, *, eager: bool = False) -> None:
         self.parts, self.step = parts, step
@@ -91,12 +98,21 @@ class Step:
         self._tally = torch.compile(_tally) if self._compiled and self._cuda else _tally  # one kernel of ten
         self.why_no_graph = self._obstacle()
         self._graph: Any = None
-        self._maps: Any = None  # a graph of the orthogonal matrices that start from the last step
+        self._maps: Matrices | None = None  # the orthogonal matrices that start from the last step
+        self._goes = torch.ones((), dtype=torch.int64, device=self.device)  # 0 in a step that must change nothing
         self._eager_left = _WARM_UP if not eager and self.why_no_graph is None else -1
         self._expected = 0
 
     def __call__(self) -> None:
         """Do step ``self.step``."""
+        self._catch_up()
+        self._next()
+
+    def complete(self) -> None:
+        """Wait until all steps so far are done, and done right."""
+        self._catch_up(wait=True)
+
+    def _next(self) -> None:
         position = self.parts.source.seek(self.step)
         if position != self._expected or position == 0 or self._graph is None:
             self._position.fill_(position)
@@ -115,6 +131,7 @@ class Step:
 
     def read(self) -> dict[str, float]:
         """Mean loss, penalty and accuracy since the last time; waits for the device. Raises :class:`NotFinite`."""
+        self.complete()
         loss, penalty, right, samples, steps = self.parts.team.sum(self._sums.clone()).tolist()
         self.check()
         self._sums.zero_()
@@ -123,6 +140,7 @@ class Step:
 
     def check(self) -> None:
         """Raise :class:`NotFinite` with the first step whose loss was not, in any process."""
+        self.complete()
         bad = int(self._bad)
         first = self.parts.team.smallest(bad if bad >= 0 else _NEVER)
         if first < _NEVER:
@@ -139,6 +157,7 @@ class Step:
 
     def state_dict(self) -> dict[str, Any]:
         """The mean over the processes, which all of them ask for: any number of them can go on from it."""
+        self.complete()
         return {"sums": self.parts.team.sum(self._sums.clone()) / self.parts.team.world}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -147,10 +166,12 @@ class Step:
     # The step itself --------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        parts = self.parts
-        parts.optimizers.schedule(self._counter, self.step)
-        self._updates()
-        torch._foreach_add_([self._position, self._counter], 1)
+        parts, maps = self.parts, self._maps
+        changed: list[nn.Module] = [parts.objective, parts.penalty]
+        with nullcontext() if maps is None else maps.undoing(changed, parts.optimizers, self._goes):
+            parts.optimizers.schedule(self._counter, self.step)
+            self._updates()
+        torch._foreach_add_([self._position, self._counter], [self._goes, self._goes])
 
     def _updates(self) -> None:
         """What a step does to the weights: one update of all of them."""
@@ -174,7 +195,7 @@ class Step:
             clip_gradients(trained, parts.clip, parts.team)
         parts.optimizers.step()
         if self._cuda:
-            self._tally(total.detach(), stats, self._counter, self._bad, sums)
+            self._tally(total.detach(), stats, self._goes, self._counter, self._bad, sums)
         else:
             sums.add_(stats)
 
@@ -209,22 +230,45 @@ class Step:
 
         A training on its own stream is recorded there: products keep their scratch memory by stream, and those
         of two graphs that run at once must not be the same. Orthogonal matrices that start from the last step are a
-        graph of their own: what cannot start there is computed exactly before the rest of the step uses it.
+        graph of their own, so that the rest of the step can be done again with matrices that were computed exactly.
         """
         torch.cuda.synchronize()
         stream = torch.cuda.current_stream(self.device)
         own = None if stream == torch.cuda.default_stream(self.device) else stream
-        self._maps, graph = record(self.parts.objective, own), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=own, pool=None if self._maps is None else self._maps.pool()):
+        graph, recorded = torch.cuda.CUDAGraph(), record(self.parts.objective, own)
+        self._maps = None if recorded is None else Matrices(recorded, self._can_undo())
+        with torch.cuda.graph(graph, stream=own, pool=None if recorded is None else recorded.pool()):
             self._work()
         self._graph = graph
         self._replay()
 
+    def _can_undo(self) -> bool:
+        """Whether all that a step changes can be undone on the device; else the host waits for the matrices."""
+        parts = self.parts
+        alone = parts.team.world == 1 and parts.classes is None and parts.projection is None
+        return self.may_be_late and alone and parts.optimizers.can_skip
+
     def _replay(self) -> None:
         if self._maps is not None:
             self._maps.replay()
-            settle(self.parts.objective)
         self._graph.replay()
+
+    def _catch_up(self, wait: bool = False) -> None:
+        """If a matrix was found to have failed, do that step again with exact matrices, and those after it.
+
+        None of them has changed anything, the number of steps on the device included.
+        """
+        if self._maps is None or not self._maps.failed(wait):
+            return
+        asked, self.step = self.step, int(self._counter)
+        self._maps.settle()
+        position = self.parts.source.seek(self.step)
+        self._position.fill_(position)
+        self._expected = position + 1
+        self._graph.replay()
+        self.step += 1
+        while self.step < asked:
+            self._next()
 
     def _obstacle(self) -> str | None:
         """Why the step cannot be one graph, or None if it can and is wanted."""
@@ -247,10 +291,10 @@ class Step:
         return "run.graph is off" if parts.run.graph == "off" else why
 
 
-def _tally(total: Tensor, stats: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
-    """Add the numbers of an update, and keep the first step whose loss is not finite."""
-    sums.add_(stats)
-    bad.copy_(torch.where(torch.isfinite(total) | (bad >= 0), bad, counter))
+def _tally(total: Tensor, stats: Tensor, goes: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
+    """Add the numbers of an update that counts, and keep the first step whose loss is not finite."""
+    sums.add_(torch.where(goes > 0, stats, 0.0))
+    bad.copy_(torch.where(torch.isfinite(total) | (bad >= 0) | (goes == 0), bad, counter))
 
 
 def _is_fused(parts: Parts) -> bool:

@@ -21,6 +21,8 @@ class GanStep(Step):
     One optimizer holds both networks: of each update only one of them has gradients, and what has none stays.
     """
 
+    may_be_late = False  # the updates of one step see different matrices
+
     def __init__(self, parts: Parts, step: int = 0, *, eager: bool = False) -> None:
         super().__init__(parts, step, eager=eager)
         objective = parts.objective
