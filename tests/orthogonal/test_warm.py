@@ -31,6 +31,7 @@ def found() -> Any:
 
 def test_two_steps_follow_what_moved_a_little(found: Any) -> None:
     assert found["cayley"]["moved"]["steps"] == [2, 2]
+    assert found["cayley"]["moved"]["gradient"] < 1e-5
 
 
 @pytest.mark.parametrize("name", ["first", "moved", "literal", "after it"])
@@ -91,7 +92,9 @@ def test_kernels_compile_for_hopper() -> None:
     done = programs.run([Path(__file__).with_name("compile_cases.py")], env=environment, bare=True)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
-    assert set(found) == {"product_kernel", "residual_kernel", "update_kernel", "thin_kernel", "block_kernel"}
+    assert set(found) == {
+        *("product_kernel", "residual_kernel", "update_kernel", "thin_kernel", "turn_kernel", "block_kernel")
+    }
     for kernel, facts in found.items():
         assert facts["tensor cores"], kernel
         assert facts["shared"] <= 227 * 1024, kernel

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from hypersphere.functional.orthogonalize import WarmCayley, WarmPolar, WarmQR, polar, rotate_all, warm
+from hypersphere.functional.orthogonalize import WarmCayley, WarmPolar, WarmQR, connect, polar, rotate_all, warm
 from hypersphere.functional.orthogonalize import algorithms as exact
 from hypersphere.functional.orthogonalize.grouped import TILE, layout_of, product
 
@@ -51,7 +51,8 @@ def cayley() -> dict[str, dict[str, object]]:
     start = u
     started = [r.clone() for r in step("first")]
     u = [x + 1e-3 * torch.randn_like(x).sign() for x in u]
-    step("moved")
+    solved = [(r,) for r in step("moved")]
+    out["moved"]["gradient"] = max(gradient_errors("warm cayley", u, solved, exact.cayley, exact.cayley_backward))
     u = [torch.randn_like(x) for x in u]
     step("literal")
     u = [1e6 * torch.randn_like(x) for x in u]
@@ -75,6 +76,25 @@ def defect(r: Tensor) -> float:
     return float((r.mT @ r - torch.eye(r.shape[-1])).abs().max())
 
 
+def gradient_errors(kind: str, u: list[Tensor], solved: Any, forward: Any, backward: Any) -> list[float]:
+    """Relative errors of the gradients of all parameters through w = Rv and through R; w itself is checked, too."""
+    vs = [torch.randn(*x.shape[:-2], 5 + 40 * index, x.shape[-1]) for index, x in enumerate(u)]
+    leaves = [x.clone().requires_grad_() for x in u]
+    ws = rotate_all(vs, leaves, kind, solved)
+    grads = [1e-4 * torch.randn_like(w) for w in ws]
+    out = []
+    for index, found in enumerate(torch.autograd.grad(ws, leaves, grads)):
+        wanted, v = forward(u[index].double()), vs[index].double()
+        of_r = grads[index].double().mT @ v
+        gradient = backward(of_r, *wanted)
+        again = found
+        if index == 0:
+            (again,) = torch.autograd.grad(connect(leaves[0], kind, solved[0]), leaves[0], of_r.float())
+        assert (ws[index] - v @ wanted[0].mT).abs().max() < 1e-4
+        out.append(max(float((one - gradient).norm() / gradient.norm()) for one in (found, again)))
+    return out
+
+
 def from_last(name: str) -> dict[str, object]:
     """Errors of maps that start from the last step, against float64: after a move, a change of sign, a jump."""
     make, forward, backward = FROM_LAST[name]
@@ -89,18 +109,12 @@ def from_last(name: str) -> dict[str, object]:
     solved = state._from_last(u)
     out: dict[str, object] = {"failed": state.failed.tolist()}
     solved = state._again(u, solved)
-    vs = [torch.randn(*shape[:-2], 5, shape[-1]) for shape in shapes]
-    leaves = [x.clone().requires_grad_() for x in u]
-    ws = rotate_all(vs, leaves, state.kind, solved)
-    grads = [1e-4 * torch.randn_like(w) for w in ws]
-    for index, found in enumerate(torch.autograd.grad(ws, leaves, grads)):
-        wanted = forward(u[index].double())
-        gradient = backward(grads[index].double().mT @ vs[index].double(), *wanted)
+    for index, error in enumerate(gradient_errors(state.kind, u, solved, forward, backward)):
         r = solved[index][0]
         out["other sign" if index == 0 else "moved"] = {
-            "error": float((r - wanted[0]).abs().max()),
+            "error": float((r - forward(u[index].double())[0]).abs().max()),
             "defect": defect(r),
-            "gradient": float((found - gradient).norm() / gradient.norm()),
+            "gradient": error,
         }
     u = [2.0 * torch.randn_like(x) for x in u]
     solved = state._from_last(u)

@@ -16,8 +16,9 @@ from torch import Tensor
 from .algorithms import cayley
 from .from_last import Solved
 from .grouped import STAGES, TILE, WARPS, Layout, kernels, layout_of, programs
+from .rows import Beside, skew_product
 
-__all__ = ["WarmCayley"]
+__all__ = ["WarmCayley", "cayley_gradient"]
 
 _STEPS = 20  # enough for row sums |A| up to 8192 from a cold start
 _USUAL = 2  # steps that nearly every call needs
@@ -34,7 +35,10 @@ class WarmCayley:
 
     Attributes:
         failed: One integer a matrix, 1 if any call could not reach the accuracy: its R was NaN.
+        kind: The name of the backward pass for :func:`rotate_all`.
     """
+
+    kind = "warm cayley"
 
     def __init__(self, shapes: Sequence[torch.Size], device: torch.device) -> None:
         self.shapes, self.device = list(shapes), device
@@ -125,3 +129,9 @@ class WarmCayley:
                         self.layout.views(side, self.shapes)[index].copy_(start)
             p += count
         self.failed.zero_()
+
+
+def cayley_gradient(beside: Beside, solved: Sequence[Solved]) -> list[Tensor]:
+    """tril(½(N − Nᵀ), −1) of every stack, N = (g + P)ᵀ(w + v) with w = Rv and P = gR."""
+    out = skew_product(beside.rows, beside.g + beside.p, beside.w + beside.v, "lower")
+    return beside.rows.layout.views(out, [one[0].shape for one in solved])
