@@ -12,6 +12,8 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -207,12 +209,19 @@ def regularizers(rounds: int) -> dict[str, Any]:
 
 
 def warm(peer: Callable[[Tensor], Tensor]) -> None:
-    """Compile what will be measured."""
-    for count in (2048, 1024):
-        with_gradient(peer, vectors(count))()
-    for count in (1024, 20_000):
-        for function in FORMS.values():
-            with_gradient(function, vectors(count))()
+    """Compile what will be measured, the kernels in threads."""
+    runs: list[Callable[[], object]] = []
+    for function in FORMS.values():
+        runs.append(with_gradient(function, vectors(20_000)))
+    for half in (False, True):
+        runs.append(with_gradient(partial(energy, half_space=half), vectors(2048)))
+    runs.append(with_gradient(partial(energy, weights=torch.ones(2048, device="cuda")), vectors(2048)))
+    with ThreadPoolExecutor(len(runs)) as pool:
+        begun = [pool.submit(run) for run in runs]
+        for count in (2048, 1024):
+            with_gradient(peer, vectors(count))()
+        for one in begun:
+            one.result()
     torch.cuda.synchronize()
 
 

@@ -15,7 +15,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,7 +48,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=harness.RESULTS / "gpu_orthogonal_cuda.json")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and methods")
     parser.add_argument("--parts", default="steps,maps,precision", help="which to measure (default %(default)s)")
-    parser.add_argument("--step", help="measure this step alone: METHOD,BATCH")
+    parser.add_argument("--step", nargs="+", help="measure these steps alone: METHOD,BATCH ...")
     parser.add_argument("--compile", help="only compile the kernels of this map", metavar="METHOD")
     parser.add_argument("--kernels", action="store_true", help="also list the kernels of each step and their times")
     options = parser.parse_args()
@@ -59,8 +58,7 @@ def main() -> None:
             compile_maps(options.compile)
         return
     if options.step:
-        method, _, batch = options.step.partition(",")
-        one_step(method, int(batch), options.out, options.kernels)
+        some_steps(options.step, options.out, options.kernels)
         return
     device = torch.device("cuda")
     sizes = SIZES[1:3] if options.quick else SIZES
@@ -202,22 +200,21 @@ def defect(r: Tensor) -> float:
 
 
 def steps(quick: bool, out: Path, profiled: bool) -> None:
-    """Steps of the training program, each in a process of its own, so that they are prepared side by side.
+    """Steps of the training program, in a few processes that are prepared side by side.
 
-    Most of the preparation is compiling. The forward pass is the same for all methods, so only "plain" and "cayley"
-    compile it, with a few threads each, and the others wait for what they find in the cache. Meanwhile further
-    processes compile the kernels of their maps. Each process writes its row when it has measured it.
+    Most of the preparation is compiling. The forward passes of all orthogonal steps of a batch size are the same, so
+    one process has all of them and compiles once. Meanwhile others compile the kernels of the maps. Rows are written
+    one by one.
     """
-    names = [f"{method},{batch}" for batch in (128, 1024) for method in ("plain", *METHODS[:4])]
-    if quick:
-        names = [name for name in names if name.endswith(",128") or name.startswith(("plain", "cayley"))]
+    few = ("cayley",) if quick else METHODS[:4]
+    jobs = [["plain,128"], [f"{m},128" for m in METHODS[:4]], ["plain,1024"], [f"{m},1024" for m in few]]
     command = [sys.executable, __file__, "--out", str(out), *["--kernels"] * profiled]
-    with tempfile.TemporaryDirectory() as marks:
-        environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "4", "HYPERSPHERE_MARKS": marks}
-        processes = {name: subprocess.Popen([*command, "--step", name], env=environment) for name in names}
-        for method in METHODS[1:4]:
-            processes[method] = subprocess.Popen([*command, "--compile", method], env=environment)
-        failed = [name for name, process in processes.items() if process.wait() != 0]
+    environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "3"}
+    processes = [subprocess.Popen([*command, "--step", *names], env=environment) for names in jobs]
+    processes += [
+        subprocess.Popen([*command, "--compile", method], env=environment) for method in ("householder", "lowdin")
+    ]
+    failed = [process.args for process in processes if process.wait() != 0]
     print(f"failed: {failed}" if failed else "all steps measured", flush=True)
 
 
@@ -249,36 +246,62 @@ def compile_maps(method: str) -> None:
     torch.cuda.synchronize()
 
 
-def one_step(method: str, batch: int, out: Path, profiled: bool) -> None:
-    """The training program's captured step, over real Adam updates."""
-    name = f"{method},{batch}"
-    config = cnn9("original", batch)
-    config = replace(
-        config,
-        orthogonal=OrthogonalConfig(method=None if method == "plain" else method),
-        run=replace(config.run, precision="bfloat16", channels_last=True),
-    )
-    marks = Path(os.environ.get("HYPERSPHERE_MARKS", tempfile.gettempdir()))
-    begin = time.perf_counter()
+def some_steps(names: list[str], out: Path, profiled: bool) -> None:
+    """The training program's captured steps METHOD,BATCH, over real Adam updates."""
+    begin, prepared, dataset = time.perf_counter(), [], images(20_000)
     with harness.preparing():
-        step = program(config, images(20_000), torch.device("cuda"))
-        if method in METHODS[1:4] and "HYPERSPHERE_MARKS" in os.environ:
-            while not (marks / f"cayley,{batch}").exists() and time.perf_counter() - begin < 60:
-                time.sleep(0.1)
-        built = time.perf_counter()
-        for _ in range(12):
-            step()
-        step.read()
-        (marks / name).touch()
-    row: dict[str, Any] = {"built_s": round(built - begin, 1), "ready_s": round(time.perf_counter() - begin, 1)}
+        for name in names:
+            method, _, batch = name.partition(",")
+            config = cnn9("original", int(batch))
+            config = replace(
+                config,
+                orthogonal=OrthogonalConfig(method=None if method == "plain" else method),
+                run=replace(config.run, precision="bfloat16", channels_last=True),
+            )
+            step = program(config, dataset, torch.device("cuda"))
+            for _ in range(12):
+                step()
+            step.read()
+            prepared.append((name, step, round(time.perf_counter() - begin, 1)))
+            print(name, "ready", prepared[-1][2], flush=True)
+    with harness.alone() as quiet:
+        for name, step, ready in prepared:
+            row: dict[str, Any] = {"ms": measured(step), "loss": step.read()["loss"], "ready_s": ready, "quiet": quiet}
+            row["graph"] = step.why_no_graph or "CUDA graphs"
+            if step._maps is not None:
+                row["host_waits_ms"] = waiting(step)
+                row["defect"] = max(defect(r) for r, *_ in step._maps.recorded._groups[0]._recorded)
+            keep(out, name, row)
+    if not profiled and prepared[0][1]._maps is None:
+        return
+    time.sleep(1.0)  # others measure first
     with harness.alone():
-        row |= {"ms": measured(step), "loss": step.read()["loss"], "graph": step.why_no_graph or "CUDA graphs"}
-        if step._maps is not None:
-            row["host_waits_ms"] = waiting(step)
-            row["defect"] = max(defect(r) for r, *_ in step._maps.recorded._groups[0]._recorded)
-        if profiled:
-            row["kernels_us"] = kernel_times(step)
-        keep(out, name, row)
+        for name, step, _ in prepared:
+            row = json.loads(out.read_text())["steps"][name]
+            if profiled:
+                row["kernels_us"] = kernel_times(step)
+            if step._maps is not None:
+                row["jump"] = jump(step)
+            keep(out, name, row)
+
+
+def jump(step: Any) -> dict[str, Any]:
+    """What becomes of parameters that jump too far for the maps: the host finds out later, and does the step again."""
+    torch.manual_seed(1)
+    start, parameters = step.step, hs.orthogonal.rotation_parameters(step.parts.objective)
+    before = [raw.detach().clone() for raw in parameters]
+    size = 1e5 if step._maps.recorded._groups[0].kind == "warm cayley" else 1.0
+    with torch.no_grad():
+        for raw in parameters:
+            raw.copy_(size * torch.randn_like(raw))
+    for _ in range(5):
+        step()
+    found: dict[str, Any] = {"loss": step.read()["loss"], "done_again": step._maps._watched > 0}
+    found["steps"] = int(step._counter) - start
+    found["defect"] = max(defect(r) for r, *_ in step._maps.recorded._groups[0]._recorded)
+    with torch.no_grad():
+        torch._foreach_copy_(parameters, before)
+    return found
 
 
 def measured(step: Any) -> float:

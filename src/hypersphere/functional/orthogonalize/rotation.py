@@ -128,13 +128,14 @@ def _cayley_backward(p: Tensor, s: Tensor) -> Tensor:
 
 
 def _backward(method: str, grad: Tensor, solved: Solved) -> Tensor:
-    if method in _GRADIENTS:  # w = R·I, so that G is the transposed gradient of w
+    if method in ("qr", "polar"):  # R = RI: the gradient of rows v = I is Gᵀ; w is not needed
         r = solved[0]
         layout = layout_of([r.shape], r.device)
-        rows, whole = rows_of(layout, [r]), layout.whole([r])
+        rows = rows_of(layout, [r])
         v, g = rows.packed([torch.eye(r.shape[-1], device=r.device).expand_as(r)]), rows.packed([grad.mT])
-        beside = Beside(rows, v, turn(rows, v, whole), g, turn(rows, g, whole, back=True))
+        beside = Beside(rows, v, v, g, turn(rows, g, layout.whole([r]), back=True))
         return _GRADIENTS[method](beside, [solved])[0]
+    method = "cayley" if method == "warm cayley" else method
     out: Tensor = in_full(algorithm_of(method, grad.device.type).backward, grad, *solved)
     return out
 
