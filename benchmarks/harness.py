@@ -56,14 +56,22 @@ def alone() -> Iterator[bool]:
     """
     end = time.monotonic() + float(os.environ.get("HYPERSPHERE_PATIENCE", "inf"))
     with _file("measuring") as turn, _file("preparing") as others:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        quiet = False
-        while not quiet and time.monotonic() < end:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(others, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                quiet = True
-            time.sleep(0.0 if quiet else 0.1)
-        yield quiet  # closing the files lets go
+        while not (_taken(turn) and _taken(others)):  # all that wait have the same chance: none holds one of the two
+            fcntl.flock(turn, fcntl.LOCK_UN)
+            if time.monotonic() > end:
+                fcntl.flock(turn, fcntl.LOCK_EX)
+                yield False
+                return
+            time.sleep(0.1)
+        yield True  # closing the files lets go
+
+
+def _taken(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _file(name: str) -> IO[str]:

@@ -24,8 +24,11 @@ class Recorded:
       is 1. Later the host sees that in :meth:`found`, calls :meth:`settle`, and replays that graph alone: the same
       step again, with exact matrices.
 
-    Attributes:
+    Args:
+        graph: The CUDA graph that computes the matrices.
+        groups: The groups of matrices that it computes.
         failed: The flag on the device, a float32 scalar.
+        flag: Its copy on the host, in pinned memory, which the graph writes.
 
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))

@@ -10,29 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .. import kernels
-from ..config import RunConfig
 from ..data.loader import IGNORE
-from ..nn.fuse import is_row_of_blocks
-from ..optim import WeightProjection
-from ..orthogonal import asks_host, prepared, record
-from ..runs import Team
-from ..sources import Source
-from .adversary import Adversary
+from ..orthogonal import prepared, record
 from .late import Matrices
-from .objective import Objective
-from .optimizer import Optimizers
-from .penalty import Penalty
-from .shards import ClassState, clip_gradients
+from .parts import Parts, is_fused, obstacle
+from .shards import clip_gradients
 
-__all__ = ["Mark", "NotFinite", "Parts", "Step"]
+__all__ = ["Mark", "NotFinite", "Step"]
 
 Mark = torch.cuda.Event | None
 """A place in the work of a GPU, which can be asked whether it has come that far; None on a CPU, which has."""
@@ -50,22 +40,6 @@ class NotFinite(RuntimeError):
     def __init__(self, step: int, value: float, tensor: str | None = None) -> None:
         super().__init__(f"{'loss' if tensor is None else tensor} {value} at step {step}")
         self.step, self.value, self.tensor = step, value, tensor
-
-
-@dataclass
-class Parts:
-    """What a step is made of."""
-
-    source: Source
-    objective: Objective
-    penalty: Penalty
-    optimizers: Optimizers
-    projection: WeightProjection | None
-    team: Team
-    run: RunConfig
-    clip: float | None = None
-    adversary: Adversary | None = None
-    classes: ClassState | None = None
 
 
 class Step:
@@ -91,12 +65,12 @@ class Step:
         self._penalized = bool(parts.penalty)
         self._nothing = torch.zeros((), dtype=torch.float64, device=self.device)
         self._one = torch.ones((), dtype=torch.float64, device=self.device)
-        automatic = self._cuda and parts.team.world == 1 and not _is_fused(parts)
+        automatic = self._cuda and parts.team.world == 1 and not is_fused(parts)
         self._compiled = not eager and _wanted(parts.run.compile, automatic)
         if self._compiled:
             self._forward, self._forward_at = torch.compile(self._plain_forward), torch.compile(self._plain_forward_at)
         self._tally = torch.compile(_tally) if self._compiled and self._cuda else _tally  # one kernel of ten
-        self.why_no_graph = self._obstacle()
+        self.why_no_graph = obstacle(parts)
         self._graph: Any = None
         self._maps: Matrices | None = None  # the orthogonal matrices that start from the last step
         self._goes = torch.ones((), dtype=torch.int64, device=self.device)  # 0 in a step that must change nothing
@@ -236,17 +210,11 @@ class Step:
         stream = torch.cuda.current_stream(self.device)
         own = None if stream == torch.cuda.default_stream(self.device) else stream
         graph, recorded = torch.cuda.CUDAGraph(), record(self.parts.objective, own)
-        self._maps = None if recorded is None else Matrices(recorded, self._can_undo())
+        self._maps = None if recorded is None else Matrices(recorded, self.may_be_late and self.parts.can_undo)
         with torch.cuda.graph(graph, stream=own, pool=None if recorded is None else recorded.pool()):
             self._work()
         self._graph = graph
         self._replay()
-
-    def _can_undo(self) -> bool:
-        """Whether all that a step changes can be undone on the device; else the host waits for the matrices."""
-        parts = self.parts
-        alone = parts.team.world == 1 and parts.classes is None and parts.projection is None
-        return self.may_be_late and alone and parts.optimizers.can_skip
 
     def _replay(self) -> None:
         if self._maps is not None:
@@ -270,40 +238,11 @@ class Step:
         while self.step < asked:
             self._next()
 
-    def _obstacle(self) -> str | None:
-        """Why the step cannot be one graph, or None if it can and is wanted."""
-        parts = self.parts
-        why = None
-        if not self._cuda:
-            why = "there is no GPU"
-        elif not parts.source.resident:
-            why = "the data come from the host"
-        elif parts.team.backend == "gloo":
-            why = "the processes share a GPU, so their messages go through the host"
-        elif parts.classes is not None and parts.team.world > 1:
-            why = "the class vectors are split over processes"
-        elif not parts.optimizers.capturable:
-            why = "this optimizer asks the host"
-        elif asks_host(parts.objective):
-            why = "the matrix exponential asks the host"
-        if parts.run.graph == "on" and why is not None:
-            raise ValueError(f"run.graph='on' is not possible: {why}. Use auto or off")
-        return "run.graph is off" if parts.run.graph == "off" else why
-
 
 def _tally(total: Tensor, stats: Tensor, goes: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
     """Add the numbers of an update that counts, and keep the first step whose loss is not finite."""
     sums.add_(torch.where(goes > 0, stats, 0.0))
     bad.copy_(torch.where(torch.isfinite(total) | (bad >= 0) | (goes == 0), bad, counter))
-
-
-def _is_fused(parts: Parts) -> bool:
-    """Whether kernels leave a compiler nothing but the loss, which takes less time than compiling it."""
-    objective = parts.objective
-    if objective.head is not None or objective.generator is not None or parts.adversary is not None or parts.penalty:
-        return False
-    weight = next(objective.model.parameters(), None)
-    return weight is not None and kernels.usable(weight) and is_row_of_blocks(objective.model)
 
 
 def _wanted(switch: str, automatic: bool) -> bool:

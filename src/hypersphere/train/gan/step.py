@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..step import Parts, Step
+from ..parts import Parts
+from ..step import Step
 from .objective import GanObjective
 
 __all__ = ["GanStep"]
