@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from ._blocks import BlockMatrix
 from ._peers import Peers
 
-__all__ = ["Recorded", "record"]
-
 
 class Recorded:
     """The graph that :func:`record` returns, and its flag: 1 if a matrix did not reach its accuracy.

@@ -17,8 +17,6 @@ from torch.nn.utils import parametrize
 from ..orthogonal import Recorded
 from .optimizer import Optimizers
 
-__all__ = ["Matrices"]
-
 _WATCHED = 64  # steps after a failure for which the host waits: where one matrix fails, others often do
 
 

@@ -17,8 +17,6 @@ from .optimizer import Optimizers
 from .penalty import Penalty
 from .shards import ClassState
 
-__all__ = ["Parts", "is_fused", "obstacle"]
-
 
 @dataclass
 class Parts:

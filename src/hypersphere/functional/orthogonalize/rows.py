@@ -16,8 +16,6 @@ from torch import Tensor
 
 from .grouped import TILE, WARPS, Layout, kernels
 
-__all__ = ["Beside", "Rows", "rows_of", "skew_product", "turn"]
-
 _TURN: dict[str, Any] = {"BM": 64, "BN": 64, "BK": 32, "num_warps": 4, "num_stages": 3}
 
 
