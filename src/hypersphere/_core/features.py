@@ -18,8 +18,7 @@ def has_features(model: nn.Module) -> bool:
 def features_of(model: nn.Module, *inputs: Tensor) -> Tensor:
     """The embedding (N, d) of a batch."""
     network: Any = model
-    found: Tensor = network.features(*inputs) if has_features(model) else features_and_output(model, *inputs)[0]
-    return found
+    return network.features(*inputs) if has_features(model) else features_and_output(model, *inputs)[0]
 
 
 def features_and_output(

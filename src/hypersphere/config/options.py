@@ -120,8 +120,7 @@ def with_values(config: T, values: Mapping[str, Any]) -> T:
         >>> with_values(Config(), {"optim.lr": 0.1, "loss.name": "arcface"}).loss.name
         'arcface'
     """
-    changed: T = _set(config, values)
-    return changed
+    return _set(config, values)
 
 
 def changed(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:

@@ -204,8 +204,7 @@ class Loader:
         by, last = _kernels(), self._format is torch.channels_last
         images = by.Images(self.inputs, self.labels, self._order, self._draws, self._rows, *channels)
         fill = 0 if self.augment is None else self.augment.fill  # type: ignore[attr-defined]
-        read: tuple[Tensor, Tensor] = by.read_batch(images, step, self.batch_size, fill, IGNORE, self.dtype, last)
-        return read
+        return by.read_batch(images, step, self.batch_size, fill, IGNORE, self.dtype, last)
 
     def seek(self, step: int) -> int:
         """Start the epoch that a global step falls in.

@@ -37,8 +37,7 @@ def additive_loss(
     ``plain`` gives the same from x and w by plain operations, for second derivatives.
     """
     keep = torch.is_grad_enabled() and w.requires_grad
-    loss: Tensor = _Additive.apply(settings, plain, keep, labels, x, w)
-    return loss
+    return _Additive.apply(settings, plain, keep, labels, x, w)
 
 
 class _Additive(torch.autograd.Function):

@@ -77,8 +77,7 @@ class ClassHead(nn.Module):
             A scalar, or one loss per sample with ``reduction="none"``.
         """
         if self.shards is not None:
-            loss: Tensor = self.shards.loss(self, features, labels, indices_tuple)
-            return loss
+            return self.shards.loss(self, features, labels, indices_tuple)
         check_features(features, self.in_features)
         check_label_shape(labels, features)
         half = autocast_dtype(features.device) is not None
@@ -172,8 +171,7 @@ class ClassHead(nn.Module):
     def reduce(self, score: Score, rows: list[Tensor], labels: Tensor, shared: list[Tensor], **options: Any) -> Classes:
         """One pass over all classes: see :func:`reduce_classes`, and :meth:`reduce_here` for further options."""
         if self.shards is not None:
-            found: Classes = self.shards.reduce(self, score, rows, labels, shared, **options)
-            return found
+            return self.shards.reduce(self, score, rows, labels, shared, **options)
         return self.reduce_here(score, rows, self.classes(), labels, shared, whole=True, **options)
 
     def reduce_here(
@@ -207,5 +205,4 @@ class ClassHead(nn.Module):
 
 def local(tensor: Tensor) -> Tensor:
     """Of a sharded tensor, the part of this process."""
-    part: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-    return part
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor

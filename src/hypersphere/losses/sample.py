@@ -56,5 +56,4 @@ class Sample(NamedTuple):
         Returns:
             g(θ), in the shape of ``theta``.
         """
-        value: Tensor = self.g.from_angle(theta)  # type: ignore[attr-defined]
-        return value
+        return self.g.from_angle(theta)  # type: ignore[attr-defined]

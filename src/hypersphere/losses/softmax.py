@@ -250,5 +250,4 @@ def multiplied(cos: Tensor, g: AngularLike, margin: float) -> Tensor:
         return g.from_cos(cos)
     if isinstance(g, Cosine | SquareCosine):
         return psi(cos, margin, g.kind)
-    value: Tensor = g.from_angle(margin * angle(cos))  # type: ignore[attr-defined]
-    return value
+    return g.from_angle(margin * angle(cos))  # type: ignore[attr-defined]

@@ -71,8 +71,7 @@ class GCN(nn.Module):
 
     def _apply_layer(self, layer: nn.Module, x: Tensor) -> Tensor:
         if x.layout == torch.strided:
-            out: Tensor = layer(F.dropout(x, self.dropout, self.training))
-            return out
+            return layer(F.dropout(x, self.dropout, self.training))
         x = x.to_sparse_coo().coalesce()
         values = F.dropout(x.values(), self.dropout, self.training)
         x = torch.sparse_coo_tensor(x.indices(), values, x.shape, is_coalesced=True, check_invariants=False)

@@ -217,8 +217,7 @@ class Residual(nn.Module):
         self.branch, self.shortcut, self.act = branch, shortcut, act
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.act(self.branch(x) + self.shortcut(x))
-        return out
+        return self.act(self.branch(x) + self.shortcut(x))
 
 
 class _PadShortcut(nn.Module):

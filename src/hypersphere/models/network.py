@@ -43,8 +43,7 @@ class Network(nn.Module):
         Returns:
             The embeddings, ``(N, feature_dim)``.
         """
-        out: Tensor = self.body(x)
-        return out
+        return self.body(x)
 
     def forward_features(self, x: Tensor) -> Tensor:
         """Compute the same as :meth:`features`, under timm's name.
@@ -66,8 +65,7 @@ class Network(nn.Module):
         Returns:
             ``(N, num_classes)``, or the embedding for ``num_classes=0``.
         """
-        out: Tensor = self.classifier(self.features(x))
-        return out
+        return self.classifier(self.features(x))
 
 
 def image_network(

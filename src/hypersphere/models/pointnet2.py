@@ -78,8 +78,7 @@ class _Body(nn.Module):
         for level in self.levels:
             xyz, values = level(xyz, values)
         everything = torch.cat([xyz, values.to(xyz.dtype)], -1).transpose(1, 2).unsqueeze(-1)
-        out: Tensor = self.head(self.all(everything).amax((-2, -1)))
-        return out
+        return self.head(self.all(everything).amax((-2, -1)))
 
 
 class _Level(nn.Module):

@@ -167,5 +167,4 @@ def _can_fold(op: Decoupled, norm: Any) -> bool:
 def _plain(module: Any) -> nn.Module:
     """A module that handed its input on, as it was before."""
     module.__class__ = getattr(type(module), "plain", type(module))
-    plain: nn.Module = module
-    return plain
+    return module

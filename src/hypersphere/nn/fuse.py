@@ -148,8 +148,7 @@ class FusedSequential(nn.Sequential):
 
     def forward(self, input: Tensor) -> Tensor:
         if isinstance(input, torch.fx.Proxy):
-            out: Tensor = super().forward(input)  # a graph has a node for each of them
-            return out
+            return super().forward(input)  # a graph has a node for each of them
         x, q = input, None
         steps = list(_blocks(_flat(self))) if torch.compiler.is_compiling() else _steps(self)
         move = wants_channels_last(input) and any(isinstance(s, Parts) and s.op.weight.dim() == 4 for s in steps)

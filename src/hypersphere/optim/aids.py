@@ -111,8 +111,7 @@ def _weigh(neurons: Neurons) -> RemovableHandle:
         lengths = norm(neurons.flatten(weight.detach()), keepdim=True)
         return neurons.unflatten(neurons.flatten(grad) * lengths.to(grad.dtype), weight.shape)
 
-    handle: RemovableHandle = weight.register_hook(hook)
-    return handle
+    return weight.register_hook(hook)
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

@@ -96,8 +96,7 @@ def given_axes(count: int, projection: str | None = None) -> Axes | None:
 def figure_of(axes: Axes) -> Figure:
     """The figure that axes lie on, also inside subfigures."""
     figure: Any = axes.get_figure(root=True)
-    found: Figure = figure
-    return found
+    return figure
 
 
 def blank_figure(**options: Any) -> Figure:

@@ -42,8 +42,7 @@ class Gan(nn.Module):
         Returns:
             The generated images, ``(N, channels, H, W)``.
         """
-        out: Tensor = self.generator(z)
-        return out
+        return self.generator(z)
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
         """Generate images of fresh noise, drawn on the CPU.

@@ -138,8 +138,7 @@ def _do_gradients(
     incoming = incoming.contiguous()
     if usable(unit, "energy"):
         kernels = import_module("hypersphere.kernels.sets")
-        result: Tensor = kernels.set_gradients(unit, inverse, slopes, along, table, scales, incoming, sizes)
-        return result
+        return kernels.set_gradients(unit, inverse, slopes, along, table, scales, incoming, sizes)
     return _plain_gradients(unit, inverse, slopes, along, 2 * incoming * scales, sizes)
 
 

@@ -18,8 +18,7 @@ _Dims = tuple[int | None, ...]
 
 def transformed_sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int) -> Tensor:
     """Σ_{i≠j} φ(c_ij) of each of the (B, N, d) sets of unit vectors, shape (B,)."""
-    values: Tensor = _Sweep.apply(unit, beta, *kernel, block)[0]
-    return values
+    return _Sweep.apply(unit, beta, *kernel, block)[0]
 
 
 class _Sweep(torch.autograd.Function):

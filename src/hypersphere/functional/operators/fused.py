@@ -75,8 +75,7 @@ def fused(x: Tensor, w: Tensor, maps: Maps, k: Tensor | float, form: str, g: Geo
     """:func:`composed`, in eager mode: fewer passes over memory, less kept for backward."""
     inputs = (x, w, *maps, k)
     if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in inputs):
-        fused: Tensor = _Fused.apply(*inputs, form, g)
-        return fused
+        return _Fused.apply(*inputs, form, g)
     return _evaluate(x, w, _factor(maps), maps.s, k, form, g)
 
 

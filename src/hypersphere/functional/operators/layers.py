@@ -228,8 +228,7 @@ def _magnitude(value: str | MagnitudeRule) -> MagnitudeRule:
         return value
     if value in MAGNITUDES:
         return MagnitudeForm(value, beta=DEFAULT_BETA.get(value, 0.0))
-    found: MagnitudeRule = registries.MAGNITUDES.find(value, "magnitude")()
-    return found
+    return registries.MAGNITUDES.find(value, "magnitude")()
 
 
 def _same_padding(

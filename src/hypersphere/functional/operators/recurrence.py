@@ -108,8 +108,7 @@ def fused(t: Tensors, settings: Settings, sizes: Sequence[int], reverse: bool) -
     t = Tensors._make(None if tensor is None else tensor.contiguous() for tensor in t)
     rows = tuple(sizes)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in t[:_DIFFERENTIABLE]):
-        found: tuple[Tensor, ...] = _Recurrence.apply(*t, settings, rows, reverse)
-        return found
+        return _Recurrence.apply(*t, settings, rows, reverse)
     return _steps_of(kernels.forward(t, settings, rows, reverse, keep=False), t, reverse)
 
 

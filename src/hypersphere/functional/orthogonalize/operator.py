@@ -20,8 +20,7 @@ _Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 def orthogonalize_op(u: Tensor, method: str) -> Tensor:
     """Compute R with autograd, outside of compiled graphs."""
-    r: Tensor = _Orthogonalize.apply(u, method)[0]
-    return r
+    return _Orthogonalize.apply(u, method)[0]
 
 
 @torch.library.custom_op("hypersphere::orthogonalize", mutates_args=())
