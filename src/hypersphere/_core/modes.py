@@ -38,6 +38,8 @@ def is_nowhere_negative(tensor: Tensor) -> bool:
 
     False where that cannot be told, and where something was overwritten since.
     """
+    if torch.compiler.is_dynamo_compiling():  # which traces this code, too
+        return False
     tracer: Any = sys.modules.get("torch.fx.experimental.proxy_tensor")  # nothing is traced where it is not loaded
     try:
         node = tracer.get_proxy_slot(tensor, tracer.get_proxy_mode().tracer).proxy.node
