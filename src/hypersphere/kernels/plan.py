@@ -162,7 +162,7 @@ class Plan:
         if not f.unit or transposed:
             return
         size = (fan, w.shape[1], fan // w.shape[1])
-        block = min(1024, next_power(fan))
+        block = min(2048, next_power(fan))
         zeros = self.epilogue.sums
         self.unit = Launch(
             weights.unit_kernel,
