@@ -84,11 +84,14 @@ class Step:
         self._penalized = bool(parts.penalty)
         self._nothing = torch.zeros((), dtype=torch.float64, device=self.device)
         self._one = torch.ones((), dtype=torch.float64, device=self.device)
-        automatic = self._cuda and parts.team.world == 1 and not _is_fused(parts)
+        self._fused = _is_fused(parts)
+        automatic = self._cuda and parts.team.world == 1 and not self._fused
         self._compiled = not eager and _wanted(parts.run.compile, automatic)
+        self._fused = self._fused and not self._compiled
         if self._compiled:
             self._forward, self._forward_at = torch.compile(self._plain_forward), torch.compile(self._plain_forward_at)
-        self._tally = torch.compile(_tally) if self._compiled and self._cuda else _tally  # one kernel of ten
+        by_kernel = kernels.usable(torch.zeros((), device=self.device), "loader")
+        self._tally = _tally_by_kernel if by_kernel else _tally  # one kernel of ten
         self.why_no_graph = self._obstacle()
         self._graph: Any = None
         self._maps: Any = None  # a graph of the orthogonal matrices that start from the last step
@@ -196,7 +199,14 @@ class Step:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half, cache_enabled=False):
             if parts.adversary is not None:
                 inputs, labels = parts.adversary(inputs, labels)
-            loss, right = parts.objective(inputs, labels)
+            if self._fused:
+                logits = parts.objective.model(*inputs)
+                found = parts.objective.counted(logits, labels)
+                if found is not None:
+                    return found
+                loss, right = parts.objective.judged(logits, labels)
+            else:
+                loss, right = parts.objective(inputs, labels)
         penalty = parts.penalty() if self._penalized else self._nothing
         samples = (labels != IGNORE).sum()
         stats = torch.stack([value.detach().double() for value in (loss, penalty, right, samples, self._one)])
@@ -251,6 +261,13 @@ def _tally(total: Tensor, stats: Tensor, counter: Tensor, bad: Tensor, sums: Ten
     """Add the numbers of an update, and keep the first step whose loss is not finite."""
     sums.add_(stats)
     bad.copy_(torch.where(torch.isfinite(total) | (bad >= 0), bad, counter))
+
+
+def _tally_by_kernel(total: Tensor, stats: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
+    """:func:`_tally` in one launch."""
+    from ..kernels import criterion  # imports Triton
+
+    criterion.tally(total, stats, counter, bad, sums)
 
 
 def _is_fused(parts: Parts) -> bool:
