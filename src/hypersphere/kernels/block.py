@@ -93,8 +93,8 @@ def forward(
     last = channels_last(t.x) or _weight_decides(t)
     x, weight = arranged(t.x, last), t.weight
     plan = plan_for(spec, x, weight, last)
-    if plan.new:
-        plan.new = False
+    if (track, give_q, learning) not in plan.begun:
+        plan.begun.add((track, give_q, learning))
         if x.is_cuda:
             compile_ahead(plan, f, t, x.dtype, track, give_q, learning)
     with on(x.device):

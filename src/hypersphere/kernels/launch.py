@@ -32,6 +32,7 @@ __all__ = [
     "interpreting",
     "multiprocessors",
     "on",
+    "rehearsed",
     "stream_of",
     "usable",
 ]
@@ -59,6 +60,7 @@ but not yet inside the training program's captured step, and "margins", in a par
 
 _FIRST_CAPABILITY = (8, 0)
 _interpreting = False
+_rehearsing = False
 
 
 def usable(x: Tensor, family: str = "operators") -> bool:
@@ -174,6 +176,17 @@ def stream_of(x: Tensor, is_aligned: bool) -> int | None:
     return torch._C._cuda_getCurrentRawStream(x.device.index) if x.is_cuda and is_aligned else None
 
 
+@contextmanager
+def rehearsed() -> Iterator[None]:
+    """Compile what is launched instead of launching it, all in the background: results are whatever memory held."""
+    global _rehearsing
+    before, _rehearsing = _rehearsing, True
+    try:
+        yield
+    finally:
+        _rehearsing = before
+
+
 class _Nothing:
     def __enter__(self) -> None: ...
 
@@ -210,6 +223,9 @@ class Launch:
 
     def __call__(self, stream: int | None, *tensors: Tensor | None) -> None:
         """Launch; ``stream`` is None for tensors that may not be aligned, and in the interpreter."""
+        if _rehearsing:
+            self._rehearse(tensors)
+            return
         LAUNCHES[self.name] += 1
         if stream is None:
             self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
@@ -225,6 +241,11 @@ class Launch:
             self.runners[kinds] = _runner(compiled, self.grid, self.tail)
         else:
             run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
+
+    def _rehearse(self, tensors: tuple[Tensor | None, ...]) -> None:
+        device = next(tensor.device for tensor in tensors if tensor is not None)
+        if device.type == "cuda":
+            self.begin(device, *[None if tensor is None else tensor.dtype for tensor in tensors])
 
     def begin(self, device: torch.device, *kinds: torch.dtype | None) -> None:
         """Start compiling in the background for tensors of these dtypes (None: no tensor)."""

@@ -140,7 +140,8 @@ class Plan:
     def __init__(self, f: Fields, x: Tensor, w: Tensor, dtype: torch.dtype, last: bool) -> None:
         window = f.window
         device = x.device
-        self.last, self.window, self.new = last, window, True
+        self.last, self.window = last, window
+        self.begun: set[tuple[bool, ...]] = set()  # what was compiled ahead, by what the calls wanted
         self.linear = not window.size
         self.groups = window.groups
         self.out_shape = torch.Size(out_shape(tuple(x.shape), tuple(w.shape), window))

@@ -8,8 +8,8 @@ nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,15 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import kernels
 from ..config import RunConfig
 from ..data.loader import IGNORE
-from ..nn.fuse import is_row_of_blocks
 from ..optim import WeightProjection
 from ..orthogonal import asks_host, prepared, record, settle
 from ..runs import Team
 from ..sources import Source
 from .adversary import Adversary
+from .fused import is_fused, rehearse, side_stream, tally
 from .objective import Objective
 from .optimizer import Optimizers
 from .penalty import Penalty
@@ -84,14 +83,12 @@ class Step:
         self._penalized = bool(parts.penalty)
         self._nothing = torch.zeros((), dtype=torch.float64, device=self.device)
         self._one = torch.ones((), dtype=torch.float64, device=self.device)
-        self._fused = _is_fused(parts)
+        self._fused = parts.adversary is None and not parts.penalty and is_fused(parts.objective)
         automatic = self._cuda and parts.team.world == 1 and not self._fused
         self._compiled = not eager and _wanted(parts.run.compile, automatic)
         self._fused = self._fused and not self._compiled
         if self._compiled:
             self._forward, self._forward_at = torch.compile(self._plain_forward), torch.compile(self._plain_forward_at)
-        by_kernel = kernels.usable(torch.zeros((), device=self.device), "loader")
-        self._tally = _tally_by_kernel if by_kernel else _tally  # one kernel of ten
         self.why_no_graph = self._obstacle()
         self._graph: Any = None
         self._maps: Any = None  # a graph of the orthogonal matrices that start from the last step
@@ -100,7 +97,11 @@ class Step:
 
     def __call__(self) -> None:
         """Do step ``self.step``."""
-        position = self.parts.source.seek(self.step)
+        parts = self.parts
+        position = parts.source.seek(self.step)
+        if self._fused and self._cuda and self._expected == 0 and self.why_no_graph is None:
+            rehearse(parts.objective, parts.source, self._position, parts.run.precision == "bfloat16")
+            parts.optimizers.zero_grad()
         if position != self._expected or position == 0 or self._graph is None:
             self._position.fill_(position)
         self._expected = position + 1
@@ -110,10 +111,10 @@ class Step:
             self._capture()
         else:
             self._eager_left -= 1
-            with _side_stream(self._cuda and self._eager_left >= 0):
+            with side_stream(self._cuda and self._eager_left >= 0):
                 self._work()
-        if self.parts.projection is not None:
-            self.parts.projection.step()
+        if parts.projection is not None:
+            parts.projection.step()
         self.step += 1
 
     def read(self) -> dict[str, float]:
@@ -177,7 +178,7 @@ class Step:
             clip_gradients(trained, parts.clip, parts.team)
         parts.optimizers.step()
         if self._cuda:
-            self._tally(total.detach(), stats, self._counter, self._bad, sums)
+            tally(total.detach(), stats, self._counter, self._bad, sums)
         else:
             sums.add_(stats)
 
@@ -257,40 +258,5 @@ class Step:
         return "run.graph is off" if parts.run.graph == "off" else why
 
 
-def _tally(total: Tensor, stats: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
-    """Add the numbers of an update, and keep the first step whose loss is not finite."""
-    sums.add_(stats)
-    bad.copy_(torch.where(torch.isfinite(total) | (bad >= 0), bad, counter))
-
-
-def _tally_by_kernel(total: Tensor, stats: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
-    """:func:`_tally` in one launch."""
-    from ..kernels import criterion  # imports Triton
-
-    criterion.tally(total, stats, counter, bad, sums)
-
-
-def _is_fused(parts: Parts) -> bool:
-    """Whether kernels leave a compiler nothing but the loss, which takes less time than compiling it."""
-    objective = parts.objective
-    if objective.head is not None or objective.generator is not None or parts.adversary is not None or parts.penalty:
-        return False
-    weight = next(objective.model.parameters(), None)
-    return weight is not None and kernels.usable(weight) and is_row_of_blocks(objective.model)
-
-
 def _wanted(switch: str, automatic: bool) -> bool:
     return automatic if switch == "auto" else switch == "on"
-
-
-@contextmanager
-def _side_stream(active: bool) -> Iterator[None]:
-    """Warm-up steps run beside the default stream, as captures ask for."""
-    if not active:
-        yield
-        return
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        yield
-    torch.cuda.current_stream().wait_stream(side)

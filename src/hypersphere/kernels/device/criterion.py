@@ -1,7 +1,7 @@
 """Softmax cross-entropy with its gradient and counts, and the sums that a training keeps of them, in one launch each.
 
-    ℓ = Σ_n [(1−ε)·(lse − z_y) + ε·(lse − mean z)] / N        over the N rows whose label counts
-    ∂ℓ/∂z = (softmax z − (1−ε)·[j = y] − ε/C) / N
+ℓ = Σ_n [(1−ε)·(lse − z_y) + ε·(lse − mean z)] / N        over the N rows whose label counts
+∂ℓ/∂z = (softmax z − (1−ε)·[j = y] − ε/C) / N
 """
 
 from __future__ import annotations
