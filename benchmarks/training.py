@@ -137,7 +137,7 @@ def one_on_cuda(operator: str, steps: int) -> dict[str, Any]:
     dataset = images(50_000, 10_000)
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch.object(data, "load", lambda *_, **__: dataset),
+        mock.patch.object(data, "load", return_value=dataset),
         mock.patch.object(Step, "__call__", timed),
     ):
         short = {"schedule.steps": steps, "schedule.milestones": (), "run.folder": folder, "run.tensorboard": False}
