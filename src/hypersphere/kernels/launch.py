@@ -28,6 +28,7 @@ __all__ = [
     "device_runs",
     "enable",
     "enabled",
+    "fitting",
     "interpreted",
     "interpreting",
     "multiprocessors",
@@ -211,12 +212,16 @@ class Launch:
         grid: Programs in up to three dimensions.
         tail: Numbers and constants in the order of the kernel's arguments.
         warps: Warps of a program.
+        tiles: How many tiles the programs share, if any number of programs can: all calls but the first then launch as
+            many as the registers of the compiled kernel suggest.
     """
 
-    __slots__ = ("grid", "kernel", "name", "runners", "tail", "warps")
+    __slots__ = ("grid", "kernel", "name", "runners", "tail", "tiles", "warps")
 
-    def __init__(self, kernel: Any, grid: tuple[int, ...], tail: tuple[Any, ...], warps: int = 4) -> None:
-        self.kernel, self.tail, self.warps = kernel, tail, warps
+    def __init__(
+        self, kernel: Any, grid: tuple[int, ...], tail: tuple[Any, ...], warps: int = 4, tiles: int = 0
+    ) -> None:
+        self.kernel, self.tail, self.warps, self.tiles = kernel, tail, warps, tiles
         self.grid = (*grid, 1, 1)[:3]
         self.name = kernel.fn.__name__
         self.runners: dict[tuple[Any, ...], Any] = {}
@@ -238,9 +243,16 @@ class Launch:
                 wait([begun])
             with _current(stream):
                 compiled = self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
-            self.runners[kinds] = _runner(compiled, self.grid, self.tail)
+            self.runners[kinds] = _runner(compiled, self._fitted(compiled), self.tail)
         else:
             run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
+
+    def _fitted(self, compiled: Any) -> tuple[int, ...]:
+        registers = getattr(compiled, "n_regs", 0)
+        device: Any = torch.cuda.get_device_properties(torch._C._cuda_getDevice()) if self.tiles else None
+        if not registers or not hasattr(device, "regs_per_multiprocessor"):
+            return self.grid
+        return (fitting(self.tiles, registers, self.warps, device), *self.grid[1:])
 
     def _rehearse(self, tensors: tuple[Tensor | None, ...]) -> None:
         device = next(tensor.device for tensor in tensors if tensor is not None)
@@ -267,6 +279,19 @@ class Launch:
             for p, v in zip(self.kernel.params[len(kinds) :], self.tail, strict=True)
         ]
         return self.kernel, self.warps, kinds, *[type(v) if isinstance(v, float) else v for v in told]
+
+
+def fitting(tiles: int, registers: int, warps: int, device: Any) -> int:
+    """How many programs share ``tiles`` on a GPU, from the registers of a thread.
+
+    Twice as many as run at a time, so that none is left over, or another small multiple if that is clearly better.
+    """
+    threads = 32 * warps
+    fit = device.regs_per_multiprocessor // (-(-registers // 8) * 8 * threads)
+    at_a_time = max(1, min(fit, device.max_threads_per_multi_processor // threads)) * device.multi_processor_count
+    turns = {k: k * -(-tiles // (k * at_a_time)) for k in (1, 2, 3, 4)}
+    best = min(turns, key=turns.__getitem__)
+    return min(tiles, at_a_time * (best if turns[best] < 0.95 * turns[2] else 2))
 
 
 _BEGUN: dict[tuple[Any, ...], Future[None]] = {}
