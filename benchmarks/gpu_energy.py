@@ -12,6 +12,8 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,8 @@ from hypersphere.functional import energy
 from hypersphere.regularizers import MHE, SRIP, CoMHE, Orthonormal
 
 DIM = 512
-SIZES = (1024, 10_000, 50_000, 100_000)
+SIZES = (1024, 10_000, 50_000, 100_000, 200_000)
+LARGEST = 100_000  # for the peer, whose memory grows as N², and for all forms
 
 
 def dense(w: Tensor) -> Tensor:
@@ -84,20 +87,25 @@ FORMS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def sizes(rounds: int, peer: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+def sizes(rounds: int, peer: Callable[[Tensor], Tensor], done: Callable[[str, Any], None]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for count in SIZES:
         w = vectors(count)
-        forms = FORMS if count == SIZES[-1] else {name: FORMS[name] for name in ("full space", "half space")}
+        forms = FORMS if count == LARGEST else {name: FORMS[name] for name in ("full space", "half space")}
         entry: dict[str, Any] = {}
         for name, function in forms.items():
             run = with_gradient(function, w)
             entry[name] = {"ms": timed(run, rounds), "extra_gib": extra_memory(run)}
-        run = with_gradient(peer, w)
-        entry["compiled N x N"] = {"ms": timed(run, max(rounds // 2, 2)), "extra_gib": extra_memory(run)}
+        if count <= LARGEST:
+            run = with_gradient(peer, w)
+            entry["compiled N x N"] = {"ms": timed(run, max(rounds // 2, 2)), "extra_gib": extra_memory(run)}
+        entry["half over full space"] = round(entry["half space"]["ms"] / entry["full space"]["ms"], 3)
         table[str(count)] = entry
-        shown = ", ".join(f"{name} {row['ms']} ms {row['extra_gib']} GiB" for name, row in entry.items())
-        print(f"N={count}: {shown}", flush=True)
+        done("sizes", table)
+        shown = ", ".join(
+            f"{name} {row['ms']} ms {row['extra_gib']} GiB" for name, row in entry.items() if isinstance(row, dict)
+        )
+        print(f"N={count}: {shown}, half over full {entry['half over full space']}", flush=True)
         del w
         torch.cuda.empty_cache()
     return table
@@ -105,10 +113,10 @@ def sizes(rounds: int, peer: Callable[[Tensor], Tensor]) -> dict[str, Any]:
 
 def growth(table: dict[str, Any]) -> dict[str, Any]:
     """Exponents of N over the three largest sizes: time should grow as N², memory as N."""
-    found: dict[str, Any] = {"N": list(SIZES[1:])}
-    rows = [table[str(size)]["full space"] for size in SIZES[1:]]
+    large = list(SIZES[-3:])
+    found: dict[str, Any] = {"N": large}
     for key in ("ms", "extra_gib"):
-        found[key] = exponents(list(SIZES[1:]), [row[key] for row in rows])
+        found[key] = exponents(large, [table[str(size)]["full space"][key] for size in large])
     print("growth exponents", found)
     return found
 
@@ -170,7 +178,7 @@ def captured(run: Callable[[], object]) -> Callable[[], object]:
     return graph.replay
 
 
-def regularizers(rounds: int) -> dict[str, Any]:
+def regularizers(rounds: int, done: Callable[[str, Any], None]) -> None:
     torch.manual_seed(0)
     model = cnn9().cuda()
     kinds: dict[str, Any] = {
@@ -198,17 +206,24 @@ def regularizers(rounds: int) -> dict[str, Any]:
         replay = captured(run)
         before = reg.steps
         table[name] = {"eager_ms": eager, "captured_ms": timed(replay, 5 * rounds), "counted": reg.steps - before}
+        done("regularizers", table)
         print(f"{name}: {table[name]}", flush=True)
-    return table
 
 
 def warm(peer: Callable[[Tensor], Tensor]) -> None:
-    """Compile what will be measured."""
-    for count in (2048, 1024):
-        with_gradient(peer, vectors(count))()
-    for count in (1024, 20_000):
-        for function in FORMS.values():
-            with_gradient(function, vectors(count))()
+    """Compile what will be measured, the kernels in threads."""
+    runs: list[Callable[[], object]] = []
+    for function in FORMS.values():
+        runs.append(with_gradient(function, vectors(20_000)))
+    for half in (False, True):
+        runs.append(with_gradient(partial(energy, half_space=half), vectors(2048)))
+    runs.append(with_gradient(partial(energy, weights=torch.ones(2048, device="cuda")), vectors(2048)))
+    with ThreadPoolExecutor(len(runs)) as pool:
+        begun = [pool.submit(run) for run in runs]
+        for count in (2048, 1024):
+            with_gradient(peer, vectors(count))()
+        for one in begun:
+            one.result()
     torch.cuda.synchronize()
 
 
@@ -221,20 +236,22 @@ def main() -> None:
     parts = options.parts.split(",")
     kernels.enable(*kernels.FAMILIES)
     peer = torch.compile(dense, dynamic=True)
-    payload: dict[str, Any] = {"environment": environment("cuda"), "dim": DIM}
+    payload: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    payload |= {"environment": environment("cuda"), "dim": DIM}  # parts that are not measured now stay as they were
 
     def done(part: str, found: Any) -> None:
         payload[part] = found
         options.out.write_text(json.dumps(payload, indent=2) + "\n")
 
     with preparing():
-        warm(peer)
+        if "sizes" in parts or "errors" in parts:
+            warm(peer)
     with alone():
         if "sizes" in parts:
-            done("sizes", sizes(options.rounds, peer))
+            sizes(options.rounds, peer, done)
             done("growth", growth(payload["sizes"]))
         if "regularizers" in parts:
-            done("regularizers", regularizers(4 * options.rounds))
+            regularizers(4 * options.rounds, done)
         if "errors" in parts:
             done("errors", errors())
     print(options.out)

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -40,23 +40,42 @@ def arguments(description: str, rounds: int) -> argparse.Namespace:
 @contextlib.contextmanager
 def preparing() -> Iterator[None]:
     """Beside others that prepare (compile, fill caches), while nobody measures: see :func:`alone`."""
-    with _locked(fcntl.LOCK_SH):
+    with _file("preparing") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
         yield
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
-    """Measure while no other benchmark of this user measures or prepares on the machine."""
-    with _locked(fcntl.LOCK_EX):
-        yield
+def alone() -> Iterator[bool]:
+    """Measure while no other benchmark of this user measures or prepares on the machine.
+
+    The seconds in ``$HYPERSPHERE_PATIENCE``, if set, are the longest time to wait for those that prepare.
+
+    Yields:
+        Whether nobody prepares meanwhile.
+    """
+    end = time.monotonic() + float(os.environ.get("HYPERSPHERE_PATIENCE", "inf"))
+    with _file("measuring") as turn, _file("preparing") as others:
+        while not (_taken(turn) and _taken(others)):  # all that wait have the same chance: none holds one of the two
+            fcntl.flock(turn, fcntl.LOCK_UN)
+            if time.monotonic() > end:
+                fcntl.flock(turn, fcntl.LOCK_EX)
+                yield False
+                return
+            time.sleep(0.1)
+        yield True  # closing the files lets go
 
 
-@contextlib.contextmanager
-def _locked(kind: int) -> Iterator[None]:
-    path = Path(tempfile.gettempdir()) / f"hypersphere_benchmarks_{os.getuid()}.lock"
-    with path.open("w") as file:
-        fcntl.flock(file, kind)
-        yield  # closing the file lets go
+def _taken(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _file(name: str) -> IO[str]:
+    return (Path(tempfile.gettempdir()) / f"hypersphere_{name}_{os.getuid()}.lock").open("w")
 
 
 def exponents(sizes: Sequence[float], values: Sequence[float]) -> list[float]:

@@ -1,111 +1,25 @@
-"""One seed and one thread for every test; tests that need a GPU or real data run where these are.
+"""What every process of a test run does; a process that runs tests also takes ``worker.py``.
 
-Tests marked ``real_data("name")`` are collected only where ``$HYPERSPHERE_DATA`` holds that set.
-
-With ``HYPERSPHERE_REQUIRE_DATA=1`` they are always collected, so that a missing set is a failure.
-
-Tests marked ``browser`` need a Chromium and playwright; ``HYPERSPHERE_REQUIRE_BROWSER=1`` likewise requires them.
+The process that only hands tests to others imports no torch: they wait for it.
 """
 
 from __future__ import annotations
 
-import gc
-import importlib.util
 import os
-import shutil
-from collections.abc import Iterator
-from typing import Any
+import sys
 
 import pytest
-import torch
-
-from hypersphere import data, kernels
-from interpreter import hasten
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # programs that tests start: one core for each, too
-if torch.cuda.is_available():
-    kernels.enable(*kernels.FAMILIES)  # also those that do not serve unasked yet
-else:
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is first imported: kernels run on CPU tensors
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # and no others of the compiler, each with its own torch
 
-
-@pytest.fixture(autouse=True)
-def reproducible() -> None:
-    torch.manual_seed(0)
-
-
-@pytest.fixture
-def on_kernels() -> Iterator[None]:
-    """Kernels run: on a GPU, which is then the default device, or on CPU tensors through Triton's interpreter.
-
-    Launches are counted from 0, and float32 products are float32 products.
-    """
-    pytest.importorskip("triton")
-    kernels.LAUNCHES.clear()
-    if not torch.cuda.is_available():
-        hasten()
-        with kernels.interpreted():
-            yield
-        return
-    allowed = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        with torch.device("cuda"):
-            yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = allowed
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """One headless Chromium for all tests of a process."""
-    path = find_chromium()
-    if path is None:
-        pytest.fail("no Chromium or no playwright here, and HYPERSPHERE_REQUIRE_BROWSER=1 requires them")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield found
-        found.close()
+# What is compiled is kept, whatever the environment says: else each worker and each program compiles all of it again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    torch.set_num_threads(1)  # one core for each worker
     config.addinivalue_line("markers", "real_data(name): needs the real data set `name` in $HYPERSPHERE_DATA")
     config.addinivalue_line("markers", "browser: needs a Chromium ($HYPERSPHERE_CHROMIUM, else on the path)")
-
-
-def pytest_collection_finish() -> None:
-    """What is there before the first test stays: the garbage collector need not look at it again and again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 50, 100)
-
-
-def find_chromium() -> str | None:
-    """The browser that tests drive, if there is one and playwright to drive it."""
-    if importlib.util.find_spec("playwright") is None:
-        return None
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return os.environ.get("HYPERSPHERE_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    required = os.environ.get("HYPERSPHERE_REQUIRE_DATA") == "1"
-    there: dict[str, bool] = {}
-
-    def wanted(item: pytest.Item) -> bool:
-        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
-            return False
-        if item.get_closest_marker("browser") and not find_chromium():
-            return os.environ.get("HYPERSPHERE_REQUIRE_BROWSER") == "1"
-        names = [mark.args[0] for mark in item.iter_markers("real_data")]
-        for name in names:
-            there.setdefault(name, bool(os.environ.get("HYPERSPHERE_DATA")) and data.available(name))
-        return required or all(there[name] for name in names)
-
-    keep = [item for item in items if wanted(item)]
-    if len(keep) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(keep)])
-        items[:] = keep
+    if hasattr(config, "workerinput") or not config.getoption("tx", None):
+        config.pluginmanager.import_plugin("worker")

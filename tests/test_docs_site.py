@@ -3,12 +3,12 @@
 import importlib
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+
+import programs
 
 ROOT = Path(__file__).parent.parent
 pytest.importorskip("mkdocs", reason="the site is built with the extra [docs]")
@@ -30,8 +30,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build(folder: Path) -> None:
     environment = {**os.environ, "HYPERSPHERE_DOCS_EXECUTE": "0", "NO_MKDOCS_2_WARNING": "1"}
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = programs.run(
+        ["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder], cwd=ROOT, env=environment, timeout=280
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
@@ -61,10 +62,13 @@ def test_pages_run_the_same_scripts(site):
     assert len({tuple(SCRIPT.findall(path.read_text())) for path in pages}) == 1
 
 
+WIDE = ("index", "concepts/margins", "reference/api/losses", "reference/command_line", "start/choose")
+
+
 @pytest.mark.browser
-def test_pages_open_in_silence(site, browser):
-    """Every page with a formula, which a script of ours renders, and one of each folder."""
-    context = browser.new_context(viewport={"width": 1280, "height": 200})  # little to paint
+def test_pages_open_in_silence_and_fit_a_phone(site, browser):
+    """Every page with a formula, which a script of ours renders; one of each folder; and the widest."""
+    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="light")
     page, errors = context.new_page(), []
 
     def failed(request):
@@ -76,52 +80,35 @@ def test_pages_open_in_silence(site, browser):
     page.on("requestfailed", failed)
     pages = sorted(path for path in site.rglob("*.html") if path.name != "404.html")  # which is for a server's root
     first = {path.parent: path for path in reversed(pages)}
-    chosen = {path for path in pages if "arithmatex" in path.read_text()} | set(first.values())
-    assert len(chosen) >= 10
-    for path in sorted(chosen):
+    formulas = {path for path in pages if "arithmatex" in path.read_text()}
+    wide = {site / f"{name}.html" for name in WIDE}
+    assert len(formulas | set(first.values())) >= 10
+    for path in sorted({*first.values(), *formulas, *wide}):
         page.goto(path.as_uri(), wait_until="load")
         missing = page.evaluate("[...document.images].filter(i => !i.naturalWidth).map(i => i.src)")
         assert not missing, f"{path.relative_to(site)}: {missing}"
+        if path in formulas:
+            page.wait_for_selector(".katex")
         assert page.locator(".katex-error").count() == 0
+        if path in wide:
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path.relative_to(site)
         assert not errors, f"{path.relative_to(site)}: {errors}"
-    context.close()
-
-
-@pytest.mark.browser
-def test_pages_fit_a_phone_and_take_its_colours(site, browser):
-    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="light")
-    page = context.new_page()
-    for name in ("index", "start/choose", "concepts/margins", "reference/api/losses", "reference/command_line"):
-        page.goto((site / f"{name}.html").as_uri(), wait_until="load")
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
     assert brightness(page) > 380
     context.close()
-    context = browser.new_context(color_scheme="dark")
-    page = context.new_page()
+
+
+@pytest.mark.browser
+def test_search_finds_a_name_without_a_server_and_colours_are_those_asked_for(site, browser):
+    page = browser.new_page(color_scheme="dark")
     page.goto((site / "index.html").as_uri(), wait_until="load")
     assert brightness(page) < 380
-    context.close()
-
-
-def brightness(page):
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    return sum(map(int, ground[4:-1].split(",")))
-
-
-@pytest.mark.browser
-def test_formulas_are_rendered(site, browser):
-    page = browser.new_page()
-    page.goto((site / "concepts" / "energy.html").as_uri(), wait_until="load")
-    page.wait_for_selector(".katex")
-    page.close()
-
-
-@pytest.mark.browser
-def test_search_finds_a_name_without_a_server(site, browser):
-    page = browser.new_page()
-    page.goto((site / "index.html").as_uri(), wait_until="load")
     page.click(".md-search__input")
     page.keyboard.type("ArcFace")
     page.wait_for_selector(".md-search-result__item", timeout=20_000)
     assert "arcface" in page.inner_text(".md-search-result__list").lower()
     page.close()
+
+
+def brightness(page):
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return sum(map(int, ground[4:-1].split(",")))

@@ -39,7 +39,7 @@ def problems(site: Path) -> list[str]:
     found = []
     for path, page in pages.items():
         where = path.relative_to(site)
-        for address in [*page.links, *page.loaded]:
+        for address in dict.fromkeys([*page.links, *page.loaded]):  # a menu is the same at the top and at the side
             parts = urlsplit(address)
             if parts.scheme or parts.netloc:
                 if address in page.loaded and parts.scheme != "data":

@@ -4,11 +4,16 @@
     hypersphere reproduce --plan tune.txt --seeds 0 --at-once 8
     python tools/tune_open_sets.py chosen open.omniglot > test.txt
     hypersphere reproduce --plan test.txt --seeds 0,1,2,3,4 --at-once 8
+    python tools/tune_open_sets.py table open.omniglot
 
 ``plan`` writes a line for each setting, with ``--data.validate``: every fifth training class is held out and judged.
 ``chosen`` reads what came of it in ``results/`` and writes a line for each loss with the setting of the highest mean
 accuracy there, without ``--data.validate``: those are tested on the classes of the test split. Numbers of other
-settings than the recipe's are kept as "changed" in the JSON.
+settings than the recipe's are kept as "changed" in the JSON. ``table`` prints what came of the test, loss by loss (± is
+the standard error over seeds, brackets hold the 95 % interval of the difference from the tuned softmax), with signs of
+collapse: the accuracy on the training batches, the length of the mean unit feature, and how many of the
+settings that were searched ended with a warning. ``--steps N`` shortens every training to N steps; ``--losses`` names
+some of the losses.
 """
 
 from __future__ import annotations
@@ -17,23 +22,24 @@ import argparse
 import itertools
 import shlex
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from hypersphere.recipes import results, tables
+from hypersphere.recipes.evidence import welch
 
+TABLES = ("open.lfw", "open.omniglot")
 _SCALES = ("16", "30", "64")
 _SMALL = ("0.1", "0.3", "0.5")
+# A fraction in the place of an annealing preset: the margin grows to its whole during this share of the steps.
 GRID: dict[str, dict[str, tuple[str, ...]]] = {
     "softmax": {"loss.label-smoothing": ("0", "0.1", "0.2"), "optim.weight-decay": ("2e-4", "5e-4", "1e-3")},
     "contrastive": {"loss.contrastive": ("0.01", "0.05", "0.2"), "loss.contrastive-margin": ("0.7", "1", "1.4")},
     "triplet": {"loss.margin": ("0.1", "0.2", "0.4"), "data.per-class": ("2", "4", "8")},
     "center": {"loss.center": ("3e-4", "1e-3", "3e-3", "6e-3", "0.01", "0.02", "0.03", "0.06", "0.1")},
-    "a-softmax": {
-        "loss.margin": ("2", "3", "4"),
-        "loss.annealing": ("sphereface", "l_softmax_cifar10", "l_softmax_mnist"),
-    },
+    "a-softmax": {"loss.margin": ("2", "3", "4"), "loss.annealing": ("sphereface", "1/4", "1/2")},
     "cosface": {"loss.margin": ("0.1", "0.2", "0.35"), "loss.scale": _SCALES},
     "arcface": {"loss.margin": _SMALL, "loss.scale": _SCALES},
     "sphereface+": {"loss.margin": ("2", "3", "4"), "loss.energy": ("0.1", "1", "10")},
@@ -46,34 +52,100 @@ GRID: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-def plan(name: str) -> list[str]:
+def plan(name: str, steps: int | None = None, losses: Sequence[str] = tuple(GRID)) -> list[str]:
     """The lines of the search."""
+    length = steps or tables()[name].cells[0].config(name).schedule.steps
     lines = []
-    for loss, knobs in GRID.items():
+    for loss in losses:
+        knobs = GRID[loss]
         for values in itertools.product(*knobs.values()):
-            words = [word for knob, value in zip(knobs, values, strict=True) for word in (f"--{knob}", value)]
-            lines.append(shlex.join([name, "--cells", loss, *words, "--data.validate", "yes"]))
+            words = [w for knob, value in zip(knobs, values, strict=True) for w in _option(knob, value, length)]
+            lines.append(shlex.join([name, "--cells", loss, *words, "--data.validate", "yes", *_short(steps)]))
     return lines
 
 
-def chosen(name: str, folder: Path) -> list[str]:
+def chosen(name: str, folder: Path, steps: int | None = None, losses: Sequence[str] = tuple(GRID)) -> list[str]:
     """The lines of the test: of each loss that was searched, the best setting on the held-out classes."""
-    table = tables()[name]
-    scores: dict[str, dict[str, list[float]]] = {}
-    for one in results.read(table, folder):
-        changed = dict(one.get("changed", {}))
-        if changed.pop("data.validate", False):
-            words = shlex.join(_words(changed))
-            scores.setdefault(one["cell"], {}).setdefault(words, []).append(one["final_accuracy"])
     lines = []
-    for cell in table.cells:
-        found = {words: statistics.fmean(values) for words, values in scores.get(cell.training, {}).items()}
-        if found:
-            best = max(found, key=lambda words: found[words])
+    for loss, found in _searched(name, folder, steps).items():
+        if loss in losses:
+            scores = {words: statistics.fmean(one["final_accuracy"] for one in runs) for words, runs in found.items()}
+            best = max(scores, key=lambda words: scores[words])
+            short = shlex.join(_short(steps))
             lines.append(
-                f"{name} --cells {cell.training} {best}  # {found[best]:.2f} on held-out classes, of {len(found)}"
+                f"{name} --cells {loss} {best} {short}  # {scores[best]:.2f} on held-out classes, of {len(scores)}"
             )
     return lines
+
+
+def table(name: str, folder: Path, steps: int | None = None) -> list[str]:
+    """What came of the test: the chosen setting of each loss, its numbers on test classes, and signs of collapse."""
+    rows = [["loss", "chosen", "test", "over softmax", "held-out", "recipe's", "train", "mean feature", "warned"]]
+    tested, base = _runs(name, folder, steps, validated=False), []
+    for loss, found in _searched(name, folder, steps).items():
+        best = max(found, key=lambda words: statistics.fmean(one["final_accuracy"] for one in found[words]))
+        runs, plain = (tested.get(loss, {}).get(words, []) for words in (best, ""))
+        finals = [one["final_accuracy"] for one in runs]
+        base = finals if loss == "softmax" else base
+        warned = sum(any("warning" in one for one in every) for every in found.values())
+        rows.append(
+            [
+                loss,
+                f"`{best}`" if best else "the recipe's",
+                _mean(finals),
+                "" if loss == "softmax" else _gain(finals, base),
+                _mean(one["final_accuracy"] for one in found[best]),
+                _mean(one["final_accuracy"] for one in plain),
+                _mean(one["train_accuracy"] for one in runs if "train_accuracy" in one),
+                _mean(one["metrics"]["mean_length"] for one in runs if "mean_length" in one.get("metrics", {})),
+                f"{warned} of {len(found)}",
+            ]
+        )
+    return [f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:])]
+
+
+def _searched(name: str, folder: Path, steps: int | None) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """The runs on held-out classes, by loss and by setting, in the order of the table."""
+    found = _runs(name, folder, steps, validated=True)
+    return {cell.training: found[cell.training] for cell in tables()[name].cells if cell.training in found}
+
+
+def _runs(name: str, folder: Path, steps: int | None, validated: bool) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    scores: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    length = steps or tables()[name].cells[0].config(name).schedule.steps
+    for one in results.read(tables()[name], folder):
+        changed = dict(one.get("changed", {}))
+        if bool(changed.pop("data.validate", False)) == validated and one["steps"] == length:
+            scores.setdefault(one["cell"], {}).setdefault(shlex.join(_words(changed)), []).append(one)
+    return scores
+
+
+def _option(knob: str, value: str, steps: int) -> list[str]:
+    """One setting of the grid as words of the command line."""
+    if knob == "loss.annealing" and "/" in value:
+        return ["--loss.annealing", "none", "--loss.warmup", str(round(Fraction(value) * steps))]
+    return [f"--{knob}", value]
+
+
+def _short(steps: int | None) -> list[str]:
+    return [] if steps is None else ["--steps", str(steps)]
+
+
+def _gain(values: Sequence[float], base: Sequence[float]) -> str:
+    """The difference of the means, with its 95 % interval."""
+    interval = welch(values, base) if values and base else None
+    if interval is None:
+        return "-"
+    return f"{statistics.fmean(values) - statistics.fmean(base):+.2f} [{interval[0]:+.2f}, {interval[1]:+.2f}]"
+
+
+def _mean(values: Iterable[float]) -> str:
+    """Mean and standard error."""
+    found = list(values)
+    if not found:
+        return "-"
+    error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else None
+    return f"{statistics.fmean(found):.2f}" + ("" if error is None else f" ± {error:.2f}")
 
 
 def _words(changed: Mapping[str, Any]) -> list[str]:
@@ -87,11 +159,19 @@ def _words(changed: Mapping[str, Any]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("plan", "chosen"))
-    parser.add_argument("table", choices=("open.lfw", "open.omniglot"))
+    parser.add_argument("what", choices=("plan", "chosen", "table"))
+    parser.add_argument("table", choices=TABLES)
     parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--steps", type=int, help="of every training; default: those of the recipe")
+    parser.add_argument("--losses", nargs="+", choices=list(GRID), default=list(GRID), metavar="LOSS")
     options = parser.parse_args()
-    print(*(plan(options.table) if options.what == "plan" else chosen(options.table, options.results)), sep="\n")
+    if options.what == "plan":
+        lines = plan(options.table, options.steps, options.losses)
+    elif options.what == "chosen":
+        lines = chosen(options.table, options.results, options.steps, options.losses)
+    else:
+        lines = table(options.table, options.results, options.steps)
+    print(*lines, sep="\n")
 
 
 if __name__ == "__main__":

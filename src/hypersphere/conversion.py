@@ -87,10 +87,10 @@ def convert(
         include: shell patterns of layer names (``"layer1.*"``), or a list of them; None takes all. A layer with several
             names is chosen if one is included and none skipped.
         skip: patterns of layers that stay plain.
-        output_layer: the classifier, which stays plain unless ``include`` has its exact name: a module or its name;
-            False for a backbone that has none; None to have it found. A model with ``get_classifier`` (timm),
-            ``get_output_embeddings`` (transformers) or ``num_classes`` says it itself; else the last linear layer is
-            taken and a warning is logged that names it.
+        output_layer: the classifier, which stays plain unless ``include`` has its exact name: a module or its name, or
+            a list of several; False for a backbone that has none; None to have it found. A model with
+            ``get_classifier`` (timm), ``get_output_embeddings`` (transformers) or ``num_classes`` says it itself; else
+            the last linear layer is taken, with those that give further outputs, and a warning is logged that names it.
         keep_weights: start from the present weights and biases (thesis sec. 4.4.3), else draw new ones. Either way the
             parameters are the same objects (in place: also those of ``model``), so that ties, frozen weights and
             optimizers continue as before.
@@ -119,8 +119,8 @@ def convert(
     check_model(model)
     if isinstance(model, torch.jit.ScriptModule):
         raise TypeError("model is scripted, its layers are fixed: convert the module before torch.jit.script")
-    if isinstance(output_layer, nn.Module):
-        output_layer = find_output_layers(model, None, output_layer).layers[0][0]
+    if output_layer is not None and not isinstance(output_layer, bool | str):
+        output_layer = [name for name, _ in find_output_layers(model, None, output_layer).layers]
     if not inplace:
         model = _copied(model)
     rules: dict[str, Any] = {"angular": angular_module.resolve(angular), "affine": affine}
@@ -141,10 +141,10 @@ def convert(
     for module, names in layers.items():
         if not chosen.intersection(names) or skipped.intersection(names):
             report.kept[names[0]] = _CHOSEN[0]
-        elif reason := _reason_to_keep(module):
-            report.kept[names[0]] = reason
         elif module in output and not any(is_named(name, include) for name in names):
             report.kept[names[0]] = _CHOSEN[1]
+        elif reason := _reason_to_keep(module):
+            report.kept[names[0]] = reason
         else:
             twin_of[module] = _make_twin(module, family, rules, keep_weights)
             report.converted[names[0]] = type(twin_of[module]).__name__

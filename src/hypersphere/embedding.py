@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ._core.errors import check_count, check_model
 from ._core.features import features_and_output, features_of, has_features
+from ._core.modes import modes_kept
 from ._core.output_layer import find_output_layer
 from .data import normalize as to_inputs
 
@@ -102,17 +103,15 @@ def _evaluating(model: nn.Module, device: torch.device | str | None) -> Iterator
     tensor = next((t for tensors in (model.parameters(), model.buffers()) for t in tensors), None)
     home = torch.device("cpu") if tensor is None else tensor.device
     place = home if device is None else torch.device(device)
-    modes = {module: module.training for module in model.modules()}
     try:
-        model.eval()
-        if place != home:
-            model.to(place)
-        yield place
+        with modes_kept(model):
+            model.eval()
+            if place != home:
+                model.to(place)
+            yield place
     finally:
         if place != home:
             model.to(home)
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def _source(model: nn.Module, features: Features | str | None) -> Features:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ._core.arrays import as_tensor
 from ._core.errors import check_floating
 from ._core.neurons import Patterns, iter_neurons, select
+from ._core.streams import aligned
 from .functional import energy as energy_of
 
 __all__ = ["EnergyTable", "LayerEnergy", "energy"]
@@ -63,13 +64,7 @@ class EnergyTable:
         raise KeyError(f"{name!r} is not one of the layers {', '.join(layer.layer for layer in self.layers)}")
 
     def __repr__(self) -> str:
-        cells = [_HEADER, *self._cells()]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADER))]
-        lines = (
-            "  ".join(c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-            for row in cells
-        )
-        return "\n".join([self._title(), *lines])
+        return "\n".join([self._title(), *aligned([_HEADER, *self._cells()])])
 
     def _repr_html_(self) -> str:
         def line(tag: str, row: tuple[str, ...]) -> str:

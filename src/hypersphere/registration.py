@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ._core.checks import check_choice
@@ -59,6 +58,5 @@ def register(
         return thing
 
     if value is None:
-        decorator: Callable[[T], T] = declare
-        return decorator
+        return declare
     return declare(value)

@@ -14,7 +14,7 @@ from hypersphere.cli import main
 from hypersphere.config import ScheduleConfig, add_arguments, changed, overridden
 from hypersphere.config.options import told
 from hypersphere.train import Config, LossConfig, OptimConfig, from_dict, to_dict, with_values
-from hypersphere.train.schedule import factors
+from hypersphere.train.build import factors
 
 
 def parsed(*words: str) -> dict:

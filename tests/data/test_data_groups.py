@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypersphere import data
-from hypersphere.data._order import shuffled
+from hypersphere.data._random import shuffled
 
 
 @settings(deadline=None, max_examples=30)

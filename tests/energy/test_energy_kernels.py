@@ -14,6 +14,7 @@ from hypersphere.kernels import sets as joint
 CASES = [
     (2.0, "euclidean", False, False),
     (2.0, "euclidean", True, False),
+    (0.0, "euclidean", True, False),
     (0.0, "euclidean", True, True),
     (3.5, "euclidean", False, True),
     (1.0, "angular", True, False),

@@ -8,8 +8,7 @@ from energy_reference import uniform_energy
 from scipy import stats
 
 from hypersphere.functional import energy, refine, unit
-from hypersphere.regularizers._draws import HostDraws
-from hypersphere.regularizers._projections import MATRICES
+from hypersphere.regularizers._draws import MATRICES, HostDraws
 
 
 def gaussians(*shape, seed=0):

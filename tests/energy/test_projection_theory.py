@@ -7,8 +7,7 @@ import torch
 from scipy import integrate, stats
 
 from hypersphere.functional import energy, refine, unit
-from hypersphere.regularizers._draws import HostDraws
-from hypersphere.regularizers._projections import MATRICES
+from hypersphere.regularizers._draws import MATRICES, HostDraws
 
 
 def gaussians(*shape, seed=0):

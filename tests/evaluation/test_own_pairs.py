@@ -1,13 +1,17 @@
 """Pairs of one's own images: our lists and LFW's, sizes as in training, and what the report is given."""
 
 import json
+import shutil
 
 import pytest
 import torch
 from PIL import Image
 
+from hypersphere.config import Config, DataConfig
 from hypersphere.evaluation.own_pairs import Size, find_images, read_list, read_pairs
 from hypersphere.evaluation.pair_results import HardPair, KeptPairs, OwnVerified, read_kept
+from hypersphere.evaluation.trained_on import trained_on, warning_of
+from hypersphere.runs import Facts
 
 LFW = "2\t1\nAnn_Lee\t1\t2\nAnn_Lee\t1\tBob\t1\nBob\t1\t3\nBob\t3\tAnn_Lee\t2\n"
 
@@ -129,3 +133,37 @@ def test_damaged_files_are_refused(tmp_path, damage):
     save_file(tensors, path)
     with pytest.raises(ValueError, match="holds no evaluated pairs"):
         read_kept(path)
+
+
+class FakeRun:
+    """A run folder of one seed, with the settings that tell what was trained on."""
+
+    def __init__(self, path, name, root=None, classes=()):
+        self.config = Config(data=DataConfig(name=name, root=None if root is None else str(root)))
+        self.path, self._facts = path, Facts(2, classes=classes)
+
+    def folder(self, seed):
+        return self
+
+    def facts(self, seed):
+        return self._facts
+
+
+def test_what_was_trained_on_is_told(people, tmp_path_factory):
+    place, moved = tmp_path_factory.mktemp("run"), tmp_path_factory.mktemp("moved")
+    files = sorted(people.glob("*/*.png"))
+    bob = [number for number, file in enumerate(files) if file.parent.name == "Bob"]
+    assert trained_on(FakeRun(place, "lfw", classes=("Bob", "Cid")), 0, files) == bob  # all images of a person
+    assert trained_on(FakeRun(place, "cifar10", classes=("Bob", "Cid")), 0, files) == []
+    parts = ["test" if number == 3 else "train" for number in range(len(files))]
+    rows = [f"{file.relative_to(people)},{file.parent.name},{part}" for file, part in zip(files, parts, strict=True)]
+    (place / "split.csv").write_text("\n".join(["path,label,split", *rows]))
+    own = FakeRun(place, "folder", people)
+    assert trained_on(own, 0, files) == [0, 1, 2, 4]
+    shutil.copytree(people, moved, dirs_exist_ok=True)
+    copies = sorted(moved.glob("*/*.png"))
+    Image.new("RGB", (20, 16)).save(copies[1])  # the same name, another picture
+    assert trained_on(own, 0, copies) == [0, 2, 4]
+    assert trained_on(FakeRun(place, "folder", people / "gone"), 0, copies) == [0, 1, 2, 4]  # names must do
+    text = warning_of(["a", "b", "c", "d", "e"], 1200)
+    assert text.startswith("5 of the 1,200 listed images were trained on (a, b, c and 2 more)")

@@ -48,13 +48,13 @@ def test_many_classes_and_hinges_take_plain_operations():
 
 
 def test_sums_and_the_first_step_that_is_not_finite():
-    values = [1.0, float("nan"), 2.0, float("-inf")]
+    values = [1.0, float("inf"), float("nan"), 2.0, float("-inf")]
     for dtype in (torch.float32, torch.float64):  # kernels take float32; float64 takes plain operations
         sums, bad = torch.zeros(5, dtype=torch.float64), torch.tensor(-1)
         for step, value in enumerate(values):
-            stats = torch.arange(5, dtype=torch.float64) + step
-            tally(torch.tensor(value, dtype=dtype), stats, torch.tensor(step), bad, sums)
-        assert (sums.tolist(), int(bad)) == ([6.0, 10.0, 14.0, 18.0, 22.0], 1)
+            stats, goes = torch.arange(5, dtype=torch.float64) + step, torch.tensor(int(step != 1))
+            tally(torch.tensor(value, dtype=dtype), stats, goes, torch.tensor(step), bad, sums)
+        assert (sums.tolist(), int(bad)) == ([9.0, 13.0, 17.0, 21.0, 25.0], 2)
         assert kernels.LAUNCHES["tally_kernel"] == len(values)
 
 

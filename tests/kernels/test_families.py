@@ -6,6 +6,7 @@ import pytest
 
 from hypersphere import kernels
 from hypersphere.kernels import launch
+from hypersphere.kernels.fitting import fitting
 
 
 @pytest.fixture(autouse=True)
@@ -52,4 +53,4 @@ def test_programs_that_share_tiles_run_in_full_turns(tiles, registers, programs)
     device = SimpleNamespace(
         regs_per_multiprocessor=65536, max_threads_per_multi_processor=2048, multi_processor_count=132
     )
-    assert launch.fitting(tiles, registers, 4, device) == round(programs * 132)
+    assert fitting(tiles, registers, 4, device) == round(programs * 132)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import socket
 import sys
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -44,33 +46,53 @@ def batch(classes, seed=0):
 
 
 def make(name):
+    """A head and a backbone, on the device and in the precision of :data:`WHERE`."""
     torch.manual_seed(0)
-    return HEADS[name](), nn.Linear(D, D, dtype=torch.float64)
+    return HEADS[name]().to(*WHERE), nn.Linear(D, D, dtype=torch.float64).to(*WHERE)
+
+
+WHERE = ["cpu", torch.float64]
 
 
 def outcome(loss, head, backbone):
     """Loss, gradients and buffers after a step, everything whole."""
-    whole = lambda t: t.full_tensor() if hasattr(t, "full_tensor") else t  # noqa: E731
     grads = {name: whole(p.grad).clone() for name, p in head.named_parameters()}
     grads |= {f"backbone.{name}": p.grad.clone() for name, p in backbone.named_parameters()}
     return {"loss": loss.detach(), **grads, **{n: whole(b).clone() for n, b in head.named_buffers()}}
 
 
+def whole(t):
+    """All rows of a DTensor; its own ``full_tensor`` crashes where gloo carries tensors of a GPU."""
+    if not hasattr(t, "to_local"):
+        return t
+    world, part = dist.get_world_size(), t.to_local()
+    rows = -(-t.shape[0] // world)
+    padded = torch.cat([part, part.new_zeros(rows - len(part), *part.shape[1:])])
+    parts = [torch.empty_like(padded) for _ in range(world)]
+    dist.all_gather(parts, padded)
+    return torch.cat(parts)[: t.shape[0]]
+
+
 def alone(name):
     head, backbone = make(name)
-    x, y = batch(head.num_classes)
+    x, y = placed(head.num_classes)
     loss = head(backbone(x), y)
     loss.backward()
     return outcome(loss, head, backbone)
 
 
+def placed(classes):
+    x, y = batch(classes)
+    return x.to(*WHERE), y.to(WHERE[0])
+
+
 def together(name, rank, world):
     """The same with the batch and the classes shared out."""
     head, backbone = make(name)
-    mesh = init_device_mesh("cpu", (world,))
+    mesh = init_device_mesh(WHERE[0], (world,))
     L.shard(head, mesh)
     model = DistributedDataParallel(backbone)
-    x, y = (t.chunk(world)[rank] for t in batch(head.num_classes))
+    x, y = (t.chunk(world)[rank] for t in placed(head.num_classes))
     loss = head(model(x), y)
     loss.backward()
     mean = loss.detach().clone()
@@ -82,13 +104,32 @@ def together(name, rank, world):
     return found
 
 
-def compare(rank, world, folder):
-    for name in HEADS:
+def compare(rank, world, folder, names=tuple(HEADS), rtol=1e-6, atol=1e-9):
+    for name in names:
         expected = alone(name)
         for key, value in together(name, rank, world).items():
             torch.testing.assert_close(
-                value, expected[key], rtol=1e-6, atol=1e-9, msg=lambda m, k=(name, key): f"{k}: {m}"
+                value, expected[key], rtol=rtol, atol=atol, msg=lambda m, k=(name, key): f"{k}: {m}"
             )
+
+
+def compare_on_a_gpu(rank, world, folder):
+    """Both processes on the first GPU; NCCL takes each GPU once, so gloo carries what they say."""
+    WHERE[0] = "cuda"
+    compare(rank, world, folder)
+    hs.kernels.enable(*hs.kernels.FAMILIES)
+    compare_by_kernels(rank, world, folder)
+
+
+def compare_by_kernels(rank, world, folder):
+    """In float32, and with products in bfloat16; on a CPU in Triton's interpreter."""
+    WHERE[1] = torch.float32
+    hs.kernels.LAUNCHES.clear()
+    with nullcontext() if WHERE[0] == "cuda" else hs.kernels.interpreted():
+        compare(rank, world, folder, ("arcface",), 1e-4, 1e-5)
+        assert hs.kernels.LAUNCHES["gradient_kernel"] == 2  # alone and together
+        with torch.autocast(WHERE[0], torch.bfloat16):
+            compare(rank, world, folder, ("arcface",), 0.05, 0.02)
 
 
 def sample(rank, world, folder):
@@ -168,17 +209,18 @@ def refuse(rank, world, folder):
             L.shard(head, mesh, rate=rate)
 
 
-def run(job, world, folder=""):
+def run(job, world, folder="", start="fork"):
     """``job(rank, world, folder)`` in ``world`` processes that reach each other by gloo."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    mp.start_processes(_process, (job.__name__, world, port, str(folder)), world, start_method="fork")
+    mp.start_processes(_process, (job.__name__, world, port, str(folder)), world, start_method=start)
 
 
 def _process(rank, job, world, port, folder):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
     torch.set_num_threads(1)
+    faulthandler.enable()
     dist.init_process_group("gloo", rank=rank, world_size=world)
     try:
         globals()[job](rank, world, folder)

@@ -8,6 +8,7 @@ from loss_cases import ALL, build
 
 import hypersphere as hs
 from hypersphere import kernels
+from hypersphere.losses import _direct
 
 pytest.importorskip("triton")
 L = hs.losses
@@ -47,7 +48,9 @@ def test_values_and_gradients(case):
     wanted = outcome(exact, x.double(), y)
     kernels.LAUNCHES.clear()
     near(outcome(head, x, y), wanted, 2e-5)
-    assert (kernels.LAUNCHES["sums_kernel"] == 3) == (case not in OWN), dict(kernels.LAUNCHES)
+    assert (kernels.LAUNCHES["gradient_kernel"] == 3) == (case not in OWN), dict(kernels.LAUNCHES)
+    bounded = getattr(head, "scale", None) is not None and "curricular" not in case and case != "sphereface2"
+    assert bounded <= (kernels.LAUNCHES["sums_kernel"] == 0), "e^u is bounded: forward prepares the gradients"
     near(outcome(head, x, y, half=True), wanted, 0.05)
 
 
@@ -114,6 +117,59 @@ def test_huge_and_tiny_vectors():
             head.weight.mul_(factor)
         x, y = batch()
         torch.testing.assert_close(head(x / factor, y), plain(x, y), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("samples", "d", "scale", "at_once"), [(9, 32, 64.0, True), (9, 4, 64.0, False), (9, 20, 90.0, False)]
+)
+def test_gradients_are_prepared_where_there_is_room_and_e_to_the_logits_is_a_number(samples, d, scale, at_once):
+    head = L.ArcFace(d, C, scale=scale, chunk=32)
+    x, y = torch.randn(samples, d), torch.randint(0, C, (samples,))
+    wanted = outcome(copy.deepcopy(head).double(), x.double(), y)
+    for half in (False, True)[: 1 + at_once]:
+        kernels.LAUNCHES.clear()
+        near(outcome(head, x, y, half), wanted, 0.05 if half else 2e-5)
+        assert (kernels.LAUNCHES["sums_kernel"] == 0) == at_once
+
+
+def test_logits_at_both_ends_of_their_range():
+    """All classes in the direction of a sample, and all opposite to it: e^±64, summed and inverted."""
+    head = L.CosFace(D, C, scale=64.0, margin=0.1, reduction="none")
+    x, y = torch.randn(2, D), torch.tensor([0, 1])
+    with torch.no_grad():
+        head.weight.copy_(x[0] * torch.linspace(0.5, 2, C)[:, None] + 1e-2 * torch.randn(C, D))
+    x[1] = -x[0]
+    near(outcome(head, x, y), outcome(copy.deepcopy(head).double(), x.double(), y), 1e-4)
+
+
+def test_features_alone_and_nothing_at_all():
+    """Class vectors that are not trained; a batch of which every sample is ignored."""
+    head, (x, y) = L.ArcFace(D, C), batch()
+    x.requires_grad_()
+    (wanted,) = torch.autograd.grad(copy.deepcopy(head).double()(wide := x.detach().double().requires_grad_(), y), wide)
+    (found,) = torch.autograd.grad(head.requires_grad_(False)(x, y), x)
+    near([found], [wanted], 2e-5)
+    head.requires_grad_(True).reduction = "sum"
+    for grad in torch.autograd.grad(head(x, torch.full_like(y, -100)), [x, head.weight]):
+        assert (grad == 0).all()
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_a_label_that_is_no_class_loses_nan_and_moves_nothing(reduction):
+    """Where the range is not checked: on a GPU."""
+    head, (x, y) = L.ArcFace(D, C), batch()
+    y[5] = C
+    settings = _direct.Additive(64.0, 0.5, True, reduction, -100, None, False)
+    x.requires_grad_()
+    loss = _direct.additive_loss(settings, lambda x, w: x, x, head.weight, y)
+    wrong = torch.arange(N, device=y.device) == 5
+    assert loss.isnan().tolist() == (wrong.tolist() if reduction == "none" else True)
+    found = torch.autograd.grad(loss.sum(), [x, head.weight])
+    y[5] = -100
+    expected = torch.autograd.grad(head(x, y), [x, head.weight])
+    scale = (N - 2) / (N - 1) if reduction == "mean" else N - 2  # the wrong label counts in the mean
+    for one, two in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, scale * two, rtol=1e-4, atol=1e-6)
 
 
 def test_an_additive_margin_is_one_node_and_serves_twice():

@@ -2,6 +2,7 @@
 
 import pytest
 import shard_processes as processes
+import torch
 
 import hypersphere as hs
 
@@ -11,6 +12,18 @@ L = hs.losses
 @pytest.mark.parametrize("world", [2, 4])
 def test_loss_gradients_and_running_state_are_those_of_one_process(world):
     processes.run(processes.compare, world)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="in the interpreter; on a GPU the next test does it")
+def test_kernels_over_processes():
+    pytest.importorskip("triton")
+    processes.run(processes.compare_by_kernels, 2)
+
+
+@pytest.mark.gpu
+def test_two_processes_on_one_gpu_are_one():
+    """Every head in float64, by plain operations; by kernels in float32 and under autocast."""
+    processes.run(processes.compare_on_a_gpu, 2, start="spawn")
 
 
 def test_a_share_of_the_negatives_and_all_positives():

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypersphere.metrics import identification
-from hypersphere.metrics._counting import Groups, count_at_least
-from hypersphere.metrics._tail import Tail
+from hypersphere.metrics._counting import Groups, Tail, count_at_least
 
 
 def drawn(*shape, seed=0):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hypersphere import models
-from hypersphere.models._points import ball_neighbours, farthest_points, gather_points
+from hypersphere.models.pointnet2 import ball_neighbours, farthest_points, gather_points
 
 
 def test_farthest_points_against_the_definition() -> None:

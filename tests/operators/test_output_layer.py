@@ -81,6 +81,45 @@ def test_a_guessed_output_layer_is_announced_once_and_can_be_chosen(caplog):
     assert set(hs.convert(model, output_layer="0").conversion_report.converted) == {"1"}
 
 
+class Tasks(nn.Module):
+    """Two heads on one body."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.age, self.kind = nn.Linear(4, 4), nn.Linear(4, 3), nn.Linear(4, 2)
+
+    def forward(self, x):
+        h = self.body(x).relu()
+        return {"age": self.age(h), "kind": self.kind(h)}
+
+
+def test_several_heads(caplog):
+    report = hs.convert(Tasks()).conversion_report
+    assert list(report.converted) == ["body"]
+    assert "convert takes 'age', 'kind', which give the outputs of Tasks, for the output layers" in caplog.text
+    model = Tasks()
+    for heads in (["age", "kind"], [model.age, model.kind]):
+        assert list(hs.convert(model, output_layer=heads).conversion_report.converted) == ["body"]
+    assert list(hs.convert(model, output_layer=["kind"]).conversion_report.converted) == ["body", "age"]
+    attached = hs.orthogonal.attach(Tasks(), "cayley", neurons="keep", output_layer=["age", "kind"])
+    assert type(attached.age.weight) is nn.Parameter
+    with pytest.raises(ValueError, match=r"'size' is not a module of the model"):
+        hs.convert(model, output_layer=["age", "size"])
+
+
+def test_an_output_layer_of_another_kind_is_no_matter_for_a_warning(caplog):
+    class Mine(nn.Linear):
+        def forward(self, x):
+            return super().forward(x)
+
+    model = nn.Sequential(nn.Linear(4, 4), Mine(4, 3))
+    report = hs.convert(model, output_layer="1").conversion_report
+    assert report.kept == {"1": "output layer"}
+    assert not caplog.records
+    hs.convert(model, output_layer=False)
+    assert "cannot convert: 1: Mine" in caplog.text
+
+
 def test_one_by_one_convolutions_are_heads_by_name_or_size():
     layers = OrderedDict(features=nn.Conv2d(3, 8, 3), classifier=nn.Conv2d(8, 5, 1))
     assert find_output_layers(nn.Sequential(layers)).last[0] == "classifier"

@@ -27,7 +27,8 @@ CONSTANTS = {
     "END": 2,
     "GATED": True,
     "DIVIDED": True,
-    "TRIANGLE": False,
+    "PART": 2,
+    "BACK": True,
 }
 
 
@@ -50,7 +51,7 @@ def kind(name: str) -> str:
 
 if __name__ == "__main__":
     chosen = (
-        *(products.product_kernel, products.thin_kernel, triangular.block_kernel),
+        *(products.product_kernel, products.thin_kernel, products.turn_kernel, triangular.block_kernel),
         *(cayley.residual_kernel, cayley.update_kernel),
     )
     print(json.dumps({function.__name__: facts(function) for function in chosen}))

@@ -219,18 +219,21 @@ def test_what_a_graph_could_not_start_is_computed_before_the_rest_of_the_step(mo
     for one in blocks:
         one.join_peers()
     peers = blocks[0].peers
-    assert not peers.starts_from_last
+    assert not peers.can_be_recorded
     assert peers.solve(blocks[0]) is not None  # the first is the start
-    assert peers.starts_from_last
-    flag = torch.zeros(1, dtype=torch.int32)
+    assert peers.can_be_recorded
     monkeypatch.setattr(from_last, "is_captured", lambda x: True)
     monkeypatch.setattr(Last, "far", True)
-    peers.record(flag)
+    flag = peers.record().float()
     monkeypatch.setattr(from_last, "is_captured", lambda x: False)
     recorded = [peers.solve(one)[0][0] for one in blocks]  # type: ignore[index]
     assert all(r.isnan().all() for r in recorded)
-    assert int(flag) == 1
-    hs.orthogonal.settle(model)
+    maps = hs.orthogonal.Recorded(None, [peers], flag, flag.clone())  # type: ignore[arg-type]
+    assert not maps.found()  # the host has not been told yet
+    assert maps.found(wait=True)
+    assert maps.settle()
+    assert not maps.settle()
+    assert int(maps.failed) == 0
     for one, r in zip(blocks, recorded, strict=True):
         torch.testing.assert_close(r, orthogonalize(one.raw[0].detach(), "gram_schmidt"))
     assert not hs.orthogonal.unconverged(model)

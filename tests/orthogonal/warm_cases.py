@@ -9,7 +9,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from hypersphere.functional.orthogonalize import WarmCayley, WarmPolar, WarmQR, polar, rotate_all, warm
+from hypersphere.functional.orthogonalize import WarmCayley, WarmPolar, WarmQR, connect, polar, rotate_all, warm
 from hypersphere.functional.orthogonalize import algorithms as exact
 from hypersphere.functional.orthogonalize.grouped import TILE, layout_of, product
 
@@ -42,7 +42,7 @@ def cayley() -> dict[str, dict[str, object]]:
         wanted = [exact.cayley(x.double())[0] for x in u]
         out[name] = {
             "error": max(float((r - w).abs().max()) for r, w in zip(matrices, wanted, strict=True)),
-            "defect": max(float((r.mT @ r - torch.eye(r.shape[-1])).abs().max()) for r in matrices),
+            "defect": max(defect(r) for r in matrices),
             "steps": state.steps(),
             "failed": int(state.failed.sum()),
         }
@@ -51,16 +51,47 @@ def cayley() -> dict[str, dict[str, object]]:
     start = u
     started = [r.clone() for r in step("first")]
     u = [x + 1e-3 * torch.randn_like(x).sign() for x in u]
-    step("moved")
+    solved = [(r,) for r in step("moved")]
+    out["moved"]["gradient"] = max(gradient_errors("warm cayley", u, solved, exact.cayley, exact.cayley_backward))
     u = [torch.randn_like(x) for x in u]
     step("literal")
     u = [1e6 * torch.randn_like(x) for x in u]
-    out["too large"] = {"nan": all(bool(r.isnan().all()) for r in state(u)), "failed": int(state.failed.sum())}
+    found = state(u)
+    out["too large"] = {"nan": all(bool(r.isnan().all()) for r in found), "failed": int(state.failed.sum())}
+    state.redo(u, [(r,) for r in found])
+    wanted = [exact.cayley(x.double())[0] for x in u]
+    error = max(float((r - w).abs().max()) for r, w in zip(found, wanted, strict=True))
+    out["redone"] = {"error": error, "failed": int(state.failed.sum())}
     u = [x * 1e-6 for x in u]
     step("after it")
     state.forget()
     same = all(torch.equal(a, b) for a, b in zip(state(start), started, strict=True))
     out["restarted"] = {"same": same, "failed": int(state.failed.sum())}
+    return out
+
+
+def defect(r: Tensor) -> float:
+    """max|RᵀR − I|."""
+    r = r.double()
+    return float((r.mT @ r - torch.eye(r.shape[-1])).abs().max())
+
+
+def gradient_errors(kind: str, u: list[Tensor], solved: Any, forward: Any, backward: Any) -> list[float]:
+    """Relative errors of the gradients of all parameters through w = Rv and through R; w itself is checked, too."""
+    vs = [torch.randn(*x.shape[:-2], 5 + 40 * index, x.shape[-1]) for index, x in enumerate(u)]
+    leaves = [x.clone().requires_grad_() for x in u]
+    ws = rotate_all(vs, leaves, kind, solved)
+    grads = [1e-4 * torch.randn_like(w) for w in ws]
+    out = []
+    for index, found in enumerate(torch.autograd.grad(ws, leaves, grads)):
+        wanted, v = forward(u[index].double()), vs[index].double()
+        of_r = grads[index].double().mT @ v
+        gradient = backward(of_r, *wanted)
+        again = found
+        if index == 0:
+            (again,) = torch.autograd.grad(connect(leaves[0], kind, solved[0]), leaves[0], of_r.float())
+        assert (ws[index] - v @ wanted[0].mT).abs().max() < 1e-4
+        out.append(max(float((one - gradient).norm() / gradient.norm()) for one in (found, again)))
     return out
 
 
@@ -78,18 +109,12 @@ def from_last(name: str) -> dict[str, object]:
     solved = state._from_last(u)
     out: dict[str, object] = {"failed": state.failed.tolist()}
     solved = state._again(u, solved)
-    vs = [torch.randn(*shape[:-2], 5, shape[-1]) for shape in shapes]
-    leaves = [x.clone().requires_grad_() for x in u]
-    ws = rotate_all(vs, leaves, state.kind, solved)
-    grads = [1e-4 * torch.randn_like(w) for w in ws]
-    for index, found in enumerate(torch.autograd.grad(ws, leaves, grads)):
-        wanted = forward(u[index].double())
-        gradient = backward(grads[index].double().mT @ vs[index].double(), *wanted)
+    for index, error in enumerate(gradient_errors(state.kind, u, solved, forward, backward)):
         r = solved[index][0]
         out["other sign" if index == 0 else "moved"] = {
-            "error": float((r - wanted[0]).abs().max()),
-            "defect": float((r.mT @ r - torch.eye(r.shape[-1])).abs().max()),
-            "gradient": float((found - gradient).norm() / gradient.norm()),
+            "error": float((r - forward(u[index].double())[0]).abs().max()),
+            "defect": defect(r),
+            "gradient": error,
         }
     u = [2.0 * torch.randn_like(x) for x in u]
     solved = state._from_last(u)
@@ -139,6 +164,6 @@ def polar_factors() -> dict[str, float]:
     u = torch.randn(20, 20)
     u[:, 3] = u[:, 2]
     r, h = polar.by_kernels(u)
-    errors["defect of a singular one"] = float((r.mT @ r - torch.eye(20)).abs().max())
+    errors["defect of a singular one"] = defect(r)
     errors["its gradient"] = float(polar.backward_by_kernels(torch.ones(20, 20), r, h).abs().max())
     return errors

@@ -1,6 +1,5 @@
 """What holds for every public plot: a Figure of its own, labelled, saved, with the errors and the style they share."""
 
-import functools
 import inspect
 import itertools
 import re
@@ -58,8 +57,15 @@ CALLS = {
     "roc": lambda: hs.plots.roc({"a": ([0.0, 0.5, 1.0], [0.0, 0.9, 1.0])}),
     "weighted_neuron_trajectories": lambda: hs.plots.weighted_neuron_trajectories((1.0, 4.0), **FEW),
 }
-drawn = functools.cache(lambda name: CALLS[name]())  # for tests that only look
+figures: dict[str, matplotlib.figure.Figure] = {}
 UNLABELLED = {"features_3d", "filters", "neuron_trajectories", "weighted_neuron_trajectories"}  # pictures without axes
+
+
+def drawn(name: str) -> matplotlib.figure.Figure:
+    """One for all tests that only look."""
+    if name not in figures:
+        figures[name] = CALLS[name]()
+    return figures[name]
 
 
 def test_every_public_plot_is_called_here():
@@ -69,7 +75,7 @@ def test_every_public_plot_is_called_here():
 @pytest.mark.parametrize("name", CALLS)
 def test_a_figure_of_its_own_that_saves_and_leaves_nothing_behind(name, tmp_path):
     before, backend = dict(matplotlib.rcParams), matplotlib.get_backend()
-    figure = CALLS[name]()
+    figure = figures[name] = CALLS[name]()
     assert isinstance(figure, matplotlib.figure.Figure)
     assert matplotlib.pyplot.get_fignums() == []
     assert dict(matplotlib.rcParams) == before

@@ -266,4 +266,5 @@ UNPRINTED: list[tuple[str, str, str]] = [
 DEVIATIONS: list[tuple[str, str, str, Any]] = [
     ("4.5", "paper.table4.*", "data.vflip", False),
     ("2.3.6", "thesis.table2.5.*", "data.normalize", "symmetric"),
+    ("F.3", "thesis.table7.11.cp.*", "optim.orthogonal_lr", 1e-4),
 ]

@@ -37,6 +37,38 @@ def test_every_loss_has_the_same_budget_and_every_setting_is_one(tmp_path):
         assert work.config.data.validate
 
 
+def test_shorter_trainings_grow_the_margin_in_a_share_of_their_steps(tmp_path):
+    lines = tune.plan("open.omniglot", steps=400, losses=["a-softmax"])
+    works = asked(lines, tmp_path)
+    assert {work.config.schedule.steps for work in works} == {400}
+    starts = [(work.config.loss.margin, work.config.loss.annealing, work.config.loss.warmup) for work in works]
+    assert starts[:3] == [(2, "sphereface", 0), (2, None, 100), (2, None, 200)]
+    assert len(set(starts)) == 9
+
+
+def test_the_table_of_the_test(tmp_path):
+    """Only runs of the asked steps count; held-out and test classes, the recipe's setting and warnings stand apart."""
+    how = {"loss.margin": 2.0, "loss.annealing": None, "loss.warmup": 100}
+    entries = [
+        {"seed": 0, "final_accuracy": 80.0, "changed": {**how, "data.validate": True}},
+        {"seed": 0, "final_accuracy": 70.0, "changed": {"data.validate": True}, "warning": "collapsed"},
+        {"seed": 0, "final_accuracy": 99.0, "steps": 6000, "changed": {"data.validate": True}},
+        {"seed": 0, "final_accuracy": 60.0, "changed": how, "train_accuracy": 50.0, "metrics": {"mean_length": 0.5}},
+        {"seed": 1, "final_accuracy": 62.0, "changed": how, "train_accuracy": 50.0, "metrics": {"mean_length": 0.5}},
+        {"seed": 0, "final_accuracy": 55.0},
+    ]
+    entries = [{"cell": "a-softmax", "steps": 400, **one} for one in entries]
+    (tmp_path / "open.omniglot.json").write_text(json.dumps({"measurements": entries}))
+    assert tune.table("open.omniglot", tmp_path, 400)[2:] == [
+        "| a-softmax | `--loss.annealing None --loss.margin 2.0 --loss.warmup 100` | 61.00 ± 1.00 | - | 80.00 | 55.00 "
+        "| 50.00 ± 0.00 | 0.50 ± 0.00 | 1 of 2 |"
+    ]
+    (work,) = asked(tune.chosen("open.omniglot", tmp_path, 400), tmp_path)
+    assert work.changes == how
+    assert work.config.schedule.steps == 400
+    assert tune.chosen("open.omniglot", tmp_path, 400, ["arcface"]) == []
+
+
 def test_the_best_on_held_out_classes_is_tested(tmp_path):
     runs = [
         ("arcface", {"loss.margin": 0.3}, (90.0, 92.0)),

@@ -19,7 +19,7 @@ from hypersphere.report.charts import bars, histograms
 from hypersphere.report.confusion import confusion_view, worst_classes, worst_pairs
 from hypersphere.report.curves import thin
 from hypersphere.report.examples import hardest, slowest
-from hypersphere.report.learned import learned_k, learned_rho
+from hypersphere.report.findings import learned_k, learned_rho
 from hypersphere.report.markup import Html, element, number, table
 from hypersphere.report.pictures import data_uri, png
 from hypersphere.report.sphere import projection, sphere_view

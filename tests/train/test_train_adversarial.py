@@ -19,10 +19,10 @@ HARD = AdversarialConfig(eps=40.0, step=10.0, iterations=4)
 
 @pytest.mark.slow
 def test_training_on_attacked_batches_makes_the_network_hold(tmp_path):
-    also = EvaluationConfig(also=("fgsm", "bim", "deepfool", "top5"))
     found = {}
-    for name, kind in (("natural", None), ("hardened", "fgsm")):
-        config = tiny(tmp_path, name, 150, evaluation=also, adversarial=replace(HARD, train=kind))
+    for name, kind, also in (("natural", None, ("fgsm", "bim", "deepfool", "top5")), ("hardened", "fgsm", ("fgsm",))):
+        hard = {"evaluation": EvaluationConfig(also=also), "adversarial": replace(HARD, train=kind)}
+        config = tiny(tmp_path, name, 150, **hard)
         config = with_values(
             config, {"optim.lr": 1e-2, "run.eval_every": 150, "model.widths": "8,8,8", "schedule.milestones": (120,)}
         )

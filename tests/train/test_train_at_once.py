@@ -8,6 +8,7 @@ from cases import diverging
 from safetensors.torch import load_file
 from tiny import everything, tiny, tiny_gan
 
+from hypersphere import data
 from hypersphere.cli import main
 from hypersphere.train import Job, Stopped, compiled, run, run_at_once, with_values
 from hypersphere.train import at_once as module
@@ -53,6 +54,18 @@ def test_trainings_at_once_end_as_they_do_alone(tmp_path, monkeypatch):
         same(tmp_path / "alone" / name, tmp_path / "shared" / name)
         result = json.loads((tmp_path / "shared" / name / "result.json").read_text())
         assert result["seeds"][0]["at_once"] == 2
+
+
+def test_a_set_is_read_once_for_all_of_them(tmp_path, monkeypatch):
+    genuine, reads = data.load, []
+    monkeypatch.setattr(data, "load", lambda *words, **options: reads.append(words) or genuine(*words, **options))
+    config = tiny(tmp_path, "shared", 1)
+    larger = with_values(config, {"run.name": "larger", "data.batch_size": config.data.batch_size + 1})
+    jobs = [Job(with_values(config, {"run.seeds": (0, 1, 2)}), seed) for seed in range(3)]
+    assert all(one.result for one in run_at_once([*jobs, Job(larger, 0)], 2))
+    assert len(reads) == 2
+    run(with_values(config, {"run.name": "alone"}))
+    assert len(reads) == 3  # nothing is kept afterwards
 
 
 def test_a_failed_one_does_not_stop_the_others(tmp_path):

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from hypersphere.evaluation import mean_length
 from hypersphere.losses import ArcFace, Softmax
-from hypersphere.train.collapse import Collapse, mean_length, sign_of_collapse
+from hypersphere.train.collapse import Collapse, sign_of_collapse
 
 
 def signs(step=500, warmup=100, classes=100, accuracy=0.01, samples=12_800):

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from tiny import everything, tiny, tiny_gan
 
 from hypersphere import kernels
+from hypersphere.orthogonal import rotation_parameters
 from hypersphere.train import (
     Job,
     LossConfig,
@@ -108,7 +109,8 @@ def test_trainings_at_once_end_as_they_do_alone(tmp_path, monkeypatch):
 
 
 def test_a_run_goes_on_from_its_checkpoint(tmp_path):
-    config = with_values(everything(tmp_path, "on", 16), {"run.device": "cuda", "run.precision": "bfloat16"})
+    values = {"run.device": "cuda", "run.precision": "bfloat16", "run.channels_last": True}
+    config = with_values(everything(tmp_path, "on", 16), values)
     genuine = Training._log
 
     def log(self, now, line):
@@ -151,6 +153,36 @@ def test_orthogonal_matrices_are_captured(method, blocks, tmp_path):
             step()
         losses[eager] = step.read()["loss"]
         assert (step._graph is None) == (eager or method == "exponential")
+    assert losses[False] == pytest.approx(losses[True], rel=0.01)
+
+
+JUMPS = {"cayley": 1e5, "gram_schmidt": 1.0, "householder": 1.0, "lowdin": 1.0}
+
+
+@pytest.mark.parametrize("method", JUMPS)
+def test_a_step_whose_matrices_failed_is_done_again_later(method, tmp_path):
+    """Parameters that jump too far for the graph: the host finds out without waiting, as if it had waited."""
+    losses = {}
+    for waits in (True, False):
+        config = tiny(tmp_path, "jump", 60, orthogonal=OrthogonalConfig(method))
+        config = with_values(config, {"run.device": "cuda", "run.matmul": "highest", "run.compile": "off"})
+        parts = make_parts(config, 0, team("cuda"))
+        step = make_step(parts)
+        for _ in range(8):
+            step()
+        step.complete()
+        assert step._maps._late
+        step._maps._watched = 100 if waits else 0
+        torch.manual_seed(1)
+        with torch.no_grad():
+            for raw in rotation_parameters(parts.objective):
+                raw.copy_(JUMPS[method] * torch.randn_like(raw))
+        for _ in range(6):
+            step()
+        losses[waits] = step.read()["loss"]
+        assert step._maps._watched > 0
+        assert step.step == int(step._counter) == 14
+        assert all(buffer.isfinite().all() for buffer in parts.objective.buffers())
     assert losses[False] == pytest.approx(losses[True], rel=0.01)
 
 

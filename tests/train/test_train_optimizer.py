@@ -176,6 +176,26 @@ def test_a_stopped_training_goes_on_exactly(tmp_path):
     assert all(torch.equal(value, expected[name]) for name, value in parts.objective.state_dict().items())
 
 
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_states_of_files_take_the_layout_of_the_parameter(name):
+    """Files hold contiguous tensors; a fused optimizer refuses a momentum whose layout is not that of its parameter."""
+    model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    optimizers = make_optimizers(OptimConfig(name=name), model, [1.0], CPU)
+    model(torch.randn(2, 3, 5, 5)).sum().backward()
+    optimizers.step()
+    kept = optimizers.parts[0].state[model.weight]
+    moments = {key: value.clone() for key, value in kept.items() if value.shape == model.weight.shape}
+    states = optimizers.state_dict()
+    for state in states[0].values():
+        state |= {key: value.contiguous() for key, value in state.items()}
+    optimizers.load_state_dict(states)
+    loaded = optimizers.parts[0].state[model.weight]
+    assert moments
+    for key, value in moments.items():
+        assert torch.equal(loaded[key], value)
+        assert loaded[key].stride() == model.weight.stride()
+
+
 def go(step, end):
     while step.step < end:
         step()

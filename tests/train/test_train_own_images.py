@@ -68,6 +68,9 @@ def test_own_pairs_of_a_trained_network_and_their_report(pictures, tmp_path, cap
     listing, run = tmp_path / "pairs.txt", tmp_path / "faces.own"
     lines = [f"class {n}/{a}.png, class {n + d}/{a + 2}.png, {1 - d}" for n in range(4) for a in (1, 3) for d in (0, 1)]
     listing.write_text("\n".join(lines))
+    capsys.readouterr()
+    assert main(["evaluate", str(run), "--pairs", str(listing)]) == 0
+    said = capsys.readouterr().out
     assert main(["evaluate", str(run), "--pairs", str(listing), "--json"]) == 0
     out = capsys.readouterr().out
     found = json.loads(out[out.index("{\n") :])
@@ -75,6 +78,12 @@ def test_own_pairs_of_a_trained_network_and_their_report(pictures, tmp_path, cap
     assert (found["verification"]["pairs"], found["verification"]["folds"]) == (16, 2)
     assert found["verification"]["flip"]  # as the recipe evaluates
     assert {pair["same"] for pair in found["hardest"]} == {True, False}
+    rows = [line.split(",") for line in (run / "seed-0" / "split.csv").read_text().splitlines()]
+    listed = {name.strip() for line in lines for name in line.split(",")[:2]}
+    assert found["trained_on"] == sorted(path for path, _, part in rows if part == "train" and path in listed)
+    told = f"{len(found['trained_on'])} of the {len(listed)} listed images were trained on ({found['trained_on'][0]}, "
+    assert f"warning: {told}" in said
+    assert told in found["warning"]
     shown = hs.embed(
         hs.load(run),
         hs.data.images.decode_all([pictures / found["hardest"][0][side] for side in ("left", "right")], size=(16, 16)),
@@ -86,6 +95,7 @@ def test_own_pairs_of_a_trained_network_and_their_report(pictures, tmp_path, cap
     page = (tmp_path / "report.html").read_text()
     assert "Your own pairs" in page
     assert "16 pairs of pairs.txt in 2 folds" in page
+    assert told in page
     assert '"name":"pairs.txt","far":[0.0' in page
     assert main(["export", str(run), "--formats", "safetensors", "--embedding", "--samples", "4"]) == 0
     card = (run / "seed-0" / "export" / "README.md").read_text()
@@ -159,5 +169,9 @@ def test_a_collapsed_margin_warns_with_its_cause(pictures, tmp_path, capsys, mon
     said = capsys.readouterr().out
     assert said.count("the margin has collapsed; the margin 0.9 is more than this network can follow") == 1
     assert "--loss.fitting yes" in (tmp_path / "faces.own" / "seed-0" / "warnings.txt").read_text()
+    result = json.loads((tmp_path / "faces.own" / "seed-0" / "result.json").read_text())
+    assert "the margin has collapsed" in result["warning"]
+    assert 0 <= result["train_accuracy"] <= 100
+    assert 0 < result["metrics"]["mean_length"] <= 1
     assert main(["report", str(tmp_path / "faces.own"), "--logs-only", "--out", str(tmp_path / "page.html")]) == 0
     assert "the margin has collapsed" in (tmp_path / "page.html").read_text()

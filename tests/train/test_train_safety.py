@@ -12,7 +12,7 @@ from tiny import everything, tiny
 import hypersphere as hs
 from hypersphere.cli import main
 from hypersphere.runs import SeedFolder, files
-from hypersphere.runs.state import join, split
+from hypersphere.runs.files import join, split
 from hypersphere.train import ModelConfig, Stopped, explain, load, run, training, with_values
 from hypersphere.train.training import Training
 

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["as_tensor", "label_numbers", "takes_arrays"]
-
 R = TypeVar("R")
 
 

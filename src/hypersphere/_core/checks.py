@@ -11,7 +11,7 @@ import numbers
 import operator
 from collections.abc import Iterable
 
-__all__ = ["check_choice", "check_count", "check_positive", "closest", "is_number"]
+_MANY = 40  # names that nobody reads through for the one that is close
 
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> str:
@@ -21,6 +21,8 @@ def check_choice(argument: str, value: object, choices: Iterable[str]) -> str:
         return value
     near = difflib.get_close_matches(str(value), names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
+    if near and len(names) > _MANY:
+        raise ValueError(f"{argument}={value!r} is unknown, one of {len(names)} names was expected{hint}")
     raise ValueError(f"{argument}={value!r} is unknown: choose one of {', '.join(map(repr, names))}{hint}")
 
 

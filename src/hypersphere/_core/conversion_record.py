@@ -21,8 +21,6 @@ from torch import Tensor, nn
 from .registries import ANGULAR, MAGNITUDES
 from .registry import Registry, is_address
 
-__all__ = ["FORMAT", "KEY", "VARIANT", "Record", "decoded", "describe_rules", "record_of", "remember", "rules_from"]
-
 KEY = "hypersphere"
 """The entry of ``config.json`` and of a ``state_dict``."""
 VARIANT = "hypersphere"

@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from .output_layer import find_output_layer
 
-__all__ = ["features_and_output", "features_of", "has_features"]
-
 
 def has_features(model: nn.Module) -> bool:
     """Whether the network has a method ``features``; a submodule of that name is a part of it."""
@@ -20,8 +18,7 @@ def has_features(model: nn.Module) -> bool:
 def features_of(model: nn.Module, *inputs: Tensor) -> Tensor:
     """The embedding (N, d) of a batch."""
     network: Any = model
-    found: Tensor = network.features(*inputs) if has_features(model) else features_and_output(model, *inputs)[0]
-    return found
+    return network.features(*inputs) if has_features(model) else features_and_output(model, *inputs)[0]
 
 
 def features_and_output(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["class_indices"]
-
 
 def class_indices(
     labels: Tensor, num_classes: int, ignore_index: int = -100, device: torch.device | None = None
@@ -16,11 +14,7 @@ def class_indices(
     The range is checked where that needs no wait for a GPU and breaks no graph: eager, on a CPU, outside of
     ``torch.func`` transforms. Elsewhere a wrong label is caught by the indexing itself (a device-side assertion).
     """
-    if not isinstance(labels, Tensor):
-        raise TypeError(f"labels must be a torch.Tensor of class indices, not {type(labels).__name__}")
-    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-        raise TypeError(f"labels have dtype {labels.dtype}: pass class indices, e.g. labels.long()")
-    indices = labels.to(device=labels.device if device is None else device, dtype=torch.int64)
+    indices = as_indices(labels, device)
     counts = indices != ignore_index
     transformed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if indices.device.type == "cpu" and not transformed:
@@ -31,3 +25,12 @@ def class_indices(
                 f"or equal ignore_index={ignore_index}"
             )
     return torch.where(counts, indices, 0), counts
+
+
+def as_indices(labels: Tensor, device: torch.device | None = None) -> Tensor:
+    """Labels as int64 on ``device``, of any range."""
+    if not isinstance(labels, Tensor):
+        raise TypeError(f"labels must be a torch.Tensor of class indices, not {type(labels).__name__}")
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise TypeError(f"labels have dtype {labels.dtype}: pass class indices, e.g. labels.long()")
+    return labels.to(device=labels.device if device is None else device, dtype=torch.int64)

@@ -14,8 +14,6 @@ import socket
 import time
 from pathlib import Path
 
-__all__ = ["abandoned", "alive", "owner", "sweep", "this_host"]
-
 STALE = 3600.0
 _HOST = re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())
 

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _disable_current_modes
-
-__all__ = [
-    "autocast_dtype",
-    "behind",
-    "call_without_autocast",
-    "is_exporting",
-    "is_plain_eager",
-    "is_transformed",
-    "outside_the_tracer",
-    "whole",
-    "without_autocast",
-]
-
-T = TypeVar("T")
 
 
 def is_exporting() -> bool:
@@ -43,6 +31,39 @@ def behind(tensor: Tensor) -> Tensor | None:
     except AttributeError:  # these are insides of torch
         return None
     return found[0] if len(found) == 1 else None
+
+
+def is_nowhere_negative(tensor: Tensor) -> bool:
+    """Whether the graph that is being traced says so: the tensor comes out of a ReLU, perhaps through pooling.
+
+    False where that cannot be told, and where something was overwritten since.
+    """
+    if torch.compiler.is_dynamo_compiling():  # which traces this code, too
+        return False
+    tracer: Any = sys.modules.get("torch.fx.experimental.proxy_tensor")  # nothing is traced where it is not loaded
+    try:
+        node = tracer.get_proxy_slot(tensor, tracer.get_proxy_mode().tracer).proxy.node
+    except (AttributeError, KeyError, RuntimeError):  # nothing is traced; or the insides of torch have changed
+        return False
+    while _name(node) in _KEEPS_SIGN:
+        node = node.args[0]
+    if _name(node) not in _NOT_NEGATIVE:
+        return False
+    after = itertools.takewhile(lambda one: one is not node, reversed(node.graph.nodes))
+    schemas = (getattr(one.target, "_schema", None) for one in after if _name(one) != "detach_")  # of a new constant
+    return not any(getattr(schema, "is_mutable", False) for schema in schemas)
+
+
+def _name(node: Any) -> str:
+    """The ATen operator of a node, without its overload."""
+    return getattr(getattr(node, "target", None), "_opname", "")
+
+
+_NOT_NEGATIVE = {"relu", "relu_", "relu6", "relu6_", "sigmoid"}
+_KEEPS_SIGN = {
+    "adaptive_avg_pool2d", "avg_pool2d", "clone", "contiguous", "dropout", "flatten", "max_pool2d", "reshape", "view",
+    "_to_copy", "to",
+}  # fmt: skip
 
 
 def outside_the_tracer() -> AbstractContextManager[object]:
@@ -95,9 +116,12 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return nullcontext() if autocast_dtype(device) is None else torch.autocast(device.type, enabled=False)
 
 
-def call_without_autocast(function: Callable[..., T], first: Tensor, *rest: Tensor) -> T:
-    """``function(first, *rest)`` at the precision of the operands; in eager mode only, where the short way counts."""
-    if not torch._C._is_any_autocast_enabled():
-        return function(first, *rest)
-    with without_autocast(first.device):
-        return function(first, *rest)
+@contextmanager
+def modes_kept(*models: object) -> Iterator[list[nn.Module]]:
+    """The modules of all networks among ``models``; each is back in its own mode, training or not, afterwards."""
+    modes = {part: part.training for model in models if isinstance(model, nn.Module) for part in model.modules()}
+    try:
+        yield list(modes)
+    finally:
+        for part, mode in modes.items():
+            part.training = mode

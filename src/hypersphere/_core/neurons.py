@@ -16,8 +16,6 @@ from torch import Tensor, nn
 
 from .modes import whole
 
-__all__ = ["Neurons", "Patterns", "holds_columns", "is_named", "iter_neurons", "matches", "names_of", "select"]
-
 Patterns: TypeAlias = str | Sequence[str] | None
 
 _CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -1,24 +1,24 @@
 """Which layer of a model is its output layer: one answer for conversion, energies, orthogonal training and embeddings.
 
 A model that says so itself is believed (``get_classifier`` of timm, ``get_output_embeddings`` of transformers,
-``num_classes``). Else the last linear layer is taken, which is a guess that callers announce.
+``num_classes``). Else the last linear layer is taken, with those that give further outputs beside it: a guess that
+callers announce.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import torch.fx
 from torch import nn
 
 from .neurons import names_of
 
-__all__ = ["OutputLayer", "OutputLayers", "announce", "find_output_layer", "find_output_layers"]
-
-OutputLayer: TypeAlias = nn.Module | str | bool | None
-"""What users pass: a module of the model or its name; None to have it found; False for a model that has none."""
+OutputLayer: TypeAlias = nn.Module | str | bool | Sequence[nn.Module | str] | None
+"""What users pass: a module of the model or its name, several in a list; None to have it found; False: it has none."""
 
 logger = logging.getLogger("hypersphere")
 _CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -64,13 +64,17 @@ def find_output_layers(
     if output_layer is False:
         return OutputLayers((), "output_layer=False")
     if output_layer is not None and output_layer is not True:
-        return OutputLayers((_named(model, names, output_layer),), "output_layer")
+        asked: Sequence[nn.Module | str] = [output_layer] if isinstance(output_layer, nn.Module | str) else output_layer
+        return OutputLayers(tuple(_named(model, names, one) for one in asked), "output_layer")
     for ask in (_asked, _sized):
         found = ask(model, names)
         if found is not None:
             return found
     linears = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear)]
     if linears:
+        beside = _beside(model, linears)
+        if beside:
+            return OutputLayers((*beside, linears[-1]), "which give the outputs", guessed=True)
         return OutputLayers((linears[-1],), "the last linear layer", guessed=True)
     convolutions = [(name, module) for name, module in model.named_modules() if isinstance(module, _CONV)]
     if convolutions and set(convolutions[-1][1].kernel_size) == {1} and _is_head(convolutions[-1][0]):
@@ -83,9 +87,10 @@ def announce(found: OutputLayers, model: nn.Module, what: str) -> None:
     key = (type(model), what, tuple(name for name, _ in found.layers))
     if found.guessed and key not in _announced:
         _announced.add(key)
+        layers = ", ".join(repr(name) for name, _ in found.layers)
         logger.warning(
-            "%s takes %r, %s of %s, for the output layer: pass output_layer= (a name, a module, or False) to choose",
-            what, found.layers[-1][0], found.how, type(model).__name__,
+            "%s takes %s, %s of %s, for the output layer%s: pass output_layer= (a name, a module, or False) to choose",
+            what, layers, found.how, type(model).__name__, "s" if len(found.layers) > 1 else "",
         )  # fmt: skip
 
 
@@ -102,6 +107,19 @@ def _named(model: nn.Module, names: dict[int, str], output_layer: nn.Module | st
     if name is None:
         raise ValueError("output_layer is not a module of the model: pass one of its modules, or its name")
     return name, output_layer
+
+
+def _beside(model: nn.Module, linears: Sequence[tuple[str, nn.Linear]]) -> list[tuple[str, nn.Linear]]:
+    """Other linear layers that give an output of the model, as the last one does; none where that cannot be traced."""
+    others = {name: module for name, module in linears[:-1] if module.in_features == linears[-1][1].in_features}
+    if not others:
+        return []
+    try:
+        (end,) = (node for node in torch.fx.Tracer().trace(model).nodes if node.op == "output")
+    except Exception:  # control flow, other kinds of arguments: nothing can be said about it
+        return []
+    ends = {str(node.target) for node in end.all_input_nodes if node.op == "call_module"}
+    return [(name, others[name]) for name in others if name in ends] if linears[-1][0] in ends else []
 
 
 def _asked(model: nn.Module, names: dict[int, str]) -> OutputLayers | None:

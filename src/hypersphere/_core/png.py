@@ -8,8 +8,6 @@ import zlib
 import torch
 from torch import Tensor
 
-__all__ = ["png"]
-
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 

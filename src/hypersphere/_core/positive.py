@@ -9,8 +9,6 @@ from torch import Tensor
 
 from .errors import check_choice, check_positive
 
-__all__ = ["FORMS", "from_raw", "to_raw"]
-
 FORMS = ("log", "abs", "square")
 
 

@@ -6,20 +6,6 @@ from typing import Any
 
 from .registry import Registry
 
-__all__ = [
-    "ANGULAR",
-    "DATASETS",
-    "HEADS",
-    "KINDS",
-    "MAGNITUDES",
-    "MAPS",
-    "MEASUREMENTS",
-    "MODELS",
-    "PANELS",
-    "PLOTS",
-    "REGULARIZERS",
-]
-
 ANGULAR: Registry[Any] = Registry("angular function", "hypersphere.angular")
 MAGNITUDES: Registry[Any] = Registry("magnitude function", "hypersphere.magnitude")
 HEADS: Registry[Any] = Registry("head", "hypersphere.losses")

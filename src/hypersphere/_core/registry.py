@@ -16,8 +16,6 @@ from typing import Any, Generic, TypeVar
 
 from .checks import check_choice
 
-__all__ = ["Entry", "Parameter", "Registry", "followed", "is_address"]
-
 T = TypeVar("T")
 followed: set[str] = set()
 """The addresses that this process has imported, or was told by a program or a command line that it may."""

@@ -15,8 +15,6 @@ from torch import Tensor
 from .errors import check_floating
 from .modes import is_plain_eager
 
-__all__ = ["angle", "arcsin", "compute_dtype", "norm", "safe_reciprocal", "sqrt", "unit", "upcast"]
-
 
 def angle(cos: Tensor) -> Tensor:
     """Compute θ = arccos c in [0, π], with a finite gradient everywhere.

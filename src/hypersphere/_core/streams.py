@@ -1,12 +1,21 @@
-"""The standard output whose reader is gone."""
+"""Text for the standard output: tables in columns, and silence where its reader is gone."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
-__all__ = ["hush"]
+
+def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Rows of cells as lines: the first columns flush left, the others flush right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        [cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        for row in rows
+    )
+    return ["  ".join(line).rstrip() for line in lines]
 
 
 def hush() -> None:

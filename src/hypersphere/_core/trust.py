@@ -13,8 +13,6 @@ from typing import Any
 from .registries import KINDS
 from .registry import followed, is_address
 
-__all__ = ["addresses", "check_trusted", "named", "trust"]
-
 _MODULES: set[str] = set()
 _TEXTS = frozenset(
     {

@@ -12,8 +12,6 @@ from ..functional import norm as norm_of
 from ._gradient import Model, differentiable, untouched
 from ._inputs import Bounds, check_inputs, check_labels, check_logits, clamped
 
-__all__ = ["deepfool"]
-
 
 def deepfool(
     model: Model,

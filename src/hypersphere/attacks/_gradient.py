@@ -14,8 +14,6 @@ from torch.nn import functional as F
 from .._core.errors import check_choice
 from ._inputs import check_logits
 
-__all__ = ["Loss", "Model", "differentiable", "input_gradient", "per_sample_loss", "predicted", "untouched"]
-
 Model = Callable[[Tensor], Tensor]
 Loss = str | Callable[[Tensor, Tensor], Tensor]
 

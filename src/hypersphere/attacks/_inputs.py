@@ -7,18 +7,6 @@ from torch import Tensor
 
 from .._core.errors import check_floating, check_positive
 
-__all__ = [
-    "IGNORE",
-    "Bounds",
-    "Number",
-    "check_inputs",
-    "check_labels",
-    "check_logits",
-    "check_number",
-    "clamped",
-    "values",
-]
-
 IGNORE = -100  # the label of ignored samples, as in torch.nn.functional.cross_entropy
 Number = float | Tensor
 Bounds = tuple[Number, Number]

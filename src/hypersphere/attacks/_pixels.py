@@ -11,8 +11,6 @@ from torch import Tensor
 from .._core.errors import check_choice, check_positive
 from ._inputs import Bounds, Number
 
-__all__ = ["Pixels", "pixels"]
-
 
 @dataclass(frozen=True)
 class Pixels:

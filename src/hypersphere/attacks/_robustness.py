@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from .._core.modes import modes_kept
 from ._gradient import Model
 from ._inputs import IGNORE, check_labels, check_logits
-
-__all__ = ["Robustness", "robust_accuracy"]
 
 Attack = Callable[[Any, Tensor, Tensor], Tensor]
 
@@ -87,7 +85,9 @@ def robust_accuracy(
         True
     """
     rows: list[Tensor] = []
-    with _evaluating(model, source):
+    with modes_kept(model, source) as parts:
+        for part in parts:
+            part.training = False
         for inputs, labels in batches:
             x = inputs if isinstance(inputs, Tensor) else _only(inputs)
             check_labels(labels, x)
@@ -123,15 +123,3 @@ def _only(inputs: tuple[Tensor]) -> Tensor:
     if len(inputs) != 1:
         raise ValueError(f"batches hold {len(inputs)} inputs each: an attack changes models of one input")
     return inputs[0]
-
-
-@contextmanager
-def _evaluating(*models: Any) -> Iterator[None]:
-    modes = {part: part.training for model in models if isinstance(model, nn.Module) for part in model.modules()}
-    try:
-        for part in modes:
-            part.training = False
-        yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode

@@ -9,8 +9,6 @@ from .._core.errors import check_count
 from ._gradient import Loss, Model, input_gradient, per_sample_loss, predicted, untouched
 from ._inputs import Bounds, Number, check_inputs, check_labels, check_number, clamped, values
 
-__all__ = ["bim", "fgsm"]
-
 
 def fgsm(
     model: Model,

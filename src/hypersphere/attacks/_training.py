@@ -11,8 +11,6 @@ from torch import Tensor
 from .._core.errors import check_choice
 from ._gradient import Model, predicted, untouched
 
-__all__ = ["adversarial_batch"]
-
 
 def adversarial_batch(
     model: Model,

@@ -12,8 +12,6 @@ from torch import Tensor
 from ..runs import files
 from ..runs.manifest import read_manifest
 
-__all__ = ["find_file", "neuron_sets", "read_tensors"]
-
 _MODEL_KEYS = ("state_dict", "model_state_dict", "model", "module", "net", "network", "params")
 
 

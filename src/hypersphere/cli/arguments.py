@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from .._core.registries import MEASUREMENTS
 from ..config import Config, add_arguments
 from ..config.command_line import LazyHelp
-
-__all__ = ["KINDS", "energy", "evaluate", "export", "listing", "report", "reproduce", "sweep", "train"]
 
 KINDS = ("angular", "magnitudes", "heads", "regularizers", "maps", "measurements", "plots", "panels")
 """What has a name beside recipes, networks and data sets: built in, or declared with ``hs.register``."""
@@ -17,129 +16,72 @@ KINDS = ("angular", "magnitudes", "heads", "regularizers", "maps", "measurements
 
 def energy(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere energy``."""
-    parser.add_argument("checkpoint", type=Path, help=".safetensors file, torch file (weights_only), or run folder")
-    parser.add_argument(
-        "--s", type=float, default=2.0, help="power of the distance; 0 is the logarithmic energy (default %(default)s)"
-    )
-    parser.add_argument(
-        "--distance",
-        default="euclidean",
-        choices=("euclidean", "angular"),
-        help="distance of two neurons: that of their directions, or the angle between them (default %(default)s)",
-    )
-    parser.add_argument("--half-space", action="store_true", help="energy of the neurons together with their opposites")
-    parser.add_argument(
-        "--include", action="append", metavar="PATTERN", help="only weights whose name matches, e.g. 'layer1.*'"
-    )
-    parser.add_argument("--skip", action="append", metavar="PATTERN", help="leave out weights whose name matches")
-    parser.add_argument(
-        "--limit", type=int, default=1024, help="subsample larger layers to LIMIT neurons (default %(default)s)"
-    )
-    parser.add_argument(
-        "--steps",
-        type=int,
-        default=50,
-        help="steps that minimise the energy, for the column of refined directions (default %(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the random directions and of subsampling (default %(default)s)"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add = _Adder(parser)
+    add("checkpoint", ".safetensors file, torch file (weights_only), or run folder", type=Path)
+    add("--s", "power of the distance; 0 is the logarithmic energy", 2.0)
+    about = "distance of two neurons: that of their directions, or the angle between them"
+    add("--distance", about, "euclidean", choices=("euclidean", "angular"))
+    add("--half-space", "energy of the neurons together with their opposites", False)
+    add("--include", "only weights whose name matches, e.g. 'layer1.*'", action="append", metavar="PATTERN")
+    add("--skip", "leave out weights whose name matches", action="append", metavar="PATTERN")
+    add("--limit", "subsample larger layers to LIMIT neurons", 1024)
+    add("--steps", "steps that minimise the energy, for the column of refined directions", 50)
+    add("--seed", "seed of the random directions and of subsampling", 0)
+    add("--json", "print JSON instead of a table", False)
 
 
 def evaluate(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere evaluate``."""
-    parser.add_argument("run", type=Path, help="run folder, or the folder of one seed in it")
-    parser.add_argument("--seed", type=int, default=None, help="one seed only (default: every seed)")
-    parser.add_argument(
-        "--parts",
-        default=None,
-        metavar="PART,...",
-        help=LazyHelp(
-            lambda: (
-                "what to evaluate (default: what suits the data): "
-                f"{', '.join(MEASUREMENTS)}, or an address module:function"
-            )
-        ),
-    )
-    parser.add_argument("--root", default=None, help="folder of the data, if it is not where it was at training")
-    parser.add_argument("--device", default="cpu", help="where the network runs (default %(default)s)")
-    for name, about in (("flip", "append the features of the mirrored image"), ("center", "subtract the mean feature")):
-        parser.add_argument(
-            f"--{name}", action=argparse.BooleanOptionalAction, default=None, help=f"verification: {about}"
-        )
-    parser.add_argument(
-        "--inception", default=None, help="GAN: the classifier that scores its images, FILE.onnx or a run folder"
-    )
-    parser.add_argument(
-        "--pairs",
-        type=Path,
-        default=None,
-        help="verify your own pairs: lines `left right 1|0 [fold]`, or LFW's pairs.txt",
-    )
-    parser.add_argument(
-        "--images",
-        type=Path,
-        default=None,
-        help="folder of these images (default: that of the list, or of the run's data)",
-    )
-    parser.add_argument("--out", type=Path, default=None, help="JSON file (default SEED FOLDER/evaluation.json)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    _trust(parser)
+    add = _Adder(parser)
+    add("run", "run folder, or the folder of one seed in it", type=Path)
+    add("--seed", "one seed only (default: every seed)", type=int)
+    add("--parts", LazyHelp(_parts), metavar="PART,...")
+    add("--root", "folder of the data, if it is not where it was at training")
+    add("--device", "where the network runs", "cpu")
+    add("--flip", "verification: append the features of the mirrored image", action=argparse.BooleanOptionalAction)
+    add("--center", "verification: subtract the mean feature", action=argparse.BooleanOptionalAction)
+    add("--inception", "GAN: the classifier that scores its images, FILE.onnx or a run folder")
+    add("--pairs", "verify your own pairs: lines `left right 1|0 [fold]`, or LFW's pairs.txt", type=Path)
+    add("--images", "folder of these images (default: that of the list, or of the run's data)", type=Path)
+    add("--out", "JSON file (default SEED FOLDER/evaluation.json)", type=Path)
+    add("--json", "print JSON instead of tables", False)
+    add.trust()
 
 
 def export(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere export``."""
-    parser.add_argument("run", type=Path, help="run folder, or the folder of one seed in it")
-    parser.add_argument("--seed", type=int, help="which seed (default: the first)")
-    parser.add_argument("--out", type=Path, help="folder to write (default: RUN/seed-N/export)")
-    parser.add_argument("--formats", help="any of safetensors,torch,onnx (default: all)")
-    parser.add_argument("--root", help="folder of the data, if it is not where it was at training")
-    parser.add_argument(
-        "--embedding", action="store_true", help="leave out the class vectors: the program gives the embedding only"
-    )
-    parser.add_argument(
-        "--with-normalization", action="store_true", help="make the normalisation part of the program: uint8 images in"
-    )
-    parser.add_argument("--samples", type=int, default=64, help="test samples to check with (default %(default)s)")
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        default=1e-4,
-        help="largest difference allowed, relative to outputs above 1 (default %(default)s)",
-    )
-    parser.add_argument("--force", action="store_true", help="replace an earlier export")
-    _trust(parser)
+    add = _Adder(parser)
+    add("run", "run folder, or the folder of one seed in it", type=Path)
+    add("--seed", "which seed (default: the first)", type=int)
+    add("--out", "folder to write (default: RUN/seed-N/export)", type=Path)
+    add("--formats", "any of safetensors,torch,onnx (default: all)")
+    add("--root", "folder of the data, if it is not where it was at training")
+    add("--embedding", "leave out the class vectors: the program gives the embedding only", False)
+    add("--with-normalization", "make the normalisation part of the program: uint8 images in", False)
+    add("--samples", "test samples to check with", 64)
+    add("--tolerance", "largest difference allowed, relative to outputs above 1", 1e-4)
+    add("--force", "replace an earlier export", False)
+    add.trust()
 
 
 def listing(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere list``."""
-    parser.add_argument(
-        "what",
-        nargs="?",
-        default="tables",
-        choices=("tables", "recipes", "models", "datasets", *KINDS),
-        help="what to list (default %(default)s)",
-    )
-    parser.add_argument("pattern", nargs="?", default="*", help="shell pattern on names, e.g. 'paper.*'")
-    parser.add_argument(
-        "--results", type=Path, help="folder of measured numbers (default: ./results, or the numbers in the package)"
-    )
+    add = _Adder(parser)
+    add("what", "what to list", "tables", nargs="?", choices=("tables", "recipes", "models", "datasets", *KINDS))
+    add("pattern", "shell pattern on names, e.g. 'paper.*'", nargs="?", default="*")
+    add("--results", "folder of measured numbers (default: ./results, or the numbers in the package)", type=Path)
 
 
 def report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere report``."""
-    parser.add_argument(
-        "runs", nargs="+", metavar="RUN", help="run folder, the folder of one seed in it, or a folder of runs"
-    )
-    parser.add_argument(
-        "--out", metavar="FILE", help="file to write (default: RUN/report.html, or report.html beside several runs)"
-    )
-    parser.add_argument("--root", metavar="DATA", help="folder of the data, if it is not where it was at training")
-    parser.add_argument("--device", default="cpu", help="where the networks run on their test splits (default cpu)")
-    parser.add_argument("--logs-only", action="store_true", help="do not run the networks on their test splits")
-    parser.add_argument("--force", action="store_true", help="overwrite a file that is not a report")
-    _trust(parser)
+    add = _Adder(parser)
+    add("runs", "run folder, the folder of one seed in it, or a folder of runs", nargs="+", metavar="RUN")
+    add("--out", "file to write (default: RUN/report.html, or report.html beside several runs)", metavar="FILE")
+    add("--root", "folder of the data, if it is not where it was at training", metavar="DATA")
+    add("--device", "where the networks run on their test splits", "cpu")
+    add("--logs-only", "do not run the networks on their test splits", False)
+    add("--force", "overwrite a file that is not a report", False)
+    add.trust()
 
 
 def reproduce(parser: argparse.ArgumentParser) -> None:
@@ -148,41 +90,31 @@ def reproduce(parser: argparse.ArgumentParser) -> None:
         "hypersphere reproduce TABLE|--plan FILE [--cells PATTERN] [--seeds 0,1,2] [--steps N] [--at-once K] "
         "[--GROUP.FIELD VALUE ...]"
     )
-    parser.add_argument("table", nargs="?", help="table, see `hypersphere list tables`")
-    parser.add_argument(
-        "--plan",
-        type=Path,
-        metavar="FILE",
-        help="a table with its options on each line of a file; what is the same training is trained once",
-    )
-    parser.add_argument("--cells", default="*", metavar="PATTERN", help="only cells that match, e.g. 'sigmoid0.3.*'")
-    parser.add_argument("--seeds", default="0", help="seeds, with commas (default %(default)s)")
-    parser.add_argument("--steps", type=int, default=None, help="so many steps instead of all; milestones shrink along")
-    parser.add_argument(
-        "--at-once",
-        type=int,
-        default=1,
-        metavar="K",
-        help="train K cells and seeds at a time in this process, with the results of one at a time (default 1)",
-    )
-    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of measured numbers")
-    parser.add_argument("--print", dest="only_print", action="store_true", help="print the table and run nothing")
+    add = _Adder(parser)
+    add("table", "table, see `hypersphere list tables`", nargs="?")
+    about = "a table with its options on each line of a file; what is the same training is trained once"
+    add("--plan", about, type=Path, metavar="FILE")
+    add("--cells", "only cells that match, e.g. 'sigmoid0.3.*'", default="*", metavar="PATTERN")
+    add("--seeds", "seeds, with commas", "0")
+    add("--steps", "so many steps instead of all; milestones shrink along", type=int)
+    about = "train K cells and seeds at a time in this process, with the results of one at a time"
+    add("--at-once", about, 1, metavar="K")
+    add("--results", "folder of measured numbers", type=Path, default=Path("results"))
+    add("--print", "print the table and run nothing", False, dest="only_print")
     add_arguments(parser, Config)
 
 
 def sweep(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere sweep``."""
     parser.usage = "hypersphere sweep RECIPE [--name NAME] [--GROUP.FIELD VALUE,VALUE,... ...] [--help GROUP]"
-    parser.add_argument("recipe", nargs="?", help="recipe, see `hypersphere list recipes`, or `custom`")
-    parser.add_argument("--config", metavar="FILE", help="settings from a file, as in `hypersphere train`")
-    parser.add_argument("--name", help="folder of the sweep in --run.folder (default: RECIPE-sweep)")
-    parser.add_argument(
-        "--jobs",
-        default="auto",
-        help="number of runs at a time; auto (default): as many as fit, given the peak memory of the first",
-    )
-    parser.add_argument("--show", action="store_true", help="list the runs and train nothing")
-    _trust(parser)
+    add = _Adder(parser)
+    add("recipe", "recipe, see `hypersphere list recipes`, or `custom`", nargs="?")
+    add("--config", "settings from a file, as in `hypersphere train`", metavar="FILE")
+    add("--name", "folder of the sweep in --run.folder (default: RECIPE-sweep)")
+    about = "number of runs at a time; auto (default): as many as fit, given the peak memory of the first"
+    add("--jobs", about, default="auto")
+    add("--show", "list the runs and train nothing", False)
+    add.trust()
     parser.epilog = (
         "Commas separate values: every combination is trained. An option that is a list itself (--run.seeds, "
         "--schedule.milestones, ...) is one value, and `|` separates several: --schedule.milestones '10,20|15,25'. "
@@ -197,14 +129,13 @@ def sweep(parser: argparse.ArgumentParser) -> None:
 
 def train(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere train``."""
-    parser.add_argument(
-        "recipe", nargs="?", help="recipe, see `hypersphere list recipes`; `custom` starts from the defaults below"
-    )
-    parser.add_argument(
-        "--config", metavar="FILE", help="settings from a .json or .toml file, or those of a run folder; options win"
-    )
-    parser.add_argument("--show", action="store_true", help="print the settings as JSON and do not train")
-    _trust(parser)
+    add = _Adder(parser)
+    about = "recipe, see `hypersphere list recipes`; `custom` starts from the defaults below"
+    add("recipe", about, nargs="?")
+    about = "settings from a .json or .toml file, or those of a run folder; options win"
+    add("--config", about, metavar="FILE")
+    add("--show", "print the settings as JSON and do not train", False)
+    add.trust()
     parser.usage = "hypersphere train [RECIPE] [--config FILE] [--GROUP.FIELD VALUE ...] [--show] [--help GROUP]"
     parser.epilog = (
         "Defaults are those of `custom`; recipes set their own (see --show). The same command continues with an "
@@ -213,9 +144,25 @@ def train(parser: argparse.ArgumentParser) -> None:
     add_arguments(parser, Config)
 
 
-def _trust(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trust",
-        metavar="MODULE,...",
-        help="modules whose code a run folder may name by module:Name; what this command line names is trusted",
-    )
+class _Adder:
+    """Adds arguments to a parser: a name, its help, and a default, which tells the type and ends the help."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parser = parser
+
+    def __call__(self, name: str, about: str, start: Any = None, **options: Any) -> None:
+        if start is False:
+            options["action"] = "store_true"
+        elif start is not None:
+            options |= {"default": start, "type": type(start)}
+            about += " (default %(default)s)"
+        self._parser.add_argument(name, help=about, **options)
+
+    def trust(self) -> None:
+        about = "modules whose code a run folder may name by module:Name; what this command line names is trusted"
+        self("--trust", about, metavar="MODULE,...")
+
+
+def _parts() -> str:
+    names = ", ".join(MEASUREMENTS)
+    return f"what to evaluate (default: what suits the data): {names}, or an address module:function"

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._core.neurons import select
+from .._core.streams import aligned
 from ..functional import energy, refine
 from ._checkpoints import find_file, neuron_sets, read_tensors
-
-__all__ = ["run"]
 
 _NOTE = """energy: mean over pairs; random: as many Gaussian vectors; refined: those after refinement
 ({steps} steps), or the known minimum where there is one (simplex, orthogonal frame)."""
@@ -37,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _row(name: str, matrix: Tensor, options: argparse.Namespace) -> dict[str, object]:
+def _row(name: str, matrix: Tensor, options: argparse.Namespace) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(options.seed)
     groups, count, dim = matrix.shape
     used = min(count, options.limit)
@@ -72,24 +71,13 @@ def _refined(random: Tensor, options: argparse.Namespace) -> float:
     return _energy(best, options)
 
 
-def _table(rows: list[dict[str, object]], options: argparse.Namespace) -> str:
-    header = ["layer", "neurons", "dim", "energy", "random", "refined"]
-    cells = [header]
+def _table(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
+    cells = [["layer", "neurons", "dim", "energy", "random", "refined"]]
     for row in rows:
         sets = f"{row['sets']}×" if row["sets"] != 1 else ""
         sampled = f"{row['sampled']} of " if row["sampled"] != row["neurons"] else ""
-        numbers = [_number(row[key]) for key in ("energy", "random", "refined")]
+        numbers = [f"{row[key]:.6g}" for key in ("energy", "random", "refined")]
         cells.append([str(row["layer"]), f"{sets}{sampled}{row['neurons']}", str(row["dim"]), *numbers])
-    widths = [max(len(line[column]) for line in cells) for column in range(len(header))]
-    lines = [
-        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
-        for line in cells
-    ]
     space = "half" if options.half_space else "full"
     title = f"Hyperspherical energy of {options.file}: s = {options.s:g}, {options.distance}, {space} space"
-    return "\n".join([title, "", *lines, "", _NOTE.format(steps=options.steps)])
-
-
-def _number(value: object) -> str:
-    number = float(str(value))
-    return "nan" if math.isnan(number) else f"{number:.6g}"
+    return "\n".join([title, "", *aligned(cells), "", _NOTE.format(steps=options.steps)])

@@ -7,12 +7,10 @@ import json
 from typing import Any
 
 from ..evaluation import evaluate, find
+from ..evaluation.measurement import number_lines
 from ..evaluation.pair_results import PAIRS_FILE, verify_own_pairs
-from ..evaluation.text import number_lines
 from ..runs import Run
 from ..runs.files import write_json
-
-__all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,4 +58,6 @@ def _text(result: dict[str, Any]) -> str:
     for name, part in result.items():
         if isinstance(part, dict) and name != "environment":
             lines += [f"\n{name}", *(find(name).lines or number_lines)(part)]
+    if "warning" in result:
+        lines += [f"\nwarning: {result['warning']}"]
     return "\n".join(lines)

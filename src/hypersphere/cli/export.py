@@ -6,8 +6,6 @@ import argparse
 
 from ..export import FORMATS, export_run
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere export`` and return its exit status."""

@@ -13,8 +13,6 @@ from .._core.registries import ANGULAR, HEADS, MAGNITUDES, MAPS, MEASUREMENTS, P
 from ..recipes import results, tables
 from .arguments import KINDS
 
-__all__ = ["run"]
-
 _KINDS = dict(zip(KINDS, (ANGULAR, MAGNITUDES, HEADS, REGULARIZERS, MAPS, MEASUREMENTS, PLOTS, PANELS), strict=True))
 
 

@@ -8,8 +8,6 @@ from typing import Any, NoReturn
 
 from .._core.checks import closest
 
-__all__ = ["Parser", "refuse"]
-
 _OWN = ("positional arguments", "options")
 
 

@@ -6,8 +6,6 @@ import argparse
 
 from ..report import write
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere report`` and return its exit status."""

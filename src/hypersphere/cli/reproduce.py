@@ -24,8 +24,6 @@ from ..train import run as train
 from . import arguments
 from .parser import Parser
 
-__all__ = ["run", "shortened"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere reproduce`` and return its exit status."""

@@ -19,16 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from .._core.checks import check_count
+from .._core.streams import aligned
 from .._core.trust import addresses, named, trust
 from ..config import Config, read_text, settings, to_dict, with_values
 from ..plots.sweep import sweep as draw
 from ..runs import Run, run_path
 from ..runs.files import write_json
-from ..train import Job, Stopped, room, run_at_once
+from ..train import Job, Outcome, Stopped, room, run_at_once
 from ..train import run as train
 from .train import chosen_config
-
-__all__ = ["combinations", "run"]
 
 
 @dataclass
@@ -53,6 +52,11 @@ class Combination:
             return []
         wanted = [seed for seed in found.seeds if seed in self.config.run.seeds]
         return [result for seed in wanted if (result := found.result(seed)) is not None]
+
+    def missing(self) -> list[int]:
+        """The seeds that are not done."""
+        done = {result["seed"] for result in self.results()}
+        return [seed for seed in self.config.run.seeds if seed not in done]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -113,7 +117,8 @@ def _values(option: str, text: str, hint: Any) -> list[Any]:
             f"--{option} {text!r} has a value that the option does not accept: see --help {option}"
         ) from None
     if not found or len({str(value) for value in found}) != len(found):
-        raise ValueError(f"--{option} {text!r} must have at least one value, and no value twice")
+        hint = f". If its commas belong to one value, write '{text}|'" if "," in text and "|" not in text else ""
+        raise ValueError(f"--{option} {text!r} must have at least one value, and no value twice{hint}")
     return found
 
 
@@ -136,34 +141,48 @@ def _number(text: str) -> Any:
 
 def _as_many_as_fit(found: list[Combination], folder: Path) -> int:
     """Train the first unfinished run alone to measure its memory, then as many at a time as fit."""
-    todo = [one for one in found if one.error is None and len(one.results()) < len(one.config.run.seeds)]
+    todo = [one for one in found if one.error is None and one.missing()]
+    if not todo:
+        return _one_by_one(found)
+    device = todo[0].config.run.device
+    if room.room(device).device_memory is not None:
+        return _on_gpu(found, todo, device)
     if len(todo) < 3:
         return _one_by_one(found)
-    with room.measured(todo[0].config.run.device) as peak:
+    with room.measured(device) as peak:
         stopped = _one_by_one(todo[:1])
     if stopped:
         return stopped
-    free = room.room(todo[0].config.run.device)
-    jobs = free.fits(peak, len(todo) - 1)
-    on_gpu = free.device_memory is not None
-    taken = f"{(peak.device_memory if on_gpu else peak.memory) / 2**30:.2f} GiB{' of the GPU' if on_gpu else ''}"
-    print(f"one run took {taken}; the others run {jobs} at a time", flush=True)
-    rest = [one for one in found if one is not todo[0]]
-    return _in_turns(rest, jobs) if on_gpu and jobs > 1 else _together(rest, folder, jobs)
+    jobs = room.room(device).fits(peak, len(todo) - 1)
+    print(f"one run took {peak.memory / 2**30:.2f} GiB; the others run {jobs} at a time", flush=True)
+    return _together([one for one in found if one is not todo[0]], folder, jobs)
+
+
+def _on_gpu(found: list[Combination], todo: list[Combination], device: str) -> int:
+    """The seeds of all runs in this process: processes would take turns on a GPU, while streams share it."""
+    owners = {Job(one.config, seed): one for one in todo for seed in one.missing()}
+    first, *others = owners
+    with room.measured(device) as peak:
+        outcomes = run_at_once([first], 1)
+    if others and not _is_stopped(outcomes):
+        jobs = room.room(device).fits(peak, len(others))
+        print(
+            f"one run took {peak.device_memory / 2**30:.2f} GiB of the GPU; the others run {jobs} at a time", flush=True
+        )
+        outcomes += run_at_once(others, jobs)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            owners[outcome.job].error = str(outcome.error)
+    _say_errors(found)
+    return 130 if _is_stopped(outcomes) else 0
+
+
+def _is_stopped(outcomes: list[Outcome]) -> bool:
+    return any(isinstance(one.error, Stopped) and one.error.code == 130 for one in outcomes)
 
 
 def _together(found: list[Combination], folder: Path, jobs: int) -> int:
     return _in_processes(found, folder, jobs) if jobs > 1 else _one_by_one(found)
-
-
-def _in_turns(found: list[Combination], jobs: int) -> int:
-    """Train several at a time in this process: processes would take turns on a GPU, while streams share it."""
-    owners = {Job(one.config, seed): one for one in found if one.error is None for seed in one.config.run.seeds}
-    outcomes = run_at_once(owners, jobs)
-    for outcome in outcomes:
-        if outcome.error is not None:
-            owners[outcome.job].error = str(outcome.error)
-    return 130 if any(isinstance(one.error, Stopped) and one.error.code == 130 for one in outcomes) else 0
 
 
 def _one_by_one(found: list[Combination]) -> int:
@@ -207,10 +226,14 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(work, [one for one in found if one.error is None]))
+    _say_errors(found)
+    return 0
+
+
+def _say_errors(found: list[Combination]) -> None:
     for one in found:
         if one.error:
             print(f"hypersphere sweep: {one.name}: {one.error}", file=sys.stderr)
-    return 0
 
 
 def _write(found: list[Combination], folder: Path) -> None:
@@ -229,9 +252,7 @@ def _write(found: list[Combination], folder: Path) -> None:
         table.append(
             [*(_text(value) for value in one.varied.values()), _mean(finals), _mean(bests), str(len(results)), state]
         )
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    for row in table:
-        print("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    print("\n".join(aligned(table, left=0)))
     print(f"in {folder}; `hypersphere report {folder}` compares them")
     scores = [(one.varied, [result["final_accuracy"] for result in results]) for one, results in rows]
     if any(len(values) for _, values in scores):

@@ -17,8 +17,6 @@ from ..runs import run_path
 from ..train import Stopped
 from ..train import run as train
 
-__all__ = ["chosen_config", "run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere train`` and return its exit status."""

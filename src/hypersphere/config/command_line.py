@@ -12,8 +12,6 @@ from typing import Any
 
 from .options import told, types_of
 
-__all__ = ["LazyHelp", "add_arguments", "overridden", "read_text"]
-
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
     """Add an option ``--group.field`` for every field of a dataclass, and a titled group for every part.
@@ -137,22 +135,15 @@ def read_text(hint: Any, text: str) -> Any:
             raise ValueError(text)
         return {name.strip(): _literal(value) for name, _, value in pairs}
     if hint is bool:
-        words = {
-            "true": True,
-            "yes": True,
-            "1": True,
-            "on": True,
-            "false": False,
-            "no": False,
-            "0": False,
-            "off": False,
-        }
-        if text.lower() not in words:
+        if text.lower() not in _WORDS:
             raise ValueError(text)
-        return words[text.lower()]
+        return _WORDS[text.lower()]
     if hint is int:
         return int(text.replace("_", ""))
     return hint(text)
+
+
+_WORDS = dict.fromkeys(("true", "yes", "1", "on"), True) | dict.fromkeys(("false", "no", "0", "off"), False)
 
 
 def _literal(text: str) -> Any:

@@ -16,8 +16,6 @@ from .regularizer import RegularizerConfig
 from .run import RunConfig
 from .schedule import ScheduleConfig
 
-__all__ = ["Config"]
-
 
 @dataclass(frozen=True)
 class Config:

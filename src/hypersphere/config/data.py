@@ -8,8 +8,6 @@ from .._core.checks import check_choice, check_count, check_positive
 from .._core.registries import DATASETS
 from .options import option
 
-__all__ = ["DataConfig"]
-
 
 @dataclass(frozen=True)
 class DataConfig:

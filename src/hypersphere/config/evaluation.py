@@ -9,8 +9,6 @@ from .._core.registries import MEASUREMENTS
 from .._core.registry import is_address
 from .options import option
 
-__all__ = ["FACES", "EvaluationConfig"]
-
 FACES = ("lfw", "ytf", "megaface")
 
 

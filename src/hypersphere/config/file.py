@@ -17,8 +17,6 @@ from .command_line import read_text
 from .config import Config
 from .options import types_of
 
-__all__ = ["read_values", "settings"]
-
 
 def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
     r"""Read a file of settings.
@@ -71,14 +69,8 @@ def settings() -> dict[str, Any]:
         >>> settings()["optim.lr"]
         <class 'float'>
     """
-    default = Config()
-    names: dict[str, Any] = {}
-    for part in dataclasses.fields(Config):
-        if dataclasses.is_dataclass(getattr(default, part.name)):
-            kind = type(getattr(default, part.name))
-            hints = types_of(kind)
-            names |= {f"{part.name}.{field.name}": hints[field.name] for field in dataclasses.fields(kind)}
-    return names
+    groups = {name: kind for name, kind in types_of(Config).items() if dataclasses.is_dataclass(kind)}
+    return {f"{group}.{name}": hint for group, kind in groups.items() for name, hint in types_of(kind).items()}
 
 
 def _content(file: Path) -> dict[str, Any]:

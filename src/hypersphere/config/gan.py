@@ -8,8 +8,6 @@ from typing import Any
 from .._core.checks import check_choice, check_count, check_positive
 from .options import about, option
 
-__all__ = ["GanConfig"]
-
 
 @dataclass(frozen=True)
 class GanConfig:

@@ -10,8 +10,6 @@ from .._core.registries import HEADS
 from .._core.registry import is_address
 from .options import about, option
 
-__all__ = ["OWN_CLASSIFIER", "LossConfig"]
-
 OWN_CLASSIFIER = {"cross_entropy": "cross-entropy", "hinge": "hinge loss"}
 """Losses on the logits of the network's own classifier, and their labels."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from .._core.registries import ANGULAR, MAGNITUDES
 from .options import about, option
 
-__all__ = ["ModelConfig"]
-
 
 @dataclass(frozen=True)
 class ModelConfig:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from .._core.checks import check_choice, check_count, check_positive
 from .options import option
 
-__all__ = ["OPTIMIZERS", "OptimConfig"]
-
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "muon": "Muon", "orthogonal_sgd": "orthogonal SGD"}
 """The optimizers and their labels."""
 

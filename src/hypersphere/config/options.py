@@ -8,18 +8,6 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-__all__ = [
-    "about",
-    "changed",
-    "from_dict",
-    "material",
-    "option",
-    "to_dict",
-    "told",
-    "types_of",
-    "with_values",
-]
-
 T = TypeVar("T")
 
 types_of: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
@@ -81,11 +69,7 @@ def to_dict(config: Any) -> dict[str, Any]:
         >>> to_dict(ScheduleConfig())["steps"]
         64000
     """
-    return {
-        field.name: to_dict(value) if dataclasses.is_dataclass(value) else list(value) if _is_tuple(value) else value
-        for field in dataclasses.fields(config)
-        for value in [getattr(config, field.name)]
-    }
+    return _plain(config, every=True)
 
 
 def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
@@ -136,8 +120,7 @@ def with_values(config: T, values: Mapping[str, Any]) -> T:
         >>> with_values(Config(), {"optim.lr": 0.1, "loss.name": "arcface"}).loss.name
         'arcface'
     """
-    changed: T = _set(config, values)
-    return changed
+    return _set(config, values)
 
 
 def changed(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
@@ -177,19 +160,24 @@ def material(config: Any) -> dict[str, Any]:
         >>> "run.folder" in material(Config())
         False
     """
-    plain: dict[str, Any] = {}
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if dataclasses.is_dataclass(value):
-            plain[field.name] = material(value)
-        elif field.metadata.get("material", True):
-            plain[field.name] = list(value) if isinstance(value, tuple) else value
-    return plain
+    return _plain(config, every=False)
 
 
 def told(help: str | Callable[[], str]) -> str:
     """The explanation of a field in words: see :func:`option`."""
     return help if isinstance(help, str) else help()
+
+
+def _plain(config: Any, every: bool) -> dict[str, Any]:
+    """The settings, or the material ones alone, as JSON has them."""
+    plain: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            plain[field.name] = _plain(value, every)
+        elif every or field.metadata.get("material", True):
+            plain[field.name] = list(value) if isinstance(value, tuple) else value
+    return plain
 
 
 def _leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, tuple[Any, bool]]]:
@@ -220,10 +208,6 @@ def _set(config: Any, values: Mapping[str, Any]) -> Any:
             raise ValueError(f"{type(config).__name__}.{name} is a single setting: it has no {next(iter(inner))!r}")
         whole[name] = _set(part, inner)
     return dataclasses.replace(config, **whole)
-
-
-def _is_tuple(value: Any) -> bool:
-    return isinstance(value, tuple)
 
 
 def _tupled(value: Any) -> Any:

@@ -8,8 +8,6 @@ from .._core.checks import check_choice, check_positive
 from .._core.registries import MAPS
 from .options import option
 
-__all__ = ["OrthogonalConfig"]
-
 
 @dataclass(frozen=True)
 class OrthogonalConfig:

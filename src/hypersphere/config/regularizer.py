@@ -10,8 +10,6 @@ from .._core.registries import REGULARIZERS
 from .._core.registry import is_address
 from .options import about, option
 
-__all__ = ["RegularizerConfig"]
-
 
 @dataclass(frozen=True)
 class RegularizerConfig:

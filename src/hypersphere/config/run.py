@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from .._core.checks import check_choice, check_count
 from .options import option
 
-__all__ = ["RunConfig"]
-
 _SWITCH = ("auto", "on", "off")
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from .._core.checks import check_choice, check_count, check_positive
 from .options import option
 
-__all__ = ["ScheduleConfig"]
-
 
 @dataclass(frozen=True)
 class ScheduleConfig:

@@ -16,8 +16,6 @@ from pathlib import Path
 from .._core.leftovers import owner, sweep
 from ._unpack import unpack
 
-__all__ = ["Remote", "fetch"]
-
 TIMEOUT = 30.0  # seconds without a byte before a connection counts as dead
 CHUNK = 1 << 20
 

@@ -17,8 +17,6 @@ import zlib
 from pathlib import Path
 from typing import IO, cast
 
-__all__ = ["FREE", "RATIO", "gunzip", "unpack"]
-
 RATIO, FREE, MEMBERS = 100, 64 << 20, 5_000_000
 _CHUNK = 1 << 20
 

@@ -14,8 +14,6 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-__all__ = ["Array", "SparseRows", "unpickle"]
-
 
 def unpickle(data: bytes, where: str) -> Any:
     """The object pickled in ``data``; byte strings stay bytes. ``where`` names the file in errors."""

@@ -9,8 +9,6 @@ from torch.nn import functional as F
 from .._core.arrays import takes_arrays
 from .._core.errors import check_count, check_floating
 
-__all__ = ["FIVE_POINTS", "align_faces", "similarity"]
-
 FIVE_POINTS = ((30.2946, 51.6963), (65.5318, 51.5014), (48.0252, 71.7366), (33.5493, 92.3655), (62.7299, 92.2041))
 """Where (x, y) eyes, nose and corners of the mouth belong in a face of 112×96; left and right as in the image."""
 

@@ -15,8 +15,6 @@ from torch import Tensor
 from .._core.errors import check_choice, check_count, check_positive
 from ._random import epoch_key, normals, uniforms, words
 
-__all__ = ["MEASURED", "Augment", "PointAugment", "augment", "normalize"]
-
 MEASURED = ("standard", "mean")
 """Kinds of :func:`normalize` that want statistics of the training images."""
 

@@ -12,8 +12,6 @@ from ._store import Layout, Remote, Store
 from ._unpickle import Array, unpickle
 from .types import Dataset, Split
 
-__all__ = ["CIFAR10", "CIFAR100", "cifar10", "cifar100"]
-
 # MD5 of the published files.
 TRAIN10 = {
     "data_batch_1": "c99cafc152244af753f735de768cd75f",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import sys
 from importlib.util import find_spec
@@ -12,8 +13,6 @@ from torch import Tensor
 
 from ._store import Store
 from .types import Dataset, Split
-
-__all__ = ["digits"]
 
 EVERY = 5
 
@@ -44,12 +43,18 @@ def _table() -> tuple[Tensor, Tensor]:
     if spec is None or spec.origin is None:
         raise ImportError("data set 'digits' comes with scikit-learn: pip install 'hypersphere[train]'")
     file = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
-    if file.exists():
-        with gzip.open(file, "rt") as lines:
-            rows = torch.tensor([[float(number) for number in line.split(",")] for line in lines], dtype=torch.float64)
-    else:  # a release that keeps it elsewhere
-        from sklearn.datasets import load_digits
-
-        found = load_digits()
-        rows = torch.tensor([[*row, digit] for row, digit in zip(found.data, found.target, strict=True)])
+    rows = _rows(file)
     return rows[:, :-1], rows[:, -1].long()
+
+
+@functools.cache
+def _rows(file: Path) -> Tensor:
+    """Numbers as they stand in the file, which is read once in a process."""
+    if file.exists():
+        with gzip.open(file, "rt") as text:
+            numbers = text.read().replace("\n", ",").rstrip(",").split(",")
+        return torch.tensor([float(number) for number in numbers]).view(-1, 65)
+    from sklearn.datasets import load_digits  # a release that keeps it elsewhere
+
+    found = load_digits()
+    return torch.tensor([[*row, digit] for row, digit in zip(found.data, found.target, strict=True)])

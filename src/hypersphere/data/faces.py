@@ -17,8 +17,6 @@ from .folder import ImageFolder
 from .images import SUFFIXES
 from .pairs import Pairs
 
-__all__ = ["EXCLUDED", "MegaFace", "Videos", "megaface", "people", "ytf"]
-
 EXCLUDED = "excluded.txt"
 # name → folders that a set may lie in, where its files come from
 PEOPLE = {

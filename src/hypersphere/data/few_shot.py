@@ -5,8 +5,6 @@ from __future__ import annotations
 from ._store import Store
 from .folder import ImageFolder, ImageTree
 
-__all__ = ["FEW_SHOT", "few_shot_tree"]
-
 FEW_SHOT = {
     "cub": ("caltech.edu has the pictures of CUB-200-2011", 100),
     "miniimagenet": ("the pictures are ImageNet's, which asks for an account", 64),

@@ -13,13 +13,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
 from .._core.errors import check_count
-from ._order import check_per_class, shuffled
-from ._random import epoch_key, words
+from ._random import check_per_class, epoch_key, shuffled, words
 from ._store import Store
 from .images import SUFFIXES, decode, to_tensor, window
 from .loader import IGNORE
-
-__all__ = ["FolderLoader", "ImageFolder", "ImageTree", "imagenet"]
 
 Key = tuple[int, int, int]  # image number, epoch key, position in the epoch
 

@@ -15,8 +15,6 @@ from torch import Tensor
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["MAX_PIXELS", "SUFFIXES", "decode", "decode_all", "fit", "image_size", "to_tensor", "window"]
-
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"})
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 """The decoders that may read a file, whatever its name says: none of them starts another program."""

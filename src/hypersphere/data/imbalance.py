@@ -12,8 +12,6 @@ from .._core.errors import check_choice
 from ._random import epoch_key, words
 from .types import Dataset, Split
 
-__all__ = ["imbalance", "imbalance_counts"]
-
 KINDS = ("single", "multiple", "digit0")
 
 

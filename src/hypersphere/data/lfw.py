@@ -15,8 +15,6 @@ from .images import decode_all
 from .pairs import Pairs
 from .types import Dataset, Split
 
-__all__ = ["LFW", "Faces", "lfw"]
-
 # MD5 of the published lists. The images are not checked: aligned copies of them are as good.
 LISTS = {
     "pairs.txt": "9f1ba174e4e1c508ff7cdf10ac338a7d",

@@ -11,12 +11,9 @@ from torch import Tensor
 
 from .. import kernels
 from .._core.errors import check_count
-from ._order import check_per_class, shuffled
-from ._random import epoch_key
+from ._random import check_per_class, epoch_key, shuffled
 from .augment import MEASURED, Augment, affine
 from .types import pixel_moments
-
-__all__ = ["IGNORE", "Loader"]
 
 IGNORE = -100  # label of the rows that pad an incomplete last batch: torch's ignore_index
 ORDER = 0x5EED  # the stream of random words that orders an epoch
@@ -207,8 +204,7 @@ class Loader:
         by, last = _kernels(), self._format is torch.channels_last
         images = by.Images(self.inputs, self.labels, self._order, self._draws, self._rows, *channels)
         fill = 0 if self.augment is None else self.augment.fill  # type: ignore[attr-defined]
-        read: tuple[Tensor, Tensor] = by.read_batch(images, step, self.batch_size, fill, IGNORE, self.dtype, last)
-        return read
+        return by.read_batch(images, step, self.batch_size, fill, IGNORE, self.dtype, last)
 
     def seek(self, step: int) -> int:
         """Start the epoch that a global step falls in.

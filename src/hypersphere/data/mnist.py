@@ -13,8 +13,6 @@ from torch import Tensor
 from ._store import Layout, Remote, Store
 from .types import Dataset, Split
 
-__all__ = ["FASHION_MNIST", "MNIST", "fashion_mnist", "idx", "mnist"]
-
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 # MD5 of the decompressed files, the same for a plain and a gzipped copy.
 MD5_MNIST = (

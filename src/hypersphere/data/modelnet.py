@@ -16,8 +16,6 @@ from .._core.errors import check_count
 from ._store import Layout, Remote, Store
 from .types import CloudSplit, PointClouds
 
-__all__ = ["MODELNET40", "modelnet40"]
-
 # MD5 of the int16 files, which are this project's own.
 PACKED = {
     "modelnet40_train_1024_int16.npz": "f4336547625672bb4865b50410c2050d",

@@ -18,8 +18,6 @@ from ._store import Layout, Remote, Store
 from .images import decode_all
 from .types import Dataset, Split
 
-__all__ = ["OMNIGLOT", "omniglot"]
-
 SIDE = 105
 PARTS = ("images_background", "images_evaluation")
 PACKED = "omniglot_105_packbits.npz"

@@ -22,8 +22,6 @@ from .folder import ImageFolder, ImageTree
 from .images import SUFFIXES, decode, decode_all, image_size
 from .types import Dataset, Split
 
-__all__ = ["OwnImages", "Picture", "list_images", "own_images", "write_table"]
-
 SPLITS = ("train", "val", "test")
 _UNSPLIT = ""
 

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from .._core.errors import check_count
 
-__all__ = ["Pairs", "make_pairs"]
-
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
@@ -101,7 +99,7 @@ def make_pairs(labels: Tensor, folds: int = 10, each: int = 300, seed: int = 0) 
     if len(members) < 2 * folds:
         raise ValueError(
             f"{len(members)} classes with two images or more are too few for {folds} folds of two classes each: "
-            + (f"lower folds to {len(members) // 2} at most" if len(members) > 1 else "two classes are the least")
+            + (f"lower folds to {len(members) // 2} at most" if len(members) > 3 else "more classes are needed")
         )
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(members), generator=generator).tolist()

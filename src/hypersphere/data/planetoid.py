@@ -15,8 +15,6 @@ from ._store import Layout, Remote, Store
 from ._unpickle import Array, SparseRows, unpickle
 from .types import Graph
 
-__all__ = ["PLANETOID", "planetoid"]
-
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 # MD5 of copies that give every published count (nodes, edges, splits); the publisher states none.
 MD5 = {

@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-__all__ = ["CloudSplit", "Dataset", "Graph", "PointClouds", "Split"]
-
 Device = torch.device | str
 
 

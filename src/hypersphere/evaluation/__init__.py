@@ -19,16 +19,15 @@ from . import (  # noqa: F401  (each declares its measurements)
     robustness,
     verification,
 )
-from .candidate import Candidate
+from .candidate import Candidate, Outputs, class_vectors
 from .energy import layer_energies
 from .evaluate import candidate_of, evaluate, outputs_of
 from .measurement import Measurement, describe, find, known, measurement
-from .outputs import Outputs, class_vectors
 from .own_pairs import read_pairs
 from .pair_results import evaluate_pairs
 from .protocol import check_evaluation, evaluate_also, evaluate_protocol
 from .robustness import make_attack
-from .verification import Verified, verify
+from .verification import Verified, mean_length, verify
 
 __all__ = [
     "Candidate",
@@ -47,6 +46,7 @@ __all__ = [
     "known",
     "layer_energies",
     "make_attack",
+    "mean_length",
     "measurement",
     "outputs_of",
     "read_pairs",

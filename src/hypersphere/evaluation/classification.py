@@ -14,10 +14,7 @@ from ..config import Config
 from ..data.loader import IGNORE
 from ..runs.quantities import Quantity
 from .candidate import Candidate
-from .measurement import measurement
-from .text import number_lines
-
-__all__ = ["classes", "classification", "hits", "top5"]
+from .measurement import measurement, number_lines
 
 _MATRIX = 200  # classes up to which confusion matrices are written out
 

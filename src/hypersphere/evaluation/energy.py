@@ -13,8 +13,6 @@ from ..runs import Classifier, Gan
 from .candidate import Candidate
 from .measurement import measurement
 
-__all__ = ["energy", "layer_energies"]
-
 
 @torch.no_grad()
 def layer_energies(network: nn.Module, *, half_space: bool = False) -> Energies:

@@ -12,12 +12,9 @@ from .._core.registries import MEASUREMENTS
 from ..config import Config
 from ..runs import Run, Team, environment, load, usable_device
 from ..sources import evaluation_source
-from .candidate import Candidate
+from .candidate import Candidate, Outputs
 from .inception import check_inherited
 from .measurement import find, known
-from .outputs import Outputs
-
-__all__ = ["candidate_of", "evaluate", "outputs_of"]
 
 
 def evaluate(

@@ -16,8 +16,6 @@ from .identification import identification
 from .measurement import Numbers, measurement
 from .verification import verification
 
-__all__ = ["fisher"]
-
 
 def _on(name: str, how: Numbers, candidate: Candidate) -> Mapping[str, float]:
     """``lfw_accuracy`` and all else that the measurement gives."""

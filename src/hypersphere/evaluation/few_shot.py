@@ -10,8 +10,6 @@ from ..sources import Source
 from .candidate import Candidate
 from .measurement import measurement
 
-__all__ = ["few_shot"]
-
 
 def _words(config: Config) -> str:
     rule = config.evaluation

@@ -18,8 +18,6 @@ from .candidate import Candidate
 from .inception import is_file, make_scorer
 from .measurement import measurement
 
-__all__ = ["generation", "real_inception"]
-
 
 def _words(config: Config) -> str:
     return "how well the discriminator tells generated images from real ones, and their inception score"

@@ -12,8 +12,6 @@ from ..runs.quantities import Quantity
 from .candidate import Candidate
 from .measurement import measurement
 
-__all__ = ["hardness"]
-
 _SHOWN = 10
 
 

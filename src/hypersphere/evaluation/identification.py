@@ -15,8 +15,6 @@ from ..sources import Elsewhere
 from .candidate import Candidate
 from .measurement import measurement
 
-__all__ = ["FAR", "RANKS", "gallery", "identification"]
-
 RANKS = (1, 5, 10)
 FAR = 1e-6
 

@@ -14,8 +14,6 @@ from .. import data
 from ..config import Config
 from ..runs import Facts, Run, beside, load
 
-__all__ = ["check_inherited", "is_file", "make_scorer"]
-
 Scorer = Callable[[Tensor], Tensor]
 
 

@@ -26,8 +26,6 @@ from ..runs.quantities import Quantity
 from ..sources import Source
 from .candidate import Candidate
 
-__all__ = ["Measurement", "Numbers", "describe", "find", "known", "measurement"]
-
 Numbers = Callable[[Candidate], Mapping[str, float]]
 
 
@@ -159,3 +157,11 @@ def _of(entry: Entry[Any]) -> Measurement:
     taken = {field.name for field in dataclasses.fields(Measurement)}
     fields = {name: value for name, value in entry.extra.items() if name in taken}
     return Measurement(entry.name, entry.label, entry.about, entry.value, **fields)
+
+
+def number_lines(part: Mapping[str, Any]) -> list[str]:
+    """A line for each value, numbers with two digits."""
+    return [
+        f"  {key:18s} {value:.2f}" if isinstance(value, float) else f"  {key:18s} {value}"
+        for key, value in part.items()
+    ]

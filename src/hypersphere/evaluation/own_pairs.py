@@ -18,18 +18,17 @@ from torch import Tensor
 from ..data import Pairs
 from ..data.images import SUFFIXES, decode_all
 
-__all__ = ["Listed", "OwnPairs", "Size", "find_images", "read_list", "read_pairs"]
-
 _SAME = {"1": True, "0": False, "same": True, "different": False, "true": True, "false": False}
 Row = tuple[str, str, bool, int]
 
 
 @dataclass(frozen=True, eq=False)
 class OwnPairs:
-    """Images ``(N, C, H, W)`` uint8, their names, and pairs of them."""
+    """Images ``(N, C, H, W)`` uint8, their names and paths, and pairs of them."""
 
     images: Tensor
     files: tuple[str, ...]
+    paths: tuple[Path, ...]
     pairs: Pairs
 
 
@@ -136,7 +135,7 @@ def read_pairs(listing: str | Path, folder: str | Path, size: Size) -> OwnPairs:
         torch.tensor([place[row[1]] for row in found.rows]),
     )
     same, fold = torch.tensor([row[2] for row in found.rows]), torch.tensor([row[3] for row in found.rows])
-    return OwnPairs(images, tuple(names), Pairs(left, right, same, fold))
+    return OwnPairs(images, tuple(names), tuple(files[name] for name in names), Pairs(left, right, same, fold))
 
 
 def read_list(listing: str | Path) -> Listed:

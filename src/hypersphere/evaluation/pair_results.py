@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +21,8 @@ from ..runs import Run, environment, load, usable_device
 from ..runs.files import read_tensors, write_tensors
 from ..sources.source import IMAGENET_MEAN, IMAGENET_STD
 from .own_pairs import OwnPairs, Size, find_images, read_pairs
+from .trained_on import trained_on, warning_of
 from .verification import in_percent
-
-__all__ = ["PAIRS_FILE", "HardPair", "KeptPairs", "OwnVerified", "evaluate_pairs", "read_kept", "verify_own_pairs"]
 
 PAIRS_FILE = "evaluation-pairs.safetensors"
 """In the folder of a seed: what :meth:`OwnVerified.keep` writes and the report reads."""
@@ -49,6 +49,7 @@ class KeptPairs:
         roc: False and true accept rates in [0, 1], over all thresholds: ``(2, T)``.
         hardest: Pairs of one class with the largest angle, then of two classes with the smallest.
         pictures: The two images of each of them, ``(len(hardest), 2, C, H, W)`` uint8.
+        warning: What to know about the list: that it names images which were trained on.
     """
 
     name: str
@@ -56,6 +57,7 @@ class KeptPairs:
     roc: Tensor
     hardest: tuple[HardPair, ...]
     pictures: Tensor
+    warning: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,7 @@ class OwnVerified:
         """Write what the report shows, as one safetensors file."""
         pairs = [dataclasses.asdict(pair) for pair in self.kept.hardest]
         about = {"name": self.kept.name, "numbers": dict(self.kept.numbers), "hardest": pairs}
+        about["warning"] = self.kept.warning
         text = torch.frombuffer(bytearray(json.dumps(about).encode()), dtype=torch.uint8)
         write_tensors(path, {"roc": self.kept.roc, "pictures": self.kept.pictures, "about": text})
 
@@ -97,7 +100,8 @@ def evaluate_pairs(
         folds: How many folds a list without folds gets; None: as the run says.
 
     Returns:
-        What was evaluated and where, the numbers of the protocol, and the hardest pairs by name.
+        What was evaluated and where, the numbers of the protocol, the hardest pairs and, under ``"trained_on"``, the
+        images that the network was trained on by name. There is a warning where the list names such images.
 
     Raises:
         ValueError: If the list or an image cannot be read, or the run has no images.
@@ -111,7 +115,10 @@ def evaluate_pairs(
         >>> "verification" in found
         True
     """
-    return verify_own_pairs(run, listing, folder, seed, device=device, flip=flip, center=center, folds=folds).values
+    found = verify_own_pairs(run, listing, folder, seed, device=device, flip=flip, center=center, folds=folds)
+    if found.kept.warning:
+        warnings.warn(found.kept.warning, stacklevel=2)
+    return found.values
 
 
 def verify_own_pairs(
@@ -142,6 +149,7 @@ def verify_own_pairs(
     result = metrics.verify_pairs(features, pairs, center=centered)
     scores = metrics.pair_scores(features, pairs.left, pairs.right)
     chosen = torch.cat([_hardest(pairs, scores, same) for same in (True, False)])
+    learned = [own.files[position] for position in trained_on(run, number, own.paths)]
     numbers = {"pairs": len(pairs), "folds": len(pairs.fold.unique()), "flip": mirrored, "center": centered}
     kept = KeptPairs(
         Path(listing).name,
@@ -149,6 +157,7 @@ def verify_own_pairs(
         torch.stack([result.roc.fpr, result.roc.tpr]),
         tuple(_named(own, pairs, int(pair), float(scores[pair])) for pair in chosen),
         torch.stack([own.images[pairs.left[chosen]], own.images[pairs.right[chosen]]], 1),
+        warning_of(learned, len(own.files)) if learned else "",
     )
     values = {
         "run": run.name,
@@ -160,7 +169,8 @@ def verify_own_pairs(
         "environment": environment(place),
         "verification": kept.numbers,
         "hardest": [dataclasses.asdict(pair) for pair in kept.hardest],
-    }
+        "trained_on": learned,
+    } | ({"warning": kept.warning} if learned else {})
     return OwnVerified(values, kept)
 
 
@@ -182,7 +192,7 @@ def read_kept(path: Path) -> KeptPairs:
         whole = shown.dim() == 5 and shown.shape[:2] == (len(pairs), 2) and shown.dtype == torch.uint8
         if not (whole and roc.dim() == 2 and len(roc) == 2 and bool(((roc >= 0) & (roc <= 1)).all())):
             raise ValueError("its tensors do not fit one another")
-        return KeptPairs(str(about["name"]), numbers, roc, pairs, shown)
+        return KeptPairs(str(about["name"]), numbers, roc, pairs, shown, str(about.get("warning", "")))
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} holds no evaluated pairs: {error}") from error
 

@@ -10,8 +10,6 @@ from ..sources import Source
 from .candidate import Candidate
 from .measurement import Measurement, find
 
-__all__ = ["check_evaluation", "evaluate_also", "evaluate_protocol"]
-
 
 def evaluate_protocol(candidate: Candidate) -> dict[str, float]:
     """Compute the numbers of ``evaluation.protocol``.

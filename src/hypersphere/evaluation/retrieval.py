@@ -10,8 +10,6 @@ from ..sources import Source
 from .candidate import Candidate
 from .measurement import measurement
 
-__all__ = ["retrieval"]
-
 
 def _check(config: Config, source: Source, team: Team) -> None:
     if source.own is not None and int(source.own.test.labels.bincount().max()) < 2:

@@ -17,8 +17,6 @@ from ..sources import Source
 from .candidate import Candidate
 from .measurement import measurement
 
-__all__ = ["make_attack", "under_attack"]
-
 
 def make_attack(name: str, config: AdversarialConfig, source: Source, **settings: object) -> Callable[..., Tensor]:
     """Make an attack with the budget of the settings, in the units of the data.

@@ -11,13 +11,14 @@ from torch import Tensor
 from .. import data, metrics
 from ..config import Config, EvaluationConfig
 from ..data.loader import IGNORE
+from ..functional import unit
 from ..runs import Team
 from ..runs.quantities import Quantity
 from ..sources import Elsewhere, Source
 from .candidate import Candidate
 from .measurement import measurement
 
-__all__ = ["Verified", "in_percent", "verification", "verify"]
+__all__ = ["Verified", "in_percent", "mean_length", "verification", "verify"]
 
 FAR = (1e-1, 1e-2, 1e-3)  # false accept rates at which the true accept rate is given
 
@@ -31,6 +32,7 @@ class Verified:
         scores: Cosine of the features of each pair.
         labels: Class index of each test sample, ``(N,)``.
         result: Accuracy, thresholds and ROC by LFW's protocol.
+        mean_length: R of :func:`mean_length`, by which collapsed features show.
 
     Example:
         >>> from hypersphere.evaluation import candidate_of, verify
@@ -45,6 +47,24 @@ class Verified:
     scores: Tensor
     labels: Tensor
     result: metrics.VerificationResult
+    mean_length: float
+
+
+def mean_length(features: Tensor) -> float:
+    """R = ‖mean of the unit features‖: 1 where all point in one direction, near 0 where they are spread.
+
+    Args:
+        features: features (N, d), one sample per row; their lengths do not matter.
+
+    Returns:
+        R, in [0, 1].
+
+    Example:
+        >>> from hypersphere.evaluation import mean_length
+        >>> mean_length(torch.tensor([[3.0, 0.0], [-1.0, 0.0]]))
+        0.0
+    """
+    return float(unit(features.detach().double()).mean(0).norm())
 
 
 def verify(candidate: Candidate) -> Verified:
@@ -68,7 +88,8 @@ def verify(candidate: Candidate) -> Verified:
     features, labels = candidate.embedding(rule.flip)
     pairs = _pairs(candidate.source.pairs, labels, rule)
     result = metrics.verify_pairs(features, pairs, center=rule.center)
-    return Verified(pairs, metrics.pair_scores(features, pairs.left, pairs.right), labels, result)
+    scores = metrics.pair_scores(features, pairs.left, pairs.right)
+    return Verified(pairs, scores, labels, result, mean_length(features))
 
 
 def in_percent(found: metrics.VerificationResult) -> dict[str, float]:
@@ -108,9 +129,11 @@ def _pairs(official: data.Pairs | None, labels: Tensor, rule: EvaluationConfig) 
     try:
         return data.make_pairs(labels, rule.folds, rule.pairs)
     except ValueError as error:
+        enough = int((labels.unique(return_counts=True)[1] > 1).sum()) >= 4
+        fix = "--evaluation.folds, --evaluation.pairs; " if enough else "two folds, the least, need four of them; "
         raise ValueError(
-            f"the test set cannot give the pairs that verification asks for: {error} (--evaluation.folds, "
-            "--evaluation.pairs; --data.held-out holds more classes out)"
+            f"the test set cannot give the pairs that verification asks for: {error} ({fix}--data.held-out holds more "
+            "classes out)"
         ) from error
 
 
@@ -137,15 +160,18 @@ def _words(config: Config) -> str:
         Quantity("eer", "Equal error rate", "%", False),
         Quantity("tar@*", "True accepts at {}", "%", True),
         Quantity("threshold", "Cosine from which two are of one class"),
+        Quantity("mean_length", "Length of the mean unit feature, 1 if all point in one direction"),
     ),
     details=_details,
     words=_words,
     check=_check,
 )
 def verification(candidate: Candidate) -> dict[str, float]:
-    """LFW's protocol on the pairs of the test split, cosine of the features, all in percent but the last.
+    """LFW's protocol on the pairs of the test split, cosine of the features, all in percent but the last two.
 
     ``accuracy`` with the threshold of each fold chosen on the others, its standard error ``accuracy_std``, area under
-    the ROC curve ``auc``, equal error rate ``eer``, true accept rates ``tar@0.01``, and the mean ``threshold``.
+    the ROC curve ``auc``, equal error rate ``eer``, true accept rates ``tar@0.01``, the mean ``threshold``, and the
+    length ``mean_length`` of the mean unit feature.
     """
-    return in_percent(verify(candidate).result)
+    found = verify(candidate)
+    return in_percent(found.result) | {"mean_length": found.mean_length}

@@ -1,7 +1,13 @@
-"""The model card: what it is, how good, what goes in and out, how to load it, whom to cite."""
+"""The model card: what it is, how good, what goes in and out, how to load it, whom to cite.
+
+User text (names of classes, recipes and commands) is shown as it is and means nothing in Markdown.
+"""
 
 from __future__ import annotations
 
+import html
+import json
+import re
 from typing import Any
 
 import torch
@@ -16,9 +22,6 @@ from ..runs.logger import UNNAMED
 from .citations import DATA, LIBRARY
 from .formats import FORMATS, Job
 from .snippets import comparison, snippet
-from .text import code, plain, quoted
-
-__all__ = ["card"]
 
 _TITLES = {
     "safetensors": "`model.safetensors`: weights, for hypersphere",
@@ -265,3 +268,26 @@ def _citation(run: Run) -> str:
         *([] if name == UNNAMED else [f"- Data ({plain(name)}): {DATA.get(name, 'see its makers.')}"]),
     ]
     return "\n".join(lines)
+
+
+_MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~$:@])")
+
+
+def plain(text: object) -> str:
+    """Text that is neither markup, nor HTML, nor a link, nor a second line."""
+    return _MARKS.sub(r"\\\1", html.escape(_line(text), quote=False))
+
+
+def code(text: object) -> str:
+    """The same between backquotes, of which it has none of its own; it does not end a table's cell."""
+    return f"`{_line(text).replace('`', chr(39)).replace('|', chr(0x2223))}`"
+
+
+def quoted(text: object) -> str:
+    """A YAML string: JSON's are such."""
+    return json.dumps(_line(text))
+
+
+def _line(text: object) -> str:
+    """One line, without what cannot be printed or changes the direction of writing."""
+    return "".join(letter if letter.isprintable() else " " for letter in " ".join(str(text).split()))

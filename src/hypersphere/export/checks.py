@@ -12,8 +12,6 @@ from .._core.features import features_of
 from ..functional import unit
 from .inputs import Inputs
 
-__all__ = ["Check", "compare", "reference"]
-
 Run = Callable[..., tuple[Tensor, ...]]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["DATA", "LIBRARY"]
-
 LIBRARY = (
     "The hypersphere authors. hypersphere: deep learning on the hypersphere for PyTorch. MIT licence.",
     "Weiyang Liu, Yan-Ming Zhang, Xingguo Li, Zhiding Yu, Bo Dai, Tuo Zhao, Le Song. "

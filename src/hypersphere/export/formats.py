@@ -23,8 +23,6 @@ from ..runs import load
 from .inputs import Inputs
 from .program import Program, embedding_weights
 
-__all__ = ["FORMATS", "Format", "Job", "Unable", "parse_formats"]
-
 
 class Unable(ValueError):
     """A network cannot have this format, or this machine cannot write it; the message says why."""

@@ -19,8 +19,6 @@ from ..runs import Facts
 from ..runs.logger import UNNAMED
 from ..sources import Resident, Source, evaluation_source
 
-__all__ = ["Inputs", "Normalization", "find_inputs"]
-
 
 @dataclass(frozen=True)
 class Normalization:

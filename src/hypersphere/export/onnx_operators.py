@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from onnxscript import FLOAT, INT64, opset18, script
 
-__all__ = ["translations"]
-
 op: Any = opset18
 
 

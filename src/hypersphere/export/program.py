@@ -14,8 +14,6 @@ from ..models.network import Network
 from ..runs import Classifier
 from .inputs import Normalization
 
-__all__ = ["Program", "embedding_weights"]
-
 
 class Program(nn.Module):
     """``program(input)`` → (logits, embedding), of a graph network ``program(features, adjacency)``.

@@ -25,8 +25,6 @@ from .formats import FORMATS, Job, Unable, parse_formats
 from .inputs import Inputs, find_inputs
 from .target import MANIFEST, check_target, new_folder
 
-__all__ = ["Export", "export_run"]
-
 
 @dataclass(frozen=True)
 class Export:

@@ -6,8 +6,6 @@ from .._core.features import has_features
 from .formats import Job
 from .inputs import Inputs, Normalization
 
-__all__ = ["comparison", "snippet"]
-
 
 def snippet(name: str, job: Job) -> str:
     """Python for one format, on made-up inputs of the right kind."""
@@ -27,7 +25,7 @@ def _safetensors(job: Job) -> str:
             "",
             "import hypersphere as hs",
             "",
-            *_torch_inputs(job.inputs, normalize=True),
+            *_made_up(job.inputs, _TORCH, normalize=True),
             'model = hs.load("model.safetensors")  # the network is made from the settings in the file',
             "with torch.no_grad():",
             *(f"    {call}" for call in calls),
@@ -42,7 +40,7 @@ def _torch(job: Job) -> str:
         [
             *imports,
             "",
-            *_torch_inputs(job.inputs, normalize=not job.inputs.raw),
+            *_made_up(job.inputs, _TORCH, normalize=not job.inputs.raw),
             'program = torch.export.load("model.pt2").module()',
             f"{', '.join(job.outputs)} = program({', '.join(_arguments(job.inputs))})",
         ]
@@ -57,7 +55,7 @@ def _onnx(job: Job) -> str:
             "import numpy",
             "import onnxruntime",
             "",
-            *_numpy_inputs(job.inputs, normalize=not job.inputs.raw),
+            *_made_up(job.inputs, _NUMPY, normalize=not job.inputs.raw),
             'session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])',
             f"{target} = session.run(None, {{{feed}}})",
         ]
@@ -83,35 +81,35 @@ def _arguments(inputs: Inputs) -> tuple[str, ...]:
     return ("features", "adjacency") if inputs.kind == "graph" else ("x",)
 
 
-def _torch_inputs(inputs: Inputs, normalize: bool) -> list[str]:
-    shape = ", ".join(map(str, inputs.tensors[0].shape[1:]))
-    if inputs.kind == "points":
-        return [f"x = torch.rand(5, {shape}) - 0.5  # your clouds"]
-    if inputs.kind == "graph":
-        return [
-            f"features = torch.rand(5, {shape})  # your nodes",
-            "adjacency = torch.eye(5)  # your graph, normalised",
-        ]
-    if inputs.kind == "own":
-        return [f"x = torch.randn(5, {shape})  # your inputs, as your loop makes them"]
-    images = f"torch.randint(256, (5, {shape}), dtype=torch.uint8)  # your images"
-    return _images(inputs, images, "images.float()", "torch.tensor({}).view(-1, 1, 1)", normalize)
+_TORCH = {
+    "uniform": "torch.rand(5, {})",
+    "normal": "torch.randn(5, {})",
+    "eye": "torch.eye(5)",
+    "bytes": "torch.randint(256, (5, {}), dtype=torch.uint8)",
+    "numbers": "images.float()",
+    "array": "torch.tensor({}).view(-1, 1, 1)",
+}
+_NUMPY = {
+    "uniform": "numpy.random.rand(5, {}).astype(numpy.float32)",
+    "normal": "numpy.random.randn(5, {}).astype(numpy.float32)",
+    "eye": "numpy.eye(5, dtype=numpy.float32)",
+    "bytes": "numpy.random.randint(256, size=(5, {}), dtype=numpy.uint8)",
+    "numbers": "images.astype(numpy.float32)",
+    "array": "numpy.array({}, dtype=numpy.float32).reshape(-1, 1, 1)",
+}
 
 
-def _numpy_inputs(inputs: Inputs, normalize: bool) -> list[str]:
+def _made_up(inputs: Inputs, words: dict[str, str], normalize: bool) -> list[str]:
+    """Inputs of the right kind in the words of a library."""
     shape = ", ".join(map(str, inputs.tensors[0].shape[1:]))
+    uniform, normal, images = (words[name].format(shape) for name in ("uniform", "normal", "bytes"))
     if inputs.kind == "points":
-        return [f"x = numpy.random.rand(5, {shape}).astype(numpy.float32) - 0.5  # your clouds"]
+        return [f"x = {uniform} - 0.5  # your clouds"]
     if inputs.kind == "graph":
-        return [
-            f"features = numpy.random.rand(5, {shape}).astype(numpy.float32)  # your nodes",
-            "adjacency = numpy.eye(5, dtype=numpy.float32)  # your graph, normalised",
-        ]
+        return [f"features = {uniform}  # your nodes", f"adjacency = {words['eye']}  # your graph, normalised"]
     if inputs.kind == "own":
-        return [f"x = numpy.random.randn(5, {shape}).astype(numpy.float32)  # your inputs, as your loop makes them"]
-    images = f"numpy.random.randint(256, size=(5, {shape}), dtype=numpy.uint8)  # your images"
-    array = "numpy.array({}, dtype=numpy.float32).reshape(-1, 1, 1)"
-    return _images(inputs, images, "images.astype(numpy.float32)", array, normalize)
+        return [f"x = {normal}  # your inputs, as your loop makes them"]
+    return _images(inputs, f"{images}  # your images", words["numbers"], words["array"], normalize)
 
 
 def _images(inputs: Inputs, images: str, numbers: str, array: str, normalize: bool) -> list[str]:

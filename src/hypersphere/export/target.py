@@ -11,8 +11,6 @@ from pathlib import Path
 from .._core.leftovers import abandoned, owner, sweep
 from ..runs.files import read_json, sync_folder
 
-__all__ = ["MANIFEST", "check_target", "new_folder"]
-
 MANIFEST = "export.json"
 """Says what the export is, and lists its files: nothing else is ever removed."""
 

@@ -7,6 +7,7 @@ which margins g(mθ) need: the linear and sigmoid ones keep decreasing.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,10 +17,21 @@ from .._core.errors import check_floating, check_positive
 from .._core.modes import is_plain_eager
 from .._core.sphere import arcsin, upcast
 
-__all__ = ["ANGULAR", "angular", "angular_from_angle"]
-
 ANGULAR = ("cosine", "linear", "sigmoid", "square_cosine")
 """The built-in kinds, whose formulas are here; a registered one is asked for its own."""
+
+
+class AngularForm(NamedTuple):
+    """A built-in g in numbers and tensors: what its ``closed_form`` says, and a g itself."""
+
+    kind: str
+    k: float | Tensor = 0.3
+
+    def from_cos(self, c: Tensor) -> Tensor:
+        return angular(c, self.kind, self.k)
+
+    def closed_form(self) -> AngularForm:
+        return self
 
 
 def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:

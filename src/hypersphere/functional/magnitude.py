@@ -11,15 +11,13 @@ from .._core import registries
 from .._core.errors import check_floating, check_positive
 from .._core.sphere import safe_reciprocal, upcast
 
-__all__ = ["DEFAULT_BETA", "MAGNITUDES", "MagnitudeForm", "magnitude", "magnitude_ratio"]
-
 MAGNITUDES = ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")
 """The built-in kinds, whose formulas are here; a registered one is asked for its own."""
 DEFAULT_BETA = {"segment": 0.5, "mix": 1.0}
 
 
 class MagnitudeForm(NamedTuple):
-    """A built-in h in numbers and tensors, for code that computes it by itself.
+    """A built-in h in numbers and tensors, for code that computes it by itself; without a running mean, an h itself.
 
     Attributes:
         kind: Name of the formula.
@@ -37,6 +35,19 @@ class MagnitudeForm(NamedTuple):
     tracked: Tensor | None = None
     momentum: float = 0.1
     training: bool = False
+
+    def __call__(self, n: Tensor) -> Tensor:
+        return magnitude(n, self.kind, self.alpha, self.beta, self.rho)
+
+    def ratio(self, n: Tensor) -> Tensor:
+        return magnitude_ratio(n, self.kind, self.alpha, self.beta, self.rho)
+
+    def closed_form(self) -> MagnitudeForm:
+        return self
+
+    @property
+    def constant(self) -> float | None:
+        return self.alpha if self.kind == "sphere" else None
 
 
 def magnitude(

@@ -10,8 +10,6 @@ from torch import Tensor
 from .._core.errors import check_choice, check_floating, is_number
 from .._core.sphere import angle, upcast
 
-__all__ = ["additive_angle", "check_margin", "clipped_multiple", "multiple_angle", "psi"]
-
 
 def psi(cos: Tensor, margin: float | Tensor, kind: str = "cosine") -> Tensor:
     """ψ(θ) = (−1)^k·cos(mθ) − 2k on [kπ/m, (k+1)π/m] (thesis 2.6): decreasing from 1 to 1 − 2m for a whole m.

@@ -12,8 +12,6 @@ from .device.batch import batch_kernel
 from .launch import Launch, aligned, on, stream_of
 from .layout import empty, next_power
 
-__all__ = ["Images", "read_batch"]
-
 
 class Images(NamedTuple):
     """A set of images on a device, and the epoch that is read from it.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["Branch", "branch"]
-
 
 class Branch:
     """Work in parallel with the current stream, inside a CUDA graph that is being captured.

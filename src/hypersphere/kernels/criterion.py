@@ -41,11 +41,11 @@ def criterion(logits: Tensor, labels: Tensor, ignore: int, smoothing: float) -> 
     return loss, grad, stats
 
 
-def tally(total: Tensor, stats: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
-    """Add ``stats`` to ``sums``, and keep the first step whose ``total`` is not finite in ``bad``."""
+def tally(total: Tensor, stats: Tensor, goes: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
+    """Unless ``goes`` is 0: add ``stats`` to ``sums``, and keep the first step with a ``total`` that is not finite."""
     with on(total.device):
-        stream = stream_of(total, aligned(total, stats, counter, bad, sums))
-        _tally(sums.numel())(stream, total, stats, counter, bad, sums)
+        stream = stream_of(total, aligned(total, stats, goes, counter, bad, sums))
+        _tally(sums.numel())(stream, total, stats, goes, counter, bad, sums)
 
 
 @lru_cache(maxsize=64)

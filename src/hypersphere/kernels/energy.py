@@ -22,8 +22,6 @@ from torch import Tensor
 
 from .device.energy import close_pairs, find_close, tiles
 
-__all__ = ["Pairing", "cross_energy", "sweep_energy"]
-
 _CLOSE = 0.25
 # Squared distances q below this are computed from differences. The direction away from a close neighbour is the part of
 # ŵ_j that is orthogonal to ŵ_i. Its length is only √q, so the relative error of the gradient's products grows by 1/√q.

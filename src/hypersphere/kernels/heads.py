@@ -1,92 +1,34 @@
-"""A head's pass over its classes on a GPU: blocks of class vectors, three products per block, nothing of size N × C.
+"""A head's pass over its classes on a GPU: blocks of class vectors, nothing of size N × C beside the gradient.
 
-    forward    ŵ of a block, x·ŵ with Σ e^u as its epilogue
-    backward   ŵ recomputed if it was not kept (:class:`Lodging`), x·ŵ with the gradient of z as its epilogue,
-               dx += G·ŵ and dŵ = Gᵀ·x by the library's products, dw from dŵ
+Where |u| has a bound, so that e^u fits in float32 without a maximum taken out (``at once``; three products):
+
+    forward    ŵ of a block; x·ŵ with G = e^u·∂u/∂z and Σ e^u as its epilogue; the sum of G·ŵ
+    backward   k = ∂loss/∂Σ e^u of each sample; dx = k·ΣG·ŵ, dŵ = Gᵀ·(k·x), dw from dŵ
+
+G waits in the memory of the gradient of w. Otherwise (four products):
+
+    forward    ŵ of a block; x·ŵ with Σ e^u as its epilogue
+    backward   ŵ recomputed if it was not kept (:class:`Lodging`); x·ŵ with the gradient of z as its epilogue, G;
+               dx += G·ŵ and dŵ = Gᵀ·x, dw from dŵ
 
 In half precision the products have bfloat16 operands and float32 sums; dŵ is rounded once. In float32, operands are
-split in three TF32 parts for x·ŵ, in three bfloat16 parts for the library's products (six of them: error 2⁻²⁴).
+split in three TF32 parts for x·ŵ, in three bfloat16 parts for the library's products (:mod:`.parts`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
-import triton
 from torch import Tensor
 
 from .device import heads as device
-from .launch import LAUNCHES, interpreting
+from .job import KINDS, Block, Inputs, Pass, Rule, Tile, padded, tile_of
+from .launch import interpreting
+from .parts import add_product, split, stacked, transposed_product
+from .rows import launch, row_grid, row_tile, tangent, unit
 
-__all__ = [
-    "Inputs", "Kept", "Pass", "Rule", "backward", "forward", "launch", "polar", "polar_backward", "row_grid",
-    "row_tile",
-]  # fmt: skip
-
-KINDS = ("cosine", "linear", "sigmoid", "square_cosine", "fraction", "curricular", "binary")
-BLOCK = {True: 1 << 26, False: 1 << 25}  # logits of a block, in half precision and in float32
-
-
-@dataclass(frozen=True)
-class Rule:
-    """The function f in u = a·f(z) + b (:mod:`.device.heads`) and its parameters.
-
-    Args:
-        kind: One of :data:`KINDS`.
-        numbers: p0 to p2: 1/2k and 1/tanh(π/4k) of the sigmoid; 1/m of the fraction; r, m and t of the binary rule.
-        normalize: Whether only the directions of the class vectors count.
-        sub_centers: Number of vectors of each class.
-    """
-
-    kind: str
-    numbers: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    normalize: bool = True
-    sub_centers: int = 1
-
-
-class Inputs(NamedTuple):
-    """Tensors of a pass. ``x`` (N, d) and ``w`` (C·K, d) are multiplied; the others are (N,), (C,) or one number."""
-
-    x: Tensor
-    w: Tensor
-    labels: Tensor
-    amplitude: Tensor | None = None
-    threshold: Tensor | None = None
-    t: Tensor | None = None
-    bias: Tensor | None = None
-    q: Tensor | None = None
-    sigma: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class Pass:
-    """What to sum over the classes, and how: ``total`` is 0 for no total, 1 for Σ u, 2 for Σ q·u."""
-
-    rule: Rule
-    lse: bool
-    total: int
-    half: bool
-    width: int | None = None
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return torch.bfloat16 if self.half else torch.float32
-
-    def block(self, inputs: Inputs) -> int:
-        """Classes of a block."""
-        classes = inputs.w.shape[0] // self.rule.sub_centers
-        rows = BLOCK[self.half] // max(inputs.x.shape[0], 1) // self.rule.sub_centers
-        return min(classes, self.width or max(rows // 32 * 32, 1024))
-
-
-class Units(NamedTuple):
-    """Class vectors of a block as they are multiplied, and 1/‖w‖."""
-
-    vectors: Tensor
-    inverse: Tensor
+__all__ = ["Inputs", "Kept", "Pass", "Rule", "backward", "forward"]
 
 
 class Lodging:
@@ -101,240 +43,190 @@ class Lodging:
         self.rows, d = w.shape
         self.gradient = torch.empty_like(w)
         self.vectors = self.gradient.view(-1).view(torch.bfloat16)[self.rows * d :].view(self.rows, d)
-        self.inverse = w.new_empty(self.rows)
 
-    def units(self, first: int, count: int) -> Units | None:
+    def room(self, rows: slice) -> Tensor | None:
         """Memory for the unit vectors of these rows, or None if they cannot be kept."""
-        if first + 2 * count > self.rows or count % 32:
-            return None
-        return Units(self.vectors[first : first + count], self.inverse[first : first + count])
+        count = rows.stop - rows.start
+        return None if rows.stop + count > self.rows or count % 32 else self.vectors[rows]
 
 
-Kept = Units | Lodging | None
+class Early(NamedTuple):
+    """What forward knows of the gradients: G of each block, Σ G·ŵ in parts, Σ e^u, and the amplitude's by tile."""
+
+    d_w: Tensor
+    g: list[Tensor]
+    sums: Tensor
+    whole: Tensor
+    d_amplitude: Tensor | None
+
+
+Kept = Tensor | Lodging | Early | None
 
 
 def forward(job: Pass, inputs: Inputs, keep: bool = False) -> tuple[Tensor, Tensor, Kept]:
-    """Return (log Σ_{j≠y} e^u, Σ_{j≠y} q·u, unit vectors for backward); ``keep``: whether a backward pass follows."""
+    """Return (log Σ_{j≠y} e^u, Σ_{j≠y} q·u, what backward can use); ``keep``: whether a backward pass follows."""
+    if keep and job.is_at_once(inputs):
+        return _early(job, inputs)
     samples, d = inputs.x.shape
-    classes, tile = inputs.w.shape[0] // job.rule.sub_centers, _tile(job, samples)
-    width, x = job.block(inputs), inputs.x.to(job.dtype).contiguous()
-    tiles = sum(triton.cdiv(min(width, classes - first), tile.classes) for first in range(0, classes, width))
+    tile, x = tile_of(job, samples), job.operand(inputs)
+    blocks = job.blocks(inputs, tile.classes)
+    tiles = blocks[-1].tile + blocks[-1].columns
     empty = x.new_empty((samples, tiles), dtype=torch.float32)
     tops, sums = (empty, torch.empty_like(empty)) if job.lse else (empty, empty)
     totals = torch.empty_like(empty) if job.total else empty
-    several, wide = width < classes, inputs.w.dtype == torch.float32
+    several, wide = len(blocks) > 1, inputs.w.dtype == torch.float32
     lodging = Lodging(inputs.w) if keep and several and wide and job.half and job.rule.normalize else None
-    units, done = None, 0
-    for first in range(0, classes, width):
-        count = min(width, classes - first)
-        room = _room(job, lodging, first, count)
-        here = _units(job, inputs.w, first, count, units if room is None else room)
-        units = here if room is None else units
-        columns = triton.cdiv(count, tile.classes)
+    buffer = None
+    for block in blocks:
+        room = None if lodging is None else lodging.room(block.rows)
+        if room is None:
+            vectors = buffer = _units(job, inputs.w, block, buffer)
+        else:
+            vectors = _units(job, inputs.w, block, room)
         launch(
             device.sums_kernel,
-            (triton.cdiv(samples, tile.samples) * columns,),
-            *_operands(inputs, x, here, first, count), tops, sums, totals,
-            samples, count, d, first, done, tiles, *job.rule.numbers,
-            *_constants(job, inputs, tile), **tile.options,
+            (-(-samples // tile.samples) * block.columns,),
+            *_operands(inputs, x, vectors, block), tops, sums, totals,
+            samples, block.size, d, block.first, block.tile, tiles, *job.rule.numbers,
+            *_constants(job, inputs, tile, int(job.lse)), warps=tile.warps, stages=tile.stages,
         )  # fmt: skip
-        done += columns
-    lse, total = x.new_zeros((2, samples), dtype=torch.float32)
-    launch(device.finish_kernel, (samples,), tops, sums, totals, lse, total, tiles, 1024, job.lse, job.total > 0)
-    return lse, total, lodging if several else units
+    lse, total, _ = _finished(tops, sums, totals, int(job.lse), job.total > 0)
+    return lse, total, lodging if several else buffer
 
 
 def backward(
     job: Pass, inputs: Inputs, lse: Tensor, d_lse: Tensor, d_total: Tensor, kept: Kept
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
     """Gradients of x, w, the amplitude, the bias and σ. ``kept`` can be used only once: it is overwritten."""
-    samples, d = inputs.x.shape
-    per_class = job.rule.sub_centers
-    classes, tile = inputs.w.shape[0] // per_class, _tile(job, samples, gradient=True)
-    width, x = job.block(inputs), inputs.x.to(job.dtype).contiguous()
-    tiles = sum(triton.cdiv(min(width, classes - first), tile.classes) for first in range(0, classes, width))
-    d_x = x.new_zeros((samples, d), dtype=torch.float32)
+    if kept is None and job.is_at_once(inputs):
+        kept = _early(job, inputs)[2]
+    if isinstance(kept, Early):
+        return _late(job, inputs, d_lse.float().contiguous(), kept)
+    (samples, d), w = inputs.x.shape, inputs.w
+    tile, x = tile_of(job, samples, gradient=True), job.operand(inputs)
+    blocks = job.blocks(inputs, tile.classes)
+    tiles = blocks[-1].tile + blocks[-1].columns
+    x_parts = split(x)
+    sums = x.new_empty((len(x_parts) * samples, d), dtype=torch.float32)
     lodging = kept if isinstance(kept, Lodging) else None
-    d_w = torch.empty_like(inputs.w) if lodging is None else lodging.gradient
-    has_amplitude, has_bias = inputs.amplitude is not None, inputs.bias is not None
-    parts = x.new_empty((samples, tiles), dtype=torch.float32) if has_amplitude else lse
-    d_bias = x.new_zeros(classes, dtype=torch.float32) if has_bias else None
+    d_w = torch.empty_like(w) if lodging is None else lodging.gradient
+    parts = x.new_empty((samples, tiles), dtype=torch.float32) if inputs.amplitude is not None else None
+    d_bias = None if inputs.bias is None else torch.zeros_like(inputs.bias, dtype=torch.float32)
     d_sigma = x.new_zeros(1, dtype=torch.float32) if job.rule.kind == "binary" else None
     d_lse, d_total = d_lse.float().contiguous(), d_total.float().contiguous()
-    gradient = x.new_empty(samples * _padded(width * per_class))
-    x_parts, buffer, done = _split(x), None, 0
-    for first in range(0, classes, width):
-        count = min(width, classes - first)
-        units = kept if isinstance(kept, Units) else _room(job, lodging, first, count)
-        if units is None:
-            units = buffer = _units(job, inputs.w, first, count, buffer)
-        columns = triton.cdiv(count, tile.classes)
-        g = gradient[: samples * _padded(count * per_class)].view(samples, -1)
-        launch(
-            device.gradient_kernel,
-            (triton.cdiv(samples, tile.samples) * columns,),
-            *_operands(inputs, x, units, first, count), lse, d_lse, d_total, g, parts,
-            lse if d_bias is None else d_bias[first:], lse if d_sigma is None else d_sigma,
-            samples, count, g.shape[1], d, first, done, tiles, *job.rule.numbers,
-            *_constants(job, inputs, tile), **tile.options,
-        )  # fmt: skip
-        units = Units(units.vectors[: g.shape[1]], units.inverse)
-        g_parts = _split(g)
-        for a, b in _pairs(g_parts, _split(units.vectors)):
-            _add_product(d_x, a, b)
-        rows = slice(first * per_class, (first + count) * per_class)
-        _class_gradients(job, [part.T for part in g_parts], x_parts, units, d_w[rows])
-        done += columns
-    return d_x, d_w, parts.sum(1) if has_amplitude else None, d_bias, d_sigma
+    gradient = x.new_empty(samples * padded(blocks[0].size * job.rule.sub_centers))
+    below, buffer = stacked(x_parts), None
+    for block in blocks:
+        vectors = kept if isinstance(kept, Tensor) else None if lodging is None else lodging.room(block.rows)
+        if vectors is None:
+            vectors = buffer = _units(job, w, block, buffer)
+        g = gradient[: samples * padded(block.rows.stop - block.rows.start)].view(samples, -1)
+        some_bias = lse if d_bias is None else d_bias[block.first :]
+        extra = (lse if parts is None else parts, some_bias, lse if d_sigma is None else d_sigma)
+        tensors = (*_operands(inputs, x, vectors, block), lse, d_lse, d_total, g, lse, *extra)
+        _gradient(job, inputs, tile, block, tiles, tensors, int(job.lse))
+        g_parts = split(g)
+        add_product(sums, g_parts, split(vectors[: g.shape[1]]), first=block.first == 0)
+        _class_gradients(job, transposed_product(g_parts, below), w[block.rows], d_w[block.rows])
+    d_x = sums if len(x_parts) == 1 else sums.view(len(x_parts), samples, d).sum(0)
+    return d_x, d_w, None if parts is None else parts.sum(1), d_bias, d_sigma
 
 
-def polar(x: Tensor) -> tuple[Tensor, Tensor]:
-    """(x/‖x‖, ‖x‖) of the rows of a contiguous float32 matrix."""
-    rows, d = x.shape
-    direction, length = torch.empty_like(x), x.new_empty(rows)
-    launch(device.polar_kernel, *row_grid(rows, d), x, direction, length, rows, d, *row_tile(d))
-    return direction, length
+def _early(job: Pass, inputs: Inputs) -> tuple[Tensor, Tensor, Early]:
+    """The forward pass at once with what the gradients need."""
+    (samples, d), w = inputs.x.shape, inputs.w
+    tile, x = tile_of(job, samples, gradient=True), job.operand(inputs)
+    blocks = job.blocks(inputs, tile.classes)
+    tiles, has_amplitude = blocks[-1].tile + blocks[-1].columns, inputs.amplitude is not None
+    parts = x.new_empty((1 + has_amplitude, samples, tiles), dtype=torch.float32)
+    sums = x.new_empty(((1 if job.half else 3) * samples, d), dtype=torch.float32)
+    d_w, kept, buffer = torch.empty_like(w), [], None
+    for block in blocks:
+        vectors = buffer = _units(job, w, block, buffer)
+        rows = block.rows.stop - block.rows.start
+        size = samples * padded(rows)
+        room = d_w[block.rows].view(-1).view(job.dtype) if job.lodges(inputs, rows) else x.new_empty(size)
+        g = room[:size].view(samples, -1)
+        tensors = (*_operands(inputs, x, vectors, block), x, x, x, g, parts[0], parts[-1], x, x)
+        _gradient(job, inputs, tile, block, tiles, tensors, 2)
+        add_product(sums, split(g), split(vectors[: g.shape[1]]), first=block.first == 0)
+        kept.append(g)
+    lse, total, whole = _finished(parts[0], parts[0], parts[0], 2, False)
+    return lse, total, Early(d_w, kept, sums, whole, parts[1] if has_amplitude else None)
 
 
-def polar_backward(direction: Tensor, length: Tensor, d_direction: Tensor, d_length: Tensor) -> Tensor:
-    """The gradient of x from those of its direction and length."""
-    rows, d = direction.shape
-    out = torch.empty_like(direction)
-    tensors = (direction, length, d_direction.contiguous(), d_length.contiguous(), out)
-    launch(device.polar_backward_kernel, *row_grid(rows, d), *tensors, rows, d, *row_tile(d))
-    return out
+def _late(job: Pass, inputs: Inputs, d_lse: Tensor, kept: Early) -> tuple[Any, ...]:
+    """The backward pass, with what :func:`_early` prepared."""
+    (samples, d), w = inputs.x.shape, inputs.w
+    x = inputs.x.contiguous()
+    scaled, d_x, share = torch.empty_like(x, dtype=job.dtype), kept.sums[:samples], torch.empty_like(d_lse)
+    tensors = (x, kept.sums, kept.whole, d_lse, scaled, d_x, share)
+    constants = (1 if job.half else 3, *row_tile(d))
+    launch(device.late_kernel, *row_grid(samples, d), *tensors, samples, d, *constants)
+    below = stacked(split(scaled))
+    for block, g in zip(job.blocks(inputs, 1), kept.g, strict=True):
+        _class_gradients(job, transposed_product(split(g), below), w[block.rows], kept.d_w[block.rows])
+    d_amplitude = None if kept.d_amplitude is None else kept.d_amplitude.sum(1) * share
+    return d_x, kept.d_w, d_amplitude, None, None
 
 
-def _units(job: Pass, w: Tensor, first: int, count: int, buffer: Units | None) -> Units:
-    """Class vectors of a block, in the previous block's buffer if there is one."""
-    d, rows = w.shape[1], count * job.rule.sub_centers
-    block = w[first * job.rule.sub_centers :][:rows]
+def _gradient(
+    job: Pass, inputs: Inputs, tile: Tile, block: Block, tiles: int, tensors: tuple[Tensor, ...], lse: int
+) -> None:
+    samples, d = inputs.x.shape
+    width = tensors[12].shape[1]
+    launch(
+        device.gradient_kernel,
+        (-(-samples // tile.samples) * block.columns,),
+        *tensors, samples, block.size, width, d, block.first, block.tile, tiles, *job.rule.numbers,
+        *_constants(job, inputs, tile, lse), warps=tile.warps, stages=tile.stages,
+    )  # fmt: skip
+
+
+def _finished(tops: Tensor, sums: Tensor, totals: Tensor, lse: int, total: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """log Σ e^u, Σ q·u and (``lse`` = 2) Σ e^u over all tiles."""
+    samples, tiles = sums.shape
+    found = (sums.new_empty(samples), sums.new_empty(samples), sums.new_empty(samples))
+    launch(device.finish_kernel, (samples,), tops, sums, totals, *found, tiles, 1024, lse, total)
+    return found
+
+
+def _units(job: Pass, w: Tensor, block: Block, buffer: Tensor | None) -> Tensor:
+    """Class vectors of a block, in ``buffer`` (the previous block's) if there is one."""
+    rows = w[block.rows]
+    count = padded(rows.shape[0])
     if buffer is None:
-        vectors = block.new_empty((_padded(rows), d), dtype=job.dtype)
-        buffer = Units(vectors, block.new_empty(rows, dtype=torch.float32))
-    tensors, padded = (block, buffer.vectors, buffer.inverse), _padded(rows)
-    launch(device.unit_kernel, *row_grid(padded, d), *tensors, rows, padded, d, *row_tile(d), job.rule.normalize)
+        buffer = rows.new_empty((count, w.shape[1]), dtype=job.dtype)
+    unit(rows, buffer[:count], job.rule.normalize)
     return buffer
 
 
-def _padded(columns: int) -> int:
-    """The number of classes in a block, rounded up to suit half-precision products; the rest is zeros."""
-    return -(-columns // 32) * 32
-
-
-def _room(job: Pass, lodging: Lodging | None, first: int, count: int) -> Units | None:
-    per_class = job.rule.sub_centers
-    return None if lodging is None else lodging.units(first * per_class, count * per_class)
-
-
-def _class_gradients(job: Pass, g: list[Tensor], x: list[Tensor], units: Units, out: Tensor) -> None:
-    """The gradient of the class vectors of a block, from the parts of Gᵀ and x."""
-    rows, d = out.shape
-    if len(g) == 1 and g[0].is_cuda and job.half:
-        found = g[0] @ x[0]  # summed in float32, rounded to bfloat16
+def _class_gradients(job: Pass, d_unit: Tensor, w: Tensor, out: Tensor) -> None:
+    """The gradient of the class vectors of a block, from that of the vectors that were multiplied."""
+    if job.rule.normalize:
+        tangent(d_unit, w, out)
     else:
-        found = units.inverse.new_empty(g[0].shape[0], d)
-        for index, (a, b) in enumerate(_pairs(g, x)):
-            _add_product(found, a, b, first=index == 0)
-    found = found[:rows]
-    if not job.rule.normalize:
-        out.copy_(found)
-        return
-    tensors = (found, units.vectors, units.inverse, out)
-    launch(device.tangent_kernel, *row_grid(rows, d), *tensors, rows, d, *row_tile(d))
+        out.copy_(d_unit[: out.shape[0]])
 
 
-def _split(a: Tensor) -> list[Tensor]:
-    """a itself in half precision; a float32 matrix as the sum of three bfloat16 ones."""
-    if a.dtype != torch.float32:
-        return [a]
-    parts = a.new_empty((3, *a.shape), dtype=torch.bfloat16)
-    launch(device.split_kernel, (triton.cdiv(a.numel(), 4096),), a, parts, a.numel(), 4096)
-    return list(parts)
-
-
-def _pairs(a: list[Tensor], b: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """Pairs of parts to multiply: all but those whose product is below the precision of float32."""
-    return [(p, q) for i, p in enumerate(a) for j, q in enumerate(b) if i + j < max(len(a), len(b))]
-
-
-def _add_product(into: Tensor, a: Tensor, b: Tensor, first: bool = False) -> None:
-    """into += a·b, or into = a·b, with float32 sums."""
-    if not a.is_cuda:
-        into.addmm_(a.float(), b.float(), beta=0.0 if first else 1.0)
-    elif first:
-        torch.ops.aten.mm.dtype_out(a, b, torch.float32, out=into)
-    else:
-        torch.ops.aten.addmm.dtype_out(into, a, b, torch.float32, out=into)
-
-
-class Tile(NamedTuple):
-    """Samples, classes and depth of the tile that one program multiplies."""
-
-    samples: int
-    classes: int
-    depth: int
-    options: dict[str, int]
-
-
-def _tile(job: Pass, samples: int, gradient: bool = False) -> Tile:
-    several = job.rule.sub_centers > 1
-    plain = job.rule.kind == "cosine" and not several
-    return _tiles(job.half, plain, gradient, several or samples <= 64, interpreting())
-
-
-SUMS_TILE = (128, 128, 64, 4, 3)
-GRADIENT_TILE = (128, 128, 64, 4, 3)
-
-
-@cache
-def _tiles(half: bool, plain: bool, gradient: bool, few: bool, small: bool) -> Tile:
-    """Sizes at which few or no registers spill; a rule's own computations need registers, too."""
-    if small:
-        return Tile(16, 32, 16, {})
-    if half and plain and not few:
-        rows, columns, depth, warps, stages = GRADIENT_TILE if gradient else SUMS_TILE
-        return Tile(rows, columns, depth, {"num_warps": warps, "num_stages": stages})
-    rows = 64 if few or not (half or plain) else 128
-    return Tile(rows, 128, 64 if half else 32, {"num_warps": 8, "num_stages": 3})
-
-
-def _operands(inputs: Inputs, x: Tensor, units: Units, first: int, count: int) -> tuple[Any, ...]:
+def _operands(inputs: Inputs, x: Tensor, vectors: Tensor, block: Block) -> tuple[Tensor, ...]:
     """Tensors of a block; x stands in for those that the rule does not read."""
-    block = slice(first, first + count)
+    here = slice(block.first, block.first + block.size)
     rows = [x if one is None else one for one in (inputs.amplitude, inputs.threshold, inputs.t)]
-    columns = [x if one is None else one[block] for one in (inputs.bias, inputs.q)]
-    return x, units.vectors, inputs.labels, *rows, *columns, x if inputs.sigma is None else inputs.sigma
+    columns = [x if one is None else one[here] for one in (inputs.bias, inputs.q)]
+    return x, vectors, inputs.labels, *rows, *columns, x if inputs.sigma is None else inputs.sigma
 
 
-def _constants(job: Pass, inputs: Inputs, tile: Tile) -> tuple[Any, ...]:
+def _constants(job: Pass, inputs: Inputs, tile: Tile, lse: int) -> tuple[Any, ...]:
     return (
         KINDS.index(job.rule.kind),
         job.rule.sub_centers,
         inputs.amplitude is not None,
         inputs.bias is not None,
-        job.lse,
+        lse,
         job.total,
         job.half and not interpreting(),
         "ieee" if interpreting() else "tf32" if job.half else "tf32x3",
         *tile[:3],
+        inputs.x.shape[1] % tile.depth == 0,
     )
-
-
-def row_tile(d: int) -> tuple[int, int]:
-    """The number of rows for one program, and their length rounded up to a power of two."""
-    wide = triton.next_power_of_2(d)
-    return max(1, 2048 // wide), wide
-
-
-def row_grid(rows: int, d: int) -> tuple[tuple[int, ...]]:
-    """The grid of a kernel over rows, to be unpacked after the kernel argument of :func:`launch`."""
-    return ((triton.cdiv(rows, row_tile(d)[0]),),)
-
-
-def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: int) -> None:
-    """Launch a kernel and count it; an empty grid does nothing."""
-    if grid[0] == 0:
-        return
-    LAUNCHES[kernel.fn.__name__] += 1
-    kernel[grid](*arguments, **options)

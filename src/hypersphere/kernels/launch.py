@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from .._core.errors import check_choice
+from .fitting import fitting
 
 __all__ = [
     "FAMILIES",
@@ -28,7 +29,6 @@ __all__ = [
     "device_runs",
     "enable",
     "enabled",
-    "fitting",
     "interpreted",
     "interpreting",
     "multiprocessors",
@@ -44,18 +44,17 @@ FAMILIES = {
     "operators": True,
     "recurrent": True,
     "orthogonal": True,
-    "qr": False,
-    "lowdin": False,
+    "qr": True,
+    "lowdin": True,
     "pooling": True,
     "loader": True,
     "heads": True,
-    "margins": False,
+    "margins": True,
     "energy": True,
 }
 """Families of kernels, and whether they are on by default.
 
-Those that are on have given correct values on a GPU, though some not in their latest form. So have "qr" and "lowdin",
-but not yet inside the training program's captured step, and "margins", in a part of its tests. The environment variable
+All of them have given correct values on a GPU, though some not in their latest form. The environment variable
 ``HYPERSPHERE_KERNELS`` (``all``, ``none``, or names with commas) and :func:`enable` change the choice.
 """
 
@@ -212,16 +211,24 @@ class Launch:
         grid: Programs in up to three dimensions.
         tail: Numbers and constants in the order of the kernel's arguments.
         warps: Warps of a program.
+        stages: Loads that are under way at a time in a loop.
         tiles: How many tiles the programs share, if any number of programs can: all calls but the first then launch as
             many as the registers of the compiled kernel suggest.
     """
 
-    __slots__ = ("grid", "kernel", "name", "runners", "tail", "tiles", "warps")
+    __slots__ = ("grid", "kernel", "name", "options", "runners", "tail", "tiles")
 
     def __init__(
-        self, kernel: Any, grid: tuple[int, ...], tail: tuple[Any, ...], warps: int = 4, tiles: int = 0
+        self,
+        kernel: Any,
+        grid: tuple[int, ...],
+        tail: tuple[Any, ...],
+        warps: int = 4,
+        stages: int = 3,
+        tiles: int = 0,
     ) -> None:
-        self.kernel, self.tail, self.warps, self.tiles = kernel, tail, warps, tiles
+        self.kernel, self.tail, self.options = kernel, tail, {"num_warps": warps, "num_stages": stages}
+        self.tiles = tiles
         self.grid = (*grid, 1, 1)[:3]
         self.name = kernel.fn.__name__
         self.runners: dict[tuple[Any, ...], Any] = {}
@@ -233,7 +240,7 @@ class Launch:
             return
         LAUNCHES[self.name] += 1
         if stream is None:
-            self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
+            self.kernel[self.grid](*tensors, *self.tail, **self.options)
             return
         kinds = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         run = self.runners.get(kinds)
@@ -242,7 +249,7 @@ class Launch:
             if begun is not None:
                 wait([begun])
             with _current(stream):
-                compiled = self.kernel[self.grid](*tensors, *self.tail, num_warps=self.warps)
+                compiled = self.kernel[self.grid](*tensors, *self.tail, **self.options)
             self.runners[kinds] = _runner(compiled, self._fitted(compiled), self.tail)
         else:
             run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
@@ -252,7 +259,7 @@ class Launch:
         device: Any = torch.cuda.get_device_properties(torch._C._cuda_getDevice()) if self.tiles else None
         if not registers or not hasattr(device, "regs_per_multiprocessor"):
             return self.grid
-        return (fitting(self.tiles, registers, self.warps, device), *self.grid[1:])
+        return (fitting(self.tiles, registers, self.options["num_warps"], device), *self.grid[1:])
 
     def _rehearse(self, tensors: tuple[Tensor | None, ...]) -> None:
         device = next(tensor.device for tensor in tensors if tensor is not None)
@@ -269,7 +276,7 @@ class Launch:
         import triton
 
         torch.cuda.set_device(device)
-        made = self.kernel.warmup(*kinds, *self.tail, num_warps=self.warps, grid=self.grid)
+        made = self.kernel.warmup(*kinds, *self.tail, **self.options, grid=self.grid)
         triton.runtime.driver.active.launcher_cls(made.src, made.metadata)  # compiles the launcher's C code, too
 
     def _variant(self, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -278,20 +285,7 @@ class Launch:
             v if p.is_constexpr or not isinstance(v, int) else (v == 1, v % 16 == 0, v >= 2**31)
             for p, v in zip(self.kernel.params[len(kinds) :], self.tail, strict=True)
         ]
-        return self.kernel, self.warps, kinds, *[type(v) if isinstance(v, float) else v for v in told]
-
-
-def fitting(tiles: int, registers: int, warps: int, device: Any) -> int:
-    """How many programs share ``tiles`` on a GPU, from the registers of a thread.
-
-    Twice as many as run at a time, so that none is left over, or another small multiple if that is clearly better.
-    """
-    threads = 32 * warps
-    fit = device.regs_per_multiprocessor // (-(-registers // 8) * 8 * threads)
-    at_a_time = max(1, min(fit, device.max_threads_per_multi_processor // threads)) * device.multi_processor_count
-    turns = {k: k * -(-tiles // (k * at_a_time)) for k in (1, 2, 3, 4)}
-    best = min(turns, key=turns.__getitem__)
-    return min(tiles, at_a_time * (best if turns[best] < 0.95 * turns[2] else 2))
+        return self.kernel, *self.options.values(), kinds, *[type(v) if isinstance(v, float) else v for v in told]
 
 
 _BEGUN: dict[tuple[Any, ...], Future[None]] = {}

@@ -11,11 +11,6 @@ from torch import Tensor
 from .launch import multiprocessors
 from .spec import Window
 
-__all__ = [
-    "SLOTS", "Layout", "arranged", "channels_last", "empty", "layout_of", "next_power", "out_shape", "programs",
-    "sums_size", "tiles",
-]  # fmt: skip
-
 SLOTS = 16  # copies of each row of sums
 
 

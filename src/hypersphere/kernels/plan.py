@@ -121,7 +121,11 @@ class EpiloguePlan:
         shared = 0 if per_channel_k else numbers[0]  # each program computes the constants of k itself
         single = tile[2] >= layout.channels
         self.apply = Launch(
-            epilogue.apply_kernel, grid, (*numbers, f.eps, f.leak, g, bn, act, cl, fast, single, *tile), warps, shared
+            epilogue.apply_kernel,
+            grid,
+            (*numbers, f.eps, f.leak, g, bn, act, cl, fast, single, *tile),
+            warps,
+            tiles=shared,
         )
         self.grad, self.grad_together, self.grad_summing = (
             Launch(
@@ -129,7 +133,7 @@ class EpiloguePlan:
                 grid,
                 (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, tile[2] >= layout.channels, *tile),
                 warps,
-                0 if per_channel_k else numbers[0],
+                tiles=0 if per_channel_k else numbers[0],
             )
             for summing in (0, 1, 2)
             for grid, numbers, tile, warps in [cut("grad", summing=summing > 0)]

@@ -12,8 +12,6 @@ from .device import pool as device
 from .launch import Launch, aligned, interpreting, on, stream_of
 from .layout import arranged, channels_last, empty, next_power
 
-__all__ = ["Pooling", "backward", "forward"]
-
 
 class Pooling(NamedTuple):
     """Kernel, stride and padding of a two-dimensional max pooling."""

@@ -10,8 +10,6 @@ from torch import Tensor
 from .layout import arranged, empty
 from .plan import Plan
 
-__all__ = ["convolve", "convolve_backward", "unit_weight", "unit_weight_backward"]
-
 _backward_of_convolution: Any = torch.ops.aten.convolution_backward.default
 
 

@@ -21,8 +21,6 @@ from torch import Tensor
 from .recurrent_launch import Launches, next_power, precision, tile_for
 from .spec import ANGULAR, MAGNITUDES
 
-__all__ = ["Gradients", "Kept", "Settings", "Step", "Tensors", "backward", "forward", "steps"]
-
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "GRU": 3, "LSTM": 4}
 
 

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from .launch import LAUNCHES, _runner
 
-__all__ = ["Launches", "Tile", "next_power", "precision", "tile_for"]
-
 _TILE_BYTES = 1 << 15  # of one stage; shared memory holds two
 _COMPILED: dict[Any, Any] = {}
 

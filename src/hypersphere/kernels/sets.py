@@ -10,8 +10,6 @@ from torch import Tensor
 
 from .device.sets import cosines, directions, gradients, set_pairs
 
-__all__ = ["PADDING", "set_energies", "set_gradients"]
-
 PADDING = 32
 """The length of a row of fp16 halves is a multiple of this."""
 

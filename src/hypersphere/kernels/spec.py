@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-__all__ = ["ACTIVATIONS", "ANGULAR", "MAGNITUDES", "NORMS", "Fields", "Spec", "Window", "decode", "encode", "spec_of"]
-
 ANGULAR = {"cosine": 0, "linear": 1, "sigmoid": 2, "square_cosine": 3}
 MAGNITUDES = {"sphere": 0, "ball": 1, "tanh": 2, "linear": 3, "segment": 4, "log": 5, "mix": 6}
 NORMS = {"none": 0, "train": 1, "eval": 2}

@@ -3,7 +3,7 @@
 from .adaptive import AdaFace, CurricularFace, ElasticFace, MagFace
 from .annealing import Annealing, MarginSchedule, MarginWarmup
 from .center import CenterLoss
-from .face import AMSoftmax, ArcFace, CosFace, SphereFaceR
+from .face import AMSoftmax, ArcFace, CosFace, SphereFaceR, SubcenterArcFace
 from .fitting import fitting_margin, fitting_scale
 from .margin_softmax import MarginSoftmax
 from .metric_learning import metric_learning
@@ -14,7 +14,6 @@ from .shard import shard
 from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SphereFace, SSoftmax, WSoftmax
 from .sphereface2 import SphereFace2
 from .sphereface_plus import SphereFacePlus
-from .subcenter import SubcenterArcFace
 
 __all__ = [
     "HEADS",

@@ -10,8 +10,6 @@ from ..functional.angular import angular as angular_from_cos
 from ..functional.angular import angular_from_angle
 from .head import ClassHead
 
-__all__ = ["SigmoidOf", "checked_angular"]
-
 
 class SigmoidOf:
     """The sigmoid g with the k of the classes at hand."""

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from .._core.modes import is_transformed, without_autocast
 
-__all__ = ["Classes", "Score", "block_width", "reduce_classes"]
-
 Score: TypeAlias = Callable[[list[Tensor], list[Tensor], list[Tensor]], Tensor]
 """score(row tensors (N, ...), class tensors (B, ...), shared scalars) -> (N, B), of any block of B classes."""
 

@@ -8,13 +8,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-__all__ = ["combined", "gathered", "replicated", "scaled_gradient", "total"]
-
 
 def gathered(x: Tensor, group: Any) -> Tensor:
     """The rows of all processes (R·N, ...), in order of rank; the gradient of x is the sum over the processes'."""
-    out: Tensor = _Gathered.apply(x, group)
-    return out
+    return _Gathered.apply(x, group)
 
 
 def combined(
@@ -27,14 +24,12 @@ def combined(
 
 def replicated(x: Tensor, group: Any) -> Tensor:
     """x, which is the same on all processes; its gradient is the mean over theirs."""
-    out: Tensor = _Replicated.apply(x, group)
-    return out
+    return _Replicated.apply(x, group)
 
 
 def scaled_gradient(x: Tensor, factor: float) -> Tensor:
     """x, with its gradient multiplied."""
-    out: Tensor = _Scaled.apply(x, factor)
-    return out
+    return _Scaled.apply(x, factor)
 
 
 def total(x: Tensor, group: Any) -> Tensor:

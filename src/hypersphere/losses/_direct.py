@@ -1,7 +1,8 @@
 """A loss with an additive margin on normalised features as one node of autograd: few launches, little Python.
 
 ℓ = log(1 + e^(log Σ_{j≠y} e^(s·c_j) − s·ψ(c_y))), c_j = x̂·ŵ_j, with ψ(c) = c − m (CosFace; m = 0: no margin) or
-cos(θ + m) (ArcFace). The pass over the classes is that of :mod:`hypersphere.kernels.heads`.
+cos(θ + m) (ArcFace), and its sum or mean over the samples that are not ignored. The pass over the classes is that of
+:mod:`hypersphere.kernels.heads`.
 """
 
 from __future__ import annotations
@@ -12,26 +13,31 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Additive", "additive_losses"]
-
 
 class Additive(NamedTuple):
-    """Scale, margin, whether it is added to the angle, and how the pass goes: classes of a block, half precision."""
+    """Scale, margin, whether it is added to the angle, the reduction, and how the pass goes.
+
+    That is: the classes of a block, and whether products are in half precision.
+    """
 
     scale: float
     margin: float
     angle: bool
+    reduction: str
+    ignore_index: int
     width: int | None
     half: bool
 
 
-def additive_losses(
+def additive_loss(
     settings: Additive, plain: Callable[[Tensor, Tensor], Tensor], x: Tensor, w: Tensor, labels: Tensor
 ) -> Tensor:
-    """ℓ of each sample (N,); ``plain`` gives the same from x and w by plain operations, for second derivatives."""
+    """ℓ of each sample (N,), or one number; labels are int64, flat, and may hold ``ignore_index``.
+
+    ``plain`` gives the same from x and w by plain operations, for second derivatives.
+    """
     keep = torch.is_grad_enabled() and w.requires_grad
-    losses: Tensor = _Additive.apply(settings, plain, keep, labels, x, w)
-    return losses
+    return _Additive.apply(settings, plain, keep, labels, x, w)
 
 
 class _Additive(torch.autograd.Function):
@@ -39,39 +45,35 @@ class _Additive(torch.autograd.Function):
     def forward(ctx: Any, settings: Additive, plain: Any, keep: bool, labels: Tensor, x: Tensor, w: Tensor) -> Tensor:
         from ..kernels import heads, target  # Triton is imported where a kernel runs
 
-        direction, length = heads.polar(x.detach().contiguous())
-        job, inputs = _job(settings, direction, w, labels)
+        job = heads.Pass(heads.Rule("cosine"), True, 0, settings.half, settings.width, settings.scale)
+        begin = target.start(x.detach().contiguous(), settings.scale, job.dtype)
+        inputs = heads.Inputs(begin.scaled, w.detach(), labels, operand=begin.operand)
         lse, _, ctx.kept = heads.forward(job, inputs, keep)
-        ctx.settings, ctx.plain = settings, plain
-        ctx.save_for_backward(labels, x, w, direction, length, lse)
-        return target.losses(_target(settings, direction, w, labels), lse)
+        loss, share = target.loss(_target(settings, begin.direction, w, labels), lse, settings.reduction)
+        ctx.settings, ctx.plain, ctx.job = settings, plain, job
+        ctx.save_for_backward(labels, x, w, *begin, lse, share)
+        return loss
 
     @staticmethod
-    def backward(ctx: Any, d_losses: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, d_loss: Tensor) -> tuple[Any, ...]:
         from ..kernels import heads, target
 
-        labels, x, w, direction, length, lse = ctx.saved_tensors
+        labels, x, w, direction, length, scaled, operand, lse, share = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative will be asked for
             with torch.enable_grad():
-                found = torch.autograd.grad(ctx.plain(x, w), (x, w), d_losses, create_graph=True, allow_unused=True)
+                found = torch.autograd.grad(ctx.plain(x, w), (x, w), d_loss, create_graph=True, allow_unused=True)
             return None, None, None, None, *found
         own = _target(ctx.settings, direction, w, labels)
-        d_lse, d_cos = target.shares(own, lse, d_losses)
-        job, inputs = _job(ctx.settings, direction, w, labels)
-        d_scaled, d_w, *_ = heads.backward(job, inputs, lse, d_lse, d_lse, ctx.kept)
+        d_lse, d_cos = target.shares(own, lse, d_loss, share)
+        inputs = heads.Inputs(scaled, own.w, labels, operand=operand)
+        d_scaled, d_w, *_ = heads.backward(ctx.job, inputs, lse, d_lse, d_lse, ctx.kept)
         ctx.kept = None  # free it: the backward pass reads it once
         d_x = target.backward(own, length, d_cos, d_scaled, d_w)
         return None, None, None, None, d_x, d_w
 
 
-def _job(settings: Additive, direction: Tensor, w: Tensor, labels: Tensor) -> tuple[Any, Any]:
-    from ..kernels import heads
-
-    inputs = heads.Inputs(settings.scale * direction, w.detach(), labels)
-    return heads.Pass(heads.Rule("cosine"), True, 0, settings.half, settings.width), inputs
-
-
 def _target(settings: Additive, direction: Tensor, w: Tensor, labels: Tensor) -> Any:
     from ..kernels import target
 
-    return target.Target(direction, w.detach(), labels, settings.scale, settings.margin, settings.angle)
+    scale, margin, angle, _, ignored, *_ = settings
+    return target.Target(direction, w.detach(), labels, scale, margin, angle, ignored)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -26,6 +27,7 @@ class Known(NamedTuple):
         amplitude, threshold, t: which of the row tensors these are; None: there is none.
         bias: which of the class tensors is added to the logits.
         sigma: the number on the device that f reads, if it does.
+        bound: the largest |u| that there can be, if there is one.
     """
 
     kind: str
@@ -36,6 +38,7 @@ class Known(NamedTuple):
     t: int | None = None
     bias: int | None = None
     sigma: Tensor | None = None
+    bound: float = math.inf
 
 
 def fits(rows: list[Tensor], classes: list[Tensor]) -> bool:
@@ -151,7 +154,7 @@ def _job(settings: _Settings, labels: Tensor, weights: Tensor | None, tensors: A
         None if weights is None else weights.float().contiguous(),
         None if known.sigma is None else known.sigma.detach().float().reshape(1),
     )
-    return heads.Pass(rule, settings.logsumexp, total, settings.half, settings.width), inputs
+    return heads.Pass(rule, settings.logsumexp, total, settings.half, settings.width, known.bound), inputs
 
 
 def _plain_gradients(ctx: Any, cotangents: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
@@ -196,24 +199,24 @@ def polar_rows(x: Tensor) -> tuple[Tensor, Tensor] | None:
 class _Polar(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        from ..kernels import heads
+        from ..kernels import rows
 
-        direction, length = heads.polar(x.detach().reshape(-1, x.shape[-1]).contiguous())
+        direction, length = rows.polar(x.detach().reshape(-1, x.shape[-1]).contiguous())
         direction, length = direction.view(x.shape), length.view(*x.shape[:-1], 1)
         ctx.save_for_backward(x, direction, length)
         return direction, length
 
     @staticmethod
     def backward(ctx: Any, d_direction: Tensor, d_length: Tensor) -> Tensor:
-        from ..kernels import heads
+        from ..kernels import rows
 
         x, direction, length = ctx.saved_tensors
         if torch.is_grad_enabled():
             with torch.enable_grad():
                 again = (unit(x), norm(x, keepdim=True))
                 return torch.autograd.grad(again, x, (d_direction, d_length), create_graph=True)[0]
-        rows = (-1, x.shape[-1])
-        out = heads.polar_backward(
-            direction.reshape(rows), length.reshape(-1), d_direction.reshape(rows), d_length.reshape(-1)
+        flat = (-1, x.shape[-1])
+        out = rows.polar_backward(
+            direction.reshape(flat), length.reshape(-1), d_direction.reshape(flat), d_length.reshape(-1)
         )
         return out.view(x.shape)

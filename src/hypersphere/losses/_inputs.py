@@ -11,18 +11,6 @@ from torch import Tensor
 from .._core.errors import check_choice, check_count, check_floating, check_positive
 from .._core.labels import class_indices
 
-__all__ = [
-    "check_class_weight",
-    "check_features",
-    "check_head",
-    "check_labels",
-    "check_margins",
-    "miner_weights",
-    "reduce_losses",
-    "without",
-    "without_margin",
-]
-
 
 def check_head(in_features: int, num_classes: int, reduction: str, ignore_index: int) -> tuple[int, int, str, int]:
     """What every loss over classes is built with, checked."""
@@ -62,10 +50,14 @@ def check_features(features: Tensor, in_features: int) -> None:
         raise ValueError(f"features of shape {tuple(features.shape)} must end in in_features={in_features}")
 
 
-def check_labels(labels: Tensor, features: Tensor, num_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """(labels as int64 and flat, with 0 for the ignored ones; which ones count): see :func:`class_indices`."""
+def check_label_shape(labels: Tensor, features: Tensor) -> None:
     if isinstance(labels, Tensor) and labels.shape != features.shape[:-1]:
         raise ValueError(f"labels of shape {tuple(labels.shape)} do not fit features of {tuple(features.shape)}")
+
+
+def check_labels(labels: Tensor, features: Tensor, num_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """(labels as int64 and flat, with 0 for the ignored ones; which ones count): see :func:`class_indices`."""
+    check_label_shape(labels, features)
     indices, counts = class_indices(labels, num_classes, ignore_index, features.device)
     return indices.reshape(-1), counts.reshape(-1)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["kept"]
-
 
 @torch.library.custom_op("hypersphere::kept", mutates_args=())
 def kept(value: Tensor) -> Tensor:

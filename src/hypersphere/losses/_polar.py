@@ -8,8 +8,6 @@ from torch import Tensor
 from .._core.sphere import norm
 from ._fused import polar_rows
 
-__all__ = ["polar_form"]
-
 
 def polar_form(x: Tensor) -> tuple[Tensor, Tensor]:
     """(‖x‖ with its last dimension kept, x/‖x‖), at any scale; a zero vector has direction 0 and gradient 0."""

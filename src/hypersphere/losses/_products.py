@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-__all__ = ["own_products", "products"]
-
 
 def products(x: Tensor, w: Tensor) -> Tensor:
     """x_i·w_j (N, B) of class vectors w (B, d); of sub-centers (B, K, d) max_k x_i·w_jk."""

@@ -19,8 +19,6 @@ from .face import ArcFace, check_angle
 from .margin_softmax import MarginSoftmax
 from .sample import Sample
 
-__all__ = ["AdaFace", "CurricularFace", "ElasticFace", "MagFace"]
-
 
 class AdaFace(MarginSoftmax):
     """Target s·(cos(θ_y − m·ẑ) − m·(1 + ẑ)), the others s·cos θ_j (Kim et al. 2022, eq. 14-16).

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from .._core.errors import check_choice, check_count, check_positive
 from ._kept import kept
 
-__all__ = ["Annealing", "MarginSchedule", "MarginWarmup", "resolve"]
-
 
 class MarginSchedule(nn.Module):
     """Base of schedules: the share of the margin, in [0, 1], as a function of a counter in the state_dict.

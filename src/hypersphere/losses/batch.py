@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from .._core.sphere import unit
 
-__all__ = ["BatchWide", "Everyone", "Others", "other_samples"]
-
 Everyone: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, int]]
 """(features, labels) of this process → those of all processes, and the row where its own begin."""
 

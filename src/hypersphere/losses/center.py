@@ -13,8 +13,6 @@ from .batch import BatchWide
 from .head import ClassHead
 from .joined import JoinedHead
 
-__all__ = ["CenterLoss", "Centers"]
-
 
 class Centers(nn.Module):
     """A centre of each class, ``vectors`` (num_classes, in_features), that follows the features seen.

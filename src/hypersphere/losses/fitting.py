@@ -6,8 +6,6 @@ import math
 
 from .._core.errors import check_count
 
-__all__ = ["fitting_margin", "fitting_scale"]
-
 CONFIDENCE = 0.9999
 
 

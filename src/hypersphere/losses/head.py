@@ -14,9 +14,7 @@ from .._core.modes import autocast_dtype, without_autocast
 from .._core.sphere import compute_dtype
 from ._classes import Classes, Score, block_width, reduce_classes
 from ._fused import Known, fits, reduce_fused
-from ._inputs import check_features, check_head, check_labels, miner_weights, reduce_losses
-
-__all__ = ["ClassHead", "local"]
+from ._inputs import check_features, check_head, check_label_shape, check_labels, miner_weights, reduce_losses
 
 
 class ClassHead(nn.Module):
@@ -79,13 +77,16 @@ class ClassHead(nn.Module):
             A scalar, or one loss per sample with ``reduction="none"``.
         """
         if self.shards is not None:
-            loss: Tensor = self.shards.loss(self, features, labels, indices_tuple)
-            return loss
+            return self.shards.loss(self, features, labels, indices_tuple)
         check_features(features, self.in_features)
-        flat, counts = check_labels(labels, features, self.num_classes, self.ignore_index)
+        check_label_shape(labels, features)
         half = autocast_dtype(features.device) is not None
+        x = features.reshape(-1, self.in_features).to(self.computing_dtype(features))
+        direct = self.direct_loss(x, labels, half) if indices_tuple is None else None
+        if direct is not None:
+            return direct
+        flat, counts = check_labels(labels, features, self.num_classes, self.ignore_index)
         with without_autocast(features.device):
-            x = features.reshape(-1, self.in_features).to(self.computing_dtype(features))
             losses, divisors = self.losses(x, flat, counts, half)
             weights = miner_weights(indices_tuple, x.shape[0], losses)
             losses = torch.where(counts, losses if weights is None else losses * weights, 0.0)
@@ -138,6 +139,10 @@ class ClassHead(nn.Module):
         """
         return self.logits(embeddings)
 
+    def direct_loss(self, x: Tensor, labels: Tensor, half: bool) -> Tensor | None:
+        """The reduced loss by kernels that know all of it, or None; ``labels`` as the caller gave them."""
+        return None
+
     def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
         """(loss of each sample, what each counts for in the mean), for x (N, in_features) in the computing dtype.
 
@@ -166,8 +171,7 @@ class ClassHead(nn.Module):
     def reduce(self, score: Score, rows: list[Tensor], labels: Tensor, shared: list[Tensor], **options: Any) -> Classes:
         """One pass over all classes: see :func:`reduce_classes`, and :meth:`reduce_here` for further options."""
         if self.shards is not None:
-            found: Classes = self.shards.reduce(self, score, rows, labels, shared, **options)
-            return found
+            return self.shards.reduce(self, score, rows, labels, shared, **options)
         return self.reduce_here(score, rows, self.classes(), labels, shared, whole=True, **options)
 
     def reduce_here(
@@ -201,5 +205,4 @@ class ClassHead(nn.Module):
 
 def local(tensor: Tensor) -> Tensor:
     """Of a sharded tensor, the part of this process."""
-    part: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-    return part
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor

@@ -11,8 +11,6 @@ from .._core.errors import check_positive
 from ._inputs import check_labels, reduce_losses
 from .head import ClassHead
 
-__all__ = ["JoinedHead"]
-
 
 class JoinedHead(nn.Module):
     """L = L_head + λ·term: a subclass says what the term of each sample is (:meth:`terms`).

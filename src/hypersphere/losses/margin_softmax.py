@@ -12,14 +12,15 @@ from torch.nn.functional import logsigmoid
 
 from .. import angular as _angular
 from .._core.errors import check_positive
+from .._core.labels import as_indices, class_indices
 from .._core.sphere import norm, unit
 from ..angular import AngularLike
 from ..kernels.launch import usable
 from ._angular import SigmoidOf, checked_angular
 from ._classes import reduce_classes
-from ._direct import Additive, additive_losses
+from ._direct import Additive, additive_loss
 from ._fused import Known, fits
-from ._inputs import check_class_weight
+from ._inputs import check_class_weight, reduce_losses
 from ._kept import kept
 from ._polar import polar_form
 from ._products import own_products, products
@@ -209,14 +210,17 @@ class MarginSoftmax(ClassHead):
 
     # The loss -------------------------------------------------------------------------------------------
 
-    def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
+    def direct_loss(self, x: Tensor, labels: Tensor, half: bool) -> Tensor | None:
         additive = self._additive(x, half)
-        if additive is not None:
-            losses = additive_losses(additive, self._plain_losses(labels, counts), x, self.weight, labels)
-            return losses, torch.ones_like(losses)
-        return self._losses(x, labels, counts, half)
+        if additive is None:
+            return None
+        flat = as_indices(labels, x.device).reshape(-1).contiguous()
+        if flat.device.type == "cpu":  # the range of labels is checked where that needs no wait for a GPU
+            class_indices(flat, self.num_classes, self.ignore_index)
+        loss = additive_loss(additive, self._plain_loss(flat), x, self.weight, flat)
+        return loss.view(labels.shape) if self.reduction == "none" else loss
 
-    def _losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
+    def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
         share = None if self.annealing is None else self.annealing().to(x.dtype)
         smoothing = self._smoothing(x)
         polar = self._polar(x) if self._needs_polar else []
@@ -345,14 +349,14 @@ class MarginSoftmax(ClassHead):
 
     def _known(self) -> Known | None:
         """The score of blocks as the kernels know it."""
-        bias = None if self.bias is None else 1
+        bias, bound = None if self.bias is None else 1, self.scale or math.inf
         if self._linear:
-            return Known("cosine", normalize=self.normalize, bias=bias)
+            return Known("cosine", normalize=self.normalize, bias=bias, bound=bound)
         form = self.angular.closed_form() if isinstance(self.angular, _angular.Angular) else None
         if form is None or isinstance(form[1], Tensor) or not self.normalize:
             return None
         half_k, top = 0.5 / form[1], 1 / math.tanh(math.pi / (4 * form[1]))
-        return Known(form[0], (half_k, top, 0.0), amplitude=1, bias=bias)
+        return Known(form[0], (half_k, top, 0.0), amplitude=1, bias=bias, bound=bound)
 
     def known_target(self) -> tuple[bool, float] | None:
         """:meth:`target` as the kernels know it: cos θ − m, or cos(θ + m).
@@ -368,21 +372,26 @@ class MarginSoftmax(ClassHead):
         options = (self.bias, self.class_weight, self.annealing, self.shards)
         if known is None or self.scale is None or self.chunk is None or any(one is not None for one in options):
             return None
-        more = self.changes_others or self.observes or type(self).penalty is not MarginSoftmax.penalty
+        own = any(getattr(type(self), name) is not getattr(MarginSoftmax, name) for name in ("losses", "penalty"))
+        more = own or self.changes_others or self.observes
         if more or self.label_smoothing or self.detach_margin or self.sub_centers > 1:
             return None
         if not (self._linear and self.normalize and self.weight.dtype == torch.float32):
             return None
         if not (usable(x, "margins") and fits([x], [self.weight])):
             return None
-        return Additive(self.scale, known[1], known[0], self.chunk if isinstance(self.chunk, int) else None, half)
+        width = self.chunk if isinstance(self.chunk, int) else None
+        return Additive(self.scale, known[1], known[0], self.reduction, self.ignore_index, width, half)
 
-    def _plain_losses(self, labels: Tensor, counts: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    def _plain_loss(self, names: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         def plain(x: Tensor, w: Tensor) -> Tensor:
+            labels, counts = class_indices(names, self.num_classes, self.ignore_index)
             score, rows = self.score, self._linear_rows(x, polar := self._polar(x))
             seen = reduce_classes(score, rows, [w], [], labels, whole=True)
             sample = Sample(self.angular, polar[2][:, 0], labels, counts, {})
-            return -logsigmoid(self._own_logit(x, polar, {"weight": seen.own[0]}, sample, None) - seen.logsumexp)
+            logit = self._own_logit(x, polar, {"weight": seen.own[0]}, sample, None)
+            losses = torch.where(counts, -logsigmoid(logit - seen.logsumexp), 0.0)
+            return reduce_losses(losses, counts.to(losses.dtype), self.reduction, losses.shape)
 
         return plain
 
@@ -404,7 +413,8 @@ class MarginSoftmax(ClassHead):
         places = {name: place for place, name in enumerate(names, 5)}
         bias = None if self.bias is None else 1
         threshold, t = places.get("threshold"), places.get("t")
-        return Known(found[0], (found[1], 0.0, 0.0), True, 1, threshold, t, bias, share)
+        bound = self.scale if self.scale and found[0] == "fraction" else math.inf  # others' rules may exceed 1
+        return Known(found[0], (found[1], 0.0, 0.0), True, 1, threshold, t, bias, share, bound)
 
     def _polar(self, x: Tensor) -> list[Tensor]:
         """Direction (N, d), amplitude (N, 1) and length (N, 1) of each sample."""

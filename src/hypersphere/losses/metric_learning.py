@@ -7,8 +7,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-__all__ = ["metric_learning"]
-
 
 def metric_learning(head: nn.Module) -> Any:
     """``head`` as a loss of pytorch-metric-learning, for its ``DistributedLossWrapper`` and ``CrossBatchMemory``.

@@ -20,8 +20,6 @@ from .center import Centers
 from .head import ClassHead
 from .joined import JoinedHead
 
-__all__ = ["ContrastiveLoss", "TripletLoss"]
-
 
 class ContrastiveLoss(JoinedHead, BatchWide):
     """L = L_head + λ·mean_i ½·(mean_{j: y_j=y_i} d_ij² + mean_{j: y_j≠y_i} max(0, m − d_ij)²) (DeepID2, eq. 3).

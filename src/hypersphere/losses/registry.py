@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from .._core.registries import HEADS
 from .adaptive import AdaFace, CurricularFace, ElasticFace, MagFace
-from .face import AMSoftmax, ArcFace, SphereFaceR
+from .face import AMSoftmax, ArcFace, SphereFaceR, SubcenterArcFace
 from .pairs import TripletLoss
 from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SSoftmax, WSoftmax
 from .sphereface2 import SphereFace2
-from .subcenter import SubcenterArcFace
 
 __all__ = ["HEADS"]
 

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from ..angular import AngularLike
 
-__all__ = ["Sample"]
-
 
 class Sample(NamedTuple):
     """The samples of a batch, as the rules of a softmax head see them.
@@ -58,5 +56,4 @@ class Sample(NamedTuple):
         Returns:
             g(θ), in the shape of ``theta``.
         """
-        value: Tensor = self.g.from_angle(theta)  # type: ignore[attr-defined]
-        return value
+        return self.g.from_angle(theta)  # type: ignore[attr-defined]

@@ -13,8 +13,6 @@ from ._inputs import without, without_margin
 from .margin_softmax import MarginSoftmax
 from .sample import Sample
 
-__all__ = ["ASoftmax", "GASoftmax", "LSoftmax", "SSoftmax", "Softmax", "SphereFace", "WSoftmax"]
-
 
 class Softmax(MarginSoftmax):
     """Logits W_j·x + b_j (thesis 2.1): the ordinary linear classifier with cross-entropy, as a head.
@@ -252,5 +250,4 @@ def multiplied(cos: Tensor, g: AngularLike, margin: float) -> Tensor:
         return g.from_cos(cos)
     if isinstance(g, Cosine | SquareCosine):
         return psi(cos, margin, g.kind)
-    value: Tensor = g.from_angle(margin * angle(cos))  # type: ignore[attr-defined]
-    return value
+    return g.from_angle(margin * angle(cos))  # type: ignore[attr-defined]

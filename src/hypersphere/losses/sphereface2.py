@@ -14,8 +14,6 @@ from .._core.sphere import unit
 from ._fused import Known
 from .head import ClassHead
 
-__all__ = ["SphereFace2"]
-
 _SOFTMAX_ONLY = ("label_smoothing", "class_weight", "annealing", "detach_margin", "angular")
 
 

@@ -12,8 +12,6 @@ from ._classes import block_width, reduce_classes
 from .head import ClassHead
 from .joined import JoinedHead
 
-__all__ = ["SphereFacePlus"]
-
 
 class SphereFacePlus(JoinedHead):
     """L = L_head + λ_M·1/(m(C−1))·Σ_i Σ_{j≠y_i} f_s(‖ŵ_{y_i} − ŵ_j‖) (thesis 5.8), f_s as in the energy (5.1).

@@ -17,14 +17,6 @@ from .._core.sphere import upcast
 from ..functional import angle, unit
 from ._inputs import check_labels, class_directions
 
-__all__ = [
-    "angular_fisher_score",
-    "angular_visual_hardness",
-    "covering_radius",
-    "separation_distance",
-    "uniformity",
-]
-
 _ROWS = 2048
 
 

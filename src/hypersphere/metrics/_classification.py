@@ -14,8 +14,6 @@ from .._core.modes import without_autocast
 from .._core.sphere import upcast
 from ._inputs import check_dimensions, check_features, check_labels, class_directions, directions, rows_within
 
-__all__ = ["ClassificationResult", "classification", "cosine_confusion"]
-
 
 @dataclass(frozen=True, eq=False)
 class ClassificationResult:

@@ -11,8 +11,6 @@ from .._core.arrays import takes_arrays
 from .._core.checks import check_count
 from ._inputs import check_features
 
-__all__ = ["PrincipalComponents", "principal_components"]
-
 
 @dataclass(frozen=True, eq=False)
 class PrincipalComponents:

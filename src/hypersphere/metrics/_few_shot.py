@@ -17,8 +17,6 @@ from .._core.sphere import upcast
 from ..functional import unit
 from ._inputs import check_features, check_labels
 
-__all__ = ["FewShotResult", "few_shot"]
-
 _EPISODES = 100  # trained at once
 
 

@@ -9,8 +9,6 @@ from .._core.arrays import takes_arrays
 from .._core.errors import check_floating
 from .._core.sphere import unit
 
-__all__ = ["hole_radii"]
-
 
 @takes_arrays("w")
 @torch.no_grad()

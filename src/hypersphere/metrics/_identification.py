@@ -11,12 +11,9 @@ from torch import Tensor
 from .._core.arrays import takes_arrays
 from .._core.errors import check_choice, check_count
 from .._core.modes import without_autocast
-from ._counting import Groups, count_at_least
+from ._counting import Groups, Tail, count_at_least
 from ._identification_result import IdentificationResult
 from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within
-from ._tail import Tail
-
-__all__ = ["Blocks", "identification"]
 
 Blocks: TypeAlias = Tensor | Iterable[Tensor] | Any
 """Rows: a tensor, a NumPy array or memory map, or an iterable of blocks (b, d)."""

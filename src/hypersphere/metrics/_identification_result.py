@@ -11,8 +11,6 @@ from torch import Tensor
 from .._core.errors import check_count
 from ._roc import check_rate
 
-__all__ = ["IdentificationResult"]
-
 
 @dataclass(frozen=True, eq=False)
 class IdentificationResult:

@@ -10,8 +10,6 @@ from torch import Tensor
 from .._core.arrays import takes_arrays
 from .._core.errors import check_count
 
-__all__ = ["InceptionResult", "inception_score"]
-
 
 @dataclass(frozen=True, eq=False)
 class InceptionResult:

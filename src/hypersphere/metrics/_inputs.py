@@ -9,16 +9,6 @@ from .._core.errors import check_floating
 from .._core.sphere import upcast
 from ..functional import unit
 
-__all__ = [
-    "check_dimensions",
-    "check_features",
-    "check_labels",
-    "class_directions",
-    "directions",
-    "rows_within",
-    "score_column",
-]
-
 _ENTRIES = 2**24  # of a block of scores: 64 MB in float32
 
 

@@ -13,8 +13,6 @@ from .._core.sphere import upcast
 from ._inputs import check_features, directions, rows_within
 from ._verification import VerificationResult, cross_validate, pair_kinds, split_validate
 
-__all__ = ["PairList", "pair_scores", "verify_pairs"]
-
 
 class PairList(Protocol):
     """Pairs of rows: what :class:`hypersphere.data.Pairs` is."""

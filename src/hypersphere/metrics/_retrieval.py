@@ -13,8 +13,6 @@ from .._core.modes import without_autocast
 from ._counting import Groups, count_at_least
 from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within
 
-__all__ = ["RetrievalResult", "retrieval"]
-
 
 @dataclass(frozen=True, eq=False)
 class RetrievalResult:

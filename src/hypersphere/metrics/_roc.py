@@ -10,8 +10,6 @@ from torch import Tensor
 
 from .._core.errors import check_floating, is_number
 
-__all__ = ["ROC", "accept_counts", "check_rate", "roc_curve"]
-
 
 @dataclass(frozen=True, eq=False)
 class ROC:

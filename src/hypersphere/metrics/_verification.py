@@ -14,8 +14,6 @@ from .._core.errors import check_count
 from ._inputs import score_column
 from ._roc import ROC, accept_counts, roc_curve
 
-__all__ = ["VerificationResult", "cross_validate", "pair_kinds", "split_validate", "verification", "verification_split"]
-
 
 @dataclass(frozen=True, eq=False)
 class VerificationResult:

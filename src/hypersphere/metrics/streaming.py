@@ -21,8 +21,6 @@ try:
 except ImportError as error:
     raise ImportError("hypersphere.metrics.streaming needs torchmetrics: pip install 'hypersphere[metrics]'") from error
 
-__all__ = ["Retrieval", "Verification"]
-
 
 class Verification(Metric):
     """:func:`hypersphere.metrics.verification` of all scores seen: ``update(scores, same, fold)``.

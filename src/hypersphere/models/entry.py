@@ -11,8 +11,6 @@ from torch import nn
 
 from .slots import Slots
 
-__all__ = ["SLOT_OPTIONS", "Entry"]
-
 SLOT_OPTIONS = {f.name: f.default for f in fields(Slots)}
 
 

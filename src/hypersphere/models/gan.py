@@ -13,16 +13,16 @@ from .grammar import image_size_of
 from .network import Flatten, Network
 from .slots import Slots
 
-__all__ = ["MODELS", "Generator", "discriminator", "generator"]
-
 
 class Generator(nn.Module):
     """z ~ N(0, I) → dense 512·M×M → three 4×4 transposed convolutions of stride 2 (256, 128, 64) → 3×3, tanh.
 
+    Thesis Table D.5 (a), with BatchNorm and ReLU after all but the last.
+
     Args:
         slots: operators, normalisation and activation of all layers (:class:`Slots`).
         latent_dim: length of the noise vector z from which an image is made.
-        base: M, height and width of the first map.
+        base: M, height and width of the first map (4 for images of 32×32).
         widths: channels of the first map and after each transposed convolution.
         channels: number of channels of the generated images.
 
@@ -39,10 +39,17 @@ class Generator(nn.Module):
         torch.Size([2, 3, 32, 32])
     """
 
-    def __init__(self, slots: Slots, latent_dim: int, base: int, widths: tuple[int, ...], channels: int) -> None:
+    def __init__(
+        self,
+        slots: Slots,
+        latent_dim: int = 128,
+        base: int = 4,
+        widths: tuple[int, ...] = (512, 256, 128, 64),
+        channels: int = 3,
+    ) -> None:
         super().__init__()
         self.latent_dim = check_count("latent_dim", latent_dim)
-        self.shape = (widths[0], base, base)
+        self.shape = (widths[0], check_count("base", base), base)
         self.dense = slots.operator("Linear", latent_dim, widths[0] * base * base, normed=False)
         self.deconvs = nn.Sequential(
             *(slots.block("ConvTranspose2d", *pair, 4, stride=2, padding=1) for pair in pairwise(widths))
@@ -60,25 +67,6 @@ class Generator(nn.Module):
         """
         maps = self.dense(z).unflatten(-1, self.shape)
         return torch.tanh(self.last(self.deconvs(maps)))
-
-
-def generator(
-    slots: Slots,
-    latent_dim: int = 128,
-    base: int = 4,
-    widths: tuple[int, ...] = (512, 256, 128, 64),
-    channels: int = 3,
-) -> Generator:
-    """The generator of thesis Table D.5 (a): dense, then transposed convolutions with BatchNorm and ReLU.
-
-    Args:
-        slots: operators, normalisation and activation of all layers (:class:`Slots`).
-        latent_dim: numbers in z.
-        base: M_g, the size of the first maps (4 for images of 32×32).
-        widths: channels of the first maps and of each transposed convolution.
-        channels: of the images.
-    """
-    return Generator(slots, latent_dim, check_count("base", base), widths, channels)
 
 
 def discriminator(
@@ -116,7 +104,7 @@ def discriminator(
 
 
 MODELS: dict[str, Entry] = {
-    "sngan_generator": Entry(generator, "thesis Table D.5 (a)"),
+    "sngan_generator": Entry(Generator, "thesis Table D.5 (a)"),
     "sngan_discriminator": Entry(
         discriminator,
         "thesis Table D.5 (b)",

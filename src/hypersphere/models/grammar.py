@@ -13,8 +13,6 @@ from torch.nn import functional as F
 from .._core.errors import check_choice, check_count
 from .slots import Slots
 
-__all__ = ["Conv", "Layer", "Pool", "Size", "Stages", "Unit", "build_stages", "image_size_of"]
-
 Size: TypeAlias = tuple[int, int]
 
 
@@ -219,8 +217,7 @@ class Residual(nn.Module):
         self.branch, self.shortcut, self.act = branch, shortcut, act
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.act(self.branch(x) + self.shortcut(x))
-        return out
+        return self.act(self.branch(x) + self.shortcut(x))
 
 
 class _PadShortcut(nn.Module):

@@ -11,8 +11,6 @@ from .entry import Entry
 from .network import Network
 from .slots import Slots
 
-__all__ = ["MODELS", "mlp"]
-
 
 def mlp(num_classes: int, slots: Slots, in_features: int = 784, hidden: Sequence[int] = (256, 256)) -> Network:
     """Hidden layers with activations, then the classifier: three layers for MNIST (thesis sec. F.3, Table 7.3).

@@ -12,8 +12,6 @@ from .._core.errors import check_count
 from .grammar import Size, Stages, build_stages
 from .slots import Slots
 
-__all__ = ["Network", "image_network", "neck"]
-
 
 class Network(nn.Module):
     """``classifier(features(x))``: a body that computes the embedding, and a linear classifier on it.
@@ -45,8 +43,7 @@ class Network(nn.Module):
         Returns:
             The embeddings, ``(N, feature_dim)``.
         """
-        out: Tensor = self.body(x)
-        return out
+        return self.body(x)
 
     def forward_features(self, x: Tensor) -> Tensor:
         """Compute the same as :meth:`features`, under timm's name.
@@ -68,8 +65,7 @@ class Network(nn.Module):
         Returns:
             ``(N, num_classes)``, or the embedding for ``num_classes=0``.
         """
-        out: Tensor = self.classifier(self.features(x))
-        return out
+        return self.classifier(self.features(x))
 
 
 def image_network(

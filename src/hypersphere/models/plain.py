@@ -11,8 +11,6 @@ from .grammar import Conv, Layer, Pool, image_size_of
 from .network import Network, image_network
 from .slots import Slots
 
-__all__ = ["MODELS", "WIDTHS", "few_shot_cnn", "plain_cnn", "table_cnn"]
-
 # widths of conv1.x, conv2.x, conv3.x and of the fully connected layer
 WIDTHS: dict[str, tuple[tuple[int, int, int], int]] = {
     "paper": ((64, 96, 128), 256),  # paper Table 5 = thesis Table B.1

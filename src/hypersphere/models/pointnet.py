@@ -15,15 +15,13 @@ from .entry import Entry
 from .network import Network
 from .slots import Slots
 
-__all__ = ["MODELS", "PointNet", "head_of", "pointnet"]
-
 
 class PointNet(Network):
     """A function of point sets: the same layers on every point, the maximum over points, fully connected layers.
 
-    Points ``(N, P, in_channels)`` → 64, 64 | 64, 128, 1024 → max → 512, 256 → classifier. With ``tnet`` the coordinates
-    are multiplied by a 3×3 matrix, and the 64 features by a 64×64 one, which two small networks of the same kind
-    compute.
+    Thesis Table 6.8 has it with and without T-Nets, Table 7.12 without, both for ModelNet40. Points
+    ``(N, P, in_channels)`` → 64, 64 | 64, 128, 1024 → max → 512, 256 → classifier. With ``tnet`` the coordinates are
+    multiplied by a 3×3 matrix, and the 64 features by a 64×64 one, which two small networks of the same kind compute.
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
@@ -80,27 +78,6 @@ class PointNet(Network):
         features, transform = self.body(x)
         scores: Tensor = self.classifier(features)
         return (scores, _departure(transform, x)) if penalty else scores
-
-
-def pointnet(
-    num_classes: int,
-    slots: Slots,
-    tnet: bool,
-    in_channels: int = 3,
-    dropout: float = 0.3,
-    width: float = 1.0,
-) -> PointNet:
-    """PointNet for ModelNet40: thesis Table 6.8 with and without T-Nets, Table 7.12 without.
-
-    Args:
-        num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation and activation of all layers (:class:`Slots`).
-        tnet: whether the two transformation networks (T-Nets) are included.
-        in_channels: numbers of a point; the first 3 are coordinates.
-        dropout: probability, on the last hidden layer; with ``tnet`` on the one before, too.
-        width: factor of the number of channels of every layer, > 0; 1 is the published size.
-    """
-    return PointNet(num_classes, slots, tnet, in_channels, dropout, width)
 
 
 class _Body(nn.Module):
@@ -173,6 +150,6 @@ def _departure(transform: Tensor | None, x: Tensor) -> Tensor:
 
 _DEFAULTS: dict[str, Any] = {"num_classes": 40, "init": "xavier"}
 MODELS: dict[str, Entry] = {
-    "pointnet": Entry(pointnet, "thesis Tables 6.8 and 7.12 (vanilla, without T-Net)", {"tnet": False}, _DEFAULTS),
-    "pointnet_tnet": Entry(pointnet, "thesis Table 6.8 (with T-Net)", {"tnet": True}, _DEFAULTS),
+    "pointnet": Entry(PointNet, "thesis Tables 6.8 and 7.12 (vanilla, without T-Net)", {"tnet": False}, _DEFAULTS),
+    "pointnet_tnet": Entry(PointNet, "thesis Table 6.8 (with T-Net)", {"tnet": True}, _DEFAULTS),
 }

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from .._core.errors import check_count, check_positive
-from ._points import ball_neighbours, farthest_points, gather_points
 from .entry import Entry
 from .network import Network
 from .pointnet import head_of
 from .slots import Slots
 
-__all__ = ["MODELS", "PointNet2", "pointnet2"]
-
 
 class PointNet2(Network):
     """Two levels of local PointNets on balls around farthest points, one on all that is left, a perceptron.
+
+    By default as in thesis Table 6.8: 512 balls of radius 0.2 with 32 points: 64, 64, 128; 128 balls of radius 0.4 with
+    64 points: 128, 128, 256; all: 256, 512, 1024; then 512, 256 and the classifier.
 
     Args:
         num_classes: outputs of the classifier, 0 for none.
@@ -53,32 +53,6 @@ class PointNet2(Network):
         super().__init__(body, body.feature_dim, num_classes, slots)
 
 
-def pointnet2(
-    num_classes: int,
-    slots: Slots,
-    points: tuple[int, int] = (512, 128),
-    radii: tuple[float, float] = (0.2, 0.4),
-    samples: tuple[int, int] = (32, 64),
-    in_channels: int = 3,
-    dropout: float = 0.5,
-) -> PointNet2:
-    """PointNet++ (SSG) for ModelNet40: thesis Table 6.8.
-
-    512 balls of radius 0.2 with 32 points: 64, 64, 128; 128 balls of radius 0.4 with 64 points: 128, 128, 256; all:
-    256, 512, 1024; then 512, 256 and the classifier.
-
-    Args:
-        num_classes: outputs of the classifier, 0 for none.
-        slots: operators, normalisation and activation of all layers (:class:`Slots`).
-        points: centres of the two levels.
-        radii: of their balls.
-        samples: points of a ball that are used at most.
-        in_channels: numbers of a point; the first 3 are coordinates.
-        dropout: probability, after both hidden layers.
-    """
-    return PointNet2(num_classes, slots, points, radii, samples, in_channels, dropout)
-
-
 class _Body(nn.Module):
     """Clouds ``(N, P, 3 + extra)`` to their embedding."""
 
@@ -104,8 +78,7 @@ class _Body(nn.Module):
         for level in self.levels:
             xyz, values = level(xyz, values)
         everything = torch.cat([xyz, values.to(xyz.dtype)], -1).transpose(1, 2).unsqueeze(-1)
-        out: Tensor = self.head(self.all(everything).amax((-2, -1)))
-        return out
+        return self.head(self.all(everything).amax((-2, -1)))
 
 
 class _Level(nn.Module):
@@ -132,8 +105,45 @@ class _Level(nn.Module):
         return centres, out.transpose(1, 2)
 
 
-MODELS: dict[str, Entry] = {
-    "pointnet2": Entry(
-        pointnet2, "thesis Table 6.8 (PointNet++, single scale)", {}, {"num_classes": 40, "init": "xavier"}
-    )
-}
+_TABLE = "thesis Table 6.8 (PointNet++, single scale)"
+MODELS: dict[str, Entry] = {"pointnet2": Entry(PointNet2, _TABLE, {}, {"num_classes": 40, "init": "xavier"})}
+
+
+@torch.library.custom_op("hypersphere::farthest_points", mutates_args=())
+def farthest_points(xyz: Tensor, count: int) -> Tensor:
+    """Numbers ``(N, count)`` of points of ``(N, P, 3)``: the first, then always the one farthest from those taken."""
+    clouds = torch.arange(xyz.shape[0], device=xyz.device)
+    taken = torch.empty(xyz.shape[0], count, dtype=torch.long, device=xyz.device)
+    distance = xyz.new_full(xyz.shape[:2], torch.inf)
+    newest = torch.zeros_like(clouds)
+    for i in range(count):
+        taken[:, i] = newest
+        away = (xyz - xyz[clouds, newest].unsqueeze(1)).square().sum(-1)
+        distance = torch.minimum(distance, away)
+        newest = distance.argmax(-1)
+    return taken
+
+
+@farthest_points.register_fake
+def _(xyz: Tensor, count: int) -> Tensor:
+    return xyz.new_empty(xyz.shape[0], count, dtype=torch.long)
+
+
+def ball_neighbours(centres: Tensor, xyz: Tensor, radius: float, samples: int) -> Tensor:
+    """Numbers ``(N, M, samples)`` of the first points within ``radius`` of each centre, in the cloud's order.
+
+    A ball with fewer points repeats its first one. Every centre has to be a point of the cloud.
+    """
+    with torch.no_grad():
+        distance = torch.cdist(centres.float(), xyz.float(), compute_mode="donot_use_mm_for_euclid_dist")
+        size = xyz.shape[1]
+        number = torch.arange(size, device=xyz.device).expand_as(distance)
+        inside = torch.where(distance <= radius, number, size)
+        first = inside.topk(min(samples, size), largest=False, sorted=True).values
+        return torch.where(first == size, first[..., :1], first)
+
+
+def gather_points(values: Tensor, index: Tensor) -> Tensor:
+    """``values[n, index[n, ...]]``: rows of ``(N, P, C)`` by numbers ``(N, ...)``."""
+    rows = index.flatten(1).unsqueeze(-1).expand(-1, -1, values.shape[-1])
+    return values.gather(1, rows).unflatten(1, index.shape[1:])

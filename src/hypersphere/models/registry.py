@@ -13,13 +13,11 @@ import torch
 from .._core.errors import check_choice
 from .._core.registries import MODELS
 from ..nn import fuse
-from . import gan, gcn, mlp, plain, pointnet, pointnet2, resnet, sphereface
+from . import gan, gcn, mlp, plain, pointnet, pointnet2, resnet
 from .entry import SLOT_OPTIONS, Entry
 from .slots import Slots
 
-__all__ = ["create", "describe", "list_models", "options"]
-
-for _family in (plain, resnet, sphereface, mlp, gcn, pointnet, pointnet2, gan):
+for _family in (plain, resnet, mlp, gcn, pointnet, pointnet2, gan):
     for _name, _entry in _family.MODELS.items():
         MODELS.add(_name, _entry, about=_entry.table)
 

@@ -1,4 +1,4 @@
-"""Residual networks: for CIFAR, and for ImageNet standard, wide and modified."""
+"""Residual networks: for CIFAR, for ImageNet standard, wide and modified, and those of SphereFace."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from torch import nn
 
 from .._core.errors import check_choice, check_positive
 from .entry import Entry
-from .grammar import Conv, Layer, Pool, Residual, Unit
+from .grammar import Conv, Layer, Pool, Residual, Unit, image_size_of
 from .network import Network, image_network
 from .plain import triple
 from .slots import Slots
-
-__all__ = ["CIFAR_WIDTHS", "IMAGENET_WIDTHS", "MODELS", "cifar_resnet", "imagenet_resnet", "modified_resnet"]
 
 CIFAR_WIDTHS: dict[str, tuple[int, ...]] = {
     "paper": (64, 96, 128),  # paper Table 6 = thesis Table B.2, for paper sec. 4.2
@@ -126,6 +124,44 @@ def modified_resnet(
     return network
 
 
+def sphereface(
+    num_classes: int,
+    slots: Slots,
+    units: tuple[int, int, int, int],
+    widths: Sequence[int] = (64, 128, 256, 512),
+    feature_dim: int = 512,
+    in_channels: int = 3,
+    image_size: int | Sequence[int] = (112, 96),
+    last_relu: bool = False,
+    branch_std: float | None = 0.01,
+) -> Network:
+    """SphereFace-4/10/20/36/64: four stages, each a 3×3 convolution of stride 2, then residual units; FC1.
+
+    The name counts convolutions. The embedding is FC1's output. PReLU and no BatchNorm by default, as in the authors'
+    released networks; both activations of a residual unit are inside its branch. Their weights start there as Xavier
+    says, but normal with deviation 0.01 in residual branches: with He's everywhere the features of the 64-layer CNN
+    would have lengths of millions.
+
+    Args:
+        num_classes: outputs of the classifier; the default 0 leaves it to a head such as
+            :class:`hypersphere.losses.ASoftmax`.
+        slots: operators, normalisation and activation of all layers (:class:`Slots`).
+        units: residual units of each stage.
+        widths: filters of the stages.
+        feature_dim: size of FC1 (3 for thesis Figure 2.10).
+        in_channels: number of channels of the images: 1 for grey, 3 for colour.
+        image_size: height and width of the images (aligned faces of 112×96), a number or both.
+        branch_std: deviation of the weights of residual branches; None: as ``init`` says.
+        last_relu: a ReLU after FC1, as networks had before (thesis Table A.1, CNN A).
+    """
+    stages = face_stages(triple(widths, 4), units)
+    network = image_network(stages, slots, num_classes, in_channels, image_size_of(image_size), (feature_dim,))
+    draw_branches(network, branch_std)
+    if last_relu:
+        network.body.add_module("relu", nn.ReLU())
+    return network
+
+
 def draw_branches(network: Network, std: float | None) -> None:
     """Normal weights of deviation ``std`` in the residual branches; None leaves them as they are."""
     if std is None:
@@ -153,6 +189,8 @@ def _imagenet(depth: int, table: str, fixed: dict[str, Any] | None = None, **def
     return Entry(imagenet_resnet, table, {**shape, **(fixed or {})}, {"num_classes": 1000, **defaults})
 
 
+_FACE_UNITS = {4: (0, 0, 0, 0), 10: (0, 1, 2, 0), 20: (1, 2, 4, 1), 36: (2, 4, 8, 2), 64: (3, 8, 16, 3)}
+_FACES: dict[str, Any] = {"num_classes": 0, "activation": "prelu", "norm": "none", "init": "xavier"}
 MODELS: dict[str, Entry] = {
     "resnet18": _imagenet(18, "paper Table 6; thesis Tables B.2, C.1, D.2, E.2"),
     "resnet18_modified": Entry(modified_resnet, "thesis Table C.1", {}, {"num_classes": 1000}),
@@ -171,5 +209,9 @@ MODELS: dict[str, Entry] = {
             conv="sphere",
         )
         for version, shortcut in (("v1", "operator"), ("v2", "plain"))
+    },
+    **{
+        f"sphereface{depth}": Entry(sphereface, f"thesis Table 2.7, {depth}-layer CNN", {"units": units}, _FACES)
+        for depth, units in _FACE_UNITS.items()
     },
 }

@@ -17,8 +17,6 @@ from .. import nn as twins
 from .._core.errors import check_choice, check_count, check_positive
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
 
-__all__ = ["Slots"]
-
 _PREFIX = {"plain": "", "sphere": "Sphere", "decoupled": "Decoupled"}
 _NORMS = ("batch", "sphere", "both", "none")
 _SLOPES = {"relu": 0.0, "leaky_relu": 0.1, "prelu": 0.25, "none": 1.0}  # of the negative half, at the start

@@ -26,19 +26,6 @@ from ..functional.operators import (
     make_kernel,
 )
 
-__all__ = [
-    "ACTIVATIONS",
-    "Parts",
-    "affine_of",
-    "constants_of",
-    "fused_step",
-    "is_activation",
-    "is_norm",
-    "pool",
-    "run",
-    "wants_channels_last",
-]
-
 ACTIVATIONS: tuple[type[nn.Module], ...] = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.GELU, nn.SiLU, nn.Identity)
 
 _DIMENSIONS: dict[type, tuple[int, ...]] = {nn.BatchNorm1d: (2, 3), nn.BatchNorm2d: (4,), nn.BatchNorm3d: (5,)}

@@ -13,8 +13,6 @@ from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_conv
 from .layer import Decoupled, as_node, remembered
 
-__all__ = ["DecoupledConv1d", "DecoupledConv2d", "DecoupledConv3d", "SphereConv1d", "SphereConv2d", "SphereConv3d"]
-
 
 def _geometry(shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Geometry | None:
     """How a convolution with a weight of this shape reads its input; None where its borders differ."""

@@ -16,15 +16,6 @@ from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_conv_transpose
 from .layer import Decoupled, as_node, remembered
 
-__all__ = [
-    "DecoupledConvTranspose1d",
-    "DecoupledConvTranspose2d",
-    "DecoupledConvTranspose3d",
-    "SphereConvTranspose1d",
-    "SphereConvTranspose2d",
-    "SphereConvTranspose3d",
-]
-
 
 class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
     """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on the patches of the zero-stuffed input.

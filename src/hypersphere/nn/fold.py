@@ -19,8 +19,6 @@ from .block import constants_of
 from .fuse import Fusion, blocks_of, fuse
 from .layer import Decoupled, as_node
 
-__all__ = ["Folded", "fold"]
-
 
 def fold(model: nn.Module) -> nn.Module:
     """A copy of a model for inference, whose operators hold ŵ, and BatchNorm with it, as constants.
@@ -169,5 +167,4 @@ def _can_fold(op: Decoupled, norm: Any) -> bool:
 def _plain(module: Any) -> nn.Module:
     """A module that handed its input on, as it was before."""
     module.__class__ = getattr(type(module), "plain", type(module))
-    plain: nn.Module = module
-    return plain
+    return module

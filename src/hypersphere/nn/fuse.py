@@ -20,8 +20,6 @@ from torch.nn.modules.conv import _ConvNd
 from .block import ACTIVATIONS, Parts, is_activation, is_norm, pool, run, wants_channels_last
 from .layer import Decoupled
 
-__all__ = ["Fusion", "blocks_of", "fuse", "is_row_of_blocks"]
-
 _ANY_ORDER = (  # modules that take maps in any order of their axes in memory
     *ACTIVATIONS, nn.Dropout, nn.Dropout2d, nn.BatchNorm2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Flatten,
 )  # fmt: skip
@@ -150,8 +148,7 @@ class FusedSequential(nn.Sequential):
 
     def forward(self, input: Tensor) -> Tensor:
         if isinstance(input, torch.fx.Proxy):
-            out: Tensor = super().forward(input)  # a graph has a node for each of them
-            return out
+            return super().forward(input)  # a graph has a node for each of them
         x, q = input, None
         steps = list(_blocks(_flat(self))) if torch.compiler.is_compiling() else _steps(self)
         move = wants_channels_last(input) and any(isinstance(s, Parts) and s.op.weight.dim() == 4 for s in steps)

@@ -20,8 +20,6 @@ from ..functional.operators.deployed import deployed, deployed_unit
 from ..functional.operators.geometry import Geometry
 from .block import Parts, affine_of, constants_of, fused_step
 
-__all__ = ["Decoupled", "as_node", "own", "remembered", "reset"]
-
 
 class Decoupled(nn.Module):
     """Mixin: holds h, g, ``weighted`` and SphereNorm's β·F + γ (paper sec. 2.5)."""

@@ -12,8 +12,6 @@ from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_linear
 from .layer import Decoupled, as_node
 
-__all__ = ["DecoupledLinear", "DecoupledTransposedLinear", "SphereLinear", "SphereTransposedLinear"]
-
 _ROWS = Geometry(())
 
 

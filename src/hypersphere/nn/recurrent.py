@@ -15,8 +15,6 @@ from .._core.errors import check_choice
 from ..functional.operators.decoupled import AngularRule
 from .recurrent_layer import RecurrentLayer
 
-__all__ = ["DecoupledGRU", "DecoupledLSTM", "DecoupledRNN", "SphereGRU", "SphereLSTM", "SphereRNN"]
-
 
 class DecoupledRNN(RecurrentLayer):
     """h_t = tanh(f(w_x, x_t) + b_x + f(w_h, h_{t−1}) + b_h), or with relu: the twin of :class:`torch.nn.RNN`.

@@ -20,8 +20,6 @@ from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRul
 from ..functional.operators.geometry import Geometry
 from .layer import as_node, own, reset
 
-__all__ = ["RecurrentLayer", "Rules"]
-
 State = tuple[Tensor, ...]
 
 

@@ -16,8 +16,6 @@ from ..losses.head import ClassHead
 from ..nn.layer import Decoupled
 from ..nn.recurrent_layer import RecurrentLayer, Rules
 
-__all__ = ["WeightProjection", "parameter_groups", "weighted_gradients"]
-
 
 class WeightProjection:
     """w ← s·w/‖w‖ for every neuron of the unweighted operators, every n steps (thesis sec. 4.4.1).
@@ -113,8 +111,7 @@ def _weigh(neurons: Neurons) -> RemovableHandle:
         lengths = norm(neurons.flatten(weight.detach()), keepdim=True)
         return neurons.unflatten(neurons.flatten(grad) * lengths.to(grad.dtype), weight.shape)
 
-    handle: RemovableHandle = weight.register_hook(hook)
-    return handle
+    return weight.register_hook(hook)
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

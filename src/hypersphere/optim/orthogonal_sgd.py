@@ -14,8 +14,6 @@ from ..functional import orthogonalize
 from ..functional.orthogonalize.algorithms import polish
 from ..orthogonal import is_orthogonal
 
-__all__ = ["OrthogonalSGD"]
-
 
 class OrthogonalSGD(Optimizer):
     """R ← (I − λ/2·W)⁻¹(I + λ/2·W)R for orthogonal matrices (thesis 7.5), SGD with momentum for the rest.

@@ -14,14 +14,13 @@ from ._model import (
     matrices,
     penalty,
     prepared,
-    record,
     restart,
     rotation_parameters,
     set_task,
-    settle,
     unconverged,
 )
 from ._nonlinear import Nonlinear
+from ._recorded import Recorded, record
 
 __all__ = [
     "Banded",
@@ -31,6 +30,7 @@ __all__ = [
     "LowRank",
     "Map",
     "Nonlinear",
+    "Recorded",
     "SkewSymmetric",
     "Symmetric",
     "Triangular",
@@ -51,7 +51,6 @@ __all__ = [
     "rotation_parameters",
     "save_adapter",
     "set_task",
-    "settle",
     "unconverged",
     "unmerge",
 ]

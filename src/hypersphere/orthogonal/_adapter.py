@@ -27,9 +27,7 @@ from ._blocks import BlockMatrix
 from ._maps import Orthogonal
 from ._peers import Peers
 from ._recurrent import read_through, restore
-from ._rotation import detached_layout, reorder, unshare_class
-
-__all__ = ["Adapters", "adapter", "adapters", "disable", "enable", "iter_adapters", "merge_adapters", "unmerge"]
+from ._rotation import detached_layout, iter_parametrizations, reorder, unshare_class
 
 _MERGED = "_hypersphere_merged_adapters"  # an attribute of a module whose adapters are folded into its weights
 
@@ -270,13 +268,7 @@ def unmerge(model: nn.Module) -> nn.Module:
 
 def iter_adapters(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Adapters]]:
     """(qualified weight name, module, tensor name, adapters) of every weight that has some, shared modules once."""
-    for name, module in model.named_modules():
-        if not parametrize.is_parametrized(module):
-            continue
-        for tensor_name, chain in list(module.parametrizations.items()):
-            for parametrization in chain:
-                if isinstance(parametrization, Adapters):
-                    yield (f"{name}.{tensor_name}" if name else tensor_name), module, tensor_name, parametrization
+    return iter_parametrizations(model, Adapters)
 
 
 def _merged(model: nn.Module) -> Iterator[tuple[str, nn.Module, dict[str, tuple[Adapters, Tensor]]]]:

@@ -22,8 +22,6 @@ from ._adapter_peft import WEIGHTS as PEFT_WEIGHTS
 from ._adapter_peft import read_peft
 from ._blocks import BlockMatrix
 
-__all__ = ["load_adapter", "save_adapter"]
-
 _FORMAT = 1
 _SKEW = ("cayley", "exponential")
 _WEIGHTS, _CONFIG = "adapter.safetensors", "adapter.json"

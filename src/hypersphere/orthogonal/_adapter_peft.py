@@ -20,8 +20,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["CONFIG", "WEIGHTS", "PeftAdapter", "read_peft"]
-
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 logger = logging.getLogger("hypersphere")
 _NEARLY = 1e-3  # a departure from orthogonality that is worth a warning

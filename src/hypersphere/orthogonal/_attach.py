@@ -21,8 +21,6 @@ from ._peers import Peers
 from ._recurrent import read_through
 from ._rotation import Rotation, iter_rotations, unshare_class
 
-__all__ = ["attach", "check_free", "choose"]
-
 _log = logging.getLogger("hypersphere")
 
 
@@ -77,8 +75,8 @@ def attach(
         learn_v: train v as well; its parameter stays the one the module had.
         tasks: number of matrices R for the one v, see :func:`set_task` (thesis F.8).
         head: a module with the class vectors, if they are not in the model.
-        output_layer: the output layer, by name or module; False if there is none. None takes what the model says
-            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
+        output_layer: the output layer, by name or module, several in a list; False if there is none. None takes what
+            the model says (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         generator: source of the random numbers (on the CPU). Raises ``ValueError`` before anything is changed, if a
             weight is attached already, is shared with another module or parametrized otherwise, or if the output layer
             is asked for by name.

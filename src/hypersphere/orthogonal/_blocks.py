@@ -17,8 +17,6 @@ from ..functional.orthogonalize import Solved, connect, is_reduced, rotate, rota
 from ._maps import Draw, Map, Orthogonal, Own, module_of
 from ._peers import JOINT, Key, Peers, is_same
 
-__all__ = ["BlockMatrix", "Kept", "is_orthogonal", "tag_orthogonal"]
-
 
 class BlockMatrix(nn.Module):
     """R = Diag(R⁽¹⁾, ..., R⁽ᵇ⁾) on R^dim (F.33, F.34), each block from its own parameter, or shared.

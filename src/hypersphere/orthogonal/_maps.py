@@ -14,19 +14,6 @@ from .._core.registries import MAPS
 from ..functional import orthogonalize
 from ..functional.orthogonalize import Orthogonalizer
 
-__all__ = [
-    "Banded",
-    "Canonical",
-    "Cholesky",
-    "Hessenberg",
-    "LowRank",
-    "Map",
-    "SkewSymmetric",
-    "Symmetric",
-    "Triangular",
-    "resolve",
-]
-
 # A start draws N(0, 1) of a given shape; attach fixes device, dtype and generator.
 Draw = Callable[..., Tensor]
 

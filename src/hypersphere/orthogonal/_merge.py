@@ -11,8 +11,6 @@ from ._model import attached, set_task
 from ._recurrent import restore
 from ._rotation import Rotation, iter_rotations, reorder, unshare_class
 
-__all__ = ["merge"]
-
 
 def merge(model: nn.Module, task: int | None = None) -> nn.Module:
     """Replace every attached weight by w = Rv, an ordinary parameter.

@@ -1,4 +1,4 @@
-"""Functions on an attached model: its matrices, its penalty, its task, its CUDA graphs."""
+"""Functions on an attached model: its matrices, its penalty, its task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from .._core.errors import check_count, check_positive
 from .._core.modes import without_autocast
 from ..functional.orthogonalize import side_by_side
 from ._blocks import BlockMatrix
-from ._peers import Peers
 from ._rotation import Rotation, iter_rotations, turn_together
 
 __all__ = [
@@ -21,11 +20,9 @@ __all__ = [
     "matrices",
     "penalty",
     "prepared",
-    "record",
     "restart",
     "rotation_parameters",
     "set_task",
-    "settle",
     "unconverged",
 ]
 
@@ -131,52 +128,6 @@ def prepared(model: nn.Module) -> Iterator[None]:
     finally:
         for _, _, rotation in found:
             rotation.ready = None
-
-
-def record(model: nn.Module, stream: torch.cuda.Stream | None = None) -> torch.cuda.CUDAGraph | None:
-    """Record a CUDA graph that computes all matrices that start from the last step.
-
-    A second graph, recorded afterwards in the same memory pool, uses the matrices. Replay the first graph, call
-    :func:`settle`, which computes from scratch the matrices that failed, then replay the second graph.
-
-    Args:
-        model: a network, with attached weights or not.
-        stream: the stream to record on; None uses torch's own stream for recording.
-
-    Returns:
-        The graph, or None if the model has no such matrices.
-
-    Example:
-        >>> hs.orthogonal.record(nn.Linear(2, 2)) is None
-        True
-    """
-    found = [peers for peers in _peers(model) if peers.starts_from_last]
-    if not found:
-        return None
-    graph = torch.cuda.CUDAGraph()
-    flags = [torch.zeros(1, dtype=torch.int32, pin_memory=True) for _ in found]
-    with torch.cuda.graph(graph, stream=stream):
-        for peers, flag in zip(found, flags, strict=True):
-            peers.record(flag)
-    return graph
-
-
-def settle(model: nn.Module) -> None:
-    """Wait for the graph of :func:`record`, and compute from scratch the matrices that failed (a jump, a singular U).
-
-    Args:
-        model: the network whose graph was just replayed.
-
-    Example:
-        >>> hs.orthogonal.settle(nn.Linear(2, 2))
-    """
-    for peers in _peers(model):
-        peers.settle()
-
-
-def _peers(model: nn.Module) -> list[Peers]:
-    found = [blocks.peers for blocks in model.modules() if isinstance(blocks, BlockMatrix) and blocks.is_joint]
-    return list({id(peers): peers for peers in found}.values())
 
 
 def restart(model: nn.Module) -> nn.Module:

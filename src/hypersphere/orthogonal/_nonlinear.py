@@ -12,8 +12,6 @@ from .._core.errors import check_count
 from .._core.registries import MAPS
 from ._maps import Draw, Map
 
-__all__ = ["Nonlinear"]
-
 
 @dataclass(frozen=True)
 class Nonlinear(Map):

@@ -52,7 +52,7 @@ class Peers:
         self._warm: WarmCayley | FromLast | None = None
         self._watch: tuple[Tensor, torch.cuda.Event] | None = None
         self._alone = False
-        self._recorded: tuple[list[Solved], Tensor] | None = None  # what a graph computes, and its flag on the host
+        self._recorded: list[Solved] | None = None  # what a graph computes
 
     def solve(self, blocks: BlockMatrix) -> list[Solved] | None:
         """R of ``blocks``, one for each size; None if it must be computed alone."""
@@ -99,27 +99,24 @@ class Peers:
         return getattr(self._warm, "kind", "cayley")
 
     @property
-    def starts_from_last(self) -> bool:
+    def can_be_recorded(self) -> bool:
         """Whether a CUDA graph can compute the matrices from those of the last step (and :meth:`settle` the others)."""
-        started = isinstance(self._warm, FromLast) and self._warm.started
+        started = self._warm is not None and getattr(self._warm, "started", True) and not self._alone
         return started and all(ref() is not None for ref in self._together)
 
-    def record(self, flag: Tensor) -> None:
-        """Compute all matrices inside the CUDA graph being recorded; ``flag``, on the host, tells if one failed."""
-        self._recorded = self._compute(), flag
-        if self._warm is not None:
-            flag.copy_(self._warm.failed.amax().reshape(1), non_blocking=True)
+    def record(self) -> Tensor:
+        """Compute all matrices inside the CUDA graph being recorded; a flag on the device, 1 if one failed."""
+        self._recorded = self._compute()
+        assert self._warm is not None  # it can be recorded
+        return self._warm.failed.amax()
 
     def settle(self) -> None:
-        """Wait for a replay of what :meth:`record` recorded, and compute the matrices that failed from scratch."""
-        if self._recorded is None or not isinstance(self._warm, FromLast):
-            return
-        torch.cuda.current_stream(self._warm.device).synchronize()
-        if int(self._recorded[1]):
-            members = [ref() for ref in self._together]
+        """Compute the matrices that failed in a replay of what :meth:`record` recorded; waits for the device."""
+        members = [ref() for ref in self._together]
+        if self._warm is not None and self._recorded is not None:
             with torch.no_grad():
                 raw = [raw.detach() for blocks in members if blocks is not None for raw in blocks.raw]
-                self._warm.redo(raw, self._recorded[0])
+                self._warm.redo(raw, self._recorded)
 
     def _regroup(self, captured: bool, first: BlockMatrix) -> bool:
         """Add blocks requested since the last computation, drop those long unused; False if nothing can be computed."""

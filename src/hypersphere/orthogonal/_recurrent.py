@@ -6,8 +6,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-__all__ = ["read_through", "restore"]
-
 
 def read_through(module: nn.RNNBase) -> None:
     """Make a parametrized RNN, LSTM or GRU compute with its weights as they are now.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
@@ -14,9 +14,8 @@ from .._core.neurons import Neurons
 from ..functional.orthogonalize import rotate_all
 from ._blocks import BlockMatrix, Kept
 
-__all__ = ["Rotation", "detached_layout", "iter_rotations", "reorder", "turn_together", "unshare_class"]
-
 _NOWHERE = nn.Module()
+P = TypeVar("P", bound=nn.Module)
 
 
 class Rotation(nn.Module):
@@ -103,13 +102,18 @@ def unshare_class(module: nn.Module) -> None:
 
 
 def iter_rotations(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Rotation]]:
-    """(qualified tensor name, module, tensor name, rotation) of every weight that was attached, shared modules once."""
+    """As :func:`iter_parametrizations`, of every weight that was attached."""
+    return iter_parametrizations(model, Rotation)
+
+
+def iter_parametrizations(model: nn.Module, kind: type[P]) -> Iterator[tuple[str, nn.Module, str, P]]:
+    """(qualified tensor name, module, tensor name, parametrization) of each of a kind, shared modules once."""
     for name, module in model.named_modules():
         if not parametrize.is_parametrized(module):
             continue
         for tensor_name, chain in list(module.parametrizations.items()):
             for parametrization in chain:
-                if isinstance(parametrization, Rotation):
+                if isinstance(parametrization, kind):
                     yield (f"{name}.{tensor_name}" if name else tensor_name), module, tensor_name, parametrization
 
 

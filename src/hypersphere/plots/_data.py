@@ -10,8 +10,6 @@ from torch import Tensor
 
 from .._core.arrays import as_tensor
 
-__all__ = ["class_names", "float_values", "integer_labels"]
-
 
 def float_values(argument: str, value: Any, ndim: int | None = None, *, empty: bool = False) -> Tensor:
     """Numbers of any device and dtype (tensor, array, nested lists) as finite float64 on the CPU."""

@@ -15,8 +15,6 @@ from .._core.errors import check_choice
 from ..runs import Run
 from ._data import float_values
 
-__all__ = ["BANDS", "Band", "band_of", "named_runs", "run_keys", "seed_series"]
-
 BANDS = ("range", "std")
 Series = tuple[Tensor, Tensor]
 

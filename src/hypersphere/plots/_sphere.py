@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ._style import GREY, INK, SIZES, blank_figure, figure_of, given_axes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["BEHIND", "draw_sphere", "in_front", "new_spheres", "shaded"]
+from ._style import GREY, INK, SIZES, Figure, blank_figure, figure_of, given_axes
 
 BEHIND = 0.22
 """Opacity of what the sphere would hide."""

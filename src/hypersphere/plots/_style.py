@@ -21,26 +21,10 @@ from .._core.arrays import label_numbers
 from .._core.registries import PLOTS
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = [
-    "GREY",
-    "INK",
-    "LINES",
-    "MARKERS",
-    "PALETTE",
-    "SIZES",
-    "blank_figure",
-    "colours",
-    "figure_of",
-    "given_axes",
-    "label_axes",
-    "legend",
-    "new_figure",
-    "picture",
-    "shorten",
-]
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:  # names for annotations: matplotlib is imported by the first picture
+    Axes = Figure = Any
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#000000", "#F0E442")
 """Okabe-Ito, the strongest contrasts to white first."""
@@ -112,8 +96,7 @@ def given_axes(count: int, projection: str | None = None) -> Axes | None:
 def figure_of(axes: Axes) -> Figure:
     """The figure that axes lie on, also inside subfigures."""
     figure: Any = axes.get_figure(root=True)
-    found: Figure = figure
-    return found
+    return figure
 
 
 def blank_figure(**options: Any) -> Figure:

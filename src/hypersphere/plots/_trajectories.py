@@ -13,8 +13,6 @@ from torch import Tensor
 from .._core.errors import check_choice, check_count, check_positive
 from ..functional import energy, unit
 
-__all__ = ["REGULARIZERS", "Trajectory", "descend", "start"]
-
 LONGEST = 0.04
 REGULARIZERS = ("orthonormal", "mhe", "half_space_mhe")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,12 +12,7 @@ from torch import Tensor
 from .._core.errors import check_count
 from ..functional import angle, unit
 from ._data import float_values, integer_labels
-from ._style import INK, PALETTE, label_axes, legend, new_figure, picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["angle_distributions"]
+from ._style import INK, PALETTE, Figure, label_axes, legend, new_figure, picture
 
 _ROWS = 1024  # rows of the cosine matrix that exist at a time
 

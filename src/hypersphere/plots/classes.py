@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ._data import float_values
-from ._style import GREY, PALETTE, label_axes, new_figure, picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["class_biases", "class_norms"]
+from ._style import GREY, PALETTE, Figure, label_axes, new_figure, picture
 
 
 @picture

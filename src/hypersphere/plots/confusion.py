@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,12 +12,7 @@ from torch import Tensor
 from .._core.errors import check_choice
 from ..metrics import cosine_confusion
 from ._data import class_names, float_values, integer_labels
-from ._style import GREY, INK, SIZES, label_axes, new_figure, picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["confusion_matrix", "cosine_confusion_matrix"]
+from ._style import GREY, INK, SIZES, Figure, label_axes, new_figure, picture
 
 _WRITTEN = 16  # up to this many classes each cell carries its number
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,13 +18,7 @@ from ..angular import AngularLike
 from ..functional import angular_from_angle, magnitude, psi
 from ..functional.magnitude import DEFAULT_BETA
 from ..functional.magnitude import MAGNITUDES as BUILT_IN
-from ._style import INK, LINES, colours, label_axes, legend, new_figure, picture
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["angular_curves", "magnitude_curves", "psi_curves"]
+from ._style import INK, LINES, Axes, Figure, colours, label_axes, legend, new_figure, picture
 
 
 @picture

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from ..functional import energy
 from ..regularizers import MHE
-from ._style import PALETTE, label_axes, legend, new_figure, picture, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["layer_energies"]
+from ._style import PALETTE, Figure, label_axes, legend, new_figure, picture, shorten
 
 
 @picture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,12 +11,7 @@ from torch import Tensor
 from ..functional import unit
 from ._data import class_names, float_values, integer_labels
 from ._sphere import BEHIND, in_front, new_spheres, shaded
-from ._style import INK, MARKERS, SIZES, colours, given_axes, label_axes, new_figure, picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["features_2d", "features_3d"]
+from ._style import INK, MARKERS, SIZES, Figure, colours, given_axes, label_axes, new_figure, picture
 
 _RASTER = 4000  # from here on points are pixels also in PDF and SVG, which would be huge otherwise
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +11,7 @@ from torch import Tensor, nn
 from .._core.errors import check_choice, check_count
 from .._core.neurons import iter_neurons
 from ._data import float_values
-from ._style import INK, SIZES, new_figure, picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["filters"]
+from ._style import INK, SIZES, Figure, new_figure, picture
 
 
 @picture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +12,7 @@ from .._core.errors import check_count
 from ..angular import Sigmoid
 from ..magnitude import Magnitude
 from ._data import float_values
-from ._style import PALETTE, label_axes, legend, new_figure, picture, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["learned_k", "learned_rho"]
+from ._style import PALETTE, Figure, label_axes, legend, new_figure, picture, shorten
 
 
 @picture

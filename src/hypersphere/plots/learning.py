@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._core.errors import check_choice
 from ..runs.quantities import declared, quantity
 from ._series import BANDS, band_of, named_runs, run_keys, seed_series
-from ._style import LINES, colours, label_axes, legend, new_figure, picture, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["energy_curves", "learning_curves"]
+from ._style import LINES, Axes, Figure, colours, label_axes, legend, new_figure, picture, shorten
 
 
 @picture

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._data import float_values
-from ._style import LINES, colours, label_axes, legend, new_figure, picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["perturbation_sizes"]
+from ._style import LINES, Figure, colours, label_axes, legend, new_figure, picture
 
 
 @picture

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._core.errors import check_choice
 from ._data import float_values
-from ._style import GREY, LINES, MARKERS, colours, label_axes, legend, new_figure, picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["cmc", "roc"]
+from ._style import GREY, LINES, MARKERS, Figure, colours, label_axes, legend, new_figure, picture
 
 
 @picture

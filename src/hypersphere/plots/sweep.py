@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._core.errors import is_number
-from ._style import LINES, MARKERS, colours, label_axes, legend, new_figure, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["sweep"]
+from ._style import LINES, MARKERS, Figure, colours, label_axes, legend, new_figure, shorten
 
 
 def sweep(runs: Sequence[tuple[Mapping[str, Any], Sequence[float]]], *, label: str = "accuracy, %") -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,13 +12,8 @@ from torch import Tensor
 from .._core.errors import check_count, check_positive
 from ..metrics import separation_distance
 from ._sphere import BEHIND, in_front, new_spheres, shaded
-from ._style import GREY, INK, PALETTE, SIZES, given_axes, new_figure, picture
+from ._style import GREY, INK, PALETTE, SIZES, Figure, given_axes, new_figure, picture
 from ._trajectories import REGULARIZERS, Trajectory, descend, start
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["neuron_trajectories", "weighted_neuron_trajectories"]
 
 _TITLES = {"orthonormal": "orthonormal", "mhe": "MHE", "half_space_mhe": "half-space MHE"}
 _INNER = 0.72  # radius at which ways on the circle begin; they end at 1

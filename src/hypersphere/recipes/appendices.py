@@ -8,13 +8,12 @@ from functools import partial
 from ..config import AdversarialConfig, Config, LossConfig
 from .faces import CASIA, LFW, MEASURES, MEGAFACE, PLUS, fine_tuned, method_cells, plus_cells, sphereface
 from .protocols import edit, gan, mnist2d, operator, sgd
-from .table import Cell, Table, column, grid
+from .table import Cell, Table, Tables, cells, column, grid, measured
 from .thesis2 import figure2_2
-from .thesis4 import angular_grid, attacked, decoupled
+from .thesis4 import attacked, decoupled
 from .thesis5 import REGULARIZERS, imbalance, powers
 
-__all__ = ["GANS", "TABLES"]
-
+TABLES = Tables()
 # Table A.1: network → the loss, whether biases and the last ReLU are kept
 _STEPS = {
     "A": ("softmax", True, True),
@@ -40,17 +39,41 @@ GANS = {
 }
 
 
+@TABLES.add(
+    "thesis.figureA.5", "2-D features on MNIST by margin of A-Softmax (Figure A.5: pictures, no numbers)", "error"
+)
+@column(("softmax=1", "m2=2", "m3=3", "m4=4"))
 def figureA_5(margin: int) -> Config:
     """As Figure 2.2, with A-Softmax; margin 1 is the softmax. ``hs.plots.features_2d`` draws the trained network."""
     loss = LossConfig(name="a_softmax", margin=margin, annealing="sphereface")
     return figure2_2(1) if margin == 1 else replace(figure2_2(1), loss=loss)
 
 
+@TABLES.add(
+    "thesis.figureA.4", "2-D features on MNIST with and without biases (Figure A.4: pictures, no numbers)", "error"
+)
+@column(("bias=True", "no-bias=False"))
 def figureA_4(bias: bool) -> Config:
     """As Figure 2.2 with the softmax, with or without biases of the classes."""
     return replace(figure2_2(1), loss=LossConfig(name="softmax", bias=bias))
 
 
+@TABLES.add(
+    "thesis.tableA.1",
+    "Removing the last ReLU, biases and lengths, then A-Softmax: LFW accuracy, angular Fisher score",
+    "accuracy",
+    f"{CASIA}{LFW}. On which images the score is taken is not printed: here on those of LFW's pairs.",
+)
+@measured("""
+    row  lfw=accuracy  fisher=fisher
+    A           95.13         0.3477
+    B           96.37         0.2835
+    C           96.40         0.2815
+    D           96.63         0.2462
+    E           97.67         0.2277
+    F           97.82         0.1791
+    G           98.20         0.1709
+""")
 def tableA_1(name: str) -> Config:
     """A.5: the last ReLU, the biases and the lengths of the class vectors are removed in turn, then m grows."""
     method, bias, relu = _STEPS[name]
@@ -58,11 +81,26 @@ def tableA_1(name: str) -> Config:
     return edit(config, model={"extra": {"last_relu": True}}) if relu else config
 
 
+@TABLES.add("thesis.tableC.2", "ResNet-32 trained by SGD on CIFAR-100", "error")
+@column({"baseline=None": 21.55})
+@grid("""
+    row      linear  cosine  square_cosine
+    sphere    21.71   21.61          24.62
+    ball      20.96   21.25          24.40
+    tanh      21.07   21.12          24.29
+    linear    21.43   21.25          20.54
+    segment   20.58   20.61          20.61
+    log       21.15   21.42          23.10
+    mix       20.82   21.20          21.19
+""")
 def tableC_2(magnitude: str | None, angular: str = "cosine") -> Config:
     """C.6: Table 4.4 with momentum SGD."""
     return edit(decoupled("resnet32", magnitude, angular), optim={"name": "sgd", "lr": 0.1})
 
 
+@TABLES.add("thesis.figureC.2", "2-D features on MNIST by operator (Figure C.2: pictures, no numbers)", "accuracy")
+@cells(lambda make: [Cell("baseline", mnist2d, None)])
+@column(("sphere", "ball", "tanh", "linear", "segment", "log", "mix"))
 def figureC_2(magnitude: str) -> Config:
     """The CNN of C.4 with a decoupled operator and original gradients: no weight projection.
 
@@ -72,17 +110,43 @@ def figureC_2(magnitude: str) -> Config:
     return edit(mnist2d(), model=rule, regularizer={"name": "orthogonal", "weight": 1e-5})
 
 
+@TABLES.add(
+    "thesis.figureC.3",
+    "2-D features on MNIST by operator after adversarial training (Figure C.3: pictures, no numbers)",
+    "accuracy",
+)
+@column(("baseline", "sphere", "ball", "tanh"))
 def figureC_3(operator: str) -> Config:
     """Figure C.2's networks with FGSM on every batch, as in Table 4.7 (the attack of C.4 is not printed)."""
     config = mnist2d() if operator == "baseline" else figureC_2(operator)
     return replace(config, adversarial=AdversarialConfig(train="fgsm"))
 
 
+@TABLES.add("thesis.tableD.3", "SphereNet with MHE, CNN-9", "error")
+@grid("""
+    row          cifar10  cifar100
+    baseline        6.37     28.10
+    orthonormal     6.13     27.95
+""")
+@powers("""
+    row         s2.cifar10  s1.cifar10  s0.cifar10  s2.cifar100  s1.cifar100  s0.cifar100
+    mhe               5.71        5.99        5.95        27.28        26.99        27.03
+    half-mhe          6.12        6.33        6.31        27.17        27.77        27.46
+    a-mhe             5.91        5.98        6.06        27.07        27.27        26.70
+    half-a-mhe        6.14        5.87        6.11        27.35        27.68        27.58
+""")
 def tableD_3(kind: str, dataset: str, s: float = 2.0) -> Config:
     """D.5: CNN-9 of cosine SphereConvs, weight projection, a regularizer."""
     return REGULARIZERS[kind](operator(sgd(dataset), "cosine"), s)
 
 
+@TABLES.add(
+    "thesis.sectionD.6",
+    "AM-Softmax without and with MHE, LFW",
+    "accuracy",
+    f"{CASIA}{LFW}. MHE starts from the trained AM-Softmax, because the settings are those of SphereFace+.",
+)
+@column({"am-softmax": 99.26, "am-softmax+mhe": 99.37})
 def sectionD_6(method: str) -> Config:
     """SphereFace's training with AM-Softmax, m = 0.35 and s = 30 as its authors found best; MHE as in SphereFace+."""
     loss = LossConfig(name="am_softmax", margin=0.35, scale=30.0)
@@ -96,146 +160,61 @@ def tableD_8(kind: str, dataset: str) -> Config:
     return config if kind == "sphereface" else fine_tuned(config, f"thesis.tableD.8.sphereface.{dataset}")
 
 
-TABLES = (
-    Table(
-        "thesis.tableA.1",
-        "Removing the last ReLU, biases and lengths, then A-Softmax: LFW accuracy, angular Fisher score",
-        "accuracy",
-        tuple(
-            Cell(f"{name}.{column}", partial(tableA_1, name), value, measure=measure, run=name)
-            for name, accuracy, score in (
-                ("A", 95.13, 0.3477),
-                ("B", 96.37, 0.2835),
-                ("C", 96.40, 0.2815),
-                ("D", 96.63, 0.2462),
-                ("E", 97.67, 0.2277),
-                ("F", 97.82, 0.1791),
-                ("G", 98.20, 0.1709),
-            )
-            for column, measure, value in (("lfw", "accuracy", accuracy), ("fisher", "fisher", score))
-        ),
-        f"{CASIA}{LFW}. On which images the score is taken is not printed: here on those of LFW's pairs.",
-    ),
+@TABLES.add(
+    "thesis.figureC.1",
+    "Size of the changes by which DeepFool fools CNN-9, CIFAR-10 (Figure C.1: curves, no numbers)",
+    "mean ‖r‖/‖x‖ in %",
+    "hs.plots.perturbation_sizes draws the sizes of all samples of hs.attacks.deepfool.",
+)
+@column(("baseline", "sphere", "ball", "tanh"), "deepfool_size")
+def figureC_1(operator: str) -> Config:
+    """The networks of Table 4.7, trained naturally."""
+    return attacked(operator, "natural", ("deepfool",))
+
+
+@TABLES.add("thesis.tableD.6", "Imbalanced CIFAR-100, CNN-9", "error")
+@grid("""
+    row          single  multiple
+    baseline      31.43     38.39
+    orthonormal   30.75     37.89
+    mhe           29.30     37.07
+    half-mhe      29.40     36.52
+    a-mhe         30.16     37.54
+    half-a-mhe    29.60     37.07
+""")
+def tableD_6(kind: str, how: str) -> Config:
+    """D.8: as Table 5.7, on CIFAR-100."""
+    return imbalance("cifar100", kind, how)
+
+
+TABLES += (
     Table(
         "thesis.tableA.2",
         "SphereFace of different depth, MegaFace",
         "accuracy",
-        method_cells(  # rank-1 among a million distractors, TAR at FAR 1e-6
-            ("rank1", "tar"),
-            {
-                "softmax64": ("softmax", 64, (54.855, 65.925)),
-                "sphereface4": ("m4", 4, (57.529, 68.547)),
-                "sphereface10": ("m4", 10, (65.335, 78.069)),
-                "sphereface20": ("m4", 20, (69.623, 83.159)),
-                "sphereface36": ("m4", 36, (71.257, 84.052)),
-                "sphereface64": ("m4", 64, (72.729, 85.561)),
-            },
-        ),
+        # rank-1 among a million distractors, TAR at FAR 1e-6
+        method_cells("""
+            row           method   depth   rank1     tar
+            softmax64     softmax     64  54.855  65.925
+            sphereface4   m4           4  57.529  68.547
+            sphereface10  m4          10  65.335  78.069
+            sphereface20  m4          20  69.623  83.159
+            sphereface36  m4          36  71.257  84.052
+            sphereface64  m4          64  72.729  85.561
+        """),
         f"{CASIA}{LFW}; {MEGAFACE}",
-    ),
-    Table(
-        "thesis.figureA.5",
-        "2-D features on MNIST by margin of A-Softmax (Figure A.5: pictures, no numbers)",
-        "error",
-        tuple(
-            Cell(name, partial(figureA_5, margin), None)
-            for name, margin in (("softmax", 1), ("m2", 2), ("m3", 3), ("m4", 4))
-        ),
-    ),
-    Table(
-        "thesis.tableC.2",
-        "ResNet-32 trained by SGD on CIFAR-100",
-        "error",
-        angular_grid(
-            tableC_2,
-            {
-                "sphere": (21.71, 21.61, 24.62),
-                "ball": (20.96, 21.25, 24.40),
-                "tanh": (21.07, 21.12, 24.29),
-                "linear": (21.43, 21.25, 20.54),
-                "segment": (20.58, 20.61, 20.61),
-                "log": (21.15, 21.42, 23.10),
-                "mix": (20.82, 21.20, 21.19),
-            },
-            baseline=21.55,
-        ),
-    ),
-    Table(
-        "thesis.figureA.4",
-        "2-D features on MNIST with and without biases (Figure A.4: pictures, no numbers)",
-        "error",
-        (Cell("bias", partial(figureA_4, True), None), Cell("no-bias", partial(figureA_4, False), None)),
-    ),
-    Table(
-        "thesis.figureC.1",
-        "Size of the changes by which DeepFool fools CNN-9, CIFAR-10 (Figure C.1: curves, no numbers)",
-        "mean ‖r‖/‖x‖ in %",
-        tuple(
-            Cell(operator, partial(attacked, operator, "natural", ("deepfool",)), None, measure="deepfool_size")
-            for operator in ("baseline", "sphere", "ball", "tanh")
-        ),
-        "hs.plots.perturbation_sizes draws the sizes of all samples of hs.attacks.deepfool.",
-    ),
-    Table(
-        "thesis.figureC.3",
-        "2-D features on MNIST by operator after adversarial training (Figure C.3: pictures, no numbers)",
-        "accuracy",
-        column(figureC_3, ("baseline", "sphere", "ball", "tanh")),
-    ),
-    Table(
-        "thesis.figureC.2",
-        "2-D features on MNIST by operator (Figure C.2: pictures, no numbers)",
-        "accuracy",
-        (
-            Cell("baseline", mnist2d, None),
-            *column(figureC_2, ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")),
-        ),
-    ),
-    Table(
-        "thesis.tableD.3",
-        "SphereNet with MHE, CNN-9",
-        "error",
-        (
-            *grid(tableD_3, ("cifar10", "cifar100"), {"baseline": (6.37, 28.10), "orthonormal": (6.13, 27.95)}),
-            *powers(
-                tableD_3,
-                {
-                    "mhe": ((5.71, 5.99, 5.95), (27.28, 26.99, 27.03)),
-                    "half-mhe": ((6.12, 6.33, 6.31), (27.17, 27.77, 27.46)),
-                    "a-mhe": ((5.91, 5.98, 6.06), (27.07, 27.27, 26.70)),
-                    "half-a-mhe": ((6.14, 5.87, 6.11), (27.35, 27.68, 27.58)),
-                },
-            ),
-        ),
     ),
     Table(
         "thesis.tableD.4",
         "Unsupervised image generation on CIFAR-10",
         "inception score",
         (
-            *column(gan, GANS, "inception_score"),
+            *column(GANS, "inception_score")(gan).cells,
             Cell("real", partial(gan, "sn"), 11.24, measure="real_inception_score", run="sn"),
         ),
         "The published score is Inception-v3's: --evaluation.inception FILE.onnx names it as ONNX ("
         "pixels x/127.5 - 1 in, logits out), here or under --data.root. Without it, networks are trained and not "
         "scored; open.cifar10_gan scores them with a CIFAR-10 classifier, whose numbers compare with each other only.",
-    ),
-    Table(
-        "thesis.tableD.6",
-        "Imbalanced CIFAR-100, CNN-9",
-        "error",
-        grid(
-            partial(imbalance, "cifar100"),
-            ("single", "multiple"),
-            {
-                "baseline": (31.43, 38.39),
-                "orthonormal": (30.75, 37.89),
-                "mhe": (29.30, 37.07),
-                "half-mhe": (29.40, 36.52),
-                "a-mhe": (30.16, 37.54),
-                "half-a-mhe": (29.60, 37.07),
-            },
-        ),
     ),
     Table(
         "thesis.tableD.7",
@@ -274,12 +253,5 @@ TABLES = (
         f"It needs these files under --data.root: imdb-face/, ms-celeb-1m/ and casia-webface/, each <identity>/*.jpg "
         f"aligned to 112×96; "
         f"{LFW}; {MEGAFACE}. SphereFace+ starts from the trained SphereFace.",
-    ),
-    Table(
-        "thesis.sectionD.6",
-        "AM-Softmax without and with MHE, LFW",
-        "accuracy",
-        column(sectionD_6, {"am-softmax": 99.26, "am-softmax+mhe": 99.37}),
-        f"{CASIA}{LFW}. MHE starts from the trained AM-Softmax, because the settings are those of SphereFace+.",
     ),
 )

@@ -6,8 +6,6 @@ from ..config import Config, DataConfig, ModelConfig, OptimConfig, RunConfig, Sc
 from .protocols import edit
 from .table import Cell, Table
 
-__all__ = ["TABLES", "cnn", "spherenet"]
-
 
 def cnn() -> Config:
     """CNN-3 with 32/48/64 filters on 8×8 digits, shifted by up to a pixel."""

@@ -15,8 +15,6 @@ from typing import Any
 from .published import number_of
 from .table import Cell, Table
 
-__all__ = ["VERDICTS", "Evidence", "baseline", "evidence", "not_run", "student_t"]
-
 LEVEL = 0.95
 # Where the baseline of a cell is not found by its name (see ``baseline``).
 _BASELINES = {
@@ -106,7 +104,7 @@ def evidence(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[Ev
         gain = statistics.fmean(values) - statistics.fmean(others) if others else None
         printed = None if base is None else cells[base].published
         published = None if printed is None or cell.published is None else cell.published - printed
-        out.append(Evidence(cell, values, base, gain, _welch(values, others), published))
+        out.append(Evidence(cell, values, base, gain, welch(values, others), published))
     return out
 
 
@@ -154,7 +152,8 @@ def student_t(freedom: float, level: float = LEVEL) -> float:
     return (low + high) / 2
 
 
-def _welch(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
+def welch(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
+    """Welch's 95 % interval of the difference of two means; None where one of them has a single value."""
     if len(values) < 2 or len(others) < 2:
         return None
     shares = [statistics.variance(one) / len(one) for one in (values, others)]

@@ -20,22 +20,6 @@ from ..config import (
 from .protocols import edit
 from .table import Cell
 
-__all__ = [
-    "CASIA",
-    "GROUPED",
-    "LFW",
-    "MEASURES",
-    "MEGAFACE",
-    "METHODS",
-    "OTHERS",
-    "PLUS",
-    "YTF",
-    "fine_tuned",
-    "method_cells",
-    "plus_cells",
-    "sphereface",
-]
-
 LFW = "lfw/ with its lists"
 YTF = "ytf/<person>/<number>/*.jpg with splits.txt."
 MEGAFACE = "megaface/facescrub and megaface/distractors"
@@ -95,15 +79,20 @@ def fine_tuned(config: Config, start: str) -> Config:
     return replace(config, schedule=ScheduleConfig(steps=12_000, milestones=(8_000,)))
 
 
-def method_cells(
-    columns: Sequence[str], rows: Mapping[str, tuple[str, int, Sequence[float | None]]]
-) -> tuple[Cell, ...]:
-    """Cells ``row.column``; a row is a method, the depth of its network, and a number for each column."""
+def method_cells(text: str) -> tuple[Cell, ...]:
+    """Cells ``row.column`` of a printed table; a row has a method, the depth of its network, and its numbers."""
+    (_, _, _, *columns), *rows = (line.split() for line in text.strip().splitlines())
     also = _needed(columns)
     return tuple(
-        Cell(f"{row}.{column}", partial(sphereface, method, depth, also), value, measure=MEASURES[column], run=row)
-        for row, (method, depth, values) in rows.items()
-        for column, value in zip(columns, values, strict=True)
+        Cell(
+            f"{row}.{column}",
+            partial(sphereface, method, int(depth), also),
+            None if number == "none" else float(number),
+            measure=MEASURES[column],
+            run=row,
+        )
+        for row, method, depth, *numbers in rows
+        for column, number in zip(columns, numbers, strict=True)
     )
 
 

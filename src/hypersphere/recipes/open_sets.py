@@ -22,8 +22,6 @@ from .protocols import edit, gan, mhe
 from .table import Cell, Table
 from .thesis7 import classifier, opt
 
-__all__ = ["LOSSES", "TABLES", "few_shot", "lfw", "omniglot"]
-
 # Margins, scales and weights are the published ones; the λ of A-Softmax is SphereFace's schedule (thesis A.7).
 LOSSES: dict[str, dict[str, Any]] = {
     "softmax": {"name": "softmax"},

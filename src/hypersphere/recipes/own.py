@@ -19,8 +19,6 @@ from ..config import (
 from .protocols import edit
 from .table import Cell, Table
 
-__all__ = ["TABLES", "classify", "faces", "few_shot", "products"]
-
 
 def faces() -> Config:
     """People by their faces: ArcFace on images of 112×112, verified on people that training never saw."""

@@ -17,26 +17,6 @@ from ..config import (
     ScheduleConfig,
 )
 
-__all__ = [
-    "IMAGENET",
-    "adam",
-    "comhe",
-    "edit",
-    "gan",
-    "gcn",
-    "imagenet",
-    "imagenet40",
-    "lsoftmax",
-    "mhe",
-    "mnist2d",
-    "operator",
-    "orthonormal",
-    "points",
-    "sgd",
-    "spherical",
-    "with_top5",
-]
-
 IMAGENET = "It needs imagenet/train and imagenet/val under --data.root"
 # GANs of D.7: what is not the standard objective (D.12) and one update each
 _OBJECTIVES: dict[str, dict[str, Any]] = {

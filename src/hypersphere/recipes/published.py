@@ -12,8 +12,6 @@ from ..runs.quantities import quantity
 from .registry import find, get
 from .table import Cell, Table
 
-__all__ = ["Comparison", "Published", "mean", "number_of", "published"]
-
 
 @dataclass(frozen=True)
 class Comparison:

@@ -10,8 +10,6 @@ from ..config import Config
 from . import appendices, appendices_ef, digits, open_sets, own, paper, thesis2, thesis4, thesis5, thesis6, thesis7
 from .table import Table
 
-__all__ = ["find", "get", "list_recipes", "tables"]
-
 _FILES = (paper, thesis2, thesis4, thesis5, thesis6, thesis7, appendices, appendices_ef, open_sets, digits, own)
 
 

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .._core.streams import aligned
 from ..config import Config, material
 from ..runs.files import read_json, write_json
 from .published import mean
 from .table import Cell, Table
-
-__all__ = ["key", "measured", "ours", "read", "record", "render"]
 
 
 def measured(table: Table) -> Path:
@@ -119,18 +118,11 @@ def render(
         gap = f"{mine['final'] - cell.published:+.2f}" if compares else "-"
         best = "-" if mine["best"] is None else f"{mine['best']:.2f}"
         rows.append([cell.name, published, f"{mine['final']:.2f}", gap, best, str(mine["seeds"])])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
     unit = f"{table.metric} in %" if table.metric in ("accuracy", "error") else table.metric
     title = f"{table.name}: {table.title}; {unit}" + (f", {steps} steps" if steps else "")
     others = {f"{name}={value}" for changes in (changed or {}).values() for name, value in changes.items()}
     title += f", with {', '.join(sorted(others))}" if others else ""
-    return "\n".join([title, *lines, *([table.note] if table.note else [])])
+    return "\n".join([title, *aligned(rows), *([table.note] if table.note else [])])
 
 
 def key(entry: Mapping[str, Any]) -> tuple[str, int, str, int]:

@@ -1,17 +1,31 @@
-"""What the files of this package hold: tables of the documents, their cells, and the published number of each."""
+"""What the files of this package hold: tables of the documents, their cells, and the published number of each.
+
+A table stands on the function that makes its settings, as it is printed::
+
+    @TABLES.add("thesis.table7.8", "ResNets on CIFAR-100", "error")
+    @grid('''
+        row       resnet20  resnet32
+        baseline     31.11     30.16
+        gs           30.73     29.56
+    ''')
+    def table7_8(method: str, network: str) -> Config: ...
+
+``none`` is a cell without a number, as is every cell of a line without numbers; ``-`` is no cell. A row or column may
+be written ``name=setting``, where the function is given another value than the name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from ..config import Config
 
-__all__ = ["Cell", "Table", "column", "grid", "measured"]
-
 Number = float | None
+Make = Callable[..., Config]
 
 
 @dataclass(frozen=True)
@@ -94,44 +108,84 @@ class Table:
         return 100.0 - value if self.metric == "error" and measure.endswith("accuracy") else value
 
 
-def column(
-    make: Callable[..., Config], rows: Mapping[str, Number] | Iterable[str], measure: str = "accuracy"
-) -> tuple[Cell, ...]:
+class Tables(list[Table]):
+    """The tables of a file."""
+
+    def add(self, name: str, title: str, metric: str, note: str = "") -> Callable[[Cells], Cells]:
+        """Declare a table of the cells that stand between this and the function that makes their settings."""
+
+        def declare(made: Cells) -> Cells:
+            self.append(Table(name, title, metric, made.cells, note))
+            return Cells(made.make)
+
+        return declare
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A function that makes settings, and the cells that ask it for them."""
+
+    make: Make
+    cells: tuple[Cell, ...] = ()
+
+    def __call__(self, *args: Any, **settings: Any) -> Config:
+        return self.make(*args, **settings)
+
+
+def cells(of: Callable[[Make], Iterable[Cell]]) -> Callable[[Make], Cells]:
+    """Declare the cells ``of(make)`` of the decorated function ``make``, before those that it has already."""
+
+    def declare(made: Make) -> Cells:
+        below = made if isinstance(made, Cells) else Cells(made)
+        return Cells(below.make, (*of(below.make), *below.cells))
+
+    return declare
+
+
+def column(rows: str | Mapping[str, Number] | Iterable[str], measure: str = "accuracy") -> Callable[[Make], Cells]:
     """Cells ``row`` with the settings ``make(row)``. Names alone mean rows without a published number."""
+    if isinstance(rows, str):
+        rows = {row: number for row, _, number in printed(f"row number\n{rows.strip()}")}
     numbers = rows if isinstance(rows, Mapping) else dict.fromkeys(rows)
-    return tuple(Cell(row, partial(make, row), value, measure=measure) for row, value in numbers.items())
+    named = [(*_named(row), number) for row, number in numbers.items()]
+    return cells(lambda make: (Cell(row, partial(make, of), number, measure=measure) for row, of, number in named))
 
 
-def grid(
-    make: Callable[..., Config],
-    columns: Iterable[str] | Mapping[str, Any],
-    rows: Mapping[str, Sequence[Number]] | Iterable[str],
-) -> tuple[Cell, ...]:
-    """Cells ``row.column``, row by row, with the settings ``make(row, column)``.
+def grid(text: str, measure: str = "accuracy") -> Callable[[Make], Cells]:
+    """Cells ``row.column``, row by row, with the settings ``make(row, column)``."""
 
-    Args:
-        make: Makes the settings.
-        columns: Names, or a mapping from the name of a column to what ``make`` is given for it.
-        rows: The published numbers by row, one a column; names alone mean rows without published numbers.
-    """
-    settings = columns if isinstance(columns, Mapping) else {column: column for column in columns}
-    numbers = rows if isinstance(rows, Mapping) else dict.fromkeys(rows, (None,) * len(settings))
-    return tuple(
-        Cell(f"{row}.{column}", partial(make, row, setting), value)
-        for row, values in numbers.items()
-        for (column, setting), value in zip(settings.items(), values, strict=True)
-    )
+    def of(make: Make) -> Iterator[Cell]:
+        for line, head, number in printed(text):
+            (row, one), (column, other) = _named(line), _named(head)
+            yield Cell(f"{row}.{column}", partial(make, one, other), number, measure=measure)
+
+    return cells(of)
 
 
-def measured(
-    make: Callable[..., Config], measures: Mapping[str, str], rows: Mapping[str, Sequence[Number]]
-) -> tuple[Cell, ...]:
-    """Cells ``row.column`` that are measured on one training a row, ``make(row)``.
+def measured(text: str) -> Callable[[Make], Cells]:
+    """Cells ``row.column`` that are measured on one training a row, ``make(row)``; a column sets its measurement."""
 
-    ``measures`` maps the name of a column to its measurement.
-    """
-    return tuple(
-        Cell(f"{row}.{column}", partial(make, row), value, measure=measure, run=row)
-        for row, values in rows.items()
-        for (column, measure), value in zip(measures.items(), values, strict=True)
-    )
+    def of(make: Make) -> Iterator[Cell]:
+        for row, head, number in printed(text):
+            column, measure = _named(head)
+            yield Cell(f"{row}.{column}", partial(make, row), number, measure=measure, run=row)
+
+    return cells(of)
+
+
+def printed(text: str) -> Iterator[tuple[str, str, Number]]:
+    """(row, column, number) of every cell of a table as it is printed, row by row."""
+    head, *lines = (line.split() for line in text.strip().splitlines())
+    for row, *numbers in lines:
+        for column, number in zip(head[1:], numbers or ["none"] * len(head[1:]), strict=True):
+            if number != "-":
+                yield row, column, None if number == "none" else float(number)
+
+
+def _named(word: str) -> tuple[str, Any]:
+    """The name of a row or column, and what it sets."""
+    name, equals, setting = word.partition("=")
+    try:
+        return name, ast.literal_eval(setting) if equals else name
+    except (ValueError, SyntaxError):
+        return name, setting

@@ -8,10 +8,9 @@ from functools import partial
 from ..config import Config, LossConfig, ModelConfig, ScheduleConfig
 from .faces import CASIA, GROUPED, LFW, MEGAFACE, OTHERS, YTF, method_cells, sphereface
 from .protocols import edit, lsoftmax, mnist2d
-from .table import Cell, Table, column
+from .table import Cell, Table, Tables, column
 
-__all__ = ["TABLES", "figure2_2", "figure2_7", "l_softmax", "table2_5"]
-
+TABLES = Tables()
 # λ of the authors' released code: of MNIST, CIFAR-10 and CIFAR-10+; CIFAR-100 takes the last
 ANNEALING = {"mnist": "l_softmax_mnist", "cifar10": "l_softmax_cifar10", "cifar10+": "l_softmax_cifar10+"}
 
@@ -28,6 +27,8 @@ def l_softmax(dataset: str, margin: int) -> Config:
     return replace(config, loss=LossConfig(name="l_softmax", margin=margin, annealing=annealing))
 
 
+@TABLES.add("thesis.figure2.2", "2-D features on MNIST by margin (Figure 2.2: pictures, no numbers)", "error")
+@column(("softmax=1", "m2=2", "m3=3", "m4=4"))
 def figure2_2(margin: int) -> Config:
     """The network of Table 2.1 whose embedding has 2 dimensions; the loss and λ of Table 2.2.
 
@@ -36,6 +37,13 @@ def figure2_2(margin: int) -> Config:
     return replace(mnist2d("lsoftmax_mnist2d"), loss=l_softmax("mnist", margin).loss)
 
 
+@TABLES.add(
+    "thesis.figure2.7",
+    "2-D features: softmax, normalised class vectors (m1), A-Softmax (Figure 2.7: pictures, no numbers)",
+    "error",
+    "Of MNIST; the figure shows two people of CASIA-WebFace.",
+)
+@column(("softmax", "m1", "m4"))
 def figure2_7(loss: str, dim: int = 2) -> Config:
     """The network of Figure 2.2 with features of 2 or 3 dimensions: ``softmax``, or A-Softmax with m = 1 to 4.
 
@@ -51,6 +59,15 @@ def figure2_7(loss: str, dim: int = 2) -> Config:
     )
 
 
+@TABLES.add(
+    "thesis.table2.5",
+    "L-Softmax on CASIA-WebFace, LFW",
+    "accuracy",
+    f"{CASIA}{LFW}. The documents compress the features by PCA to a dimension that is not printed; here they are "
+    "whole. They subtract the mean; here it is 127.5 of every pixel, divided by 128 (2.3.6). Weight and margin of "
+    "the contrastive loss are not printed: 0.05 of DeepID2, and 1 on unit features.",
+)
+@column({"softmax": 96.53, "contrastive": 97.31, "m2": 97.81, "m3": 98.27, "m4": 98.71})
 def table2_5(loss: str) -> Config:
     """2.2.7: Table 2.1's network for LFW, batch 256, about 30 epochs of 490k faces; L-Softmax is m2 to m4.
 
@@ -74,7 +91,19 @@ def _margins(dataset: str, values: tuple[float, ...], prefix: str = "") -> tuple
     return tuple(Cell(f"{prefix}{name}", partial(l_softmax, dataset, m), value) for m, (name, value) in rows)
 
 
-TABLES = (
+@TABLES.add(
+    "thesis.figure2.10",
+    "3-D features on the sphere by margin (Figure 2.10: pictures, no numbers)",
+    "error",
+    "Of MNIST; the figure shows six people of CASIA-WebFace.",
+)
+@column(("m1", "m2", "m3", "m4"))
+def figure2_10(loss: str) -> Config:
+    """The same in three dimensions."""
+    return figure2_7(loss, 3)
+
+
+TABLES += (
     Table("thesis.table2.2", "L-Softmax on MNIST", "error", _margins("mnist", (0.47, 0.40, 0.32, 0.31, 0.31))),
     Table(
         "thesis.table2.3",
@@ -89,107 +118,69 @@ TABLES = (
         "thesis.table2.4", "L-Softmax on CIFAR-100", "error", _margins("cifar100", (32.90, 32.74, 29.95, 29.87, 29.53))
     ),
     Table(
-        "thesis.table2.5",
-        "L-Softmax on CASIA-WebFace, LFW",
-        "accuracy",
-        column(table2_5, {"softmax": 96.53, "contrastive": 97.31, "m2": 97.81, "m3": 98.27, "m4": 98.71}),
-        f"{CASIA}{LFW}. The documents compress the features by PCA to a dimension that is not printed; here they are "
-        "whole. They subtract the mean; here it is 127.5 of every pixel, divided by 128 (2.3.6). Weight and margin of "
-        "the contrastive loss are not printed: 0.05 of DeepID2, and 1 on unit features.",
-    ),
-    Table(
         "thesis.table2.8",
         "A-Softmax with different m, LFW and YouTube Faces",
         "accuracy",
-        method_cells(
-            ("lfw", "ytf"),
-            {
-                "softmax": ("softmax", 64, (97.88, 93.1)),
-                "m1": ("m1", 64, (97.90, 93.2)),
-                "m2": ("m2", 64, (98.40, 93.8)),
-                "m3": ("m3", 64, (99.25, 94.4)),
-                "m4": ("m4", 64, (99.42, 95.0)),
-            },
-        ),
+        method_cells("""
+            row      method   depth    lfw   ytf
+            softmax  softmax     64  97.88  93.1
+            m1       m1          64  97.90  93.2
+            m2       m2          64  98.40  93.8
+            m3       m3          64  99.25  94.4
+            m4       m4          64  99.42  95.0
+        """),
         f"{CASIA}{LFW}; {YTF} A video is the mean of its frames' features.",
     ),
     Table(
         "thesis.table2.9",
         "Losses of face recognition, LFW and YouTube Faces",
         "accuracy",
-        method_cells(
-            ("lfw", "ytf"),
-            {
-                "softmax": ("softmax", 64, (97.88, 93.1)),
-                "contrastive": ("contrastive", 64, (98.78, 93.5)),
-                "triplet": ("triplet", 64, (98.70, 93.4)),
-                "l-softmax": ("l-softmax", 64, (99.10, 94.0)),
-                "center": ("center", 64, (99.05, 94.4)),
-                "sphereface": ("m4", 64, (99.42, 95.0)),
-            },
-        ),
+        method_cells("""
+            row          method       depth    lfw   ytf
+            softmax      softmax         64  97.88  93.1
+            contrastive  contrastive     64  98.78  93.5
+            triplet      triplet         64  98.70  93.4
+            l-softmax    l-softmax       64  99.10  94.0
+            center       center          64  99.05  94.4
+            sphereface   m4              64  99.42  95.0
+        """),
         f"{CASIA}{LFW}; {YTF} {OTHERS}",
     ),
     Table(
         "thesis.table2.10",
         "Losses of face recognition, MegaFace",
         "accuracy",
-        method_cells(  # rank-1 with a million distractors, TAR at FAR 1e-6
-            ("rank1", "tar"),
-            {
-                "softmax": ("softmax", 64, (54.855, 65.925)),
-                "contrastive": ("contrastive", 64, (65.219, 78.865)),
-                "triplet": ("triplet", 64, (64.797, 78.322)),
-                "l-softmax": ("l-softmax", 64, (67.128, 80.423)),
-                "center": ("center", 64, (65.494, 80.146)),
-                "sphereface": ("m4", 64, (72.729, 85.561)),
-            },
-        ),
+        # rank-1 among a million distractors, TAR at FAR 1e-6
+        method_cells("""
+            row          method       depth   rank1     tar
+            softmax      softmax         64  54.855  65.925
+            contrastive  contrastive     64  65.219  78.865
+            triplet      triplet         64  64.797  78.322
+            l-softmax    l-softmax       64  67.128  80.423
+            center       center          64  65.494  80.146
+            sphereface   m4              64  72.729  85.561
+        """),
         f"{CASIA}{LFW}; {MEGAFACE}. {OTHERS} "
         "The ensemble of three patches (75.766, 89.142) is not a cell: Figure A.6 shows them without coordinates.",
-    ),
-    Table(
-        "thesis.figure2.2",
-        "2-D features on MNIST by margin (Figure 2.2: pictures, no numbers)",
-        "error",
-        tuple(
-            Cell(name, partial(figure2_2, margin), None)
-            for name, margin in (("softmax", 1), ("m2", 2), ("m3", 3), ("m4", 4))
-        ),
-    ),
-    Table(
-        "thesis.figure2.7",
-        "2-D features: softmax, normalised class vectors (m1), A-Softmax (Figure 2.7: pictures, no numbers)",
-        "error",
-        column(figure2_7, ("softmax", "m1", "m4")),
-        "Of MNIST; the figure shows two people of CASIA-WebFace.",
-    ),
-    Table(
-        "thesis.figure2.10",
-        "3-D features on the sphere by margin (Figure 2.10: pictures, no numbers)",
-        "error",
-        column(partial(figure2_7, dim=3), ("m1", "m2", "m3", "m4")),
-        "Of MNIST; the figure shows six people of CASIA-WebFace.",
     ),
     Table(
         "thesis.figure2.11",
         "Depth of the network, A-Softmax (m = 4) and softmax, LFW and YouTube Faces",
         "accuracy",
-        method_cells(
-            ("lfw", "ytf"),
-            {  # the text prints the shallowest and the deepest (2.3.6)
-                "m4.4": ("m4", 4, (98.20, 93.4)),
-                "m4.10": ("m4", 10, (None, None)),
-                "m4.20": ("m4", 20, (None, None)),
-                "m4.36": ("m4", 36, (None, None)),
-                "m4.64": ("m4", 64, (99.42, 95.0)),
-                "softmax.4": ("softmax", 4, (96.60, 91.1)),
-                "softmax.10": ("softmax", 10, (None, None)),
-                "softmax.20": ("softmax", 20, (None, None)),
-                "softmax.36": ("softmax", 36, (None, None)),
-                "softmax.64": ("softmax", 64, (97.75, 93.1)),
-            },
-        ),
+        # the text prints the shallowest and the deepest (2.3.6)
+        method_cells("""
+            row         method   depth    lfw   ytf
+            m4.4        m4           4  98.20  93.4
+            m4.10       m4          10   none  none
+            m4.20       m4          20   none  none
+            m4.36       m4          36   none  none
+            m4.64       m4          64  99.42  95.0
+            softmax.4   softmax      4  96.60  91.1
+            softmax.10  softmax     10   none  none
+            softmax.20  softmax     20   none  none
+            softmax.36  softmax     36   none  none
+            softmax.64  softmax     64  97.75  93.1
+        """),
         f"{CASIA}{LFW}; {YTF}",
     ),
 )

@@ -16,8 +16,6 @@ from .._core.output_layer import find_output_layer
 from .._core.sphere import upcast
 from ._draws import DeviceDraws, Draws, HostDraws, host_generator, key_of
 
-__all__ = ["HiddenRegularizer", "Regularizer", "total_of"]
-
 
 class Regularizer(nn.Module):
     """weight · Σ over layers of a value of their neurons: ``reg()`` each step, ``reg.layers()`` for logging.

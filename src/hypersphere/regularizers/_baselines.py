@@ -12,8 +12,6 @@ from ..functional import unit
 from ._base import HiddenRegularizer
 from ._draws import host_generator
 
-__all__ = ["SRIP", "Orthogonal", "Orthonormal"]
-
 
 class Orthonormal(HiddenRegularizer):
     """weight · Σ ‖WᵀW − I‖²_F, the columns of W being the neurons (paper sec. 2.5; 1e-5 in thesis D.1).

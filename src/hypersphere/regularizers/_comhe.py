@@ -12,12 +12,9 @@ from .._core.modes import without_autocast
 from .._core.neurons import Neurons, Patterns
 from .._core.sphere import compute_dtype, upcast
 from ..functional import energy, unit
-from ._draws import DeviceDraws, Draws, HostDraws, host_generator, key_of
+from ._draws import MATRICES, DeviceDraws, Draws, HostDraws, host_generator, key_of
 from ._mhe import EnergyRegularizer
-from ._projections import MATRICES
 from ._views import bilateral_views, channel_count, channel_views, low_rank_factors, preservation, project
-
-__all__ = ["CoMHE"]
 
 _PROJECTIONS = ("random", "angle_preserving", "adversarial", "learned", "group", "bilateral")
 

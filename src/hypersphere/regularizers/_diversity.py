@@ -9,8 +9,6 @@ from .._core.neurons import Neurons, Patterns
 from ..functional import largest_cosine, polarization, uniformity
 from ._base import HiddenRegularizer
 
-__all__ = ["Polarization", "Separation", "Uniformity"]
-
 
 class Uniformity(HiddenRegularizer):
     """weight · Σ_hidden log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²): pushes all pairs apart, close ones most.

@@ -8,8 +8,6 @@ from torch import nn
 
 from ._mhe import MHE
 
-__all__ = ["Energies", "energies"]
-
 
 @dataclass(frozen=True)
 class Energies:

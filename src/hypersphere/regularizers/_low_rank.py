@@ -9,10 +9,7 @@ from torch.nn.utils import parametrize
 from .._core.errors import check_count
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
-from ._draws import HostDraws
-from ._projections import gaussian
-
-__all__ = ["LowRankBilateral", "low_rank"]
+from ._draws import HostDraws, gaussian
 
 
 def low_rank(module: nn.Module, rank: int = 30, name: str = "weight", seed: int = 0) -> nn.Module:

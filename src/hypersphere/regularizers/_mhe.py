@@ -14,8 +14,6 @@ from ..functional.energy import set_energies, weighted_energy
 from ._base import Regularizer, total_of
 from ._draws import DeviceDraws, key_of
 
-__all__ = ["MHE", "EnergyRegularizer"]
-
 
 class EnergyRegularizer(Regularizer):
     """λ_h · Σ_hidden E_s + λ_o · E_s(output), means over ordered pairs (thesis 5.4).

@@ -11,8 +11,6 @@ from .._core.neurons import Neurons
 from ..functional import angle, unit
 from ._low_rank import LowRankBilateral
 
-__all__ = ["bilateral_views", "channel_count", "channel_views", "low_rank_factors", "preservation", "project"]
-
 
 def project(neurons: Tensor, bases: Tensor) -> Tensor:
     """P_c w for every basis P_c (C, k, d) and neuron of (G, N, d): (C, G, N, k), in one product."""

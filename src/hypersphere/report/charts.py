@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 
 from .markup import Html, element, join, number
 
-__all__ = ["bars", "histograms"]
-
 _BINS = 24
 
 

@@ -10,8 +10,6 @@ from torch import Tensor
 from .. import metrics
 from ..evaluation import Outputs
 
-__all__ = ["confusion_view", "worst_classes", "worst_pairs"]
-
 
 def confusion_view(found: Outputs, most: int = 100) -> dict[str, Any]:
     """For the page: counts, and cosines in thousandths, row by row; of many classes those with most errors."""

@@ -7,9 +7,6 @@ from typing import Any
 from ..runs.quantities import Quantity, declared, quantity
 from .subject import Subject, finite
 
-__all__ = ["curves", "logged", "thin"]
-
-
 _LEFT_OUT = ("step", "best_accuracy", "accuracy_std")
 
 

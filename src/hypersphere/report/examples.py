@@ -17,8 +17,6 @@ from ..functional import angle, unit
 from ..metrics import angular_visual_hardness
 from .pictures import data_uri
 
-__all__ = ["Example", "hardest", "slowest"]
-
 
 @dataclass(frozen=True)
 class Example:

@@ -1,21 +1,20 @@
-"""What the network of a run shows: of itself, and of its test split where the data can be found."""
+"""What the network of a run shows: of itself (energies, learned k and ρ), and of its test split where there is one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
-from .. import data
+from .. import angular, data, magnitude
 from ..config import with_values
 from ..evaluation import Outputs, Verified, candidate_of, layer_energies, verify
 from ..evaluation.pair_results import PAIRS_FILE, KeptPairs, read_kept
 from ..runs import load
-from .learned import learned_k, learned_rho
 from .subject import Subject
-
-__all__ = ["Findings", "evaluate_subject"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,3 +89,36 @@ def evaluate_subject(
 
 def _with(known: Findings, **more: Any) -> Findings:
     return Findings(**{**known.__dict__, **more})
+
+
+def learned_k(model: nn.Module) -> dict[str, list[float]]:
+    """The curvatures of every learnable sigmoid, by layer."""
+    found = {
+        _layer(name): module.k
+        for name, module in model.named_modules()
+        if isinstance(module, angular.Sigmoid) and module.raw_k is not None
+    }
+    return dict(_numbers(found))
+
+
+def learned_rho(model: nn.Module) -> dict[str, list[float]]:
+    """The radii of every learnable h, by layer."""
+    found = {
+        _layer(name): module.rho
+        for name, module in model.named_modules()
+        if isinstance(module, magnitude.Magnitude) and getattr(module, "raw_rho", None) is not None
+    }
+    return dict(_numbers(found))
+
+
+def _numbers(found: dict[str, float | Tensor]) -> Iterator[tuple[str, list[float]]]:
+    for name, value in found.items():
+        yield name, value.detach().float().flatten().tolist() if isinstance(value, Tensor) else [float(value)]
+
+
+def _layer(name: str) -> str:
+    name = name.removeprefix("network.")
+    return (
+        name.removesuffix(".angular").removesuffix(".magnitude").removesuffix("angular").removesuffix("magnitude")
+        or "network"
+    )

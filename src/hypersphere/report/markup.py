@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-__all__ = ["Html", "definitions", "details", "element", "join", "number", "table"]
-
 
 class Html(str):
     """Text that is HTML already."""

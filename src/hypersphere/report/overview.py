@@ -10,8 +10,6 @@ from ..runs.quantities import quantity
 from .markup import Html, details, element, join, number, table
 from .subject import Seed, Subject, mean_and_spread
 
-__all__ = ["flat", "overview", "shown"]
-
 
 def overview(subjects: list[Subject]) -> Html:
     """The result of one run as cards and a table of seeds, or of many as a table of runs and what sets them apart."""

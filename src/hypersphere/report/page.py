@@ -27,8 +27,6 @@ from .sphere import sphere_view
 from .subject import Subject, subjects
 from .verification import roc_view
 
-__all__ = ["GENERATOR", "LIMIT", "build"]
-
 GENERATOR = '<meta name="generator" content="hypersphere report">'
 LIMIT = 6_000_000  # bytes of a report
 _SCRIPTS = ("dom.js", "axis.js", "chart.js", "curves.js", "sphere.js", "matrix.js", "main.js")

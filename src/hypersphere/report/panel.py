@@ -23,8 +23,6 @@ from .subject import Subject
 from .verification import PairExample, hardest_pairs, own_pairs
 from .words import in_words
 
-__all__ = ["View", "panels"]
-
 
 @dataclass(frozen=True)
 class View:
@@ -191,8 +189,9 @@ def _own_pairs(view: View) -> Html | None:
     count, folds = (int(values.pop(name, 0)) for name in ("pairs", "folds"))
     aids = [text for name, text in _AIDS.items() if values.pop(name, False)]
     caption = f"{count:,} pairs of {kept.name} in {folds} folds; ± is the standard error over them"
-    parts = [_rates(values, ", ".join([caption, *aids])), *_hard_pairs(*own_pairs(kept, max(view.pictures // 2, 1)))]
-    return join(parts, "")
+    told = [element("p", kept.warning, class_="warning")] if kept.warning else []
+    rates = _rates(values, ", ".join([caption, *aids]))
+    return join([*told, rates, *_hard_pairs(*own_pairs(kept, max(view.pictures // 2, 1)))], "")
 
 
 _AIDS = {"flip": "mirror images added", "center": "mean feature subtracted"}

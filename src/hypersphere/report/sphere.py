@@ -21,8 +21,6 @@ from .._core.png import png
 from ..evaluation import Outputs
 from ..functional import angle, unit
 
-__all__ = ["projection", "sphere_view"]
-
 _CLASSES = 100  # shown at most; of an open set, whose classes are many and small:
 _OPEN_CLASSES = 20
 

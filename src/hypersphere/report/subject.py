@@ -11,8 +11,6 @@ from typing import Any
 from .._core.registries import MEASUREMENTS
 from ..runs import Run
 
-__all__ = ["Seed", "Subject", "mean_and_spread", "subjects"]
-
 
 @dataclass(frozen=True)
 class Seed:

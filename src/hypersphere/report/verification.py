@@ -12,8 +12,6 @@ from ..evaluation.pair_results import KeptPairs
 from .curves import thin
 from .pictures import data_uri
 
-__all__ = ["PairExample", "hardest_pairs", "own_pairs", "roc_view"]
-
 
 @dataclass(frozen=True)
 class PairExample:

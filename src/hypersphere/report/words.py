@@ -9,8 +9,6 @@ from ..config.optim import OPTIMIZERS
 from ..data import describe as about_data
 from ..evaluation import describe
 
-__all__ = ["in_words"]
-
 _OPERATORS = {"plain": "ordinary", "sphere": "hyperspherical (SphereConv)", "decoupled": "decoupled"}
 
 

@@ -13,8 +13,6 @@ from ..runs.files import write_bytes
 from .page import GENERATOR, build
 from .subject import Subject, subjects
 
-__all__ = ["write"]
-
 
 def write(
     runs: str | Path | Sequence[str | Path],

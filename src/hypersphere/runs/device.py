@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["usable_device"]
-
 
 def usable_device(device: torch.device | str, compute: bool = True, argument: str = "device") -> torch.device:
     """Return a device, or raise an error that says why it cannot be used here.

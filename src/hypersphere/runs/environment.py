@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import platform
@@ -14,8 +15,6 @@ from typing import Any
 import torch
 
 from .._core.version import __version__
-
-__all__ = ["environment"]
 
 
 def environment(device: torch.device) -> dict[str, Any]:
@@ -61,6 +60,12 @@ def _commit() -> str | None:
     """Of the repository this lies in; where the code travels without it, ``$HYPERSPHERE_COMMIT`` may say."""
     if "HYPERSPHERE_COMMIT" in os.environ:
         return os.environ["HYPERSPHERE_COMMIT"]
+    return _described()
+
+
+@functools.cache
+def _described() -> str | None:
+    """As git calls it, with a mark for changes; asked once, since the code of a process is that of its start."""
     try:
         found = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=12"],

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Facts", "facts_from"]
-
 
 @dataclass(frozen=True)
 class Facts:

@@ -1,4 +1,7 @@
-"""Files that are either whole or not there: temporary name, fsync, rename."""
+"""Files that are either whole or not there: temporary name, fsync, rename.
+
+A nested state is written as named tensors and a JSON skeleton; nothing is ever unpickled.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,6 @@ from typing import Any
 from torch import Tensor
 
 from .._core.leftovers import owner
-
-__all__ = [
-    "PROBE",
-    "TEMPORARY",
-    "check_room",
-    "digest",
-    "digest_of",
-    "json_bytes",
-    "json_lines",
-    "read_json",
-    "read_tensors",
-    "sync_folder",
-    "write_bytes",
-    "write_json",
-    "write_tensors",
-]
 
 TEMPORARY, PROBE = ".tmp", ".room"
 """What temporary files have in their names, before their owner."""
@@ -154,3 +141,41 @@ def check_room(folder: Path, needed: int) -> None:
 
 def _size(count: int) -> str:
     return f"{count / 2**20:.1f} MiB" if count < 2**30 else f"{count / 2**30:.1f} GiB"
+
+
+_TENSOR, _PAIRS = "tensor", "pairs"
+
+
+def split(state: Any) -> tuple[dict[str, Tensor], Any]:
+    """Tensors by path, and the rest with references to them."""
+    tensors: dict[str, Tensor] = {}
+    return tensors, _split(state, "state", tensors)
+
+
+def join(tensors: dict[str, Tensor], skeleton: Any) -> Any:
+    """The inverse of :func:`split`."""
+    if isinstance(skeleton, list):
+        return [join(tensors, item) for item in skeleton]
+    if isinstance(skeleton, dict):
+        if _TENSOR in skeleton:
+            return tensors[skeleton[_TENSOR]]
+        return {key: join(tensors, value) for key, value in skeleton[_PAIRS]}
+    return skeleton
+
+
+def _split(state: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(state, Tensor):
+        tensors[path] = state
+        return {_TENSOR: path}
+    if isinstance(state, dict):
+        for key in state:
+            if not isinstance(key, str | int) or isinstance(key, bool):
+                raise TypeError(f"{path} has the key {key!r}: only texts and whole numbers can be saved")
+        return {_PAIRS: [[key, _split(value, f"{path}.{key}", tensors)] for key, value in state.items()]}
+    if isinstance(state, list | tuple):
+        return [_split(value, f"{path}.{index}", tensors) for index, value in enumerate(state)]
+    if state is None or isinstance(state, bool | int | float | str):
+        return state
+    raise TypeError(
+        f"{path} is a {type(state).__name__}: only tensors, numbers, texts, lists and dictionaries are saved"
+    )

@@ -14,8 +14,6 @@ from ..config import Config
 from .facts import Facts
 from .model import make_model
 
-__all__ = ["Gan", "make_gan", "to_pixels"]
-
 
 class Gan(nn.Module):
     """A generator and its discriminator: ``gan(z)`` gives images, ``discriminator(images)`` their logits.
@@ -44,8 +42,7 @@ class Gan(nn.Module):
         Returns:
             The generated images, ``(N, channels, H, W)``.
         """
-        out: Tensor = self.generator(z)
-        return out
+        return self.generator(z)
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
         """Generate images of fresh noise, drawn on the CPU.

@@ -22,8 +22,6 @@ from .networks import Networks, attach, make_networks, merged
 from .run import Run
 from .seed_folder import SeedFolder
 
-__all__ = ["load"]
-
 
 def load(
     run: str | Path,

@@ -27,8 +27,6 @@ try:
 except ImportError:  # not on Windows: the time stamp alone decides there
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Locked", "locked"]
-
 RENEWED, STALE = 5.0, 60.0
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 

@@ -28,8 +28,6 @@ from .networks import merged
 from .run_folder import open_run, write_result
 from .seed_folder import SeedFolder
 
-__all__ = ["UNNAMED", "Logger"]
-
 UNNAMED = f"{__name__}:unnamed"
 """The address in the place of a network or data set that the settings do not name."""
 followed.add(UNNAMED)  # harmless, so a file may name it

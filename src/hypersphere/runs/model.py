@@ -11,8 +11,6 @@ from .._core.registries import HEADS, MODELS
 from ..config import LossConfig, ModelConfig
 from .facts import Facts
 
-__all__ = ["Classifier", "make_head", "make_model"]
-
 
 def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module:
     """The network for this data; without a classifier where a head owns the class vectors."""
@@ -44,8 +42,7 @@ def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module
     if "in_features" in known and facts.in_features is None and facts.image_size is not None:
         height, width = facts.image_size
         settings.setdefault("in_features", (facts.in_channels or 1) * height * width)
-    model: nn.Module = models.create(config.name, facts.num_classes if classifier else 0, **settings)
-    return model
+    return models.create(config.name, facts.num_classes if classifier else 0, **settings)
 
 
 def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module | None:
@@ -73,8 +70,7 @@ def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module 
         head = losses.CenterLoss(head, config.center)
     if config.contrastive:
         head = losses.ContrastiveLoss(head, config.contrastive, config.contrastive_margin)
-    built: nn.Module = head
-    return built
+    return head
 
 
 class Classifier(nn.Module):
@@ -103,8 +99,7 @@ class Classifier(nn.Module):
         Returns:
             The embeddings, ``(N, feature_dim)``.
         """
-        out: Tensor = self.network(*inputs)
-        return out
+        return self.network(*inputs)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Compute the logits ranked at test time.
@@ -115,8 +110,7 @@ class Classifier(nn.Module):
         Returns:
             The logits, ``(N, num_classes)``.
         """
-        out: Tensor = self.head.logits(self.network(*inputs))  # type: ignore[operator]
-        return out
+        return self.head.logits(self.network(*inputs))  # type: ignore[operator]
 
 
 def _angular(name: str, k: float | None, learnable: bool, share: str = "filter") -> Any:

@@ -15,8 +15,6 @@ from .facts import Facts
 from .gan import Gan, make_gan
 from .model import Classifier, make_head, make_model
 
-__all__ = ["Networks", "attach", "make_networks", "merged"]
-
 
 class Networks(nn.Module):
     """The network of a run, its head where the class vectors are separate, and a GAN's generator.

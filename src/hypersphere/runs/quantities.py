@@ -9,8 +9,6 @@ from typing import Any
 from .._core.registries import MEASUREMENTS
 from .._core.registry import Entry
 
-__all__ = ["Quantity", "declared", "quantity"]
-
 
 @dataclass(frozen=True)
 class Quantity:

@@ -17,8 +17,6 @@ from .files import read_json
 from .run_folder import read_config
 from .seed_folder import SeedFolder
 
-__all__ = ["Run"]
-
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 
 

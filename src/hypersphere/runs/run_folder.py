@@ -25,8 +25,6 @@ from .files import PROBE, TEMPORARY, read_json, write_json
 from .lock import locked
 from .seed_folder import SeedFolder
 
-__all__ = ["WARNINGS", "beside", "open_run", "read_config", "run_path", "write_result"]
-
 WARNINGS = "warnings.txt"
 WAIT = 60.0
 """Seconds to wait for another process that writes the files of the run itself, which takes it a moment."""

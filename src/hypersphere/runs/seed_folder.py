@@ -22,21 +22,19 @@ from .files import (
     TEMPORARY,
     digest,
     digest_of,
+    join,
     json_bytes,
     json_lines,
     read_json,
     read_tensors,
+    split,
     sync_folder,
     write_bytes,
     write_json,
     write_tensors,
 )
 from .lock import locked
-from .manifest import Foreign, add_file, read_manifest, write_manifest
-from .result import read_result
-from .state import join, split
-
-__all__ = ["CLASSES", "SeedFolder"]
+from .manifest import Foreign, add_file, read_manifest, read_result, write_manifest
 
 CLASSES = "classes"
 """The folder of a checkpoint that holds class vectors which several processes share (``loss.shard``)."""

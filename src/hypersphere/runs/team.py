@@ -9,8 +9,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-__all__ = ["Team"]
-
 
 @dataclass(frozen=True)
 class Team:

@@ -5,7 +5,7 @@ settings.
 """
 
 from .faces import FACES, Elsewhere, on_faces
-from .make import evaluation_source, make_source, training_source
+from .make import evaluation_source, make_source, read_once, training_source
 from .resident import Resident
 from .source import Batch, Source
 
@@ -18,5 +18,6 @@ __all__ = [
     "evaluation_source",
     "make_source",
     "on_faces",
+    "read_once",
     "training_source",
 ]

@@ -12,8 +12,6 @@ from ..data.loader import IGNORE
 from ..runs import Facts
 from .source import Batch
 
-__all__ = ["Graph"]
-
 _SPARSE = 0.2  # share of nonzero features below which sparse products are faster
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,7 +18,7 @@ from .resident import Resident
 from .source import Source
 from .tree import Tree
 
-__all__ = ["evaluation_source", "make_source", "training_source"]
+__all__ = ["evaluation_source", "make_source", "read_once", "training_source"]
 
 
 def training_source(config: Config, seed: int, team: Team) -> Source:
@@ -50,29 +52,72 @@ def make_source(
     channels_last: bool = False,
 ) -> Source:
     """Read the data and put it where the training is."""
-    options: dict[str, Any] = {"points": config.points} if config.name == "modelnet40" else {}
-    if config.name == "folder":
-        names = ("split", "held_out", "split_seed", "table", "unreadable")
-        options |= {name: getattr(config, name) for name in names}
-    if config.imbalance is not None:
-        options |= {"imbalance": config.imbalance, "seed": seed}
-    dataset = data.load(config.name, config.root, progress=rank == 0, **options)
+    dataset, pairs, own = _read(config, seed, rank)
     if isinstance(dataset, data.Graph):
         if config.per_class > 1:
             raise ValueError(
                 f"data.per_class={config.per_class} groups samples, but a graph is one batch: leave it at 1"
             )
         return Graph(dataset.to(device), config.validate)
-    if isinstance(dataset, data.OwnImages) and config.batch_size > len(dataset.train):
-        raise ValueError(
-            f"data.batch_size={config.batch_size} is more than the {len(dataset.train)} images to train on: give "
-            f"--data.batch-size {len(dataset.train)} or less"
-        )
-    if isinstance(dataset, data.OwnImages) and dataset.bytes_at(config.image_size) <= config.resident * 2**30:
-        small = dataset.resident(config.image_size)
-        return Resident(small, config, seed, device, rank, world, channels_last, own=dataset)
-    if isinstance(dataset, data.ImageTree | data.ImageFolder):
+    if isinstance(dataset, data.OwnImages | data.ImageTree | data.ImageFolder):
         return Tree(dataset, config, seed, device, rank, world)
+    if isinstance(dataset, data.Dataset | data.PointClouds):
+        return Resident(dataset, config, seed, device, rank, world, channels_last, pairs, own)
+    raise ValueError(f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on")
+
+
+@contextmanager
+def read_once() -> Iterator[None]:
+    """Within it, sources of the same data settings share what was read: a set is read once for many trainings."""
+    global _shared
+    before, _shared = _shared, {}
+    try:
+        yield
+    finally:
+        _shared = before
+
+
+class _Data(NamedTuple):
+    """A data set as it is trained on, the pairs to verify, and the user's images that it was made of."""
+
+    dataset: Any
+    pairs: data.Pairs | None = None
+    own: data.OwnImages | None = None
+
+
+_shared: dict[str, _Data] | None = None
+_KEPT = 2  # sets that are kept in memory for the next training
+
+
+def _read(config: DataConfig, seed: int, rank: int) -> _Data:
+    """Read a set and prepare it: small enough images of the user are decoded, classes held out, pixels averaged."""
+    options: dict[str, Any] = {"points": config.points} if config.name == "modelnet40" else {}
+    if config.name == "folder":
+        rules = ("split", "held_out", "split_seed", "table", "unreadable")
+        options |= {name: getattr(config, name) for name in rules}
+    if config.imbalance is not None:
+        options |= {"imbalance": config.imbalance, "seed": seed}
+    names = ("name", "root", "batch_size", "validate", "shrink", "image_size", "resident")
+    how = repr([*(getattr(config, name) for name in names), options])
+    if _shared is not None and how in _shared:
+        return _shared[how]
+    found = _prepared(data.load(config.name, config.root, progress=rank == 0, **options), config)
+    if _shared is not None:
+        _shared[how] = found
+        while len(_shared) > _KEPT:
+            del _shared[next(iter(_shared))]
+    return found
+
+
+def _prepared(dataset: Any, config: DataConfig) -> _Data:
+    if isinstance(dataset, data.OwnImages):
+        if config.batch_size > len(dataset.train):
+            raise ValueError(
+                f"data.batch_size={config.batch_size} is more than the {len(dataset.train)} images to train on: give "
+                f"--data.batch-size {len(dataset.train)} or less"
+            )
+        if dataset.bytes_at(config.image_size) <= config.resident * 2**30:
+            return _Data(dataset.resident(config.image_size), own=dataset)
     pairs = None
     if isinstance(dataset, data.Faces):
         pairs = dataset.test_pairs.within(dataset.test_index)
@@ -80,10 +125,8 @@ def make_source(
     if isinstance(dataset, data.Dataset):
         if config.validate:
             dataset, pairs = _validation(dataset, pairs)
-        return Resident(dataset.shrunk(config.shrink), config, seed, device, rank, world, channels_last, pairs)
-    if isinstance(dataset, data.PointClouds):
-        return Resident(dataset, config, seed, device, rank, world, channels_last)
-    raise ValueError(f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on")
+        dataset = dataset.shrunk(config.shrink)
+    return _Data(dataset, pairs)
 
 
 def _validation(dataset: data.Dataset, pairs: data.Pairs | None) -> tuple[data.Dataset, data.Pairs | None]:

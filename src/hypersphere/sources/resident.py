@@ -13,8 +13,6 @@ from ..config import DataConfig
 from ..runs import Facts
 from .source import Batch
 
-__all__ = ["Resident"]
-
 
 class Resident:
     """Images or point clouds that live on the device."""

@@ -10,8 +10,6 @@ from torch import Tensor
 from .. import attacks, data
 from ..runs import Facts
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Batch", "Source"]
-
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of the training images, pixels in [0, 1]
 Batch = tuple[tuple[Tensor, ...], Tensor]
 

@@ -13,8 +13,6 @@ from ..config import DataConfig
 from ..runs import Facts
 from .source import IMAGENET_MEAN, IMAGENET_STD, Batch
 
-__all__ = ["Tree"]
-
 
 class Tree:
     """Folders of images, decoded by worker processes; bytes travel, numbers are made on the device.

@@ -12,8 +12,6 @@ from ..evaluation import make_attack
 from ..sources import Source
 from .objective import Objective
 
-__all__ = ["Adversary", "make_adversary"]
-
 Adversary = Callable[[tuple[Tensor, ...], Tensor], tuple[tuple[Tensor, ...], Tensor]]
 
 

@@ -18,6 +18,7 @@ from .._core.checks import check_count
 from .._core.trust import named
 from ..config import Config, to_dict
 from ..runs import Team, run_path, write_result
+from ..sources import read_once
 from .board import Board
 from .distributed import team
 from .launch import begin, events_of, interrupt, seed_turns, signals
@@ -122,7 +123,7 @@ class _Schedule:
 
     def run(self) -> list[Outcome]:
         try:
-            with signals(self._stop):
+            with signals(self._stop), read_once():
                 while self._working or self._next() is not None:
                     self._fill()
                     moved = [self._advance(work) for work in list(self._working)]

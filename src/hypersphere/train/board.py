@@ -6,9 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .._core.streams import aligned
 from .progress import Progress, settle
-
-__all__ = ["Board"]
 
 EVERY = 30.0
 """Seconds between two tables as text."""
@@ -55,11 +54,8 @@ class Board:
         counts = {"done": self.done, "failed": self.failed, "at work": len(self._rows), "waiting": waiting}
         words = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "done")
         lines = [f"{words} of {self.total} trainings; {rate:.1f} steps/s together"]
-        cells = [row.cells() for row in self._rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)] if cells else []
-        for row in cells:
-            lines.append("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        return "\n".join(lines)
+        table = aligned([row.cells() for row in self._rows], left=4)
+        return "\n".join([*lines, *(f"  {line}" for line in table)])
 
     def enter(self, row: _Row) -> None:
         """A training shows its first step."""

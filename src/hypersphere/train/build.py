@@ -1,14 +1,19 @@
-"""From settings to the parts of a training, every random choice drawn from the seed."""
+"""From settings to the parts of a training, every random choice drawn from the seed.
+
+Fine-tuning takes the weights of another run where they fit, e.g. those of a CNN in its decoupled twin (thesis 4.4.3).
+"""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import nn
 
-from ..config import Config
+from ..config import Config, ScheduleConfig
 from ..evaluation import check_evaluation
 from ..losses.head import ClassHead
-from ..runs import Facts, Team, attach, make_networks
+from ..runs import Facts, Networks, Run, Team, attach, beside, make_networks
 from ..sources import Source, training_source
 from .adversary import make_adversary
 from .distributed import synchronize
@@ -17,13 +22,10 @@ from .gan.objective import GanObjective
 from .gan.step import GanStep
 from .objective import Objective
 from .optimizer import make_optimizers, make_projection
+from .parts import Parts
 from .penalty import make_penalty
-from .schedule import factors
 from .shards import ClassState, shard_head
-from .start import start
-from .step import Parts, Step
-
-__all__ = ["make_objective", "make_parts", "make_step"]
+from .step import Step
 
 
 def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = False) -> Objective:
@@ -78,3 +80,46 @@ def make_step(parts: Parts, step: int = 0, *, eager: bool = False) -> Step:
     """What trains these parts, from ``step`` on."""
     kind = GanStep if isinstance(parts.objective, GanObjective) else Step
     return kind(parts, step, eager=eager)
+
+
+def start(networks: Networks, config: Config, seed: int = 0) -> None:
+    """Copy them in place, if ``model.start`` names a run; at least the convolutions must fit.
+
+    They are those of the same seed where that run has it, else of its first.
+    """
+    name = config.model.start
+    if name is None:
+        return
+    run = Run(beside(config, name))
+    folder = run.folder(seed if seed in run.seeds else None)
+    if not folder.weights_path.exists():
+        raise ValueError(f"model.start={name!r}: {folder.weights_path} does not exist: finish training that run first")
+    trained = folder.weights()
+    own = networks.classifier().state_dict()
+    for key in own:  # SphereFace+ holds the head that it adds an energy to
+        plain = key.replace("head.head.", "head.", 1)
+        if key not in trained and plain in trained:
+            trained[key] = trained[plain]
+    fitting = [key for key, value in own.items() if key in trained and trained[key].shape == value.shape]
+    weights = [key for key in own if key.endswith("weight") and own[key].dim() > 2]
+    missing = [key for key in weights if key not in fitting]
+    if missing:
+        raise ValueError(f"model.start={name!r} does not fit: it has no {missing[0]} of {tuple(own[missing[0]].shape)}")
+    with torch.no_grad():
+        for key in fitting:
+            own[key].copy_(trained[key])
+
+
+def factors(config: ScheduleConfig) -> list[float]:
+    """The factor of the learning rate at every step."""
+    return [_factor(config, step) for step in range(config.steps)]
+
+
+def _factor(config: ScheduleConfig, step: int) -> float:
+    warm = min(1.0, (step + 1) / config.warmup) if config.warmup else 1.0
+    if config.kind == "step":
+        return float(warm * config.gamma ** sum(step >= milestone for milestone in config.milestones))
+    if config.kind == "cosine":
+        done = max(step - config.warmup, 0) / max(config.steps - config.warmup, 1)
+        return warm * 0.5 * (1 + math.cos(math.pi * done))
+    return warm

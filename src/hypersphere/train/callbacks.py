@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from .._core.modes import modes_kept
 from ..config import Config
-
-__all__ = ["Callback", "Callbacks", "Started"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +123,8 @@ class Callbacks:
 
     def _tell(self, event: str, call: Callable[[Callback], None]) -> None:
         for one in list(self._callbacks):
-            modes = {module: module.training for module in self._started.model.modules()}
             try:
-                with torch.random.fork_rng(devices=self._devices):
+                with modes_kept(self._started.model), torch.random.fork_rng(devices=self._devices):
                     call(one)
             except Exception as error:
                 self._callbacks.remove(one)
@@ -136,6 +134,3 @@ class Callbacks:
                     RuntimeWarning,
                     stacklevel=3,
                 )
-            finally:
-                for module, mode in modes.items():
-                    module.training = mode

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..functional import unit
-
-__all__ = ["Collapse", "mean_length", "sign_of_collapse"]
+__all__ = ["Collapse", "sign_of_collapse"]
 
 EARLIEST = 100
 """No step before this one tells anything."""
@@ -52,17 +50,12 @@ class Collapse:
         return self.accuracy <= min(2 * chance, chance + 3 * error)
 
 
-def mean_length(features: Tensor) -> float:
-    """R = ‖mean of the unit features‖: 1 where all point in one direction, near 0 where they are spread."""
-    return float(unit(features.detach().double()).mean(0).norm())
-
-
 def sign_of_collapse(signs: Collapse, length: float, head: nn.Module | None) -> str:
     """What to tell the user of a training whose accuracy is that of chance.
 
     Args:
         signs: What was read.
-        length: R of :func:`mean_length`, on test samples.
+        length: R of :func:`hypersphere.evaluation.mean_length`, on test samples.
         head: The head, whose margin and scale are named; None: the network has its own classifier.
     """
     text = (

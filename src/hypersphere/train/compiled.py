@@ -6,8 +6,6 @@ import torch
 
 from ..config import Config, material
 
-__all__ = ["forget_compiled"]
-
 _SHARE = 4
 _kept: tuple[object, int] = (None, 0)
 

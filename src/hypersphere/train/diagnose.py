@@ -8,9 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from .step import Parts
-
-__all__ = ["FINITE", "blame", "spoiled"]
+from .parts import Parts
 
 FINITE = "no layer: a replay of the batch is finite"
 

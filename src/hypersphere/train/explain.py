@@ -11,8 +11,6 @@ from .step import NotFinite
 if TYPE_CHECKING:
     from .training import Training
 
-__all__ = ["explain"]
-
 
 def explain(training: Training, error: NotFinite) -> str:
     """Name the step and the layer; where the weights have moved on since, train again up to there."""

@@ -11,19 +11,10 @@ import torch
 from torch import Tensor
 
 from .. import kernels
-from ..nn.fuse import is_row_of_blocks
 from ..sources import Source
 from .objective import Objective
 
-__all__ = ["is_fused", "rehearse", "side_stream", "tally"]
-
-
-def is_fused(objective: Objective) -> bool:
-    """Whether kernels leave a compiler nothing but the loss, which takes less time than compiling it."""
-    if objective.head is not None or objective.generator is not None:
-        return False
-    weight = next(objective.model.parameters(), None)
-    return weight is not None and kernels.usable(weight) and is_row_of_blocks(objective.model)
+__all__ = ["rehearse", "side_stream", "tally"]
 
 
 def rehearse(objective: Objective, source: Source, position: Tensor, half: bool) -> None:
@@ -33,7 +24,7 @@ def rehearse(objective: Objective, source: Source, position: Tensor, half: bool)
     cuDNN looks for its fastest algorithms meanwhile. The gradients are worthless.
 
     Args:
-        objective: The network, for which :func:`is_fused` holds.
+        objective: The network, for which :func:`~hypersphere.train.parts.is_fused` holds.
         source: The data.
         position: Number of a batch.
         half: Whether the network runs in bfloat16.
@@ -48,18 +39,18 @@ def rehearse(objective: Objective, source: Source, position: Tensor, half: bool)
             logits.sum().backward()
         else:
             found[0].backward()
-            tally(found[0].detach(), found[1], position, position.clone(), found[1].clone())
+            tally(found[0].detach(), found[1], position, position, position.clone(), found[1].clone())
     for buffer, before in kept:  # a module that ran by itself has seen what memory held
         buffer.copy_(before)
 
 
-def tally(total: Tensor, stats: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
-    """Add the numbers of an update, and keep the first step whose loss is not finite."""
+def tally(total: Tensor, stats: Tensor, goes: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
+    """Add the numbers of an update that counts, and keep the first step whose loss is not finite."""
     if kernels.usable(total, "loader"):
-        _kernels().tally(total, stats, counter, bad, sums)  # one kernel of ten
+        _kernels().tally(total, stats, goes, counter, bad, sums)  # one kernel of ten
         return
-    sums.add_(stats)
-    bad.copy_(torch.where(torch.isfinite(total) | (bad >= 0), bad, counter))
+    sums.add_(torch.where(goes > 0, stats, 0.0))
+    bad.copy_(torch.where(torch.isfinite(total) | (bad >= 0) | (goes == 0), bad, counter))
 
 
 @functools.cache

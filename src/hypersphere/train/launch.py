@@ -20,8 +20,6 @@ from .progress import Progress
 from .step import Mark
 from .training import Training
 
-__all__ = ["begin", "events_of", "interrupt", "run", "seed_turns", "signals"]
-
 
 def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
     """Train every seed of a configuration.

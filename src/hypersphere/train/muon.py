@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
-__all__ = ["Muon"]
-
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 

@@ -17,8 +17,6 @@ from ..evaluation.classification import hits
 from ..models.pointnet import PointNet
 from ..runs import Networks
 
-__all__ = ["Objective"]
-
 
 class Objective(Networks):
     """(inputs, labels) → loss and how many the logits got right.

@@ -52,6 +52,16 @@ class Optimizers:
         for part in reversed(self.parts):  # OrthogonalSGD, the last, refuses a bad gradient before anything is changed
             part.step()
 
+    @property
+    def can_skip(self) -> bool:
+        """Whether :meth:`skip_where` works, as it does for the fused optimizers of PyTorch."""
+        return all(isinstance(part, SGD | Adam) and part.defaults["fused"] for part in self.parts)
+
+    def skip_where(self, flag: Tensor | None) -> None:
+        """Let steps change nothing if this float32 scalar on the device is 1; None ends it."""
+        for part in self.parts:
+            part.found_inf = flag  # type: ignore[attr-defined]  # what a gradient scaler sets after an overflow
+
     def zero_grad(self) -> None:
         for part in self.parts:
             part.zero_grad(set_to_none=True)
@@ -76,9 +86,16 @@ class Optimizers:
 
 
 def _fitted(value: Any, parameter: Tensor) -> Any:
-    """The state of a single number in the shape that it has now: older versions had radii of shape ()."""
-    if isinstance(value, Tensor) and value.ndim == 0 and parameter.numel() == 1:
+    """The state of a parameter in its layout: files know no channels last, and fused optimizers refuse two layouts.
+
+    The state of a single number takes the shape that it has now: older versions had radii of shape ().
+    """
+    if not isinstance(value, Tensor):
+        return value
+    if value.ndim == 0 and parameter.numel() == 1:
         return value.reshape(parameter.shape)
+    if value.shape == parameter.shape and value.stride() != parameter.stride():
+        return torch.empty_like(parameter, dtype=value.dtype).copy_(value)
     return value
 
 

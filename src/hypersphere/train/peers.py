@@ -16,8 +16,6 @@ from .._core.leftovers import alive, this_host
 from ..runs import Team
 from .stopped import Stopped
 
-__all__ = ["MARK", "together"]
-
 MARK = ".lost"
 """In the run folder: the survivor that could make this file speaks for all. Rank 0's process is in its name."""
 _SIGNS = ("gloo", "nccl", "connection", "broken pipe", "socket", "timed out", "peer")

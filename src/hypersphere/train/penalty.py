@@ -11,8 +11,6 @@ from .. import orthogonal, regularizers
 from .._core.registries import REGULARIZERS
 from ..config import OrthogonalConfig, RegularizerConfig
 
-__all__ = ["Penalty", "make_penalty"]
-
 
 class Penalty(nn.Module):
     """The sum of the run's regularizers; false without any."""

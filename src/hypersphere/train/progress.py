@@ -12,8 +12,6 @@ from typing import Any
 from .._core.streams import hush
 from ..runs.quantities import declared
 
-__all__ = ["Progress", "settle"]
-
 _FIRST = ("loss", "generator_loss", "penalty", "accuracy", "best_accuracy")
 
 

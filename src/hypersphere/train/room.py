@@ -5,6 +5,7 @@ count = min(free memory / peak of one training, cores or streams, waiting traini
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -20,8 +21,6 @@ try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
-
-__all__ = ["Peak", "Room", "cores", "measured", "room"]
 
 _SPARE = 0.9  # the share of free memory to use: caches and plots need some for a time
 _STREAMS = 16  # on a GPU; small networks gain little beyond 8 at a time
@@ -72,6 +71,7 @@ def room(device: str) -> Room:
     place = team(device).device
     if place.type != "cuda":
         return Room(cores(), _free_memory())
+    gc.collect()  # a training that has ended keeps its graph in cycles
     torch.cuda.empty_cache()
     return Room(cores(), _free_memory(), torch.cuda.mem_get_info(place)[0])
 

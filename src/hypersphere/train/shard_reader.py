@@ -15,8 +15,6 @@ import torch
 from torch.distributed.checkpoint import filesystem
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 
-__all__ = ["Reader"]
-
 _NAMES = {
     "torch": ("Size",),
     "torch.serialization": ("_get_layout",),

@@ -23,8 +23,6 @@ from ..runs import Team
 from .objective import Objective
 from .optimizer import Optimizers
 
-__all__ = ["ClassState", "clip_gradients", "local", "shard_head", "whole_state"]
-
 
 def shard_head(config: Config, objective: Objective, team: Team) -> Sequence[nn.Parameter]:
     """Split the head over the processes, if ``loss.shard`` says so; the parameters that are (or would be) split.

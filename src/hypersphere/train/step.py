@@ -10,27 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..config import RunConfig
 from ..data.loader import IGNORE
-from ..optim import WeightProjection
-from ..orthogonal import asks_host, prepared, record, settle
-from ..runs import Team
-from ..sources import Source
-from .adversary import Adversary
-from .fused import is_fused, rehearse, side_stream, tally
-from .objective import Objective
-from .optimizer import Optimizers
-from .penalty import Penalty
-from .shards import ClassState, clip_gradients
+from ..orthogonal import prepared, record, rotation_parameters
+from .fused import rehearse, side_stream, tally
+from .late import Matrices
+from .parts import Parts, is_fused, obstacle
+from .shards import clip_gradients
 
-__all__ = ["Mark", "NotFinite", "Parts", "Step"]
+__all__ = ["Mark", "NotFinite", "Step"]
 
 Mark = torch.cuda.Event | None
 """A place in the work of a GPU, which can be asked whether it has come that far; None on a CPU, which has."""
@@ -50,24 +43,14 @@ class NotFinite(RuntimeError):
         self.step, self.value, self.tensor = step, value, tensor
 
 
-@dataclass
-class Parts:
-    """What a step is made of."""
-
-    source: Source
-    objective: Objective
-    penalty: Penalty
-    optimizers: Optimizers
-    projection: WeightProjection | None
-    team: Team
-    run: RunConfig
-    clip: float | None = None
-    adversary: Adversary | None = None
-    classes: ClassState | None = None
-
-
 class Step:
-    """Call it once a step, in order; ``step`` counts. ``read()`` gives and clears what was summed since."""
+    """Call it once a step, in order; ``step`` counts. ``read()`` gives and clears what was summed since.
+
+    The last steps may still have to be done again (see :meth:`_catch_up`): call :meth:`complete` before you look at
+    anything that a step changes.
+    """
+
+    may_be_late = True
 
     def __init__(self, parts: Parts, step: int = 0, *, eager: bool = False) -> None:
         self.parts, self.step = parts, step
@@ -83,23 +66,33 @@ class Step:
         self._penalized = bool(parts.penalty)
         self._nothing = torch.zeros((), dtype=torch.float64, device=self.device)
         self._one = torch.ones((), dtype=torch.float64, device=self.device)
-        self._fused = parts.adversary is None and not parts.penalty and is_fused(parts.objective)
-        automatic = self._cuda and parts.team.world == 1 and not self._fused
-        self._compiled = not eager and _wanted(parts.run.compile, automatic)
-        self._fused = self._fused and not self._compiled
+        fused = is_fused(parts)
+        self._compiled = not eager and _wanted(parts.run.compile, self._cuda and parts.team.world == 1 and not fused)
+        self._fused = fused and not self._compiled
         if self._compiled:
             self._forward, self._forward_at = torch.compile(self._plain_forward), torch.compile(self._plain_forward_at)
-        self.why_no_graph = self._obstacle()
+        self.why_no_graph = obstacle(parts)
+        turned = bool(rotation_parameters(parts.objective))  # the maps of matrices remember the last step
+        self._rehearses = self._fused and self._cuda and self.why_no_graph is None and not turned
         self._graph: Any = None
-        self._maps: Any = None  # a graph of the orthogonal matrices that start from the last step
+        self._maps: Matrices | None = None  # the orthogonal matrices that start from the last step
+        self._goes = torch.ones((), dtype=torch.int64, device=self.device)  # 0 in a step that must change nothing
         self._eager_left = _WARM_UP if not eager and self.why_no_graph is None else -1
         self._expected = 0
 
     def __call__(self) -> None:
         """Do step ``self.step``."""
+        self._catch_up()
+        self._next()
+
+    def complete(self) -> None:
+        """Wait until all steps so far are done, and done right."""
+        self._catch_up(wait=True)
+
+    def _next(self) -> None:
         parts = self.parts
         position = parts.source.seek(self.step)
-        if self._fused and self._cuda and self._expected == 0 and self.why_no_graph is None:
+        if self._rehearses and self._expected == 0:
             rehearse(parts.objective, parts.source, self._position, parts.run.precision == "bfloat16")
             parts.optimizers.zero_grad()
         if position != self._expected or position == 0 or self._graph is None:
@@ -119,6 +112,7 @@ class Step:
 
     def read(self) -> dict[str, float]:
         """Mean loss, penalty and accuracy since the last time; waits for the device. Raises :class:`NotFinite`."""
+        self.complete()
         loss, penalty, right, samples, steps = self.parts.team.sum(self._sums.clone()).tolist()
         self.check()
         self._sums.zero_()
@@ -127,6 +121,7 @@ class Step:
 
     def check(self) -> None:
         """Raise :class:`NotFinite` with the first step whose loss was not, in any process."""
+        self.complete()
         bad = int(self._bad)
         first = self.parts.team.smallest(bad if bad >= 0 else _NEVER)
         if first < _NEVER:
@@ -143,6 +138,7 @@ class Step:
 
     def state_dict(self) -> dict[str, Any]:
         """The mean over the processes, which all of them ask for: any number of them can go on from it."""
+        self.complete()
         return {"sums": self.parts.team.sum(self._sums.clone()) / self.parts.team.world}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -151,10 +147,12 @@ class Step:
     # The step itself --------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        parts = self.parts
-        parts.optimizers.schedule(self._counter, self.step)
-        self._updates()
-        torch._foreach_add_([self._position, self._counter], 1)
+        parts, maps = self.parts, self._maps
+        changed: list[nn.Module] = [parts.objective, parts.penalty]
+        with nullcontext() if maps is None else maps.undoing(changed, parts.optimizers, self._goes):
+            parts.optimizers.schedule(self._counter, self.step)
+            self._updates()
+        torch._foreach_add_([self._position, self._counter], [self._goes, self._goes])
 
     def _updates(self) -> None:
         """What a step does to the weights: one update of all of them."""
@@ -178,7 +176,7 @@ class Step:
             clip_gradients(trained, parts.clip, parts.team)
         parts.optimizers.step()
         if self._cuda:
-            tally(total.detach(), stats, self._counter, self._bad, sums)
+            tally(total.detach(), stats, self._goes, self._counter, self._bad, sums)
         else:
             sums.add_(stats)
 
@@ -220,13 +218,14 @@ class Step:
 
         A training on its own stream is recorded there: products keep their scratch memory by stream, and those
         of two graphs that run at once must not be the same. Orthogonal matrices that start from the last step are a
-        graph of their own: what cannot start there is computed exactly before the rest of the step uses it.
+        graph of their own, so that the rest of the step can be done again with matrices that were computed exactly.
         """
         torch.cuda.synchronize()
         stream = torch.cuda.current_stream(self.device)
         own = None if stream == torch.cuda.default_stream(self.device) else stream
-        self._maps, graph = record(self.parts.objective, own), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=own, pool=None if self._maps is None else self._maps.pool()):
+        graph, recorded = torch.cuda.CUDAGraph(), record(self.parts.objective, own)
+        self._maps = None if recorded is None else Matrices(recorded, self.may_be_late and self.parts.can_undo)
+        with torch.cuda.graph(graph, stream=own, pool=None if recorded is None else recorded.pool()):
             self._work()
         self._graph = graph
         self._replay()
@@ -234,28 +233,24 @@ class Step:
     def _replay(self) -> None:
         if self._maps is not None:
             self._maps.replay()
-            settle(self.parts.objective)
         self._graph.replay()
 
-    def _obstacle(self) -> str | None:
-        """Why the step cannot be one graph, or None if it can and is wanted."""
-        parts = self.parts
-        why = None
-        if not self._cuda:
-            why = "there is no GPU"
-        elif not parts.source.resident:
-            why = "the data come from the host"
-        elif parts.team.backend == "gloo":
-            why = "the processes share a GPU, so their messages go through the host"
-        elif parts.classes is not None and parts.team.world > 1:
-            why = "the class vectors are split over processes"
-        elif not parts.optimizers.capturable:
-            why = "this optimizer asks the host"
-        elif asks_host(parts.objective):
-            why = "the matrix exponential asks the host"
-        if parts.run.graph == "on" and why is not None:
-            raise ValueError(f"run.graph='on' is not possible: {why}. Use auto or off")
-        return "run.graph is off" if parts.run.graph == "off" else why
+    def _catch_up(self, wait: bool = False) -> None:
+        """If a matrix was found to have failed, do that step again with exact matrices, and those after it.
+
+        None of them has changed anything, the number of steps on the device included.
+        """
+        if self._maps is None or not self._maps.failed(wait):
+            return
+        asked, self.step = self.step, int(self._counter)
+        self._maps.settle()
+        position = self.parts.source.seek(self.step)
+        self._position.fill_(position)
+        self._expected = position + 1
+        self._graph.replay()
+        self.step += 1
+        while self.step < asked:
+            self._next()
 
 
 def _wanted(switch: str, automatic: bool) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Stopped"]
-
 
 class Stopped(RuntimeError):
     """Raised when training ends before its last step; the message says why and how to continue.

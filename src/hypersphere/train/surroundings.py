@@ -8,8 +8,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["Surroundings"]
-
 
 class Surroundings:
     """Random numbers, the precision of products and, on a GPU, a stream: as if no other training were there.

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..config import Config
 from ..data import write_table
 from ..data.loader import IGNORE
-from ..evaluation import Candidate, evaluate_also, evaluate_protocol, layer_energies
+from ..evaluation import Candidate, evaluate_also, evaluate_protocol, layer_energies, mean_length
 from ..orthogonal import restart
 from ..regularizers import Energies
 from ..runs import WARNINGS, SeedFolder, Team, environment, merged
@@ -23,7 +23,7 @@ from ..runs.manifest import check_shapes, fitting
 from ..runs.seed_folder import CLASSES
 from .build import make_parts, make_step
 from .callbacks import Callback, Callbacks, Started
-from .collapse import Collapse, mean_length, sign_of_collapse
+from .collapse import Collapse, sign_of_collapse
 from .compiled import forget_compiled
 from .explain import explain
 from .progress import Progress
@@ -158,6 +158,7 @@ class Training:
         return now % self.config.run.log_every == 0 and self.team.agree(self.interrupted)
 
     def _evaluate(self, now: int) -> None:
+        self.step.complete()
         candidate = self._candidate()
         scores = self.scores = evaluate_protocol(candidate)
         if scores["accuracy"] > self.best:
@@ -221,6 +222,7 @@ class Training:
 
     def save(self) -> None:
         """Write a checkpoint, unless the weights are not finite: the last one on disk is always good."""
+        self.step.complete()
         restart(self.parts.objective)  # a resumed run starts from the parameters alone: so must this one
         weights, classes = self.parts.objective.state_dict(), self.parts.classes
         floats = {n: local([value])[0].isfinite().all() for n, value in weights.items() if value.is_floating_point()}
@@ -332,6 +334,7 @@ class Training:
             "best_step": self.best_step,
             "test_loss": self.scores.get("loss"),
             "train_loss": self.last.get("loss"),
+            "train_accuracy": 100 * self.last["train_accuracy"] if "train_accuracy" in self.last else None,
             "metrics": metrics,
             "parameters": sum(p.numel() for p in self.parts.objective.parameters()),
             "seconds": round(self.seconds, 3),
@@ -342,6 +345,8 @@ class Training:
         }
         if self.at_once > 1:
             result["at_once"] = self.at_once
+        if (self.folder.path / WARNINGS).exists():
+            result["warning"] = (self.folder.path / WARNINGS).read_text(encoding="utf-8").strip()
         if done is None and (self.team.writer or self.parts.classes is not None):
             weights = whole_state(merged(self.parts.objective.classifier()).state_dict())
             if self.team.writer:

@@ -27,8 +27,6 @@ from ..._core.modes import is_plain_eager, is_transformed
 from ...kernels.launch import usable
 from .kernel import Kernel, derivatives, pair_energy
 
-__all__ = ["class_sweep", "is_fused", "sweep"]
-
 _FUSED_DIM = 32
 """In fewer dimensions close pairs abound, which the fused sweep takes one by one: the tiles here are faster."""
 
@@ -53,8 +51,7 @@ def is_fused(points: Tensor) -> bool:
 
 def class_sweep(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
     """Σ_i Σ_{j≠y_i} φ(ŵ_{y_i}·ŵ_j) over the classes y of a batch, −1 for none, where :func:`is_fused` says so."""
-    total: Tensor = _ClassSweep.apply(points, classes, kernel)
-    return total
+    return _ClassSweep.apply(points, classes, kernel)
 
 
 def _fits(points: Tensor) -> bool:
@@ -71,8 +68,7 @@ class _ClassSweep(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             ctx.save_for_backward(points, classes, columns.index_add_(0, chosen, rows))
             ctx.kernel = kernel
-        result: Tensor = total.to(points.dtype)
-        return result
+        return total.to(points.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:

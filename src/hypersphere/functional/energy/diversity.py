@@ -13,8 +13,6 @@ from ..._core.modes import whole, without_autocast
 from ..._core.sphere import unit, upcast
 from .kernel import Kernel, pair_energy
 
-__all__ = ["largest_cosine", "polarization", "uniformity"]
-
 
 def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
     """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²): 0 if all directions agree, lower is more even.

@@ -12,8 +12,6 @@ from ..._core.sphere import unit, upcast
 from .blocks import class_sweep, is_fused, sweep
 from .kernel import Kernel, opposite, pair_energy
 
-__all__ = ["class_energy", "energy"]
-
 DENSE_PAIRS = 2**20
 """Up to this many pairs (N·N, times the sets of a batch) the matrix of cosines is kept whole."""
 

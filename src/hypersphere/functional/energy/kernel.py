@@ -21,9 +21,6 @@ from torch import Tensor
 
 from ..._core.sphere import angle
 
-__all__ = ["Kernel", "derivatives", "opposite", "pair_energy"]
-
-
 _Number = TypeVar("_Number", float, Tensor)
 
 

@@ -13,8 +13,6 @@ from ..._core.modes import without_autocast
 from ..._core.sphere import unit, upcast
 from .energies import energy
 
-__all__ = ["refine"]
-
 _SMALL = 1024
 """Sets with at most this many coordinates (N·d) get several starts by default."""
 

@@ -23,8 +23,6 @@ from ...kernels.launch import enabled, usable
 from .energies import DENSE_PAIRS, energy
 from .kernel import Kernel, derivatives
 
-__all__ = ["set_energies", "weighted_energy"]
-
 
 def set_energies(
     sets: Sequence[Tensor], s: float = 2.0, distance: str = "euclidean", half_space: Sequence[bool] | None = None
@@ -140,8 +138,7 @@ def _do_gradients(
     incoming = incoming.contiguous()
     if usable(unit, "energy"):
         kernels = import_module("hypersphere.kernels.sets")
-        result: Tensor = kernels.set_gradients(unit, inverse, slopes, along, table, scales, incoming, sizes)
-        return result
+        return kernels.set_gradients(unit, inverse, slopes, along, table, scales, incoming, sizes)
     return _plain_gradients(unit, inverse, slopes, along, 2 * incoming * scales, sizes)
 
 

@@ -13,15 +13,12 @@ from torch import Tensor
 from .blocks import _hessian_product, _sweep
 from .kernel import Kernel
 
-__all__ = ["transformed_sweep"]
-
 _Dims = tuple[int | None, ...]
 
 
 def transformed_sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int) -> Tensor:
     """Σ_{i≠j} φ(c_ij) of each of the (B, N, d) sets of unit vectors, shape (B,)."""
-    values: Tensor = _Sweep.apply(unit, beta, *kernel, block)[0]
-    return values
+    return _Sweep.apply(unit, beta, *kernel, block)[0]
 
 
 class _Sweep(torch.autograd.Function):

@@ -25,8 +25,6 @@ from ..angular import angular
 from ..magnitude import MagnitudeForm, magnitude, magnitude_ratio
 from .geometry import Geometry, box, convolve
 
-__all__ = ["Activation", "Norm", "as_convolution_takes", "composed_block", "fused_block"]
-
 _MOST_CHANNELS = 1 << 16
 _MOST_WINDOW = 512
 

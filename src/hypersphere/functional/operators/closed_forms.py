@@ -11,8 +11,6 @@ from torch import Tensor
 
 from ..angular import angular
 
-__all__ = ["CLOSED_FORMS", "ClosedForm"]
-
 K = Tensor | float
 
 

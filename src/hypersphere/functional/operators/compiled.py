@@ -13,8 +13,6 @@ from torch import Tensor
 from ...kernels.layout import arranged, channels_last, empty, out_shape, sums_size
 from ...kernels.spec import decode
 
-__all__ = ["LIBRARY"]
-
 LIBRARY = torch.library.Library("hypersphere", "FRAGMENT")
 
 _TENSORS = (

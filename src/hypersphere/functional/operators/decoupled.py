@@ -18,8 +18,6 @@ from .blocks import as_convolution_takes, fused_block
 from .geometry import Geometry, convolve
 from .patches import tied_patch_norm
 
-__all__ = ["WEIGHTED", "AngularRule", "Kernel", "MagnitudeRule", "decouple", "make_kernel"]
-
 WEIGHTED = ("linear", "product", "separate")
 
 

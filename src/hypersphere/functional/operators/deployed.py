@@ -5,6 +5,7 @@
 ε takes the place of every test for zero: a zero patch gives g(0) = 0. It is the square of the smallest norm that is
 told from zero. In float32 the result is right for patches with norms between 1e-12 and 1e18 (1e-130 and 1e150 in
 float64), and the norms of filters must lie in the same range. Patches below that range count as zero patches.
+Cosines are clipped to [−1, 1] for the arcsine, except behind a ReLU where no filter can come near them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..._core.modes import is_exporting
+from ..._core.modes import behind, is_exporting, is_nowhere_negative, outside_the_tracer
 from ..._core.sphere import upcast
 from ..angular import ANGULAR
 from .geometry import Geometry, convolve
 
-__all__ = ["deployed", "deployed_norm", "deployed_unit"]
-
+_INSIDE = 0.95  # half precision rounds by less than the rest
 _NOTHING = 1e-30  # BatchNorm's ε must be positive; 1 + _NOTHING is 1
 
 
@@ -63,6 +63,8 @@ def deployed(
         if closed is None:
             value = g.from_cos(value)
         elif closed[0] != "cosine":
+            if closed[0] != "square_cosine" and not _is_inside(x, unit, geometry):
+                value = value.clamp(-1, 1)
             value, scale = _curved(value, closed[0], closed[1], scale)
         if constant is None:
             value = value * h(n)
@@ -136,12 +138,27 @@ def _ratio(h: Any, n: Tensor) -> Tensor:
     return h(n) / n if ratio is None else ratio(n)
 
 
+def _is_inside(x: Tensor, unit: Tensor, geometry: Geometry) -> bool:
+    """Whether no patch of x has a cosine near ±1, so that rounding cannot take it out of the domain of the arcsine.
+
+    Behind a ReLU, x ≥ 0 and −‖ŵ⁻‖ ≤ ⟨ŵ, x⟩/‖x‖ ≤ ‖ŵ⁺‖: the parts of a filter of one sign are well below 1 unless nearly
+    all its weights have that sign.
+    """
+    real = None if geometry.transposed or not is_nowhere_negative(x) else behind(unit)
+    if real is None:
+        return False
+    with outside_the_tracer():
+        wide = upcast(real.detach()).flatten(1)
+        parts = [torch.linalg.vector_norm(part.relu(), dim=1) for part in (wide, -wide)]
+        return bool(torch.cat(parts).max() <= _INSIDE)
+
+
 def _curved(c: Tensor, kind: str, k: Tensor | float, scale: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """g without its constant factor, and that factor times ``scale``."""
     assert kind in ANGULAR, kind
     if kind == "square_cosine":
         return c * c.abs(), scale
-    angle = c.clamp(-1, 1).asin()
+    angle = c.asin()
     if kind == "linear":
         factor: Tensor | float = 2 / math.pi
     else:

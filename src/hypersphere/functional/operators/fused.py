@@ -18,8 +18,6 @@ from ..._core.sphere import compute_dtype, safe_reciprocal, upcast
 from .closed_forms import CLOSED_FORMS
 from .geometry import Geometry, convolve, convolve_backward
 
-__all__ = ["Maps", "composed", "fused", "inferred", "scaled"]
-
 _CACHED = 1 << 19  # numbers in a slice: 2 MiB of float32
 
 
@@ -39,7 +37,7 @@ def composed(x: Tensor, w: Tensor, maps: Maps, k: Tensor | float, form: str, g: 
 
 
 def _bounded_product(x: Tensor, w: Tensor, g: Geometry) -> Tensor:
-    """⟨w, x⟩ in float16, whose gradients stop at the largest number, as those of :class:`_Half` do."""
+    """⟨w, x⟩ in float16, whose gradients stop at the largest number, as those of :class:`_Fused` do."""
     return _Bounded.apply(convolve(_Bounded.apply(x), _Bounded.apply(w), g))
 
 
@@ -77,7 +75,7 @@ def fused(x: Tensor, w: Tensor, maps: Maps, k: Tensor | float, form: str, g: Geo
     """:func:`composed`, in eager mode: fewer passes over memory, less kept for backward."""
     inputs = (x, w, *maps, k)
     if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in inputs):
-        return (_Fused if x.dtype == compute_dtype(x.dtype) else _Half).apply(*inputs, form, g)
+        return _Fused.apply(*inputs, form, g)
     return _evaluate(x, w, _factor(maps), maps.s, k, form, g)
 
 
@@ -117,67 +115,31 @@ def _parts(y: Tensor) -> list[slice]:
 
 
 class _Fused(torch.autograd.Function):
+    """The output is kept, and in half precision, where a rounded one does not tell the cosine, the inner products."""
+
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        w: Tensor,
-        r: Tensor | None,
-        n: Tensor | None,
-        s: Tensor | None,
-        k: Tensor | float,
-        form: str,
-        g: Geometry,
-    ) -> Tensor:
-        factor = _factor(Maps(r, n, s))
-        out = _evaluate(x, w, factor, s, k, form, g)
-        ctx.form, ctx.geometry = form, g
-        ctx.k = None if isinstance(k, Tensor) else k
-        ctx.save_for_backward(x, w, factor, n, s, k if isinstance(k, Tensor) else None)
-        ctx.kept = _keep(out)
+    def forward(ctx: Any, x: Tensor, w: Tensor, r: Any, n: Any, s: Any, k: Any, form: str, g: Geometry) -> Tensor:
+        factor, y = _factor(Maps(r, n, s)), convolve(x, w, g)
+        half = x.dtype != compute_dtype(x.dtype)
+        out = _epilogue(y, torch.empty_like(y) if half else y, factor, s, k, form)
+        ctx.form, ctx.geometry, ctx.k = form, g, None if isinstance(k, Tensor) else k
+        ctx.save_for_backward(x, w, factor, n, s, k if isinstance(k, Tensor) else None, y if half else None)
+        ctx.kept = None if half else _keep(out)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, w, r, n, s, k = ctx.saved_tensors
-        inputs = (x, w, r, n, s, ctx.k if k is None else k)
+        x, w, r, n, s, k, y = ctx.saved_tensors
+        inputs, need, form, g = (x, w, r, n, s, ctx.k if k is None else k), ctx.needs_input_grad, ctx.form, ctx.geometry
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
-            return (*_differentiate(inputs, ctx.needs_input_grad, ctx.form, ctx.geometry, grad), None, None)
+            return (*_differentiate(inputs, need, form, g, grad), None, None)
+        if y is not None:
+            return (*_product_gradients(inputs, y, grad, need, form, g), None, None)
         out = ctx.kept.recover() if ctx.kept else None
         ctx.kept = None  # free it now; a second pass over a retained graph computes it again
         if out is None:
-            out = _evaluate(x, w, r, s, inputs[-1], ctx.form, ctx.geometry)
-        return (*_closed_gradients(inputs, out, grad, ctx.needs_input_grad, ctx.form, ctx.geometry), None, None)
-
-
-class _Half(torch.autograd.Function):
-    """The same for half precision, where a rounded output does not tell the cosine: the inner products are kept."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        w: Tensor,
-        r: Tensor | None,
-        n: Tensor | None,
-        s: Tensor | None,
-        k: Tensor | float,
-        form: str,
-        g: Geometry,
-    ) -> Tensor:
-        y = convolve(x, w, g)
-        ctx.form, ctx.geometry = form, g
-        ctx.k = None if isinstance(k, Tensor) else k
-        ctx.save_for_backward(x, w, r, n, s, k if isinstance(k, Tensor) else None, y)
-        return _epilogue(y, torch.empty_like(y), _factor(Maps(r, n, s)), s, k, form)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, w, r, n, s, k, y = ctx.saved_tensors
-        inputs = (x, w, r, n, s, ctx.k if k is None else k)
-        if torch.is_grad_enabled():
-            return (*_differentiate(inputs, ctx.needs_input_grad, ctx.form, ctx.geometry, grad), None, None)
-        return (*_product_gradients(inputs, y, grad, ctx.needs_input_grad, ctx.form, ctx.geometry), None, None)
+            out = _evaluate(x, w, r, s, inputs[-1], form, g)
+        return (*_closed_gradients(inputs, out, grad, need, form, g), None, None)
 
 
 def _product_gradients(

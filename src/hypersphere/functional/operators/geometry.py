@@ -17,8 +17,6 @@ from torch import Tensor
 from ..._core.errors import check_count
 from ..._core.modes import is_plain_eager, without_autocast
 
-__all__ = ["Geometry", "box", "convolve", "convolve_backward", "depthwise_ones", "per_dimension"]
-
 
 @dataclass(frozen=True)
 class Geometry:

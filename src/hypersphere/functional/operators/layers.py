@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..._core import registries
 from ..._core.errors import check_choice, check_count, check_floating
-from ..angular import ANGULAR
-from ..angular import angular as angular_function
-from ..magnitude import DEFAULT_BETA, MAGNITUDES, MagnitudeForm, magnitude_ratio
-from ..magnitude import magnitude as magnitude_function
+from ..angular import ANGULAR, AngularForm
+from ..magnitude import DEFAULT_BETA, MAGNITUDES, MagnitudeForm
 from .decoupled import AngularRule, MagnitudeRule, decouple
 from .geometry import Geometry, per_dimension
-
-__all__ = ["decoupled_conv", "decoupled_conv_transpose", "decoupled_linear"]
 
 
 def decoupled_conv(
@@ -223,45 +217,18 @@ def _with_bias(out: Tensor, bias: Tensor | None) -> Tensor:
     return out if bias is None else out + bias.to(out.dtype).reshape(-1, *[1] * (out.dim() - 2))
 
 
-@dataclass(frozen=True)
-class _NamedAngular:
-    kind: str
-
-    def from_cos(self, c: Tensor) -> Tensor:
-        return angular_function(c, self.kind)
-
-    def closed_form(self) -> tuple[str, float]:
-        return self.kind, 0.3
-
-
-@dataclass(frozen=True)
-class _NamedMagnitude:
-    kind: str
-
-    def __call__(self, n: Tensor) -> Tensor:
-        return magnitude_function(n, self.kind)
-
-    def ratio(self, n: Tensor) -> Tensor:
-        return magnitude_ratio(n, self.kind)
-
-    @property
-    def constant(self) -> float | None:
-        return 1.0 if self.kind == "sphere" else None
-
-    def closed_form(self) -> MagnitudeForm:
-        return MagnitudeForm(self.kind, beta=DEFAULT_BETA.get(self.kind, 0.0))
-
-
 def _angular(value: str | AngularRule) -> AngularRule:
     if not isinstance(value, str):
         return value
-    return _NamedAngular(value) if value in ANGULAR else registries.ANGULAR.find(value, "angular")()
+    return AngularForm(value) if value in ANGULAR else registries.ANGULAR.find(value, "angular")()
 
 
 def _magnitude(value: str | MagnitudeRule) -> MagnitudeRule:
     if not isinstance(value, str):
         return value
-    return _NamedMagnitude(value) if value in MAGNITUDES else registries.MAGNITUDES.find(value, "magnitude")()
+    if value in MAGNITUDES:
+        return MagnitudeForm(value, beta=DEFAULT_BETA.get(value, 0.0))
+    return registries.MAGNITUDES.find(value, "magnitude")()
 
 
 def _same_padding(

@@ -13,8 +13,6 @@ from ..._core.modes import is_plain_eager
 from ..._core.sphere import compute_dtype, safe_reciprocal, sqrt, upcast
 from .geometry import Geometry, box, convolve_backward, depthwise_ones, per_dimension
 
-__all__ = ["patch_norm", "tied_patch_norm"]
-
 
 def patch_norm(
     x: Tensor,

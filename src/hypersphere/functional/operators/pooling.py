@@ -11,8 +11,6 @@ from torch import Tensor
 from ... import kernels
 from ..._core.modes import is_exporting, is_plain_eager
 
-__all__ = ["fused_max_pool"]
-
 
 def fused_max_pool(
     x: Tensor, size: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int], give_q: bool
@@ -28,8 +26,7 @@ def fused_max_pool(
     if not is_plain_eager(x):
         return None
     if torch.is_grad_enabled() and x.requires_grad:
-        out: tuple[Tensor, Tensor | None] = _apply_pool(x, (size, stride, padding), give_q)
-        return out
+        return _apply_pool(x, (size, stride, padding), give_q)
     pool = _kernels()
     return pool.forward(x, pool.Pooling(size, stride, padding), False, give_q)[:2]
 

@@ -16,7 +16,8 @@ from ..._core.modes import is_plain_eager
 from ...kernels import recurrent as kernels
 from ...kernels import usable
 from ...kernels.recurrent import Settings, Tensors
-from ..magnitude import magnitude, magnitude_ratio
+from ..angular import AngularForm
+from ..magnitude import MagnitudeForm
 from .decoupled import Kernel, decouple
 from .geometry import Geometry
 
@@ -107,8 +108,7 @@ def fused(t: Tensors, settings: Settings, sizes: Sequence[int], reverse: bool) -
     t = Tensors._make(None if tensor is None else tensor.contiguous() for tensor in t)
     rows = tuple(sizes)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in t[:_DIFFERENTIABLE]):
-        found: tuple[Tensor, ...] = _Recurrence.apply(*t, settings, rows, reverse)
-        return found
+        return _Recurrence.apply(*t, settings, rows, reverse)
     return _steps_of(kernels.forward(t, settings, rows, reverse, keep=False), t, reverse)
 
 
@@ -168,39 +168,13 @@ def _differentiate(
 def _neurons(t: Tensors, settings: Settings, means: Tensor | None) -> Callable[[Tensor, int], Tensor]:
     """v of a state at a time, by differentiable operations; the mean norms are those that forward found."""
     kernel = Kernel(t.weight, t.length, t.mult, settings.shift)
-    angular = _Angular(settings.angular, settings.k if t.k is None else t.k)
+    angular = AngularForm(settings.angular, settings.k if t.k is None else t.k)
     rho = settings.rho if t.rho is None else t.rho
 
     def apply(rows: Tensor, time: int) -> Tensor:
-        rule = _Magnitude(settings, rho if means is None else rho * means[time])
+        radius = rho if means is None else rho * means[time]
+        rule = MagnitudeForm(settings.magnitude, settings.alpha, settings.beta, radius)
         out = decouple(rows, t.weight, Geometry(()), rule, angular, None, kernel)
         return out if t.bias is None else out + t.bias.to(out.dtype)
 
     return apply
-
-
-class _Angular:
-    """A built-in g with this k."""
-
-    def __init__(self, kind: str, k: float | Tensor) -> None:
-        self._form = kind, k
-
-    def closed_form(self) -> tuple[str, float | Tensor]:
-        return self._form
-
-    def from_cos(self, c: Tensor) -> Tensor:
-        raise AssertionError("built-in g are computed by their closed forms")
-
-
-class _Magnitude:
-    """A built-in h with this radius."""
-
-    def __init__(self, settings: Settings, rho: float | Tensor) -> None:
-        self.kind, self._numbers = settings.magnitude, (settings.alpha, settings.beta, rho)
-        self.constant = settings.alpha if self.kind == "sphere" else None
-
-    def __call__(self, n: Tensor) -> Tensor:
-        return magnitude(n, self.kind, *self._numbers)
-
-    def ratio(self, n: Tensor) -> Tensor:
-        return magnitude_ratio(n, self.kind, *self._numbers)

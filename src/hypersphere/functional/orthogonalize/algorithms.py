@@ -9,21 +9,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = [
-    "cayley",
-    "cayley_backward",
-    "checked_svd",
-    "exponential",
-    "exponential_backward",
-    "gram_schmidt",
-    "householder",
-    "is_captured",
-    "lowdin",
-    "lowdin_backward",
-    "polish",
-    "qr_backward",
-]
-
 
 def gram_schmidt(u: Tensor) -> tuple[Tensor, Tensor]:
     """Q and T of U = QT with diag T > 0: Algorithm 1 (and 2) in exact arithmetic.

@@ -8,8 +8,6 @@ from functools import lru_cache
 
 import torch
 
-__all__ = ["side_by_side"]
-
 _MOST = 16
 
 

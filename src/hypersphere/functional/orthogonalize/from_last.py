@@ -62,14 +62,17 @@ class FromLast(ABC):
                 torch._foreach_copy_(list(old), list(new))
 
     def _again(self, raw: Sequence[Tensor], solved: Sequence[Solved]) -> list[Solved]:
-        """Return the results with failed matrices computed from scratch; waits for the device."""
+        """Return the results with failed matrices computed from scratch; waits for the device.
+
+        Results of parameters that are not finite stay NaN: the loss of the step tells.
+        """
         failed = self.failed.tolist()
         if not any(failed):
             return list(solved)
         out, p = list(solved), 0
         for index, u in enumerate(raw):
             count = u.shape[:-2].numel()
-            if any(failed[p : p + count]):
+            if any(failed[p : p + count]) and (not out[index] or bool(u.isfinite().all())):
                 out[index] = self.start(index, u.detach())
             p += count
         self.failed.zero_()

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from ...kernels.launch import device_runs, enabled, multiprocessors
 
-__all__ = ["Layout", "kernels", "layout_of", "product", "programs", "skew_product", "usable"]
-
 TILE = {"BM": 128, "BN": 128, "BK": 32}
 WARPS, STAGES = 8, 3
 _PAD = 32
@@ -176,33 +174,3 @@ def product(
             num_warps=WARPS, num_stages=STAGES,
         )  # fmt: skip
     return out, out_t
-
-
-def skew_product(layout: Layout, ps: Sequence[Tensor], vs: Sequence[Tensor], triangle: bool = False) -> Tensor:
-    """N − Nᵀ, N = PᵀV, of stacks P and V (..., n, d) with few rows; ``triangle``: Nᵀ − N above the diagonal alone."""
-    places, widths = [0], []
-    for p in ps:
-        for _ in range(p.shape[:-2].numel()):
-            widths.append(-(-p.shape[-2] // _PAD) * _PAD)
-            places.append(places[-1] + layout.padded[len(widths) - 1] * widths[-1])
-    flat = torch.zeros(2, places[-1], device=ps[0].device)
-    for side, tensors in zip(flat, (ps, vs), strict=True):
-        views, index = [], 0
-        for x in tensors:
-            count, (n, d) = x.shape[:-2].numel(), x.shape[-2:]
-            whole = side[places[index] : places[index + count]].view(*x.shape[:-2], -1, widths[index])
-            views.append(whole[..., :d, :n])
-            index += count
-        torch._foreach_copy_(views, [x.mT for x in tensors])
-    out = torch.empty(layout.total, device=flat.device)
-    with torch.cuda.device_of(flat):
-        kernels()[0].thin_kernel[(len(layout.upper_tiles),)](
-            flat[0], flat[1], out, _widths(tuple(widths), tuple(places), flat.device), layout.upper_tiles, layout.table,
-            **TILE, TRIANGLE=triangle, num_warps=WARPS, num_stages=2,
-        )  # fmt: skip
-    return out
-
-
-@functools.lru_cache(maxsize=64)
-def _widths(widths: tuple[int, ...], places: tuple[int, ...], device: torch.device) -> Tensor:
-    return torch.tensor(list(zip(widths, places, strict=False)), dtype=torch.int64).to(device)

@@ -14,17 +14,6 @@ from torch import Tensor
 
 from . import algorithms as exact
 
-__all__ = [
-    "PASSES",
-    "cholesky_qr",
-    "cholesky_qr_unasked",
-    "polar_backward_by_eigenvalues",
-    "polar_by_svd",
-    "polynomial_polar",
-    "polynomial_polar_backward",
-    "small_cholesky_qr",
-]
-
 _SMALL, _OFF = 256, 5e-7  # the quick way on a CPU: largest size, and how far from 1 a column's length may be
 # x ↦ ax + bx³ + cx⁵ on singular values. Each polynomial is the one nearest to 1 on an interval, found by exchange of
 # its four extrema. The first takes [0.05, 1.95] to [0.19, 1.81] and multiplies smaller values by 3.86, so that nine

@@ -17,15 +17,6 @@ from . import iterations as iterative
 from . import polar as kernels
 from .precision import in_full
 
-__all__ = [
-    "DifferentiatedOnce",
-    "Orthogonalizer",
-    "algorithm_of",
-    "methods",
-    "orthogonalize",
-    "register_orthogonalizer",
-]
-
 
 def orthogonalize(u: Tensor, method: str) -> Tensor:
     """R with RᵀR = I from each square matrix of ``u`` (..., d, d), differentiable in ``u``.

@@ -15,15 +15,12 @@ from ..._core.modes import without_autocast
 from . import maps as plain
 from .precision import in_full
 
-__all__ = ["orthogonalize_op"]
-
 _Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def orthogonalize_op(u: Tensor, method: str) -> Tensor:
     """Compute R with autograd, outside of compiled graphs."""
-    r: Tensor = _Orthogonalize.apply(u, method)[0]
-    return r
+    return _Orthogonalize.apply(u, method)[0]
 
 
 @torch.library.custom_op("hypersphere::orthogonalize", mutates_args=())

@@ -21,8 +21,6 @@ from .iterations import (
     polynomial_polar_backward,
 )
 
-__all__ = ["polar", "polar_backward"]
-
 _CLOSE = 1e-4  # max|XᵀX − I| of an iteration that has converged; a polish follows
 
 

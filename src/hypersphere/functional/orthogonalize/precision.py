@@ -16,8 +16,6 @@ from torch import Tensor
 
 from ..._core.modes import without_autocast
 
-__all__ = ["in_full", "is_reduced", "matmul"]
-
 _EXACT = ("none", "ieee")
 
 
@@ -35,8 +33,7 @@ def is_reduced(x: Tensor) -> bool:
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """``a @ b`` with the error of the operands' own dtype."""
-    out: Tensor = in_full(torch.matmul, a, b)
-    return out
+    return in_full(torch.matmul, a, b)
 
 
 def in_full(function: Callable[..., Any], first: Tensor, *rest: Tensor) -> Any:

@@ -5,8 +5,8 @@ For Cayley's map the gradient of R is never formed. With G = Σ g vᵀ over the 
     dL/dA = ½(R+I)ᵀG(R+I)ᵀ = ½PᵀS,   P = g(R+I),   S = v(R+I)ᵀ = w + v   (rows are neurons)
 
 which takes products of size n·d² instead of d³, and layers have fewer neurons than dimensions. The warm-started maps
-of several layers (:func:`rotate_all`) likewise take N − Nᵀ, N = RᵀG = PᵀV with P = gR, and go on for all layers at
-once.
+(:func:`rotate_all`) do the same for all layers at once; Gram-Schmidt and Löwdin take N − Nᵀ, N = RᵀG = PᵀV with P = gR,
+and go on from there.
 """
 
 from __future__ import annotations
@@ -18,15 +18,19 @@ import torch
 from torch import Tensor
 
 from .from_last import Solved
+from .grouped import layout_of
 from .maps import DifferentiatedOnce, algorithm_of
 from .precision import in_full, matmul
+from .rows import Beside, rows_of, turn
+from .warm import cayley_gradient
 from .warm_polar import polar_gradient
 from .warm_qr import qr_gradient
 
-__all__ = ["connect", "rotate", "rotate_all", "solve"]
-
-_Gradient = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Solved]], list[Tensor]]
-_GRADIENTS: dict[str, _Gradient] = {"qr": qr_gradient, "polar": polar_gradient}
+_GRADIENTS: dict[str, Callable[[Beside, Sequence[Solved]], list[Tensor]]] = {
+    "warm cayley": cayley_gradient,
+    "qr": qr_gradient,
+    "polar": polar_gradient,
+}
 
 
 def solve(u: Tensor, method: str) -> Solved:
@@ -97,13 +101,19 @@ class _RotateAll(torch.autograd.Function):
     def forward(ctx: Any, kind: str, solved: tuple[Solved, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.kind, ctx.solved = kind, solved
         ctx.vs, ctx.us = tensors[: len(solved)], tensors[len(solved) :]
-        return tuple(matmul(v, r.mT) for v, (r, *_) in zip(ctx.vs, solved, strict=True))
+        layout = layout_of([r.shape for r, *_ in solved], solved[0][0].device)
+        ctx.rows, ctx.r = rows_of(layout, ctx.vs), layout.whole([r for r, *_ in solved])
+        ctx.v = ctx.rows.packed(ctx.vs)
+        ctx.w = turn(ctx.rows, ctx.v, ctx.r)
+        return tuple(ctx.rows.views(ctx.w))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         with torch.no_grad():
-            turned = [matmul(grad, r) for grad, (r, *_) in zip(grads, ctx.solved, strict=True)]
-            of_us = _GRADIENTS[ctx.kind](turned, ctx.vs, ctx.solved)
+            g = ctx.rows.packed(grads)
+            p = turn(ctx.rows, g, ctx.r, back=True)
+            of_us = _GRADIENTS[ctx.kind](Beside(ctx.rows, ctx.v, ctx.w, g, p), ctx.solved)
+            turned = ctx.rows.views(p)
         if torch.is_grad_enabled():  # create_graph=True: R's own derivative may be asked for, once
             rs = [connect(u, ctx.kind, solved) for u, solved in zip(ctx.us, ctx.solved, strict=True)]
             turned = [grad @ r for grad, r in zip(grads, rs, strict=True)]
@@ -118,9 +128,14 @@ def _cayley_backward(p: Tensor, s: Tensor) -> Tensor:
 
 
 def _backward(method: str, grad: Tensor, solved: Solved) -> Tensor:
-    if method in _GRADIENTS:
-        identity = torch.eye(grad.shape[-1], dtype=grad.dtype, device=grad.device).expand_as(grad)
-        return _GRADIENTS[method]([matmul(grad.mT, solved[0])], [identity], [solved])[0]  # G = Gᵀᵀ·I
+    if method in ("qr", "polar"):  # R = RI: the gradient of rows v = I is Gᵀ; w is not needed
+        r = solved[0]
+        layout = layout_of([r.shape], r.device)
+        rows = rows_of(layout, [r])
+        v, g = rows.packed([torch.eye(r.shape[-1], device=r.device).expand_as(r)]), rows.packed([grad.mT])
+        beside = Beside(rows, v, v, g, turn(rows, g, layout.whole([r]), back=True))
+        return _GRADIENTS[method](beside, [solved])[0]
+    method = "cayley" if method == "warm cayley" else method
     out: Tensor = in_full(algorithm_of(method, grad.device.type).backward, grad, *solved)
     return out
 

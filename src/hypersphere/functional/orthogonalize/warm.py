@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .algorithms import cayley
+from .from_last import Solved
 from .grouped import STAGES, TILE, WARPS, Layout, kernels, layout_of, programs
-
-__all__ = ["WarmCayley"]
+from .rows import Beside, skew_product
 
 _STEPS = 20  # enough for row sums |A| up to 8192 from a cold start
 _USUAL = 2  # steps that nearly every call needs
@@ -32,13 +33,15 @@ class WarmCayley:
 
     Attributes:
         failed: One integer a matrix, 1 if any call could not reach the accuracy: its R was NaN.
+        kind: The name of the backward pass for :func:`rotate_all`.
     """
+
+    kind = "warm cayley"
 
     def __init__(self, shapes: Sequence[torch.Size], device: torch.device) -> None:
         self.shapes, self.device = list(shapes), device
         self.layout: Layout = layout_of(shapes, device)
         count = len(self.layout.sizes)
-        cayley = kernels()[1]
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=device)
@@ -48,7 +51,7 @@ class WarmCayley:
         self._residual = zeros(self.layout.total)
         self._x = zeros(2, self.layout.total)
         self._x_t = zeros(2, self.layout.total)
-        self._control = zeros(_STEPS + 1, count, cayley.FIELDS)
+        self._control = zeros(_STEPS + 1, count, kernels()[1].FIELDS)
         self._control[0, :, 0] = 1.0
         self._sums = zeros(_STEPS, 2, self.layout.rows, dtype=torch.int64)
         self._counter = zeros(_STEPS, count, dtype=torch.int32)
@@ -73,7 +76,7 @@ class WarmCayley:
 
     def __call__(self, raw: Sequence[Tensor]) -> list[Tensor]:
         """R of every stack of matrices, views of one new buffer; no autograd."""
-        products, cayley = kernels()[:2]
+        products, device = kernels()[:2]
         layout, tile = self.layout, {**TILE, "num_warps": WARPS, "num_stages": STAGES}
         torch._foreach_copy_(layout.views(self._raw, self.shapes), list(raw))
         for scratch in (self._sums, self._counter, self._sizes):
@@ -88,21 +91,45 @@ class WarmCayley:
             )
             for step in range(_STEPS):
                 rare = step >= _USUAL
-                cayley.residual_kernel[few if rare else grid](
+                device.residual_kernel[few if rare else grid](
                     self._x, self._shifted, self._residual, layout.tiles, layout.table, self._control, self._sums,
                     self._counter, self._sizes, step, layout.total, count, layout.rows, _TOLERANCE, gain, number,
                     **tile, FEW=rare,
                 )  # fmt: skip
-                cayley.update_kernel[few if rare else grid](
+                device.update_kernel[few if rare else grid](
                     self._residual, self._x, self._x_t, self._shifted, layout.tiles, layout.table, self._control,
                     step, layout.total, count, number, **tile, FEW=rare,
                 )  # fmt: skip
-            cayley.gram_kernel[grid](
+            device.gram_kernel[grid](
                 self._x, self._x_t, self._residual, layout.tiles, layout.table, self._control, self._sizes,
                 layout.total, _STEPS, count, **tile,
             )  # fmt: skip
-            cayley.finish_kernel[grid](
+            device.finish_kernel[grid](
                 self._x, self._residual, r, layout.tiles, layout.table, self._control, self._sizes, self.failed,
                 layout.total, _STEPS, count, **tile,
             )  # fmt: skip
         return layout.views(r, self.shapes)
+
+    def redo(self, raw: Sequence[Tensor], solved: Sequence[Solved]) -> None:
+        """Replace failed matrices in ``solved``, the results of a replayed CUDA graph, by exact ones; waits.
+
+        Those of parameters that are not finite stay NaN: the loss of the step tells.
+        """
+        failed, p = self.failed.tolist(), 0
+        for index, (u, (r, *_)) in enumerate(zip(raw, solved, strict=True)):
+            count = u.shape[:-2].numel()
+            if any(failed[p : p + count]) and bool(u.isfinite().all()):
+                r.copy_(cayley(u.double())[0])
+                x = 0.5 * r
+                x.diagonal(dim1=-2, dim2=-1).add_(0.5)
+                for flat, start in ((self._x, x), (self._x_t, x.mT)):
+                    for side in flat:
+                        self.layout.views(side, self.shapes)[index].copy_(start)
+            p += count
+        self.failed.zero_()
+
+
+def cayley_gradient(beside: Beside, solved: Sequence[Solved]) -> list[Tensor]:
+    """tril(½(N − Nᵀ), −1) of every stack, N = (g + P)ᵀ(w + v) with w = Rv and P = gR."""
+    out = skew_product(beside.rows, beside.g + beside.p, beside.w + beside.v, "lower")
+    return beside.rows.layout.views(out, [one[0].shape for one in solved])

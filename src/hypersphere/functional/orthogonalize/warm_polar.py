@@ -19,11 +19,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .algorithms import is_captured
 from .from_last import FromLast, Solved
-from .grouped import TILE, WARPS, Layout, kernels, layout_of, product, skew_product
+from .grouped import TILE, WARPS, Layout, kernels, product
 from .iterations import polynomial_polar
-
-__all__ = ["WarmPolar", "polar_gradient"]
+from .rows import Beside, skew_product
 
 _HALF = torch.float16
 _FIRST, _SECOND = 2.0**10, 2.0**16  # scales of the two iterations' residuals, so that they fit float16
@@ -42,7 +42,7 @@ class WarmPolar(FromLast):
     def __init__(self, shapes: Sequence[torch.Size], device: torch.device) -> None:
         super().__init__(shapes, device)
         total, count = self.layout.total, len(self.layout.sizes)
-        self._u_t, self._r, self._r_t = (torch.zeros(total, device=device) for _ in range(3))
+        self._u_t, self._r, self._r_t = (torch.zeros(total, device=device) for _ in range(3))  # −_FIRST·scale·Uᵀ, R, Rᵀ
         self._v, self._v_t = (torch.zeros(total, dtype=_HALF, device=device) for _ in range(2))
         self._sigma = torch.zeros(self.layout.rows, device=device)
         self._scale = torch.ones(count, device=device)  # scale of U, so that its singular values are at most about 1
@@ -54,7 +54,13 @@ class WarmPolar(FromLast):
         small = scale[..., None, None]
         scales = self._stacks(self._scale)[index][0]
         scales.copy_(scale.flatten())
-        matrices = (self._u_t, (u * small).mT), (self._r, r), (self._r_t, r.mT), (self._v, v), (self._v_t, v.mT)
+        matrices = (
+            (self._u_t, (u * small).mT * -_FIRST),
+            (self._r, r),
+            (self._r_t, r.mT),
+            (self._v, v),
+            (self._v_t, v.mT),
+        )
         for flat, matrix in matrices:
             self._view(flat, index).copy_(matrix)
         sigma = sigma.clamp_min(0.0) * small[..., 0]
@@ -62,13 +68,13 @@ class WarmPolar(FromLast):
         return r.float(), (h * small).float(), v.to(_HALF), v.mT.to(_HALF), sigma.float(), scales.clone()
 
     def _from_last(self, raw: Sequence[Tensor]) -> list[Solved]:
-        layout, scale = self.layout, self._scale
-        u_t = layout.empty(scale)
-        views = layout.views(u_t, self.shapes)
-        torch._foreach_copy_(views, [u.mT for u in raw])
-        torch._foreach_mul_(views, [s.view(*shape[:-2], 1, 1) for s, shape in self._stacks(scale)])
-        moved = ((u_t - self._u_t) * _FIRST).to(_HALF)
-        self._u_t.copy_(u_t)
+        layout, captured = self.layout, is_captured(self._scale)
+        moved, last, scale = layout.empty(self._r, _HALF), self._u_t, self._scale * -_FIRST
+        pairs = zip(layout.views(moved, self.shapes), layout.views(last, self.shapes), strict=True)
+        for (change, old), u, (factor, shape) in zip(pairs, raw, self._stacks(scale), strict=True):
+            factor = factor.view(*shape[:-2], 1, 1)
+            torch.addcmul(old, u.mT, factor, value=-1.0, out=change)  # _FIRST·scale·(U − U_last)ᵀ
+            torch.mul(u.mT, factor, out=old)
 
         half = self._r.to(_HALF)
         k, _ = product(layout, self._r_t.to(_HALF), moved, dtype=_HALF)  # Rᵀ(U − U_last)
@@ -76,7 +82,7 @@ class WarmPolar(FromLast):
         _, turn_t = product(layout, turn, turn, turn, alpha=-0.5 / _TURN, store="transposed", dtype=_HALF)  # Ω + ½Ω²
         r, r_t = product(layout, half, turn_t, self._r, alpha=1.0 / _TURN, store="both")
 
-        k, _ = product(layout, r_t, u_t)
+        k, _ = product(layout, r_t, last, alpha=-1.0 / _FIRST)
         turn = self._newton(_skew_part(layout, k, _SECOND, _HALF), _SECOND)
         worst = _largest_row(layout, turn, 1.0 / _TURN)
         failed = ~(worst < _CLOSE**2)
@@ -90,20 +96,22 @@ class WarmPolar(FromLast):
         failed |= ~(_largest_row(layout, away, 1.0 / _POLISH) < _ORTHOGONAL**2)
         self.failed.copy_(self.failed | failed)
         gate = torch.where(failed, torch.nan, 1.0)
-        r, r_t = product(layout, half, away, r, alpha=1.0 / _POLISH, store="both", gate=gate)
-        self._r.copy_(r)
-        self._r_t.copy_(r_t)
+        product(
+            layout, half, away, r, alpha=1.0 / _POLISH, store="both", gate=gate, out=self._r, out_t=self._r_t
+        )  # fmt: skip
         self._refresh(whole)
-        return self._solved(r, whole)
+        return self._solved(whole, captured)
 
-    def _solved(self, r: Tensor, whole: Tensor) -> list[Solved]:
-        """R, H, V, Vᵀ, σ and the scale of H, as views of buffers that no later step writes to."""
+    def _solved(self, whole: Tensor, captured: bool) -> list[Solved]:
+        """R, H, V, Vᵀ, σ and the scale of H, as views of buffers that no later step writes to.
+
+        While a graph is recorded they may be the memory itself: a step's backward pass is over before the next step.
+        """
         layout, shapes = self.layout, self.shapes
-        v, v_t = (layout.views(flat.clone(), shapes) for flat in (self._v, self._v_t))
-        sigmas = _rows(layout, self._sigma.clone(), shapes)
-        scales = [scale for scale, _ in self._stacks(self._scale.clone())]
-        matrices = (layout.views(r, shapes), layout.views(whole, shapes), v, v_t)
-        return list(zip(*matrices, sigmas, scales, strict=True))
+        memory = (self._r, self._v, self._v_t, self._sigma, self._scale)
+        r, v, v_t, sigma, scale = memory if captured else (flat.clone() for flat in memory)
+        matrices = (layout.views(flat, shapes) for flat in (r, whole, v, v_t))
+        return list(zip(*matrices, _rows(layout, sigma, shapes), [one for one, _ in self._stacks(scale)], strict=True))
 
     def _stacks(self, numbers: Tensor) -> list[tuple[Tensor, torch.Size]]:
         """One number per matrix, stack by stack."""
@@ -127,25 +135,23 @@ class WarmPolar(FromLast):
         _, turn_t = product(layout, turn, turn, turn, alpha=-0.5, store="transposed", dtype=_HALF)
         v, v_t = product(layout, self._v, turn_t, self._v, store="both", dtype=_HALF)
         away, _ = product(layout, v_t, v_t, alpha=-0.5, gamma=0.5, mirror=1, dtype=_HALF)
-        v, v_t = product(layout, v, away, v, store="both", dtype=_HALF)
-        self._v.copy_(v)
-        self._v_t.copy_(v_t)
+        product(layout, v, away, v, store="both", out=self._v, out_t=self._v_t)
 
 
-def polar_gradient(ps: Sequence[Tensor], vs: Sequence[Tensor], solved: Sequence[Solved]) -> list[Tensor]:
+def polar_gradient(beside: Beside, solved: Sequence[Solved]) -> list[Tensor]:
     """dL/dU = R·L with HL + LH = K of every stack, K = N − Nᵀ, N = RᵀG = PᵀV."""
     shapes = [one[0].shape for one in solved]
-    layout, device = layout_of(shapes, ps[0].device), kernels()[3]
+    layout, device = beside.rows.layout, kernels()[3]
     r, whole, v, v_t = (layout.whole(matrices) for matrices in tuple(zip(*solved, strict=True))[:4])
     sigma = torch.zeros(layout.rows, device=r.device)
     torch._foreach_copy_(_rows(layout, sigma, shapes), [one[4] for one in solved])
-    k = skew_product(layout, ps, vs)
+    k = skew_product(beside.rows, beside.p, beside.v)
     half, square = torch.empty_like(k, dtype=_HALF), _largest_row(layout, k, 1.0)
     with torch.cuda.device_of(k):
         device.unit_kernel[(len(layout.stripes),)](k, half, square, layout.stripes, layout.table, B=32)
     l = _divided(layout, half, v, v_t, sigma, _GRADIENT, torch.float32)
     left, _ = product(layout, whole, l, alpha=-1.0 / _GRADIENT)  # HL; since Lᵀ = −L, HL + LH = HL − (HL)ᵀ
-    rest = (k - _skew_part(layout, left, 1.0, torch.float32)).mul_(_REST).to(_HALF)
+    rest = torch.add(_skew_part(layout, left, -_REST, torch.float32), k, alpha=_REST, out=torch.empty_like(half))
     l.add_(_divided(layout, rest, v, v_t, sigma, _GRADIENT, torch.float32), alpha=1.0 / _REST)
     scale = torch.cat([one[5].flatten() for one in solved])
     out, _ = product(layout, r, l, alpha=-1.0 / _GRADIENT, gate=square.sqrt() * scale)  # R·L

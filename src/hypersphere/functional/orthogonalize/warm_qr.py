@@ -22,11 +22,11 @@ from torch import Tensor
 
 from . import algorithms as exact
 from . import iterations as iterative
+from .algorithms import is_captured
 from .beside import side_by_side
 from .from_last import FromLast, Solved
-from .grouped import TILE, Layout, kernels, layout_of, product, skew_product
-
-__all__ = ["WarmQR", "qr_gradient"]
+from .grouped import TILE, Layout, kernels, product
+from .rows import Beside, skew_product
 
 _CLOSE = 2e-3  # the largest row norm of tril E that the last correction can remove
 _TURNING = 32  # columns of Q that may turn by any angle; the sign of the determinant is still found
@@ -44,6 +44,8 @@ class WarmQR(FromLast):
         self._inverse, self._inverse_t, self._lower, self._lower_inverse, self._half, self._solved = (
             torch.zeros(self.layout.total, device=device) for _ in range(6)
         )
+        # T⁻¹ after the first and after the second pass, with their transposes: what is 0 in them is never written
+        self._passes = [tuple(torch.zeros(self.layout.total, device=device) for _ in range(2)) for _ in range(2)]
         self._last = torch.zeros(self.layout.total if householder else 0, device=device)
 
     def start(self, index: int, u: Tensor) -> Solved:
@@ -66,23 +68,29 @@ class WarmQR(FromLast):
         z = self._lower_inverse
         self._series(gram, z, lead, one=1.0)
         self._series(gram, z, trail, one=2.0)
-        start, start_t = product(layout, self._inverse, z, store="both", upper=True, begin=1, end=2, **low)
+        triangular: dict[str, Any] = {"store": "both", "upper": True, "begin": 1, "end": 2}
+        start, start_t = self._passes[0]
+        product(layout, self._inverse, z, out=start, out_t=start_t, **triangular, **low)
         x, x_t = product(layout, u, start_t, store="both", end=2)
         product(layout, x_t, x_t, mirror=1, out=gram)
         self._factor(gram)
         q, q_t = product(layout, x, z, store="both", end=2)
-        inverse, inverse_t = product(layout, start, z, store="both", upper=True, begin=1, end=2)
+        inverse, inverse_t = self._passes[1]
+        product(layout, start, z, out=inverse, out_t=inverse_t, **triangular)
         product(layout, q_t, q_t, mirror=1, out=gram)  # I + E
         close = self._series(gram, x_t, layout.stripes) < _CLOSE**2
         self.failed.copy_(self.failed | ~close)
         gate = torch.where(close, 1.0, torch.nan)
         low["alpha"] = -1.0
         q, _ = product(layout, q, x_t, q, end=2, gate=gate, **low)
-        inverse, inverse_t = product(layout, inverse, x_t, inverse, store="both", upper=True, begin=1, end=2, **low)
+        captured = is_captured(q)  # then the backward pass of a step is over before the next one writes to its result
+        own: dict[str, Any] = {"out": self._inverse, "out_t": self._inverse_t} if captured else {}
+        inverse, inverse_t = product(layout, inverse, x_t, inverse, **own, **triangular, **low)
         if self.householder:
             self._turn(q, inverse, inverse_t)
-        self._inverse.copy_(inverse)
-        self._inverse_t.copy_(inverse_t)
+        if not captured:
+            self._inverse.copy_(inverse)
+            self._inverse_t.copy_(inverse_t)
         return list(zip(layout.views(q, self.shapes), layout.views(inverse, self.shapes), strict=True))
 
     def _series(self, gram: Tensor, out: Tensor, stripes: Tensor, one: float = 0.0) -> Tensor:
@@ -146,14 +154,13 @@ class WarmQR(FromLast):
         self._last.copy_(q)
 
 
-def qr_gradient(ps: Sequence[Tensor], vs: Sequence[Tensor], solved: Sequence[Solved]) -> list[Tensor]:
+def qr_gradient(beside: Beside, solved: Sequence[Solved]) -> list[Tensor]:
     """dL/dU = Q·tril(N − Nᵀ, −1)·T⁻ᵀ of every stack, N = QᵀG = PᵀV: two products for all stacks."""
-    shapes = [one[0].shape for one in solved]
-    layout = layout_of(shapes, ps[0].device)
+    layout = beside.rows.layout
     q, inverse = (layout.whole(matrices) for matrices in zip(*solved, strict=True))
-    half, _ = product(layout, q, skew_product(layout, ps, vs, triangle=True), begin=2)
+    half, _ = product(layout, q, skew_product(beside.rows, beside.p, beside.v, "upper"), begin=2)
     out, _ = product(layout, half, inverse, begin=2)
-    return layout.views(out, shapes)
+    return layout.views(out, [one[0].shape for one in solved])
 
 
 @functools.lru_cache(maxsize=16)

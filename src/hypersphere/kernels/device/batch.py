@@ -8,8 +8,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["batch_kernel"]
-
 
 @triton.jit
 def _moved(i, size, flip, shift):

@@ -18,8 +18,6 @@ import triton.language as tl
 
 from .products import locate, multiply
 
-__all__ = ["FIELDS", "finish_kernel", "gram_kernel", "residual_kernel", "update_kernel"]
-
 FIELDS = 12
 WIDTH = tl.constexpr(FIELDS)  # length of a row of `control`, which has one row for each step and matrix
 ACTIVE = tl.constexpr(0)

@@ -60,12 +60,14 @@ def criterion_kernel(
 
 
 @triton.jit
-def tally_kernel(total, stats, counter, bad, sums, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """sums ← sums + stats; ``bad`` becomes the step whose total is the first that is not finite."""
+def tally_kernel(total, stats, goes, counter, bad, sums, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """sums ← sums + stats; ``bad`` becomes the step whose total is the first that is not finite. 0 = goes: nothing."""
     i = tl.arange(0, BLOCK)
     ok = i < SIZE
-    tl.store(sums + i, tl.load(sums + i, mask=ok, other=0.0) + tl.load(stats + i, mask=ok, other=0.0), mask=ok)
+    counts = tl.load(goes) != 0
+    more = tl.where(counts, tl.load(stats + i, mask=ok, other=0.0), 0.0)
+    tl.store(sums + i, tl.load(sums + i, mask=ok, other=0.0) + more, mask=ok)
     value = tl.load(total).to(tl.float32)
     known = tl.load(bad)
-    lost = value - value != 0.0  # so it is with infinities and NaN
+    lost = (value - value != 0.0) & counts  # so it is with infinities and NaN
     tl.store(bad, tl.where(lost & (known < 0), tl.load(counter), known))

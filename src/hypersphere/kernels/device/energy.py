@@ -99,44 +99,43 @@ def tiles(
             edge = (first_row + BM > rows) | (first_column + BN > columns)
             edge = edge | (column_start + first_column < row_start + first_row + BM)
         c = _cosines(xh, xl, yh, yl, row, column, rows, columns, D, BM, BN, BK)
+        if edge:
+            c = tl.where(_counted(row, column, rows, columns, row_start, column_start, own, TRIANGLE), c, 0.0)
+        if HALF or WEIGHTED:
+            most = tl.max(tl.max(tl.abs(c), 1), 0)
+        else:
+            most = tl.max(tl.max(c, 1), 0)
+        near = most > 1.0 - 0.5 * close
         quarter: tl.constexpr = BN // 4  # a part at a time, to save registers
         first_half, second_half = tl.split(tl.permute(tl.reshape(c, (BM, 2, BN // 2)), (0, 2, 1)))
-        total = 0.0
-        most = -1.0
+        total = tl.zeros((BM,), tl.float32)
         for half in tl.static_range(2):
             both = first_half if half == 0 else second_half
             left, right = tl.split(tl.permute(tl.reshape(both, (BM, 2, quarter)), (0, 2, 1)))
             for side in tl.static_range(2):
-                sum_here, most_here = _finish(
-                    left if side == 0 else right, edge, row, first_column + (2 * half + side) * quarter,
+                total += _finish(
+                    left if side == 0 else right, edge, near, row, first_column + (2 * half + side) * quarter,
                     beta_x, beta_y, own, line, high, low,
                     rows, columns, row_start, column_start, stride, s, floor, close,
                     S, ANGULAR, HALF, WEIGHTED, GUARD, FAST, LINE, TRIANGLE, GRAD, SPLIT, quarter,
                 )  # fmt: skip
-                total += sum_here
-                most = tl.maximum(most, most_here)
-        tl.store(partial + pid, total)
-        tl.store(marks + pid, (most > 1.0 - 0.5 * close).to(tl.int32))
+        tl.store(partial + pid, tl.sum(total, 0))
+        tl.store(marks + pid, near.to(tl.int32))
 
 
 @triton.jit
 def _finish(
-    c, edge, row, first_column, beta_x, beta_y, own, line, high, low,
+    c, edge, near, row, first_column, beta_x, beta_y, own, line, high, low,
     rows, columns, row_start, column_start, stride, s, floor, close,
     S: tl.constexpr, ANGULAR: tl.constexpr, HALF: tl.constexpr, WEIGHTED: tl.constexpr, GUARD: tl.constexpr,
     FAST: tl.constexpr, LINE: tl.constexpr, TRIANGLE: tl.constexpr, GRAD: tl.constexpr, SPLIT: tl.constexpr,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Σφ of some cosines and the largest cosine; writes φ'. Most tiles have neither an edge nor close pairs."""
+    """Σφ of some cosines by row; writes φ'. Most tiles have neither an ``edge`` nor pairs that are ``near``."""
     column = first_column + tl.arange(0, WIDTH)
-    if edge:
-        c = tl.where(_counted(row, column, rows, columns, row_start, column_start, own, TRIANGLE), c, 0.0)
-    limit = 1.0 - 0.5 * close
-    most = tl.max(tl.max(c, 1), 0)
-    if HALF or WEIGHTED:
-        most = tl.maximum(most, -tl.min(tl.min(c, 1), 0))
     inner = c
-    if most > limit:
+    if near:
+        limit = 1.0 - 0.5 * close
         inner = tl.where(c > limit, limit, c)
         if HALF or WEIGHTED:
             inner = tl.where(inner < -limit, -limit, inner)
@@ -145,7 +144,7 @@ def _finish(
     slope = -slope
     if LINE:
         slope -= tl.load(line) + tl.load(line + 1) * c
-    if most > limit:
+    if near:
         u = 1.0 - c
         if HALF or WEIGHTED:
             u = 1.0 - tl.abs(c)
@@ -171,7 +170,7 @@ def _finish(
             tl.store(high + where, first)
             if SPLIT:
                 tl.store(low + where, second)
-    return tl.sum(tl.sum(value, 1), 0), most
+    return tl.sum(value, 1)
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""The passes of a head over a block of classes: unit rows, Σ e^u, the softmax's gradient, the tangent of dŴ.
+"""The passes of a head over a block of classes: Σ e^u, and the gradient of z before or after that sum is known.
 
 With z_ij = x_i·ŵ_j (the largest over the sub-centers of a class) and u_ij = a_i·f(z_ij) + b_j, f one of
 
@@ -17,68 +17,16 @@ import triton.language as tl
 
 from .math import _asin, angular
 
-__all__ = ["finish_kernel", "gradient_kernel", "polar_backward_kernel", "polar_kernel", "split_kernel", "sums_kernel",
-           "tangent_kernel", "unit_kernel"]  # fmt: skip
+__all__ = ["finish_kernel", "gradient_kernel", "late_kernel", "split_kernel", "sums_kernel"]
 
 FRACTION = tl.constexpr(4)
 CURRICULAR = tl.constexpr(5)
 BINARY = tl.constexpr(6)
 FLOOR = tl.constexpr(-1.7014117e38)  # half of the lowest float32: a finite −∞
 _HALF_PI = tl.constexpr(1.5707963267948966)
-
-
-@triton.jit
-def _length(w):
-    """‖w‖ of each row and its reciprocal (0 for a zero row), accurate at every scale."""
-    largest = tl.max(tl.abs(w), 1)
-    scale = tl.where(largest == 0.0, 1.0, largest)
-    v = w / scale[:, None]
-    length = tl.sqrt(tl.sum(v * v, 1))
-    inverse = tl.where(largest == 0.0, 0.0, 1.0 / tl.where(largest == 0.0, 1.0, length))
-    return v * inverse[:, None], length * tl.where(largest == 0.0, 0.0, largest), inverse / scale
-
-
-@triton.jit
-def unit_kernel(w, out, inverse, rows, padded, d, R: tl.constexpr, D: tl.constexpr, UNIT: tl.constexpr):
-    """Rows of w as unit vectors (or as they are) in the dtype of ``out``, and 1/‖w‖; zeros up to ``padded`` rows."""
-    r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
-    k = tl.arange(0, D)
-    there = (r < rows)[:, None] & (k < d)[None, :]
-    v = tl.load(w + r[:, None] * d + k[None, :], mask=there, other=0.0).to(tl.float32)
-    if UNIT:
-        v, _, inv = _length(v)
-        tl.store(inverse + r, inv, mask=r < rows)
-    tl.store(
-        out + r[:, None] * d + k[None, :], v.to(out.dtype.element_ty), mask=(r < padded)[:, None] & (k < d)[None, :]
-    )
-
-
-@triton.jit
-def polar_kernel(x, direction, length, rows, d, R: tl.constexpr, D: tl.constexpr):
-    """x/‖x‖ and ‖x‖."""
-    r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
-    k = tl.arange(0, D)
-    there = (r < rows)[:, None] & (k < d)[None, :]
-    v = tl.load(x + r[:, None] * d + k[None, :], mask=there, other=0.0).to(tl.float32)
-    u, n, _ = _length(v)
-    tl.store(direction + r[:, None] * d + k[None, :], u, mask=there)
-    tl.store(length + r, n, mask=r < rows)
-
-
-@triton.jit
-def polar_backward_kernel(direction, length, d_direction, d_length, out, rows, d, R: tl.constexpr, D: tl.constexpr):
-    """(g − u⟨u, g⟩)/‖x‖ + u·g_n, with g and g_n the gradients of direction and length."""
-    r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
-    k = tl.arange(0, D)
-    there = (r < rows)[:, None] & (k < d)[None, :]
-    place = r[:, None] * d + k[None, :]
-    u = tl.load(direction + place, mask=there, other=0.0)
-    g = tl.load(d_direction + place, mask=there, other=0.0)
-    n = tl.load(length + r, mask=r < rows, other=0.0)
-    g_n = tl.load(d_length + r, mask=r < rows, other=0.0)
-    inverse = tl.where(n == 0.0, 0.0, 1.0 / tl.where(n == 0.0, 1.0, n))
-    along = tl.sum(u * g, 1)
-    tl.store(out + place, (g - u * along[:, None]) * inverse[:, None] + u * g_n[:, None], mask=there)
+_LOG2_E = tl.constexpr(1.4426950216293335)  # as a float32 number, and the rest
+_LOG2_E_REST = tl.constexpr(1.9259629911266175e-08)
+_LN_2 = tl.constexpr(0.6931471805599453)
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -94,17 +42,25 @@ def split_kernel(a, parts, count, B: tl.constexpr):
 
 
 @triton.jit
-def tangent_kernel(g, unit, inverse, out, rows, d, R: tl.constexpr, D: tl.constexpr):
-    """dw = (dŵ − ŵ⟨ŵ, dŵ⟩)/‖w‖."""
+def late_kernel(
+    x, sums, whole, d_lse, scaled, d_x, factor, rows, d, PARTS: tl.constexpr, R: tl.constexpr, D: tl.constexpr
+):
+    """k = d_lse/Σ e^u, the gradient of a sample's Σ e^u; k·x in the dtype of ``scaled``; k times the parts' sum."""
     r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
-    k = tl.arange(0, D)
-    there = (r < rows)[:, None] & (k < d)[None, :]
-    place = r[:, None] * d + k[None, :]
-    v = tl.load(g + place, mask=there, other=0.0).to(tl.float32)
-    u = tl.load(unit + place, mask=there, other=0.0).to(tl.float32)
-    inv = tl.load(inverse + r, mask=r < rows, other=0.0)
-    along = tl.sum(u * v, 1)
-    tl.store(out + place, ((v - u * along[:, None]) * inv[:, None]).to(out.dtype.element_ty), mask=there)
+    i = tl.arange(0, D)
+    there = (r < rows)[:, None] & (i < d)[None, :]
+    place = r[:, None] * d + i[None, :]
+    sum_ = tl.load(whole + r, mask=r < rows, other=0.0)
+    incoming = tl.load(d_lse + r, mask=r < rows, other=0.0)
+    none = (incoming == 0.0) | (sum_ == 0.0)
+    k = tl.where(none, 0.0, incoming / tl.where(none, 1.0, sum_))
+    tl.store(factor + r, k, mask=r < rows)
+    v = tl.load(x + place, mask=there, other=0.0).to(tl.float32) * k[:, None]
+    tl.store(scaled + place, v.to(scaled.dtype.element_ty), mask=there)
+    g = tl.load(sums + place, mask=there, other=0.0)
+    for part in tl.static_range(1, PARTS):
+        g += tl.load(sums + place + part * tl.cast(rows, tl.int64) * d, mask=there, other=0.0)
+    tl.store(d_x + place, tl.where(none[:, None], 0.0, g * k[:, None]), mask=there)
 
 
 @triton.jit
@@ -128,14 +84,14 @@ def _rule(z, t, threshold, p0, p1, p2, sigma, F: tl.constexpr, FAST: tl.constexp
         v = p0 * (2.0 * power * h - 1.0 + p1) + sigma
         e = tl.exp(-tl.abs(v))
         logistic = tl.where(v >= 0.0, 1.0, e) / (1.0 + e)
-        return tl.maximum(v, 0.0) + _log1p(e), logistic * p0 * p2 * power, logistic
+        return tl.maximum(v, 0.0) + log1p(e), logistic * p0 * p2 * power, logistic
     else:
         value, slope = angular(z, p0, p1, F, FAST)
         return value, slope, slope
 
 
 @triton.jit
-def _log1p(e):
+def log1p(e):
     """log(1 + e) for 0 ≤ e ≤ 1, by its odd series in e/(2 + e) where e is small."""
     v = e / (2.0 + e)
     s = v * v
@@ -144,16 +100,32 @@ def _log1p(e):
 
 
 @triton.jit
-def _products(x, w, n, c, samples, classes, d, k, K: tl.constexpr, BK: tl.constexpr, PRECISION: tl.constexpr):
-    """x_n·w_(c, k) of a tile."""
+def _exp(u, FAST: tl.constexpr):
+    """e^u; unless FAST, with what u·log₂e loses by rounding."""
+    if FAST:
+        return tl.exp(u)
+    else:
+        power = u * _LOG2_E
+        lost = tl.fma(u, _LOG2_E, -power) + u * _LOG2_E_REST
+        return tl.exp2(power) * (1.0 + lost * _LN_2)
+
+
+@triton.jit
+def _products(
+    x, w, n, c, samples, classes, d, k, K: tl.constexpr, BK: tl.constexpr, EVEN: tl.constexpr, PRECISION: tl.constexpr
+):
+    """x_n·w_(c, k) of a tile; samples and classes beyond the last one repeat it. EVEN: d is a multiple of BK."""
     i = tl.arange(0, BK)
-    x_at = x + n.to(tl.int64)[:, None] * d + i[None, :]
-    w_at = w + (c.to(tl.int64) * K + k)[None, :] * d + i[:, None]
+    x_at = x + tl.minimum(n, samples - 1).to(tl.int64)[:, None] * d + i[None, :]
+    w_at = w + (tl.minimum(c, classes - 1).to(tl.int64) * K + k)[None, :] * d + i[:, None]
     sums = tl.zeros((n.shape[0], c.shape[0]), tl.float32)
     for start in range(0, d, BK):
-        left = d - start
-        a = tl.load(x_at, mask=(n < samples)[:, None] & (i < left)[None, :], other=0.0)
-        b = tl.load(w_at, mask=(c < classes)[None, :] & (i < left)[:, None], other=0.0)
+        if EVEN:
+            a = tl.load(x_at)
+            b = tl.load(w_at)
+        else:
+            a = tl.load(x_at, mask=(i < d - start)[None, :], other=0.0)
+            b = tl.load(w_at, mask=(i < d - start)[:, None], other=0.0)
         if PRECISION == "ieee":  # the interpreter does not multiply bfloat16
             a, b = a.to(tl.float32), b.to(tl.float32)
         sums = tl.dot(a, b, sums, input_precision=PRECISION)
@@ -163,12 +135,14 @@ def _products(x, w, n, c, samples, classes, d, k, K: tl.constexpr, BK: tl.conste
 
 
 @triton.jit
-def _closest(x, w, n, c, samples, classes, d, K: tl.constexpr, BK: tl.constexpr, PRECISION: tl.constexpr):
+def _closest(
+    x, w, n, c, samples, classes, d, K: tl.constexpr, BK: tl.constexpr, EVEN: tl.constexpr, PRECISION: tl.constexpr
+):
     """The largest product over the sub-centers, and which one it is."""
-    z = _products(x, w, n, c, samples, classes, d, 0, K, BK, PRECISION)
+    z = _products(x, w, n, c, samples, classes, d, 0, K, BK, EVEN, PRECISION)
     which = tl.zeros(z.shape, tl.int32)
     for k in tl.static_range(1, K):
-        other = _products(x, w, n, c, samples, classes, d, k, K, BK, PRECISION)
+        other = _products(x, w, n, c, samples, classes, d, k, K, BK, EVEN, PRECISION)
         which = tl.where(other > z, k, which)
         z = tl.where((other > z) | (other != other), other, z)
     return z, which
@@ -180,7 +154,7 @@ def sums_kernel(
     samples, classes, d, first, tile, tiles, p0, p1, p2,
     F: tl.constexpr, K: tl.constexpr, AMPLITUDE: tl.constexpr, BIAS: tl.constexpr, LSE: tl.constexpr,
     TOTAL: tl.constexpr, FAST: tl.constexpr, PRECISION: tl.constexpr,
-    BN: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr,
+    BN: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     """For each sample and tile of classes: max u, Σ e^(u − max) and Σ q·u, without the sample's own class."""
     rows = tl.cdiv(samples, BN)
@@ -188,7 +162,7 @@ def sums_kernel(
     column = pid // rows
     n = (pid % rows) * BN + tl.arange(0, BN)
     c = column * BC + tl.arange(0, BC)
-    z, _ = _closest(x, w, n, c, samples, classes, d, K, BK, PRECISION)
+    z, _ = _closest(x, w, n, c, samples, classes, d, K, BK, EVEN, PRECISION)
     own = tl.load(labels + n, mask=n < samples, other=-1) - first
     u = _logits(z, n, c, samples, classes, amplitude, threshold, t, bias, sigma, p0, p1, p2, F, AMPLITUDE, BIAS, FAST)
     counts = (c < classes)[None, :] & (c[None, :] != own[:, None])
@@ -235,22 +209,24 @@ def _row_numbers(n, samples, threshold, t, sigma, F: tl.constexpr):
 
 @triton.jit(do_not_specialize=["first", "tile", "tiles"])
 def gradient_kernel(
-    x, w, labels, amplitude, threshold, t, bias, q, sigma, lse, d_lse, d_total, out, d_amplitude, d_bias, d_sigma,
+    x, w, labels, amplitude, threshold, t, bias, q, sigma, lse, d_lse, d_total, out, part_sum, d_amplitude, d_bias,
+    d_sigma,
     samples, classes, width, d, first, tile, tiles, p0, p1, p2,
     F: tl.constexpr, K: tl.constexpr, AMPLITUDE: tl.constexpr, BIAS: tl.constexpr, LSE: tl.constexpr,
     TOTAL: tl.constexpr, FAST: tl.constexpr, PRECISION: tl.constexpr,
-    BN: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr,
+    BN: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     """The gradient of z in rows of ``width``; 0 for all but the closest sub-center, and beyond the last class.
 
-    Also the sums over j of the gradient of a_i, and the gradients of b_j and σ.
+    Also the sums over j of the gradient of a_i, and the gradients of b_j and σ. LSE = 1: of log Σ e^u. LSE = 2: of
+    Σ e^u, of which this tile's part is stored, too: the sum need not be known.
     """
     rows = tl.cdiv(samples, BN)
     pid = tl.program_id(0)
     column = pid // rows
     n = (pid % rows) * BN + tl.arange(0, BN)
     c = column * BC + tl.arange(0, BC)
-    z, which = _closest(x, w, n, c, samples, classes, d, K, BK, PRECISION)
+    z, which = _closest(x, w, n, c, samples, classes, d, K, BK, EVEN, PRECISION)
     own = tl.load(labels + n, mask=n < samples, other=-1) - first
     counts = (n < samples)[:, None] & (c < classes)[None, :] & (c[None, :] != own[:, None])
     limit, mean, number = _row_numbers(n, samples, threshold, t, sigma, F)
@@ -262,8 +238,12 @@ def gradient_kernel(
         u = u * size[:, None]
     if BIAS:
         u = u + tl.load(bias + c, mask=c < classes, other=0.0).to(tl.float32)[None, :]
+    at = n.to(tl.int64) * tiles + tile + column
     g = tl.zeros(z.shape, tl.float32)
-    if LSE:
+    if LSE == 2:
+        g = tl.where(counts, _exp(u, FAST), 0.0)
+        tl.store(part_sum + at, tl.sum(g, 1), mask=n < samples)
+    elif LSE:
         top = tl.load(lse + n, mask=n < samples, other=0.0)
         g = tl.exp(u - top[:, None]) * tl.load(d_lse + n, mask=n < samples, other=0.0)[:, None]
     if TOTAL:
@@ -273,7 +253,6 @@ def gradient_kernel(
         g += more
     g = tl.where(counts, g, 0.0)
     if AMPLITUDE:
-        at = n.to(tl.int64) * tiles + tile + column
         tl.store(d_amplitude + at, tl.sum(g * value, 1), mask=n < samples)
     if BIAS:
         tl.atomic_add(d_bias + c, tl.sum(g, 0), mask=c < classes)
@@ -289,12 +268,28 @@ def gradient_kernel(
 
 @triton.jit(do_not_specialize=["tiles"])
 def finish_kernel(
-    part_max, part_sum, part_total, lse, total, tiles, T: tl.constexpr, LSE: tl.constexpr, TOTAL: tl.constexpr
+    part_max,
+    part_sum,
+    part_total,
+    lse,
+    total,
+    exponentials,
+    tiles,
+    T: tl.constexpr,
+    LSE: tl.constexpr,
+    TOTAL: tl.constexpr,
 ):
-    """log Σ e^u and Σ q·u of a sample, from the partial sums of the tiles."""
+    """log Σ e^u and Σ q·u of a sample (0 if not asked for) from the tiles' sums; LSE = 2: no maximum was taken out."""
     n = tl.program_id(0).to(tl.int64)
     i = tl.arange(0, T)
-    if LSE:
+    if LSE == 2:
+        sums = tl.zeros((T,), tl.float32)
+        for start in range(0, tiles, T):
+            sums += tl.load(part_sum + n * tiles + start + i, mask=start + i < tiles, other=0.0)
+        whole = tl.sum(sums, 0)
+        tl.store(exponentials + n, whole)
+        tl.store(lse + n, tl.where(whole == 0.0, FLOOR, tl.log(tl.where(whole == 0.0, 1.0, whole))))
+    elif LSE:
         top = tl.full((T,), FLOOR, tl.float32)
         for start in range(0, tiles, T):
             here = tl.load(part_max + n * tiles + start + i, mask=start + i < tiles, other=FLOOR)
@@ -308,8 +303,10 @@ def finish_kernel(
             sums += part * tl.exp(here - largest)
         whole = tl.sum(sums, 0)
         tl.store(lse + n, tl.where(whole == 0.0, FLOOR, largest + tl.log(tl.where(whole == 0.0, 1.0, whole))))
+    else:
+        tl.store(lse + n, 0.0)
+    sums = tl.zeros((T,), tl.float32)
     if TOTAL:
-        sums = tl.zeros((T,), tl.float32)
         for start in range(0, tiles, T):
             sums += tl.load(part_total + n * tiles + start + i, mask=start + i < tiles, other=0.0)
-        tl.store(total + n, tl.sum(sums, 0))
+    tl.store(total + n, tl.sum(sums, 0))

@@ -13,8 +13,6 @@ import triton.language as tl
 
 from .math import tanh_exact
 
-__all__ = ["magnitude_backward_kernel", "magnitude_kernel"]
-
 SPHERE = tl.constexpr(0)
 BALL = tl.constexpr(1)
 TANH = tl.constexpr(2)

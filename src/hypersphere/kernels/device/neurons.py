@@ -11,8 +11,6 @@ import triton.language as tl
 from .magnitude import _ratio, _slopes, _value
 from .math import angular, angular_k_slope, curvature
 
-__all__ = ["neurons", "neurons_backward"]
-
 _TINY = tl.constexpr(1.1754944e-38)
 
 

@@ -2,8 +2,9 @@
 
 Euclidean: φ = f(q), q = 2v, f(q) = q^(−s/2), or −½·log q for s = 0. With lengths β: q = (β_i−β_j)² + 2·β_i·β_j·v,
 and the same with −β_j and w for the opposite vector.
-Angular: φ = θ^(−s), or −log θ, cos θ = c. In half space φ(v) + φ(w). Below the floor f continues along its tangent, as
-in ``functional.energy.kernel``. NaN passes through.
+Angular: φ = θ^(−s), or −log θ, cos θ = c. In half space φ(v) + φ(w), which for s = 2 and s = 0 is as simple as φ alone,
+since v + w = 2: 1/(vw) and −½·log 4vw. Below the floor f continues along its tangent, as in
+``functional.energy.kernel``. NaN passes through.
 """
 
 # mypy: ignore-errors
@@ -56,6 +57,14 @@ def pair(
         else:
             scale = tl.exp2(-0.5 * s * log2(m, FAST))
             return scale * value, scale * slope
+    elif HALF and not GUARD and (S == 0 or S == 2):
+        product = v * w
+        root = _rsqrt(product, FAST)
+        r = root * root
+        if S == 2:
+            return r, (v - w) * (r * r)
+        else:
+            return -0.34657359027997264 * log2(4.0 * product, FAST), 0.5 * (v - w) * r
     else:
         value, slope = _euclidean(2.0 * v, s, floor, S, GUARD, FAST)
         if HALF:

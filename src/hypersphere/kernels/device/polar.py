@@ -7,8 +7,6 @@ import triton.language as tl
 
 from .products import finite, locate
 
-__all__ = ["basis_kernel", "halves_kernel", "rows_kernel", "unit_kernel"]
-
 
 @triton.jit
 def halves_kernel(k, skew, symmetric, tiles, table, factor, B: tl.constexpr, STORE: tl.constexpr):

@@ -11,8 +11,6 @@ import triton.language as tl
 
 from .norms import place_in
 
-__all__ = ["pool_backward_kernel", "pool_kernel", "pool_spread_kernel"]
-
 
 @triton.jit
 def pool_kernel(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["finite", "locate", "multiply", "product_kernel", "skew_kernel", "thin_kernel"]
+__all__ = ["finite", "locate", "multiply", "product_kernel", "skew_kernel", "thin_kernel", "turn_kernel"]
 
 COLUMNS = tl.constexpr(4)  # of a row of `table`: size, place, first row, number of tiles
 
@@ -110,35 +110,75 @@ def product_kernel(
 
 
 @triton.jit
-def thin_kernel(
-    p_t, v_t, out, widths, tiles, table,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TRIANGLE: tl.constexpr,
-):  # fmt: skip
-    """N − Nᵀ with N = PᵀV; P and V have few rows and are passed transposed; ``widths`` has their number and place.
-
-    TRIANGLE: Nᵀ − N above the diagonal and 0 elsewhere in the tiles j ≥ i; the other tiles are left as they are.
-    """
-    p, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
-    width, start = tl.multiple_of(tl.load(widths + 2 * p).to(tl.int32), 32), tl.load(widths + 2 * p + 1)
+def turn_kernel(
+    x, r, out, widths, jobs, table, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BACK: tl.constexpr
+):
+    """X·Rᵀ of the rows X beside each matrix, or X·R with BACK; ``widths`` has their number and place."""
+    p, i, j, size, place, _, _ = locate(tl.program_id(0), jobs, table)
+    count, start = tl.load(widths + 2 * p).to(tl.int32), tl.multiple_of(tl.load(widths + 2 * p + 1), 32)
     row, col = i * BM + tl.arange(0, BM), j * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
-    across = start + (row % size)[:, None] * width + k[None, :]
-    down = start + (col % size)[None, :] * width + k[:, None]
+    across = x + start + tl.minimum(row, count - 1)[:, None] * size + k[None, :]
     total = tl.zeros((BM, BN), tl.float32)
-    for _ in range(0, width, BK):
-        total = tl.dot(tl.load(p_t + across), tl.load(v_t + down), total, input_precision="tf32x3")
-        total = tl.dot(-tl.load(v_t + across), tl.load(p_t + down), total, input_precision="tf32x3")
-        across += BK
-        down += BK
+    if BACK:
+        down = r + place + k[:, None] * size + col[None, :]
+        for _ in range(0, size, BK):
+            y = tl.load(down, mask=(col < size)[None, :], other=0.0)
+            total = tl.dot(tl.load(across), y, total, input_precision="tf32x3")
+            across += BK
+            down += BK * size
+    else:
+        down = r + place + (col % size)[None, :] * size + k[:, None]
+        for _ in range(0, size, BK):
+            total = tl.dot(tl.load(across), tl.load(down), total, input_precision="tf32x3")
+            across += BK
+            down += BK
+    inside = (row < count)[:, None] & (col < size)[None, :]
+    tl.store(out + start + row[:, None] * size + col[None, :], total, mask=inside)
+
+
+@triton.jit
+def thin_kernel(
+    p, v, out, widths, tiles, table,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PART: tl.constexpr,
+):  # fmt: skip
+    """N − Nᵀ with N = PᵀV; P and V are the rows beside each matrix, ``widths`` has their number and place.
+
+    PART 1: Nᵀ − N above the diagonal and 0 elsewhere in the tiles j ≥ i; the other tiles are left as they are.
+    PART 2: ½(N − Nᵀ) below the diagonal and 0 elsewhere.
+    """
+    m, i, j, size, place, _, _ = locate(tl.program_id(0), tiles, table)
+    count, start = tl.load(widths + 2 * m).to(tl.int32), tl.multiple_of(tl.load(widths + 2 * m + 1), 32)
+    if PART == 2:
+        i, j = j, i
+    row, col = i * BM + tl.arange(0, BM), j * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for first in range(0, count, BK):
+        k = first + tl.arange(0, BK)
+        across = start + k[None, :] * size + row[:, None]
+        down = start + k[:, None] * size + col[None, :]
+        left, right = (k < count)[None, :] & (row < size)[:, None], (k < count)[:, None] & (col < size)[None, :]
+        x, y = tl.load(p + across, mask=left, other=0.0), tl.load(v + down, mask=right, other=0.0)
+        total = tl.dot(x, y, total, input_precision="tf32x3")
+        x, y = tl.load(v + across, mask=left, other=0.0), tl.load(p + down, mask=right, other=0.0)
+        total = tl.dot(-x, y, total, input_precision="tf32x3")
     inside = (row[:, None] < size) & (col[None, :] < size)
-    if TRIANGLE:
-        total = tl.where(row[:, None] < col[None, :], -total, 0.0)
-    elif i == j:
-        total = 0.5 * (total - tl.trans(total))
-    tl.store(out + place + row[:, None] * size + col[None, :], total, mask=inside)
-    if TRIANGLE == 0:
+    here = out + place + row[:, None] * size + col[None, :]
+    if PART == 0:
+        if i == j:
+            total = 0.5 * (total - tl.trans(total))
+        tl.store(here, total, mask=inside)
         if i != j:
             tl.store(out + place + col[None, :] * size + row[:, None], -total, mask=inside)
+    elif PART == 1:
+        tl.store(here, tl.where(row[:, None] < col[None, :], -total, 0.0), mask=inside)
+    else:
+        tl.store(here, tl.where(row[:, None] > col[None, :], 0.5 * total, 0.0), mask=inside)
+        if i != j:
+            above, beyond = j * BN + tl.arange(0, BM), i * BM + tl.arange(0, BN)
+            inside = (above[:, None] < size) & (beyond[None, :] < size)
+            zeros = tl.zeros((BM, BN), tl.float32)
+            tl.store(out + place + above[:, None] * size + beyond[None, :], zeros, mask=inside)
 
 
 @triton.jit

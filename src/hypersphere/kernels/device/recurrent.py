@@ -22,8 +22,6 @@ import triton.language as tl
 from .math import tanh_exact
 from .neurons import neurons, neurons_backward
 
-__all__ = ["MODES", "recurrent_backward_kernel", "recurrent_forward_kernel"]
-
 MODES = {"RNN_TANH": 0, "RNN_RELU": 1, "GRU": 2, "LSTM": 3}
 RNN_TANH = tl.constexpr(0)
 RNN_RELU = tl.constexpr(1)

@@ -13,8 +13,6 @@ import triton.language as tl
 
 from .pair import pair
 
-__all__ = ["cosines", "directions", "gradients", "set_pairs"]
-
 COLUMNS = tl.constexpr(8)
 
 

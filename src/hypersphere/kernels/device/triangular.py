@@ -12,8 +12,6 @@ import triton.language as tl
 
 from .products import finite, locate
 
-__all__ = ["block_kernel", "diagonal_kernel", "flip_kernel", "moved_kernel", "series_kernel", "turn_kernel"]
-
 JOB = tl.constexpr(7)
 
 

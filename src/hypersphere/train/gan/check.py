@@ -7,8 +7,6 @@ from ...evaluation.inception import make_scorer
 from ...runs import Team
 from ...sources import Source
 
-__all__ = ["check_gan"]
-
 
 def check_gan(config: Config, source: Source, team: Team) -> None:
     """Raise if generator, data, evaluation and scoring network do not belong together."""

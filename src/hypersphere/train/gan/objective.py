@@ -11,8 +11,6 @@ from ...runs import Gan
 from ...runs.gan import to_pixels
 from ..objective import Objective
 
-__all__ = ["GanObjective"]
-
 SHOWN = 64  # images of a picture, in a square
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..step import Parts, Step
+from ..parts import Parts
+from ..step import Step
 from .objective import GanObjective
 
 __all__ = ["GanStep"]
@@ -20,6 +21,8 @@ class GanStep(Step):
 
     One optimizer holds both networks: of each update only one of them has gradients, and what has none stays.
     """
+
+    may_be_late = False  # the updates of one step see different matrices
 
     def __init__(self, parts: Parts, step: int = 0, *, eager: bool = False) -> None:
         super().__init__(parts, step, eager=eager)
