@@ -189,6 +189,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--warm", action="store_true", help="only fill the compilers' caches, in parallel")
     parser.add_argument("--only", nargs="*", help="parts of the names of groups")
+    parser.add_argument("--skip", nargs="*", default=[], help="parts of the names of groups to leave as they are")
     parser.add_argument("--table", action="store_true", help="print what was measured last, as rows of Markdown")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--name", default="gpu_operators")
@@ -199,7 +200,7 @@ def main() -> None:
     table = {
         k: v
         for k, v in groups(16 if options.one else 128).items()
-        if not options.only or any(part in k for part in options.only)
+        if (not options.only or any(part in k for part in options.only)) and not any(part in k for part in options.skip)
     }
     if options.warm:
         wanted = [f"{g}|{name}" for g, variants in table.items() if not g.startswith("eager") for name in variants]
@@ -216,7 +217,10 @@ def main() -> None:
         return
     import triton
 
-    results = {}
+    before = harness.RESULTS / f"{options.name}_cuda.json"
+    some = bool(options.only or options.skip) and before.exists()
+    kept = json.loads(before.read_text())["groups"] if some else {}
+    results = {name: group | {"of_an_earlier_run": True} for name, group in kept.items()}
     for name, variants in table.items():
         begin = time.time()
         torch._dynamo.reset()

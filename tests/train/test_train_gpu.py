@@ -13,6 +13,7 @@ from cases import diverging, pairs, parallel_cases
 from safetensors.torch import load_file
 from tiny import everything, tiny, tiny_gan
 
+from hypersphere import kernels
 from hypersphere.orthogonal import rotation_parameters
 from hypersphere.train import (
     Job,
@@ -61,6 +62,23 @@ def test_a_captured_step_is_an_eager_step(case, tmp_path):
             losses[eager].append(step.read()["loss"])
         assert eager == (step._graph is None)
     assert losses[False] == pytest.approx(losses[True], rel=0.03)
+
+
+def test_a_row_of_blocks_is_trained_by_kernels_alone(tmp_path):
+    """Batch, network, loss and sums by kernels; the same by plain operations."""
+    losses = {}
+    model = ModelConfig(name="cnn3", widths="8,8,8", feature_dim=16, conv="sphere", angular="sigmoid")
+    for families in (kernels.FAMILIES, ()):
+        kernels.enable(*families)
+        kernels.LAUNCHES.clear()
+        config = with_values(tiny(tmp_path, "gpu", 60, model=model), {"run.device": "cuda", "run.matmul": "highest"})
+        step = Step(make_parts(config, 0, team("cuda")), eager=True)
+        for _ in range(12):
+            step()
+        assert kernels.LAUNCHES["criterion_kernel"] == kernels.LAUNCHES["tally_kernel"] == 12 * bool(families)
+        losses[bool(families)] = step.read()
+    kernels.enable(*(name for name, on in kernels.FAMILIES.items() if on))
+    assert losses[True] == pytest.approx(losses[False], rel=0.01, abs=0.02)
 
 
 def test_the_learning_rate_follows_the_schedule_inside_the_graph(tmp_path):

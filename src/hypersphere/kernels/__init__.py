@@ -1,5 +1,5 @@
 """Fused Triton kernels behind the operators on a GPU: patch norms, epilogues, whole blocks with BatchNorm."""
 
-from .launch import FAMILIES, LAUNCHES, enable, interpreted, usable
+from .launch import FAMILIES, LAUNCHES, enable, interpreted, rehearsed, usable
 
-__all__ = ["FAMILIES", "LAUNCHES", "enable", "interpreted", "usable"]
+__all__ = ["FAMILIES", "LAUNCHES", "enable", "interpreted", "rehearsed", "usable"]

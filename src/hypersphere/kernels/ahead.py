@@ -56,7 +56,9 @@ def compile_ahead(plan: Plan, f: Fields, t: Any, dtype: torch.dtype, track: bool
     else:
         mean, var = (mean, var) if f.norm == "eval" else (None, None)
     summing = k is not None or a is not None or b is not None
-    back = (_SUMS, table, _WIDE if train else None, leaks, dtype, q, dtype, _WIDE, _WIDE if has_s else None)
+    maps = any(v is not None and v.requires_grad for v in (t.x, t.q, t.rho))
+    gr, gs = _WIDE if maps else None, _WIDE if maps and has_s else None
+    back = (_SUMS, table, _WIDE if train else None, leaks, dtype, q, dtype, gr, gs)
     statistics = (None, None) if train else (mean, var)
     (e.grad_summing if summing else e.grad).begin(device, *layer, gamma, beta, *statistics, *back)
     also = _WIDE if f.is_sphere else None

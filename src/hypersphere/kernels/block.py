@@ -86,14 +86,15 @@ def forward(
         track: Whether to update BatchNorm's running statistics and h's running norm.
         give_q: Whether to return q′.
         group: Processes over whose batches BatchNorm's statistics are taken, if any.
-        learning: Whether gradients will be needed; if so, their kernels are compiled in parallel with these.
+        learning: Whether gradients will be needed; if so, their kernels are compiled in parallel with these. If not, z
+            takes the place of y.
     """
     f = spec.fields
     last = channels_last(t.x) or _weight_decides(t)
     x, weight = arranged(t.x, last), t.weight
     plan = plan_for(spec, x, weight, last)
-    if plan.new:
-        plan.new = False
+    if (track, give_q, learning) not in plan.begun:
+        plan.begun.add((track, give_q, learning))
         if x.is_cuda:
             compile_ahead(plan, f, t, x.dtype, track, give_q, learning)
     with on(x.device):
@@ -109,7 +110,7 @@ def forward(
         r, s, norms, radius, *_ = maps or _maps(plan, f, t, x, sums, track, stream)
         tensors = (y, r, s, t.k, t.scale, t.shift)
         table = _statistics(plan, tensors, t, sums, track, group, stream) if f.norm == "train" else None
-        z = torch.empty_like(y)
+        z = torch.empty_like(y) if learning else y  # in its place where nothing asks for y later
         q = y.new_empty((y.shape[0], 1, *y.shape[2:]), dtype=torch.float32) if give_q else None
         plan.epilogue.apply(stream, *tensors, t.gamma, t.beta, t.mean, t.var, table, t.leaks, z, q)
     return z, q, x, Kept(y, unit, inverse, r, s, norms, radius, sums, table, last, plan)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from .._core.errors import check_choice
+from .fitting import fitting
 
 __all__ = [
     "FAMILIES",
@@ -32,6 +33,7 @@ __all__ = [
     "interpreting",
     "multiprocessors",
     "on",
+    "rehearsed",
     "stream_of",
     "usable",
 ]
@@ -58,6 +60,7 @@ All of them have given correct values on a GPU, though some not in their latest 
 
 _FIRST_CAPABILITY = (8, 0)
 _interpreting = False
+_rehearsing = False
 
 
 def usable(x: Tensor, family: str = "operators") -> bool:
@@ -173,6 +176,17 @@ def stream_of(x: Tensor, is_aligned: bool) -> int | None:
     return torch._C._cuda_getCurrentRawStream(x.device.index) if x.is_cuda and is_aligned else None
 
 
+@contextmanager
+def rehearsed() -> Iterator[None]:
+    """Compile what is launched instead of launching it, all in the background: results are whatever memory held."""
+    global _rehearsing
+    before, _rehearsing = _rehearsing, True
+    try:
+        yield
+    finally:
+        _rehearsing = before
+
+
 class _Nothing:
     def __enter__(self) -> None: ...
 
@@ -198,20 +212,32 @@ class Launch:
         tail: Numbers and constants in the order of the kernel's arguments.
         warps: Warps of a program.
         stages: Loads that are under way at a time in a loop.
+        tiles: How many tiles the programs share, if any number of programs can: all calls but the first then launch as
+            many as the registers of the compiled kernel suggest.
     """
 
-    __slots__ = ("grid", "kernel", "name", "options", "runners", "tail")
+    __slots__ = ("grid", "kernel", "name", "options", "runners", "tail", "tiles")
 
     def __init__(
-        self, kernel: Any, grid: tuple[int, ...], tail: tuple[Any, ...], warps: int = 4, stages: int = 3
+        self,
+        kernel: Any,
+        grid: tuple[int, ...],
+        tail: tuple[Any, ...],
+        warps: int = 4,
+        stages: int = 3,
+        tiles: int = 0,
     ) -> None:
         self.kernel, self.tail, self.options = kernel, tail, {"num_warps": warps, "num_stages": stages}
+        self.tiles = tiles
         self.grid = (*grid, 1, 1)[:3]
         self.name = kernel.fn.__name__
         self.runners: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, stream: int | None, *tensors: Tensor | None) -> None:
         """Launch; ``stream`` is None for tensors that may not be aligned, and in the interpreter."""
+        if _rehearsing:
+            self._rehearse(tensors)
+            return
         LAUNCHES[self.name] += 1
         if stream is None:
             self.kernel[self.grid](*tensors, *self.tail, **self.options)
@@ -224,9 +250,21 @@ class Launch:
                 wait([begun])
             with _current(stream):
                 compiled = self.kernel[self.grid](*tensors, *self.tail, **self.options)
-            self.runners[kinds] = _runner(compiled, self.grid, self.tail)
+            self.runners[kinds] = _runner(compiled, self._fitted(compiled), self.tail)
         else:
             run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
+
+    def _fitted(self, compiled: Any) -> tuple[int, ...]:
+        registers = getattr(compiled, "n_regs", 0)
+        device: Any = torch.cuda.get_device_properties(torch._C._cuda_getDevice()) if self.tiles else None
+        if not registers or not hasattr(device, "regs_per_multiprocessor"):
+            return self.grid
+        return (fitting(self.tiles, registers, self.options["num_warps"], device), *self.grid[1:])
+
+    def _rehearse(self, tensors: tuple[Tensor | None, ...]) -> None:
+        device = next(tensor.device for tensor in tensors if tensor is not None)
+        if device.type == "cuda":
+            self.begin(device, *[None if tensor is None else tensor.dtype for tensor in tensors])
 
     def begin(self, device: torch.device, *kinds: torch.dtype | None) -> None:
         """Start compiling in the background for tensors of these dtypes (None: no tensor)."""

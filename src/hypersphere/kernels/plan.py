@@ -118,9 +118,14 @@ class EpiloguePlan:
             for backward, update in ((False, False), (False, True), (True, False))
         )
         grid, numbers, tile, warps = cut("apply")
+        shared = 0 if per_channel_k else numbers[0]  # each program computes the constants of k itself
         single = tile[2] >= layout.channels
         self.apply = Launch(
-            epilogue.apply_kernel, grid, (*numbers, f.eps, f.leak, g, bn, act, cl, fast, single, *tile), warps
+            epilogue.apply_kernel,
+            grid,
+            (*numbers, f.eps, f.leak, g, bn, act, cl, fast, single, *tile),
+            warps,
+            tiles=shared,
         )
         self.grad, self.grad_together, self.grad_summing = (
             Launch(
@@ -128,6 +133,7 @@ class EpiloguePlan:
                 grid,
                 (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, tile[2] >= layout.channels, *tile),
                 warps,
+                tiles=0 if per_channel_k else numbers[0],
             )
             for summing in (0, 1, 2)
             for grid, numbers, tile, warps in [cut("grad", summing=summing > 0)]
@@ -140,7 +146,8 @@ class Plan:
     def __init__(self, f: Fields, x: Tensor, w: Tensor, dtype: torch.dtype, last: bool) -> None:
         window = f.window
         device = x.device
-        self.last, self.window, self.new = last, window, True
+        self.last, self.window = last, window
+        self.begun: set[tuple[bool, ...]] = set()  # what was compiled ahead, by what the calls wanted
         self.linear = not window.size
         self.groups = window.groups
         self.out_shape = torch.Size(out_shape(tuple(x.shape), tuple(w.shape), window))
@@ -162,7 +169,7 @@ class Plan:
         if not f.unit or transposed:
             return
         size = (fan, w.shape[1], fan // w.shape[1])
-        block = min(1024, next_power(fan))
+        block = min(2048, next_power(fan))
         zeros = self.epilogue.sums
         self.unit = Launch(
             weights.unit_kernel,

@@ -104,7 +104,7 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
     op, norm, act = parts
     if op.weighted is not None:
         return None
-    weight = op.weight
+    weight, rules = _parameter(op, "weight"), op._modules
     x = as_convolution_takes(x, weight)
     read = op.read(x, weight)
     if read is None:
@@ -121,8 +121,8 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
         rows,
         weight,
         geometry,
-        op.magnitude,
-        op.angular,
+        rules.get("magnitude") or op.magnitude,
+        rules.get("angular") or op.angular,
         q=q,
         scale=op.scale,
         shift=_shift(op),
@@ -135,11 +135,19 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
     return found[0].reshape(*x.shape[:-1], weight.shape[0]), found[1]
 
 
+def _parameter(module: Any, name: str) -> Any:
+    """A parameter of a module, in a third of the time that torch's way by ``__getattr__`` takes."""
+    held = module._parameters
+    return held[name] if name in held else getattr(module, name)
+
+
 def _shift(op: Any) -> Tensor | None:
     """All that is added to the output of an operator: γ of its rescaling and its bias."""
-    if op.shift is None:
-        return op.bias
-    return op.shift if op.bias is None else op.shift + op.bias
+    shift, bias = op.shift, _parameter(op, "bias")
+    if shift is None or bias is None:
+        return bias if shift is None else shift
+    total: Tensor = shift + bias
+    return total
 
 
 def affine_of(op: Any, norm: Any) -> tuple[Tensor | None, Tensor | None]:
@@ -183,16 +191,17 @@ def _norm(norm: Any, rows: Tensor, x: Tensor, channels: int) -> Norm | None:
     dims = _DIMENSIONS.get(_kind(norm))
     if (dims is not None and x.dim() not in dims) or x.dim() != rows.dim():
         return None  # its own error, or channels that are not where the operator has them
-    batch = norm.training or norm.running_mean is None
+    weight, bias, buffers = _parameter(norm, "weight"), _parameter(norm, "bias"), norm._buffers
+    mean, var, tracked = buffers["running_mean"], buffers["running_var"], buffers["num_batches_tracked"]
+    batch = norm.training or mean is None
     if batch and (norm.momentum is None or rows.numel() == rows.shape[1]):
         return None
-    if norm.num_features != channels or (norm.weight is None) != (norm.bias is None):
+    if norm.num_features != channels or (weight is None) != (bias is None):
         return None
-    mean, var, tracked = norm.running_mean, norm.running_var, norm.num_batches_tracked
     if batch and not norm.track_running_stats:
         mean = var = tracked = None
     group = _group(norm) if batch and dims is None else None
-    return Norm(norm.weight, norm.bias, mean, var, tracked, batch, norm.eps, norm.momentum or 0.0, group)
+    return Norm(weight, bias, mean, var, tracked, batch, norm.eps, norm.momentum or 0.0, group)
 
 
 def _group(norm: Any) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from .. import kernels
 from .._core.sphere import upcast
 from ..data.loader import IGNORE
 from ..evaluation.classification import hits
@@ -37,11 +40,24 @@ class Objective(Networks):
 
     def forward(self, inputs: tuple[Tensor, ...], labels: Tensor) -> tuple[Tensor, Tensor]:
         out, extra = self.model(*inputs, penalty=True) if self.transform else (self.model(*inputs), None)
-        if self.head is None:
-            loss, right = self._own_loss(out, labels), hits(out.detach(), labels)
-        else:
-            loss, right = self.head(out, labels), self._right(self.head, out.detach(), labels)
+        loss, right = self.judged(out, labels)
         return loss if extra is None else loss + self.transform / len(labels) * extra, right
+
+    def judged(self, out: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of what the network gave, and how many are right."""
+        if self.head is None:
+            return self._own_loss(out, labels), hits(out.detach(), labels)
+        return self.head(out, labels), self._right(self.head, out.detach(), labels)
+
+    def counted(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The cross-entropy of a network without a head, and (loss, 0, right answers, samples, 1), by one kernel.
+
+        None where plain operations must be used.
+        """
+        if self.hinge or not kernels.usable(logits, "loader") or not _kernels().fits(logits):
+            return None
+        both: tuple[Tensor, Tensor] = _Criterion.apply(logits, labels, self.label_smoothing)
+        return both
 
     @torch.no_grad()
     def _right(self, head: Any, features: Tensor, labels: Tensor) -> Tensor:
@@ -57,6 +73,32 @@ class Objective(Networks):
     def picture(self) -> Tensor | None:
         """What there is to look at after an evaluation, uint8 ``(1 or 3, H, W)``; of classifiers nothing."""
         return None
+
+
+class _Criterion(torch.autograd.Function):
+    """Cross-entropy by a kernel that computes the gradient and counts as well."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        loss, grad, stats = _kernels().criterion(logits, labels, IGNORE, smoothing)
+        ctx.save_for_backward(grad)
+        ctx.mark_non_differentiable(stats)
+        ctx.set_materialize_grads(False)
+        return loss, stats
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_loss: Tensor, _: Tensor | None) -> tuple[Tensor, None, None]:
+        (grad,) = ctx.saved_tensors
+        return grad * d_loss, None, None
+
+
+@functools.cache
+def _kernels() -> Any:
+    """The module of the kernels, which imports Triton: not before the first call that needs it."""
+    from ..kernels import criterion
+
+    return criterion
 
 
 def hinge_loss(logits: Tensor, labels: Tensor) -> Tensor:

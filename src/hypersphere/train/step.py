@@ -8,8 +8,8 @@ nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from ..data.loader import IGNORE
-from ..orthogonal import prepared, record
+from ..orthogonal import prepared, record, rotation_parameters
+from .fused import rehearse, side_stream, tally
 from .late import Matrices
 from .parts import Parts, is_fused, obstacle
 from .shards import clip_gradients
@@ -65,12 +66,14 @@ class Step:
         self._penalized = bool(parts.penalty)
         self._nothing = torch.zeros((), dtype=torch.float64, device=self.device)
         self._one = torch.ones((), dtype=torch.float64, device=self.device)
-        automatic = self._cuda and parts.team.world == 1 and not is_fused(parts)
-        self._compiled = not eager and _wanted(parts.run.compile, automatic)
+        fused = is_fused(parts)
+        self._compiled = not eager and _wanted(parts.run.compile, self._cuda and parts.team.world == 1 and not fused)
+        self._fused = fused and not self._compiled
         if self._compiled:
             self._forward, self._forward_at = torch.compile(self._plain_forward), torch.compile(self._plain_forward_at)
-        self._tally = torch.compile(_tally) if self._compiled and self._cuda else _tally  # one kernel of ten
         self.why_no_graph = obstacle(parts)
+        turned = bool(rotation_parameters(parts.objective))  # the maps of matrices remember the last step
+        self._rehearses = self._fused and self._cuda and self.why_no_graph is None and not turned
         self._graph: Any = None
         self._maps: Matrices | None = None  # the orthogonal matrices that start from the last step
         self._goes = torch.ones((), dtype=torch.int64, device=self.device)  # 0 in a step that must change nothing
@@ -87,7 +90,11 @@ class Step:
         self._catch_up(wait=True)
 
     def _next(self) -> None:
-        position = self.parts.source.seek(self.step)
+        parts = self.parts
+        position = parts.source.seek(self.step)
+        if self._rehearses and self._expected == 0:
+            rehearse(parts.objective, parts.source, self._position, parts.run.precision == "bfloat16")
+            parts.optimizers.zero_grad()
         if position != self._expected or position == 0 or self._graph is None:
             self._position.fill_(position)
         self._expected = position + 1
@@ -97,10 +104,10 @@ class Step:
             self._capture()
         else:
             self._eager_left -= 1
-            with _side_stream(self._cuda and self._eager_left >= 0):
+            with side_stream(self._cuda and self._eager_left >= 0):
                 self._work()
-        if self.parts.projection is not None:
-            self.parts.projection.step()
+        if parts.projection is not None:
+            parts.projection.step()
         self.step += 1
 
     def read(self) -> dict[str, float]:
@@ -169,7 +176,7 @@ class Step:
             clip_gradients(trained, parts.clip, parts.team)
         parts.optimizers.step()
         if self._cuda:
-            self._tally(total.detach(), stats, self._goes, self._counter, self._bad, sums)
+            tally(total.detach(), stats, self._goes, self._counter, self._bad, sums)
         else:
             sums.add_(stats)
 
@@ -191,7 +198,14 @@ class Step:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half, cache_enabled=False):
             if parts.adversary is not None:
                 inputs, labels = parts.adversary(inputs, labels)
-            loss, right = parts.objective(inputs, labels)
+            if self._fused:
+                logits = parts.objective.model(*inputs)
+                found = parts.objective.counted(logits, labels)
+                if found is not None:
+                    return found
+                loss, right = parts.objective.judged(logits, labels)
+            else:
+                loss, right = parts.objective(inputs, labels)
         penalty = parts.penalty() if self._penalized else self._nothing
         samples = (labels != IGNORE).sum()
         stats = torch.stack([value.detach().double() for value in (loss, penalty, right, samples, self._one)])
@@ -239,24 +253,5 @@ class Step:
             self._next()
 
 
-def _tally(total: Tensor, stats: Tensor, goes: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
-    """Add the numbers of an update that counts, and keep the first step whose loss is not finite."""
-    sums.add_(torch.where(goes > 0, stats, 0.0))
-    bad.copy_(torch.where(torch.isfinite(total) | (bad >= 0) | (goes == 0), bad, counter))
-
-
 def _wanted(switch: str, automatic: bool) -> bool:
     return automatic if switch == "auto" else switch == "on"
-
-
-@contextmanager
-def _side_stream(active: bool) -> Iterator[None]:
-    """Warm-up steps run beside the default stream, as captures ask for."""
-    if not active:
-        yield
-        return
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        yield
-    torch.cuda.current_stream().wait_stream(side)

@@ -199,9 +199,9 @@ class _Block(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor | None]:
         block = _kernels()
         z, out, read, kept = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group)
-        ctx.call, ctx.fresh = (spec, group, kept[9:]), True
+        ctx.call, ctx.fresh = (spec, group, kept[1:]), True  # what is small beside y stays with the node as it is
         statistics = tensors[8:10] if spec.fields.norm == "eval" else (None, None)
-        ctx.save_for_backward(read, q, *tensors[:8], *statistics, *kept[:9])
+        ctx.save_for_backward(read, q, *tensors[:8], *statistics, kept[0])
         ctx.set_materialize_grads(False)
         return z, out
 
@@ -216,7 +216,7 @@ class _Block(torch.autograd.Function):
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
             return (None, None, None, *_differentiate(spec.fields, saved[:12], need, dz, dq), *(None,) * 5)
         grads = block.backward(
-            spec, block.Inputs(*saved[:12]), block.Kept(*saved[12:], *rest), dz, dq, need, ctx.fresh, group
+            spec, block.Inputs(*saved[:12]), block.Kept(saved[12], *rest), dz, dq, need, ctx.fresh, group
         )
         ctx.fresh = False
         return (None, None, None, *grads, *(None,) * 5)
@@ -345,7 +345,7 @@ def as_convolution_takes(x: Tensor, weight: Tensor) -> Tensor:
     """x as a convolution under autocast would take it."""
     dtype = autocast_dtype(x.device)
     if dtype is not None:
-        return x if x.dtype == torch.float64 else x.to(dtype)
+        return x if x.dtype in (dtype, torch.float64) else x.to(dtype)
     if x.dtype != weight.dtype:
         raise TypeError(f"x is {x.dtype} and weight {weight.dtype}: cast one, or run under torch.autocast")
     return x

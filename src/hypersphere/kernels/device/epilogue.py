@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 from .math import activate, angular, angular_value, bare, bent, curvature, gains, k_part, k_total, pulled
-from .tiles import add_to_row, channel_numbers, folded, leak_of, map_at, norm_numbers, place_of, store_map
+from .tiles import add_to_row, channel_numbers, folded, leak_of, map_at, norm_numbers, place_of, store_map, tile_at
 
 __all__ = ["apply_kernel", "grad_kernel"]
 
@@ -52,7 +52,6 @@ def apply_kernel(
 ):  # fmt: skip
     """z and q."""
     row = tl.arange(0, BL)
-    per_image = tl.cdiv(L, BL)
     col = tl.arange(0, BC)
     if SINGLE:
         hv, now, scale, shift, big, lift = _forward_numbers(
@@ -60,11 +59,10 @@ def apply_kernel(
         )
         lv = leak_of(leaks, leak, col, C)
     for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
-        image = (tile // per_image).to(tl.int64)
-        first = ((tile % per_image) * BL).to(tl.int64)
-        inside = first + row < L
+        image, first, left = tile_at(tile, L, BL, CL)
+        inside = row < left
         squares = tl.zeros([BL], tl.float32)
-        for c0 in range(0, C, BC):
+        for c0 in range(0, BC if SINGLE else C, BC):
             if not SINGLE:
                 col = c0 + tl.arange(0, BC)
                 hv, now, scale, shift, big, lift = _forward_numbers(
@@ -72,13 +70,13 @@ def apply_kernel(
                 )
                 lv = leak_of(leaks, leak, col, C)
             mask = inside[:, None] & (col < C)[None, :]
-            place = place_of(image, first, row, col, L, C, CL)
-            value = tl.load(y + place, mask=mask, other=0.0).to(tl.float32)
+            start, place = place_of(image, first, row, col, L, C, CL)
+            value = tl.load(y + start + place, mask=mask, other=0.0).to(tl.float32)
             if r is not None:
-                value = value * map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
+                value = value * map_at(r, image, first, row, col, L, C, GROUPS, inside, mask, CL)
             f = angular_value(value, hv, G, FAST, k is not None) * now
             if s is not None:
-                f = f * map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
+                f = f * map_at(s, image, first, row, col, L, C, GROUPS, inside, mask, CL)
             if a is not None:
                 f = f * scale
             if b is not None:
@@ -86,11 +84,11 @@ def apply_kernel(
             if BN != NO_NORM:
                 f = f * big + lift
             out = activate(f, lv, ACT)
-            tl.store(z + place, out.to(z.dtype.element_ty), mask=mask)
+            tl.store(z + start + place, out.to(z.dtype.element_ty), mask=mask)
             if q is not None:  # before z is rounded; 0 beyond the last channel of a tile
                 squares += tl.sum(out * out, 1)
         if q is not None:
-            tl.store(q + image * L + first + row, squares, mask=inside)
+            tl.store(q + (image * L + first) + row, squares, mask=inside)
 
 
 @triton.jit
@@ -108,7 +106,6 @@ def grad_kernel(
     FOLD: tl.constexpr = (BN == TRAIN) and (s is None) and (a is None) and (b is None)
     KNOWN: tl.constexpr = FOLD and (SUMS == 2)
     row = tl.arange(0, BL)
-    per_image = tl.cdiv(L, BL)
     col = tl.arange(0, BC)
     if SINGLE:
         hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
@@ -127,12 +124,11 @@ def grad_kernel(
         sum_k = tl.zeros([BL, BC], tl.float32)
         sum_other = tl.zeros([BL, BC], tl.float32)
     for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
-        image = (tile // per_image).to(tl.int64)
-        first = ((tile % per_image) * BL).to(tl.int64)
-        inside = first + row < L
+        image, first, left = tile_at(tile, L, BL, CL)
+        inside = row < left
         along_r = tl.zeros([BL], tl.float32)
         along_s = tl.zeros([BL], tl.float32)
-        for c0 in range(0, C, BC):
+        for c0 in range(0, BC if SINGLE else C, BC):
             if not SINGLE:
                 col = c0 + tl.arange(0, BC)
                 hv, tv, scale, shift = channel_numbers(k, a, b, col, C, half, top)
@@ -143,12 +139,12 @@ def grad_kernel(
                     tall, pull, level, tilt = _folded(big, level, tilt, hv, tv, G, FOLD)
                 lv = leak_of(leaks, leak, col, C)
             mask = inside[:, None] & (col < C)[None, :]
-            place = place_of(image, first, row, col, L, C, CL)
-            value = tl.load(y + place, mask=mask, other=0.0).to(tl.float32)
-            du = tl.load(dz + place, mask=mask, other=0.0).to(tl.float32)
+            start, place = place_of(image, first, row, col, L, C, CL)
+            value = tl.load(y + start + place, mask=mask, other=0.0).to(tl.float32)
+            du = tl.load(dz + start + place, mask=mask, other=0.0).to(tl.float32)
             c = value
             if r is not None:
-                rv = map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
+                rv = map_at(r, image, first, row, col, L, C, GROUPS, inside, mask, CL)
                 c = value * rv
             if (SUMS != 0) and (k is not None):
                 deviation, slope, t, curve = bent(c, hv, FAST)
@@ -163,7 +159,7 @@ def grad_kernel(
                 g, slope = angular(c, hv, tv, G, FAST)
             sg = g
             if s is not None:
-                sv = map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
+                sv = map_at(s, image, first, row, col, L, C, GROUPS, inside, mask, CL)
                 sg = g * sv
             f = sg
             if a is not None:
@@ -177,7 +173,7 @@ def grad_kernel(
                 u = f * big[None, :] + lift[None, :]
             along = 0.0
             if dq is not None:
-                along = tl.load(dq + image * L + first + row, mask=inside, other=0.0)[:, None]
+                along = tl.load(dq + (image * L + first) + row, mask=inside, other=0.0)[:, None]
             du, whole = pulled(du, along, u, lv, dq is not None, ACT)
             df = du
             if BN == EVAL:
@@ -237,7 +233,7 @@ def grad_kernel(
             out = gc
             if r is not None:
                 out = gc * rv
-            tl.store(dy + place, out.to(dy.dtype.element_ty), mask=mask)
+            tl.store(dy + start + place, out.to(dy.dtype.element_ty), mask=mask)
             if GROUPS == 1:
                 if gr is not None:
                     along_r += tl.sum(gc * value, 1)
@@ -250,9 +246,9 @@ def grad_kernel(
                     store_map(gs, dsg * g, image, first, row, col, L, C, GROUPS, mask, CL)
         if GROUPS == 1:
             if gr is not None:
-                tl.store(gr + image * L + first + row, along_r, mask=inside)
+                tl.store(gr + (image * L + first) + row, along_r, mask=inside)
             if gs is not None:
-                tl.store(gs + image * L + first + row, along_s, mask=inside)
+                tl.store(gs + (image * L + first) + row, along_s, mask=inside)
     if SUMS and SINGLE:
         if BN == EVAL:
             add_to_row(sums, tl.sum(sum_u, 0), 2, col, C, SLOTS)
@@ -266,7 +262,7 @@ def grad_kernel(
         if k is not None:
             dk = _k_sum(sum_k, sum_other, k, col, C, FOLD)
             if KNOWN and (tl.program_id(0) == 0):
-                dk += _k_known(rest, k, col, C, eps, (TILES // per_image).to(tl.float32) * L)
+                dk += _k_known(rest, k, col, C, eps, (TILES // tl.cdiv(L, BL)).to(tl.float32) * L)
             add_to_row(sums, dk, 7, col, C, SLOTS)
 
 

@@ -29,7 +29,7 @@ def squares_kernel(
     """q = Σ x² over the C/G channels of each group; a program computes BL positions of one group of one image."""
     tiles = tl.cdiv(L, BL)
     pid = tl.program_id(0)
-    group = tl.program_id(1)
+    group = tl.program_id(1).to(tl.int64)
     image = (pid // tiles).to(tl.int64)
     first = ((pid % tiles) * BL).to(tl.int64)
     width = C // G
@@ -42,7 +42,7 @@ def squares_kernel(
         if CL:
             where = x + (image * L + first) * C + group * width + row[:, None] * C + col[None, :]
         else:
-            where = x + image * C * L + group * width * L + first + col[None, :] * L + row[:, None]
+            where = x + image * C * L + group * width * L + first + col.to(tl.int64)[None, :] * L + row[:, None]
         v = tl.load(where, mask=mask, other=0.0).to(tl.float32)
         total += tl.sum(v * v, 1)
     if CL:
@@ -169,7 +169,7 @@ def add_input_kernel(
         if CL:
             at = (image * L + first) * C + row[:, None] * C + col[None, :]
         else:
-            at = image * C * L + first + col[None, :] * L + row[:, None]
+            at = image * C * L + first + col.to(tl.int64)[None, :] * L + row[:, None]
         if G != 1:
             group = col // width
             if CL:

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from .math import angular_value, pulled
-from .tiles import add_to_row, channel_numbers, folded, leak_of, map_at, norm_numbers, place_of
+from .tiles import add_to_row, channel_numbers, folded, leak_of, map_at, norm_numbers, place_of, tile_at
 
 __all__ = ["finish_kernel", "reduce_kernel", "stats_kernel"]
 
@@ -139,18 +139,17 @@ def stats_kernel(
     now, later = folded(tv, s, a, b, G)
     first_sum = tl.zeros([BL, BC], tl.float32)
     second_sum = tl.zeros([BL, BC], tl.float32)
-    per_image = tl.cdiv(L, BL)
     for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
-        image = (tile // per_image).to(tl.int64)
-        first = ((tile % per_image) * BL).to(tl.int64)
-        inside = first + row < L
+        image, first, left = tile_at(tile, L, BL, CL)
+        inside = row < left
         mask = inside[:, None] & (col < C)[None, :]
-        v = tl.load(y + place_of(image, first, row, col, L, C, CL), mask=mask, other=0.0).to(tl.float32)
+        start, place = place_of(image, first, row, col, L, C, CL)
+        v = tl.load(y + start + place, mask=mask, other=0.0).to(tl.float32)
         if r is not None:
-            v = v * map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
+            v = v * map_at(r, image, first, row, col, L, C, GROUPS, inside, mask, CL)
         f = angular_value(v, hv, G, FAST, k is not None) * now
         if s is not None:
-            f = f * map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
+            f = f * map_at(s, image, first, row, col, L, C, GROUPS, inside, mask, CL)
         if a is not None:
             f = f * scale
         if b is not None:
@@ -185,20 +184,18 @@ def reduce_kernel(
     sum_uf = tl.zeros([BL, BC], tl.float32)
     if leaks is not None:
         sum_leak = tl.zeros([BL, BC], tl.float32)
-    per_image = tl.cdiv(L, BL)
     for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
-        image = (tile // per_image).to(tl.int64)
-        first = ((tile % per_image) * BL).to(tl.int64)
-        inside = first + row < L
+        image, first, left = tile_at(tile, L, BL, CL)
+        inside = row < left
         mask = inside[:, None] & (col < C)[None, :]
-        place = place_of(image, first, row, col, L, C, CL)
-        v = tl.load(y + place, mask=mask, other=0.0).to(tl.float32)
-        du = tl.load(dz + place, mask=mask, other=0.0).to(tl.float32)
+        start, place = place_of(image, first, row, col, L, C, CL)
+        v = tl.load(y + start + place, mask=mask, other=0.0).to(tl.float32)
+        du = tl.load(dz + start + place, mask=mask, other=0.0).to(tl.float32)
         if r is not None:
-            v = v * map_at(r, image, first, row, col, L, C, GROUPS, mask, CL)
+            v = v * map_at(r, image, first, row, col, L, C, GROUPS, inside, mask, CL)
         f = angular_value(v, hv, G, FAST, k is not None) * now
         if s is not None:
-            f = f * map_at(s, image, first, row, col, L, C, GROUPS, mask, CL)
+            f = f * map_at(s, image, first, row, col, L, C, GROUPS, inside, mask, CL)
         if a is not None:
             f = f * scale
         if b is not None:
@@ -206,7 +203,7 @@ def reduce_kernel(
         u = f * steep + lift[None, :]
         along = 0.0
         if dq is not None:
-            along = tl.load(dq + image * L + first + row, mask=inside, other=0.0)[:, None]
+            along = tl.load(dq + (image * L + first) + row, mask=inside, other=0.0)[:, None]
         du, whole = pulled(du, along, u, lv, dq is not None, ACT)
         if leaks is not None:
             sum_leak += tl.where(u <= 0.0, whole * u, 0.0)

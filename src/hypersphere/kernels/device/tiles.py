@@ -7,25 +7,44 @@ import triton.language as tl
 
 from .math import curvature
 
-__all__ = ["add_to_row", "channel_numbers", "folded", "leak_of", "map_at", "norm_numbers", "place_of", "store_map"]
+__all__ = [
+    "add_to_row", "channel_numbers", "folded", "leak_of", "map_at", "norm_numbers", "place_of", "store_map", "tile_at",
+]  # fmt: skip
 
 TRAIN = tl.constexpr(1)
 SIGMOID = tl.constexpr(2)
 
 
 @triton.jit
-def place_of(image, first, row, col, L, C, CL: tl.constexpr):
+def tile_at(tile, L, BL: tl.constexpr, CL: tl.constexpr):
+    """The image of a tile, its first position, and how many positions are left there, at most BL.
+
+    With channels last all images count as one, and no division is needed.
+    """
     if CL:
-        return (image * L + first) * C + row[:, None] * C + col[None, :]
+        image = tl.program_id(0).to(tl.int64) * 0
+        first = (image + tile) * BL
     else:
-        return image * C * L + first + col[None, :] * L + row[:, None]
+        per_image = tl.cdiv(L, BL)
+        image = (tile // per_image).to(tl.int64)
+        first = ((tile % per_image) * BL).to(tl.int64)
+    return image, first, tl.minimum(L - first, BL).to(tl.int32)
 
 
 @triton.jit
-def map_at(m, image, first, row, col, L, C, GROUPS: tl.constexpr, mask, CL: tl.constexpr):
+def place_of(image, first, row, col, L, C, CL: tl.constexpr):
+    """The offset of a tile, and the offsets of its entries (BL, BC) from there, in 32 bits where they always fit."""
+    if CL:
+        return (image * L + first) * C, row[:, None] * C + col[None, :]
+    else:
+        return image * C * L + first, col.to(tl.int64)[None, :] * L + row[:, None]
+
+
+@triton.jit
+def map_at(m, image, first, row, col, L, C, GROUPS: tl.constexpr, inside, mask, CL: tl.constexpr):
     """A map of GROUPS groups at a tile: (BL, 1), or (BL, BC)."""
     if GROUPS == 1:
-        return tl.load(m + image * L + first + row, mask=first + row < L, other=0.0)[:, None]
+        return tl.load(m + (image * L + first) + row, mask=inside, other=0.0)[:, None]
     else:
         group = col // (C // GROUPS)
         if CL:
@@ -38,11 +57,8 @@ def map_at(m, image, first, row, col, L, C, GROUPS: tl.constexpr, mask, CL: tl.c
 @triton.jit
 def store_map(m, value, image, first, row, col, L, C, GROUPS, mask, CL: tl.constexpr):
     """The same for a map of one group for each channel."""
-    if CL:
-        place = (image * L + first + row)[:, None] * C + col[None, :]
-    else:
-        place = (image * C + col)[None, :] * L + (first + row)[:, None]
-    tl.store(m + place, value, mask=mask)
+    start, place = place_of(image, first, row, col, L, C, CL)
+    tl.store(m + start + place, value, mask=mask)
 
 
 @triton.jit

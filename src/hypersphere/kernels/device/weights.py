@@ -30,30 +30,29 @@ def unit_kernel(
     """
     filter_ = tl.program_id(0)
     start = w + filter_.to(tl.int64) * K
-    largest = tl.zeros([BLOCK], tl.float32)
-    for j0 in range(0, K, BLOCK):
-        j = j0 + tl.arange(0, BLOCK)
-        v = tl.abs(tl.load(start + j, mask=j < K, other=0.0).to(tl.float32))
-        largest = tl.maximum(largest, v, propagate_nan=tl.PropagateNan.ALL)
+    j = tl.arange(0, BLOCK)
+    v = tl.load(start + j, mask=j < K, other=0.0).to(tl.float32)
+    largest = tl.abs(v)
+    for j0 in range(BLOCK, K, BLOCK):
+        more = tl.abs(tl.load(start + j0 + j, mask=j0 + j < K, other=0.0).to(tl.float32))
+        largest = tl.maximum(largest, more, propagate_nan=tl.PropagateNan.ALL)
     top = tl.max(largest, 0)
     top = tl.where(tl.sum(tl.where(largest == largest, 0.0, 1.0), 0) > 0.0, float("nan"), top)
     zero = top == 0.0
     over = 1.0 / tl.where(zero, 1.0, top)
-    squares = tl.zeros([BLOCK], tl.float32)
-    for j0 in range(0, K, BLOCK):
-        j = j0 + tl.arange(0, BLOCK)
-        v = tl.load(start + j, mask=j < K, other=0.0).to(tl.float32) * over
-        squares += v * v
-    total = tl.sum(squares, 0)
-    factor = tl.where(zero, 0.0, over / tl.sqrt_rn(tl.where(zero, 1.0, total)))
-    tl.store(inverse + filter_, factor)
-    for j0 in range(0, K, BLOCK):
-        j = j0 + tl.arange(0, BLOCK)
-        v = tl.load(start + j, mask=j < K, other=0.0).to(tl.float32) * over
-        v = v / tl.sqrt_rn(tl.where(zero, 1.0, total)) * scale
-        tl.store(
-            out + filter_.to(tl.int64) * K + _moved(j, CHANNELS, WINDOW, MOVE), v.to(out.dtype.element_ty), mask=j < K
-        )
+    squares = (v * over) * (v * over)
+    for j0 in range(BLOCK, K, BLOCK):
+        more = tl.load(start + j0 + j, mask=j0 + j < K, other=0.0).to(tl.float32) * over
+        squares += more * more
+    length = tl.sqrt_rn(tl.where(zero, 1.0, tl.sum(squares, 0)))
+    tl.store(inverse + filter_, tl.where(zero, 0.0, over / length))
+    out += filter_.to(tl.int64) * K
+    unit = v * over / length * scale
+    tl.store(out + _moved(j, CHANNELS, WINDOW, MOVE), unit.to(out.dtype.element_ty), mask=j < K)
+    for j0 in range(BLOCK, K, BLOCK):
+        unit = tl.load(start + j0 + j, mask=j0 + j < K, other=0.0).to(tl.float32) * over / length * scale
+        place = _moved(j0 + j, CHANNELS, WINDOW, MOVE)
+        tl.store(out + place, unit.to(out.dtype.element_ty), mask=j0 + j < K)
     if zeroed is not None:
         for i0 in range(filter_ * BLOCK_ZEROS, ZEROS, tl.num_programs(0) * BLOCK_ZEROS):
             i = i0 + tl.arange(0, BLOCK_ZEROS)
