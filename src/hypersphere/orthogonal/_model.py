@@ -15,20 +15,6 @@ from ._blocks import BlockMatrix
 from ._peers import Peers
 from ._rotation import Rotation, iter_rotations, turn_together
 
-__all__ = [
-    "asks_host",
-    "attached",
-    "matrices",
-    "penalty",
-    "prepared",
-    "record",
-    "restart",
-    "rotation_parameters",
-    "set_task",
-    "settle",
-    "unconverged",
-]
-
 
 def matrices(model: nn.Module) -> dict[str, Tensor]:
     """Return R of every attached weight, for the active task; part of the autograd graph.

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from .grouped import STAGES, TILE, WARPS, Layout, kernels, layout_of, programs
 
-__all__ = ["WarmCayley"]
-
 _STEPS = 20  # enough for row sums |A| up to 8192 from a cold start
 _USUAL = 2  # steps that nearly every call needs
 _TOLERANCE = 1.2e-6  # of the largest entry of the residual after the last step; R errs by at most twice as much

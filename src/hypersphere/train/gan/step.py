@@ -12,8 +12,6 @@ from torch import Tensor
 from ..step import Parts, Step
 from .objective import GanObjective
 
-__all__ = ["GanStep"]
-
 
 class GanStep(Step):
     """The batch of a step is shared out among the discriminator's updates; the generator's has as many images as one.
