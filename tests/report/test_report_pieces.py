@@ -18,10 +18,9 @@ from hypersphere.evaluation import layer_energies
 from hypersphere.report.charts import bars, histograms
 from hypersphere.report.confusion import confusion_view, worst_classes, worst_pairs
 from hypersphere.report.curves import thin
-from hypersphere.report.examples import hardest, slowest
+from hypersphere.report.examples import data_uri, hardest, png, slowest
 from hypersphere.report.findings import learned_k, learned_rho
 from hypersphere.report.markup import Html, element, number, table
-from hypersphere.report.pictures import data_uri, png
 from hypersphere.report.sphere import projection, sphere_view
 from hypersphere.report.subject import finite, mean_and_spread
 from hypersphere.report.words import in_words

@@ -18,8 +18,6 @@ from ..sources import Elsewhere, Source
 from .candidate import Candidate
 from .measurement import measurement
 
-__all__ = ["Verified", "in_percent", "mean_length", "verification", "verify"]
-
 FAR = (1e-1, 1e-2, 1e-3)  # false accept rates at which the true accept rate is given
 
 

@@ -11,8 +11,6 @@ from torch import Tensor
 from .device import target as device
 from .rows import launch, row_grid, row_tile
 
-__all__ = ["Start", "Target", "backward", "loss", "shares", "start"]
-
 
 class Start(NamedTuple):
     """Of features x (N, d): x̂, ‖x‖, s·x̂, and the last as it is multiplied."""

@@ -13,8 +13,6 @@ from .._core.sphere import norm, unit
 from ..kernels.launch import usable
 from ._classes import Classes, Score, reduce_classes
 
-__all__ = ["Known", "fits", "polar_rows", "reduce_fused"]
-
 
 class Known(NamedTuple):
     """A score that the kernels know.

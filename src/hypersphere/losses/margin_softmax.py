@@ -28,8 +28,6 @@ from .annealing import MarginSchedule, resolve
 from .head import ClassHead, local
 from .sample import Sample
 
-__all__ = ["MarginSoftmax"]
-
 
 class MarginSoftmax(ClassHead):
     """Cross-entropy of the logits amplitude·g(θ_j), with a margin on the target's (thesis 2.4, 2.20, D.11).

@@ -14,18 +14,6 @@ from ..functional.orthogonalize import side_by_side
 from ._blocks import BlockMatrix
 from ._rotation import Rotation, iter_rotations, turn_together
 
-__all__ = [
-    "asks_host",
-    "attached",
-    "matrices",
-    "penalty",
-    "prepared",
-    "restart",
-    "rotation_parameters",
-    "set_task",
-    "unconverged",
-]
-
 
 def matrices(model: nn.Module) -> dict[str, Tensor]:
     """Return R of every attached weight, for the active task; part of the autograd graph.

@@ -21,8 +21,6 @@ from ..functional.orthogonalize import FromLast, Solved, WarmCayley, WarmPolar, 
 if TYPE_CHECKING:
     from ._blocks import BlockMatrix
 
-__all__ = ["JOINT", "Key", "Peers", "is_same"]
-
 _FROM_LAST: dict[str, Callable[..., FromLast]] = {
     "gram_schmidt": WarmQR,
     "householder": partial(WarmQR, householder=True),

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..evaluation import Verified
 from ..evaluation.pair_results import KeptPairs
 from .curves import thin
-from .pictures import data_uri
+from .examples import data_uri
 
 
 @dataclass(frozen=True)

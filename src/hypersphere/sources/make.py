@@ -18,8 +18,6 @@ from .resident import Resident
 from .source import Source
 from .tree import Tree
 
-__all__ = ["evaluation_source", "make_source", "read_once", "training_source"]
-
 
 def training_source(config: Config, seed: int, team: Team) -> Source:
     """The data of a training, and in the place of their test split what ``evaluation.data`` names."""

@@ -26,8 +26,6 @@ from .step import Mark
 from .surroundings import Surroundings
 from .training import Training
 
-__all__ = ["Job", "Outcome", "run_at_once"]
-
 _NAP = 1e-4  # seconds to wait where no training can continue: a step takes longer
 
 

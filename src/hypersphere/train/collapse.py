@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Collapse", "sign_of_collapse"]
-
 EARLIEST = 100
 """No step before this one tells anything."""
 ONE_DIRECTION = 0.95

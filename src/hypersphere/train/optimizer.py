@@ -16,8 +16,6 @@ from ..config import OptimConfig
 from ..orthogonal import is_orthogonal, rotation_parameters
 from .muon import Muon
 
-__all__ = ["Optimizers", "make_optimizers", "make_projection"]
-
 
 class Optimizers:
     """A few optimizers that step together under one schedule."""

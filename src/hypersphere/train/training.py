@@ -31,9 +31,6 @@ from .shards import local, whole_state
 from .step import Mark, NotFinite
 from .stopped import Stopped
 
-__all__ = ["Training"]
-
-
 TURN = 32
 """Steps between two turns of a training: a GPU has work for a while when another training has its turn."""
 

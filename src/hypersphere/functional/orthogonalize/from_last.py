@@ -11,8 +11,6 @@ from torch import Tensor
 from .algorithms import is_captured
 from .grouped import layout_of
 
-__all__ = ["FromLast", "Solved"]
-
 Solved = tuple[Tensor, ...]  # R, then what else the map's backward pass needs
 
 

@@ -15,8 +15,6 @@ import triton.language as tl
 
 from .pair import pair
 
-__all__ = ["close_pairs", "find_close", "tiles"]
-
 
 @triton.jit
 def _cosines(

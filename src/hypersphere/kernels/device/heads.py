@@ -17,8 +17,6 @@ import triton.language as tl
 
 from .math import _asin, angular
 
-__all__ = ["finish_kernel", "gradient_kernel", "late_kernel", "split_kernel", "sums_kernel"]
-
 FRACTION = tl.constexpr(4)
 CURRICULAR = tl.constexpr(5)
 BINARY = tl.constexpr(6)

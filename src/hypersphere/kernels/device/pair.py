@@ -13,8 +13,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["log2", "pair"]
-
 _HALF_PI = tl.constexpr(1.5707963267948966)
 _PI = tl.constexpr(3.141592653589793)
 _EPS = tl.constexpr(1.1920929e-07)

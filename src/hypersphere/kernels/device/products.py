@@ -15,8 +15,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["finite", "locate", "multiply", "product_kernel", "skew_kernel", "thin_kernel", "turn_kernel"]
-
 COLUMNS = tl.constexpr(4)  # of a row of `table`: size, place, first row, number of tiles
 
 

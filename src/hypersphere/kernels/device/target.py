@@ -13,8 +13,6 @@ from .heads import log1p
 from .math import _asin
 from .rows import length
 
-__all__ = ["mean_kernel", "start_kernel", "target_backward_kernel", "target_kernel", "target_share_kernel"]
-
 _HALF_PI = tl.constexpr(1.5707963267948966)
 
 

@@ -13,8 +13,6 @@ from ..parts import Parts
 from ..step import Step
 from .objective import GanObjective
 
-__all__ = ["GanStep"]
-
 
 class GanStep(Step):
     """The batch of a step is shared out among the discriminator's updates; the generator's has as many images as one.
