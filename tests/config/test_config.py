@@ -102,9 +102,12 @@ def test_list_shows_tables_models_and_data(capsys, tmp_path):
         (["list", "models", "cnn*"], "cnn69"),
         (["list", "datasets"], "cifar100"),
         (["list", "recipes", "paper.table3*", "--results", str(tmp_path)], "80.73"),
+        (["list", "paper.table3", "--results", str(tmp_path)], "80.73"),
     ):
         assert main(words) == 0
         assert expected in capsys.readouterr().out
+    assert main(["list", "modls"]) == 2
+    assert "'modls' is none of tables, recipes, models, " in capsys.readouterr().err
 
 
 def test_the_order_of_options_does_not_matter():

@@ -12,6 +12,7 @@ from ..config.command_line import LazyHelp
 
 KINDS = ("angular", "magnitudes", "heads", "regularizers", "maps", "measurements", "plots", "panels")
 """What has a name beside recipes, networks and data sets: built in, or declared with ``hs.register``."""
+LISTED = ("tables", "recipes", "models", "datasets", *KINDS)
 
 
 def energy(parser: argparse.ArgumentParser) -> None:
@@ -67,9 +68,17 @@ def export(parser: argparse.ArgumentParser) -> None:
 def listing(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere list``."""
     add = _Adder(parser)
-    add("what", "what to list", "tables", nargs="?", choices=("tables", "recipes", "models", "datasets", *KINDS))
+    about = f"{', '.join(LISTED)}; or the name of a table, whose cells are shown"
+    add("what", about, "tables", nargs="?", type=_listed, metavar="WHAT|TABLE")
     add("pattern", "shell pattern on names, e.g. 'paper.*'", nargs="?", default="*")
     add("--results", "folder of measured numbers (default: ./results, or the numbers in the package)", type=Path)
+
+
+def _listed(word: str) -> str:
+    """A kind of thing, or the name of a table or cell, which have a dot."""
+    if word not in LISTED and "." not in word:
+        raise argparse.ArgumentTypeError(f"{word!r} is none of {', '.join(LISTED)}, nor the name of a table")
+    return word
 
 
 def report(parser: argparse.ArgumentParser) -> None:
@@ -154,7 +163,7 @@ class _Adder:
         if start is False:
             options["action"] = "store_true"
         elif start is not None:
-            options |= {"default": start, "type": type(start)}
+            options = {"type": type(start), **options, "default": start}
             about += " (default %(default)s)"
         self._parser.add_argument(name, help=about, **options)
 

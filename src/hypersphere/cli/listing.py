@@ -18,15 +18,17 @@ _KINDS = dict(zip(KINDS, (ANGULAR, MAGNITUDES, HEADS, REGULARIZERS, MAPS, MEASUR
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere list`` and return its exit status."""
-    found = False
-    for line in _lines(options.what, options.pattern, options.results):
+    what, pattern, found = options.what, options.pattern, False
+    if "." in what:
+        what, pattern = "recipes", what
+    for line in _lines(what, pattern, options.results):
         print(line)
         found = True
     if not found:
-        print(f"hypersphere list: no {options.what} match {options.pattern!r}", file=sys.stderr)
+        print(f"hypersphere list: no {what} match {pattern!r}", file=sys.stderr)
         return 1
-    if options.what == "tables":
-        print("\n`hypersphere list recipes TABLE` shows the cells, `hypersphere train TABLE.CELL` trains one.")
+    if what == "tables":
+        print("\n`hypersphere list TABLE` shows the cells, `hypersphere train TABLE.CELL` trains one.")
     return 0
 
 
