@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 import programs
+from sharing import made_once
 
 ROOT = Path(__file__).parent.parent
 pytest.importorskip("mkdocs", reason="the site is built with the extra [docs]")
@@ -18,14 +18,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site without the output of its tutorials, which `make docs` runs; built once."""
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent  # the workers of one run share it
-    folder = shared / "site"
-    with FileLock(shared / "site.lock"):
-        if not folder.exists():
-            build(folder)
-    return folder
+    return made_once(tmp_path_factory, "site", build)
 
 
 def build(folder: Path) -> None:
@@ -68,7 +61,7 @@ WIDE = ("index", "concepts/margins", "reference/api/losses", "reference/command_
 @pytest.mark.browser
 def test_pages_open_in_silence_and_fit_a_phone(site, browser):
     """Every page with a formula, which a script of ours renders; one of each folder; and the widest."""
-    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="light")
+    context = browser.new_context(viewport={"width": 390, "height": 200}, color_scheme="light")  # little to paint
     page, errors = context.new_page(), []
 
     def failed(request):

@@ -46,7 +46,7 @@ def test_never_outside_the_cube_and_the_bounds(seed, eps, step, iterations, low,
     assert fooled.max() <= 1 + 1e-7
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 5))
 def test_attacking_a_batch_is_attacking_each_sample_alone(seed, size):
     net = network().double()

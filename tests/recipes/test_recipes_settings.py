@@ -75,7 +75,7 @@ def test_every_cell_makes_its_network(name):
 
 
 def small(facts):
-    """Fewer classes and pixels: a hundred thousand class vectors, or an embedding of 7·7·512 numbers, take seconds."""
+    """Fewer classes and pixels: to draw a hundred thousand class vectors takes seconds."""
     size = facts.image_size and tuple(min(side, 64) for side in facts.image_size)
     return replace(facts, num_classes=min(facts.num_classes, 200), image_size=size)
 

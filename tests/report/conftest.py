@@ -11,12 +11,16 @@ import pytest
 from browsing import settle
 
 from hypersphere import recipes, report, train
+from sharing import made_once
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory) -> Path:
     """A folder with four runs: ``plain`` of two seeds, ``learned`` k in 3-D, ``radius`` ρ, and ``flat`` in 2-D."""
-    folder = tmp_path_factory.mktemp("runs")
+    return made_once(tmp_path_factory, "reported", train_all)
+
+
+def train_all(folder: Path) -> None:
     for name, values in {
         "plain": {"run.seeds": (0, 1)},
         "learned": {
@@ -33,7 +37,6 @@ def trained(tmp_path_factory) -> Path:
         quick = {"schedule.steps": 30, "run.eval_every": 10, "run.log_every": 5, "run.checkpoint_every": 15}
         quiet = {"run.folder": str(folder), "run.name": name, "run.progress": "off", "run.tensorboard": False}
         train.run(train.with_values(config, quick | quiet | values))
-    return folder
 
 
 @pytest.fixture
@@ -45,10 +48,13 @@ def runs(trained, tmp_path) -> Path:
 @pytest.fixture(scope="session")
 def pages(trained, tmp_path_factory):
     """Reports on one run, and on three."""
-    folder = tmp_path_factory.mktemp("reports")
-    one = report.write(trained / "learned", folder / "one.html")
-    many = report.write([trained / name for name in ("plain", "radius", "flat")], folder / "many.html")
-    return {"one": one, "many": many}
+
+    def write(folder: Path) -> None:
+        report.write(trained / "learned", folder / "one.html")
+        report.write([trained / name for name in ("plain", "radius", "flat")], folder / "many.html")
+
+    folder = made_once(tmp_path_factory, "reports", write)
+    return {name: folder / f"{name}.html" for name in ("one", "many")}
 
 
 @pytest.fixture(scope="session")

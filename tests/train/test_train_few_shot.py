@@ -14,7 +14,7 @@ from hypersphere.evaluation import evaluate
 from hypersphere.metrics import few_shot
 from hypersphere.train import EvaluationConfig, LossConfig, Run, run
 
-EPISODES = {"ways": 5, "shots": (1, 3), "queries": 4, "episodes": 40}
+EPISODES = {"ways": 5, "shots": (1, 3), "queries": 4, "episodes": 20}
 
 
 def settings(folder, method="baseline++", **parts):
@@ -36,7 +36,7 @@ def test_the_measure_is_that_of_the_metric_and_beats_chance(characters, tmp_path
     with torch.no_grad():
         features = hs.load(tmp_path / method).features(images)
     direct = [
-        few_shot(features, characters.test.labels, ways=5, shots=shots, queries=4, episodes=40, method=method)
+        few_shot(features, characters.test.labels, ways=5, shots=shots, queries=4, episodes=20, method=method)
         for shots in (1, 3)
     ]
     found = result["metrics"]

@@ -6,6 +6,7 @@ spreads differ. A document prints one number for each, so the published gain has
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -130,6 +131,7 @@ def not_run(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[str
     return [cell.name for cell in table.cells if not _values(table, cell, measurements)]
 
 
+@functools.cache
 def student_t(freedom: float, level: float = LEVEL) -> float:
     """t with P(|T| ≤ t) = ``level`` for Student's distribution with so many degrees of freedom, not only whole ones."""
     if freedom <= 0:
@@ -143,13 +145,11 @@ def student_t(freedom: float, level: float = LEVEL) -> float:
         total = points[0] + points[-1] + 4 * sum(points[1:-1:2]) + 2 * sum(points[2:-1:2])
         return 2 * scale * math.sqrt(freedom) * total * end / pieces / 3
 
-    low, high = 0.0, 1.0
-    while within(high) < level:
-        low, high = high, 2 * high
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if within(middle) < level else (low, middle)
-    return (low + high) / 2
+    t, step = 0.0, 1.0
+    while step > 1e-12 * t:  # Newton's steps from below, where the probability is concave: they never pass the end
+        step = (level - within(t)) / (2 * scale * (1 + t * t / freedom) ** (-(freedom + 1) / 2))
+        t += step
+    return t
 
 
 def welch(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
