@@ -44,8 +44,14 @@ def hasten_export() -> None:
     """Types of saved programs are looked up once, and once what ONNX has for every operation."""
     from torch._export.serde import serialize
 
-    hints = functools.cache(lambda cls: typing.get_type_hints(cls, globalns=vars(serialize.schema)))
-    serialize.typing = types.SimpleNamespace(**vars(typing) | {"get_type_hints": lambda cls, globalns: hints(cls)})
+    known: dict[type, dict[str, Any]] = {}
+
+    def hints(cls: type, **names: Any) -> dict[str, Any]:
+        if cls not in known:
+            known[cls] = typing.get_type_hints(cls, **names)
+        return known[cls]
+
+    serialize.typing = types.SimpleNamespace(**vars(typing) | {"get_type_hints": hints})
 
     if importlib.util.find_spec("onnxscript") is None:
         return
@@ -53,8 +59,8 @@ def hasten_export() -> None:
 
     made = functools.cache(ONNXRegistry.from_torchlib)
 
-    def from_torchlib(**settings: Any) -> Any:
-        registry = copy.copy(made(**settings))
+    def from_torchlib(*settings: Any, **named: Any) -> Any:
+        registry = copy.copy(made(*settings, **named))
         registry.functions = {name: list(functions) for name, functions in registry.functions.items()}
         return registry
 
