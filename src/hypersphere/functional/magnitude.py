@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -93,21 +94,7 @@ def magnitude(
     if kind not in MAGNITUDES:
         return _registered(norm, kind)(norm)
     n, alpha, beta, rho = _checked(norm, kind, alpha, beta, rho)
-    if kind == "sphere":
-        h = alpha * (n > 0).to(n.dtype)
-    elif kind == "ball":
-        h = alpha * (_smaller(n, rho) / rho)
-    elif kind == "tanh":
-        h = alpha * torch.tanh(n / rho)
-    elif kind == "linear":
-        h = alpha * n
-    elif kind == "segment":
-        h = beta * n + (alpha - beta) * _smaller(n, rho)
-    elif kind == "log":
-        h = alpha * torch.log1p(n)
-    else:
-        h = alpha * n + beta * torch.log1p(n)
-    return h.to(norm.dtype)
+    return _FORMULAS[kind][0](n, alpha, beta, rho).to(norm.dtype)
 
 
 def magnitude_ratio(
@@ -144,21 +131,25 @@ def magnitude_ratio(
         h = _registered(norm, kind)
         return h.ratio(norm) if hasattr(h, "ratio") else h(norm) * safe_reciprocal(norm)
     n, alpha, beta, rho = _checked(norm, kind, alpha, beta, rho)
-    if kind == "sphere":
-        q = alpha * safe_reciprocal(n)
-    elif kind == "ball":
-        q = alpha / _larger(n, rho)
-    elif kind == "tanh":
-        q = alpha * _quotient(torch.tanh(n / rho), n, 1.0 / rho)
-    elif kind == "linear":
-        q = alpha * torch.ones_like(n)
-    elif kind == "segment":
-        q = beta + (alpha - beta) * (rho / _larger(n, rho))
-    elif kind == "log":
-        q = alpha * _quotient(torch.log1p(n), n, 1.0)
-    else:
-        q = alpha + beta * _quotient(torch.log1p(n), n, 1.0)
-    return q.to(norm.dtype)
+    return _FORMULAS[kind][1](n, alpha, beta, rho).to(norm.dtype)
+
+
+_Formula = Callable[[Tensor, Any, Any, Any], Tensor]
+_FORMULAS: dict[str, tuple[_Formula, _Formula]] = {  # h(n), and h(n)/n with its limit at 0
+    "sphere": (lambda n, a, b, r: a * (n > 0).to(n.dtype), lambda n, a, b, r: a * safe_reciprocal(n)),
+    "ball": (lambda n, a, b, r: a * (_smaller(n, r) / r), lambda n, a, b, r: a / _larger(n, r)),
+    "tanh": (lambda n, a, b, r: a * torch.tanh(n / r), lambda n, a, b, r: a * _quotient(torch.tanh(n / r), n, 1.0 / r)),
+    "linear": (lambda n, a, b, r: a * n, lambda n, a, b, r: a * torch.ones_like(n)),
+    "segment": (
+        lambda n, a, b, r: b * n + (a - b) * _smaller(n, r),
+        lambda n, a, b, r: b + (a - b) * (r / _larger(n, r)),
+    ),
+    "log": (lambda n, a, b, r: a * torch.log1p(n), lambda n, a, b, r: a * _quotient(torch.log1p(n), n, 1.0)),
+    "mix": (
+        lambda n, a, b, r: a * n + b * torch.log1p(n),
+        lambda n, a, b, r: a + b * _quotient(torch.log1p(n), n, 1.0),
+    ),
+}
 
 
 def _registered(norm: Tensor, kind: str) -> Any:

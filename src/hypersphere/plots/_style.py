@@ -129,20 +129,21 @@ def new_figure(
     share_x: bool = False,
     share_y: bool = False,
     layout: Literal["constrained"] | None = "constrained",
+    title: str | None = None,
 ) -> tuple[Figure, list[Axes]]:
     """A new figure (unknown to pyplot) and its styled axes, row by row; layout None: placed by hand."""
     given = given_axes(rows * columns, projection)
     if given is not None:
-        if projection is None:
-            _dress(given)
-        return figure_of(given), [given]
-    figure = blank_figure(figsize=size, facecolor="white", layout=layout)
-    keywords = {"projection": projection} if projection else {}
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=share_x, sharey=share_y, subplot_kw=keywords)
-    panels = [axes for row in grid for axes in row]
-    if projection is None:
-        for axes in panels:
-            _dress(axes)
+        figure, panels = figure_of(given), [given]
+    else:
+        figure = blank_figure(figsize=size, facecolor="white", layout=layout)
+        keywords = {"projection": projection} if projection else {}
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=share_x, sharey=share_y, subplot_kw=keywords)
+        panels = [axes for row in grid for axes in row]
+    for axes in panels if projection is None else ():
+        _dress(axes)
+    if title is not None:
+        figure.suptitle(title, fontsize=SIZES["title"])
     return figure, panels
 
 

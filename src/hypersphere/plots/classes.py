@@ -66,7 +66,7 @@ def class_biases(biases: Any, *, bins: int = 24, title: str | None = None) -> Fi
         'Figure'
     """
     values = float_values("biases", biases, 1).sort().values
-    figure, (left, right) = new_figure(1, 2, size=(7.6, 3.2))
+    figure, (left, right) = new_figure(1, 2, size=(7.6, 3.2), title=title)
     left.plot(range(len(values)), values.numpy(), ls="", marker="o", ms=3, color=PALETTE[0], label="classes")
     left.axhline(0.0, color=GREY, lw=0.8)
     right.hist(values.numpy(), bins=bins, color=PALETTE[0], alpha=0.85)
@@ -74,8 +74,6 @@ def class_biases(biases: Any, *, bins: int = 24, title: str | None = None) -> Fi
     right.locator_params(axis="y", integer=True)
     label_axes(left, "classes, by their bias", "bias")
     label_axes(right, "bias", "classes")
-    if title is not None:
-        figure.suptitle(title, fontsize=10)
     return figure
 
 

@@ -97,7 +97,9 @@ def _histograms(values: dict[str, Tensor], quantity: str, starts: list[float], b
         return _points(values, everything, quantity, marks, edges, title)
     columns = 2 if len(values) == 4 else min(3, len(values))
     rows = math.ceil(len(values) / columns)
-    figure, panels = new_figure(rows, columns, size=(max(6.0, 2.7 * columns), 2.1 * rows + 0.6), share_x=True)
+    figure, panels = new_figure(
+        rows, columns, size=(max(6.0, 2.7 * columns), 2.1 * rows + 0.6), share_x=True, title=title
+    )
     for axes in panels[len(values) :]:
         axes.set_axis_off()
     for index, (axes, (name, layer)) in enumerate(zip(panels, values.items(), strict=False)):
@@ -109,15 +111,13 @@ def _histograms(values: dict[str, Tensor], quantity: str, starts: list[float], b
         axes.locator_params(axis="y", integer=True, nbins=4)
     if marks:
         legend(panels[0])
-    if title is not None:
-        figure.suptitle(title, fontsize=10)
     return figure
 
 
 def _points(
     values: dict[str, Tensor], everything: Tensor, quantity: str, marks: list[float], edges: Any, title: str | None
 ) -> Figure:
-    figure, (left, right) = new_figure(1, 2, size=(7.2, max(2.6, 1.2 + 0.3 * len(values))))
+    figure, (left, right) = new_figure(1, 2, size=(7.2, max(2.6, 1.2 + 0.3 * len(values))), title=title)
     places = range(len(values))
     left.plot(everything.numpy(), list(places), ls="", marker="o", ms=6, color=PALETTE[0], label="learned")
     left.set_yticks(places, [shorten(name) for name in values])
@@ -131,8 +131,6 @@ def _points(
     label_axes(right, quantity, "layers")
     if marks:
         legend(right, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
-    if title is not None:
-        figure.suptitle(title, fontsize=10)
     return figure
 
 

@@ -81,7 +81,7 @@ def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title:
     layers = {name: [k for k in run_keys(run) if k.startswith(f"{key}/")] for name, run in named.items()}
     detailed = [name for name, keys in layers.items() if keys]
     columns = 1 + len(detailed)
-    figure, panels = new_figure(1, columns, size=(max(6.0, 3.6 * columns), 3.9))
+    figure, panels = new_figure(1, columns, size=(max(6.0, 3.6 * columns), 3.9), title=title)
     _draw(panels[0], {name: seed_series(name, run, key) for name, run in named.items()}, band, False)
     label_axes(panels[0], "training step", "hyperspherical energy (mean of pairs)", "all layers")
     legend(panels[0])
@@ -96,8 +96,6 @@ def energy_curves(runs: Any, key: str = "energy", *, band: str = "range", title:
         axes.sharey(panels[1])  # layers of different runs, to be compared
     if detailed:
         panels[1].autoscale(axis="y")
-    if title is not None:
-        figure.suptitle(title, fontsize=10)
     return figure
 
 

@@ -38,7 +38,8 @@ def roc(curves: Any, *, scale: str = "both", title: str | None = None) -> Figure
     check_choice("scale", scale, ("linear", "log", "both"))
     named = {name: _roc_curve(name, curve) for name, curve in _named("curves", curves).items()}
     scales = ("linear", "log") if scale == "both" else (scale,)
-    figure, panels = new_figure(1, len(scales), size=(8.6, 4.0) if scale == "both" else (6.0, 4.4), share_y=True)
+    size = (8.6, 4.0) if scale == "both" else (6.0, 4.4)
+    figure, panels = new_figure(1, len(scales), size=size, share_y=True, title=title)
     shades = colours(len(named))
     lowest = min(float(far[far > 0].min()) if bool((far > 0).any()) else 1.0 for far, _ in named.values())
     for axes, kind in zip(panels, scales, strict=True):
@@ -56,8 +57,6 @@ def roc(curves: Any, *, scale: str = "both", title: str | None = None) -> Figure
         axes.set_ylim(0, 1.02)
         label_axes(axes, "false accept rate (FAR)", "true accept rate (TAR)" if axes is panels[0] else "")
     legend(panels[0], loc="lower right")
-    if title is not None:
-        figure.suptitle(title, fontsize=10)
     return figure
 
 
