@@ -1,7 +1,5 @@
 """Whom to cite: the library and the works it implements, and the makers of each data set."""
 
-from __future__ import annotations
-
 LIBRARY = (
     "The hypersphere authors. hypersphere: deep learning on the hypersphere for PyTorch. MIT licence.",
     "Weiyang Liu, Yan-Ming Zhang, Xingguo Li, Zhiding Yu, Bo Dai, Tuo Zhao, Le Song. "

@@ -1,7 +1,5 @@
 """The heads by name, declared once: the command line, lists and the words of reports derive from this."""
 
-from __future__ import annotations
-
 from .._core.registries import HEADS
 from .adaptive import AdaFace, CurricularFace, ElasticFace, MagFace
 from .face import AMSoftmax, ArcFace, SphereFaceR, SubcenterArcFace

@@ -1,7 +1,5 @@
 """The regularizers by name, declared once: the command line and the words of reports and cards derive from this."""
 
-from __future__ import annotations
-
 from .._core.registries import REGULARIZERS
 from ._baselines import SRIP, Orthogonal, Orthonormal
 from ._comhe import CoMHE
