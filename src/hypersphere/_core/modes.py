@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -114,6 +114,22 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """A context in which matrix products keep the precision of their operands."""
     return nullcontext() if autocast_dtype(device) is None else torch.autocast(device.type, enabled=False)
+
+
+def differentiated(
+    outputs: Sequence[Tensor], inputs: Sequence[Any], need: Sequence[bool], grads: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    """The gradient of each input that needs one, in a form that can be differentiated again.
+
+    Backward passes of hand-written kernels use it where a second derivative will be asked for; ``outputs`` is what the
+    definition, in plain operations, makes of ``inputs``.
+    """
+    pairs = zip(outputs, grads, strict=False)
+    given = [(out, grad.to(out.dtype)) for out, grad in pairs if grad is not None and out.requires_grad]
+    wanted = [tensor for tensor, needed in zip(inputs, need, strict=False) if needed]
+    reached, upstream = [out for out, _ in given], [grad for _, grad in given]
+    found = iter(torch.autograd.grad(reached, wanted, upstream, create_graph=True, allow_unused=True))
+    return [next(found) if needed else None for needed in need]
 
 
 @contextmanager

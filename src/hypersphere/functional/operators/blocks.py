@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import kernels
-from ..._core.modes import autocast_dtype, is_exporting, is_plain_eager
+from ..._core.modes import autocast_dtype, differentiated, is_exporting, is_plain_eager
 from ..._core.sphere import safe_reciprocal, sqrt, unit, upcast
 from ...kernels.spec import Fields, Spec, Window, encode, spec_of
 from ..angular import angular
@@ -214,7 +214,9 @@ class _Block(torch.autograd.Function):
             return (None,) * 18
         spec, group, rest = ctx.call
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
-            return (None, None, None, *_differentiate(spec.fields, saved[:12], need, dz, dq), *(None,) * 5)
+            with torch.enable_grad():
+                grads = differentiated(composed_block(spec.fields, *saved[:12]), saved[:12], need, (dz, dq))
+            return (None, None, None, *grads, *(None,) * 5)
         grads = block.backward(
             spec, block.Inputs(*saved[:12]), block.Kept(saved[12], *rest), dz, dq, need, ctx.fresh, group
         )
@@ -224,21 +226,6 @@ class _Block(torch.autograd.Function):
 
 # without torch's own step before it, which looks for what is_plain_eager has ruled out
 _apply_block: Any = super(torch.autograd.Function, _Block).apply
-
-
-def _differentiate(
-    f: Fields, saved: tuple[Any, ...], need: tuple[bool, ...], dz: Tensor | None, dq: Tensor | None
-) -> list[Tensor | None]:
-    with torch.enable_grad():
-        outputs = composed_block(f, *saved)
-        given = [(o, d) for o, d in zip(outputs, (dz, dq), strict=True) if d is not None]
-        wanted = [t for t, needed in zip(saved, need, strict=False) if needed]
-        found = iter(
-            torch.autograd.grad(
-                [o for o, _ in given], wanted, [d for _, d in given], create_graph=True, allow_unused=True
-            )
-        )
-    return [next(found) if needed else None for needed in need]
 
 
 def composed_block(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..._core.modes import is_transformed
+from ..._core.modes import differentiated, is_transformed
 from ..._core.sphere import compute_dtype, safe_reciprocal, upcast
 from .closed_forms import CLOSED_FORMS
 from .geometry import Geometry, convolve, convolve_backward
@@ -210,12 +210,10 @@ def _reduced(full: Tensor, like: Tensor) -> Tensor:
 def _differentiate(
     inputs: tuple[Any, ...], need: Sequence[bool], form: str, g: Geometry, grad: Tensor
 ) -> list[Tensor | None]:
-    wanted = [t for t, needed in zip(inputs, need, strict=False) if needed]
+    x, w, r, n, s, k = inputs
     with torch.enable_grad():
-        x, w, r, n, s, k = inputs
         out = composed(x, w, Maps(r if n is None else None, n, s), k, form, g)
-        found = iter(torch.autograd.grad(out, wanted, grad, create_graph=True))
-    return [next(found) if needed else None for needed in need[:6]]
+        return differentiated([out], inputs, need[:6], [grad])
 
 
 class _Kept(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._core.modes import is_plain_eager
+from ..._core.modes import differentiated, is_plain_eager
 from ...kernels import recurrent as kernels
 from ...kernels import usable
 from ...kernels.recurrent import Settings, Tensors
@@ -155,14 +155,10 @@ def _differentiate(
     grads: tuple[Tensor | None, Tensor | None],
 ) -> list[Tensor | None]:
     settings, sizes, reverse = options
-    wanted = [tensor for tensor, needed in zip(t, need, strict=False) if needed and tensor is not None]
     with torch.enable_grad():
         start = (t.hidden,) if t.cell is None else (t.hidden, t.cell)
         states = unroll(t.pre, start, sizes, reverse, settings.mode, _neurons(t, settings, kept.means))
-        given = [(state, grad) for state, grad in zip(states, grads, strict=False) if grad is not None]
-        outputs, upstream = [state for state, _ in given], [grad.to(state.dtype) for state, grad in given]
-        found = iter(torch.autograd.grad(outputs, wanted, upstream, create_graph=True, allow_unused=True))
-    return [next(found) if needed else None for needed in need]
+        return differentiated(states, t, need, grads)
 
 
 def _neurons(t: Tensors, settings: Settings, means: Tensor | None) -> Callable[[Tensor, int], Tensor]:
