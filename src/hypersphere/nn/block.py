@@ -146,8 +146,7 @@ def _shift(op: Any) -> Tensor | None:
     shift, bias = op.shift, _parameter(op, "bias")
     if shift is None or bias is None:
         return bias if shift is None else shift
-    total: Tensor = shift + bias
-    return total
+    return shift + bias
 
 
 def affine_of(op: Any, norm: Any) -> tuple[Tensor | None, Tensor | None]:

@@ -56,8 +56,7 @@ class Objective(Networks):
         """
         if self.hinge or not kernels.usable(logits, "loader") or not _kernels().fits(logits):
             return None
-        both: tuple[Tensor, Tensor] = _Criterion.apply(logits, labels, self.label_smoothing)
-        return both
+        return _Criterion.apply(logits, labels, self.label_smoothing)
 
     @torch.no_grad()
     def _right(self, head: Any, features: Tensor, labels: Tensor) -> Tensor:

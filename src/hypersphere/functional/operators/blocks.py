@@ -108,8 +108,7 @@ def fused_block(
     if spec is None or not is_plain_eager(*every):
         return None
     if torch.is_grad_enabled() and any(t.requires_grad for t in every):
-        both: tuple[Tensor, Tensor | None] = _apply_block(spec, group, give_q, x, q, *tensors)
-        return both
+        return _apply_block(spec, group, give_q, x, q, *tensors)
     block = _kernels()
     z, out, _, _ = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group, False)
     return z, out

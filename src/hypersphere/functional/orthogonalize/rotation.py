@@ -136,8 +136,7 @@ def _backward(method: str, grad: Tensor, solved: Solved) -> Tensor:
         beside = Beside(rows, v, v, g, turn(rows, g, layout.whole([r]), back=True))
         return _GRADIENTS[method](beside, [solved])[0]
     method = "cayley" if method == "warm cayley" else method
-    out: Tensor = in_full(algorithm_of(method, grad.device.type).backward, grad, *solved)
-    return out
+    return in_full(algorithm_of(method, grad.device.type).backward, grad, *solved)
 
 
 def _once(out: Tensor, grad: Tensor, u: Tensor) -> Tensor:
