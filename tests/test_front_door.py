@@ -1,6 +1,7 @@
 """The names that users rely on: removing or renaming one is a decision, not an accident."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +80,15 @@ def test_arguments_keep_their_names(path, arguments):
     for part in path.split("."):
         target = getattr(target, part)
     assert set(arguments.split()) <= set(inspect.signature(target).parameters)
+
+
+def test_every_room_is_found_without_an_import_of_its_own():
+    """``hs.train.Config`` after ``import hypersphere as hs`` alone: asked of the function that finds rooms."""
+    rooms = [path.parent.name for path in Path(hs.__file__).parent.glob("*/__init__.py")]
+    assert len(rooms) > 20
+    for room in rooms:
+        if not room.startswith("_"):
+            assert hs.__getattr__(room).__name__ == f"hypersphere.{room}"
 
 
 def test_the_library_needs_torch_alone():

@@ -67,7 +67,8 @@ _FUNCTIONS = {
     "load_pretrained": "pretrained",
     "register": "registration",
 }
-_ROOMS = tuple(name for name in __all__ if name not in _FUNCTIONS and name != "__version__")
+_PROGRAM = ("cli", "config", "evaluation", "export", "kernels", "recipes", "report", "sources", "train")
+_ROOMS = (*(name for name in __all__ if name not in _FUNCTIONS and name != "__version__"), *_PROGRAM)
 
 
 def __getattr__(name: str) -> Any:
