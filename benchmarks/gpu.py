@@ -1,4 +1,4 @@
-"""All measurements on a GPU, one by one: operators, recurrent layers, heads, energies, maps, trainings.
+"""All measurements on a GPU, one by one: operators, recurrent layers, heads, energies, maps, several trainings.
 
     python benchmarks/gpu.py                      everything, into results/*.json
     python benchmarks/gpu.py --only heads energy  some of it
@@ -28,7 +28,6 @@ PARTS: dict[str, list[list[str]]] = {
     "energy": [["gpu_energy.py"]],
     "orthogonal": [["gpu_orthogonal.py", "--parts", "maps,precision"], ["gpu_orthogonal.py", "--parts", "steps"]],
     "at_once": [["gpu_at_once.py"]],
-    "program": [["training.py", "--device", "cuda"]],
 }
 KNOW_QUICK = ("gpu_heads.py", "gpu_orthogonal.py")
 EXPECTED = {
