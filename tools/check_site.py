@@ -6,23 +6,31 @@ page. Nothing may be loaded from a network.
 
 from __future__ import annotations
 
+import functools
+import os
+import re
 import sys
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 LOADED = {"img": "src", "script": "src", "link": "href", "source": "src", "iframe": "src"}
+NO_TAGS = re.compile(r"<!--.*?-->|(<(script|style)\b[^>]*>).*?</\2\s*>", re.S | re.I)
+TAG = re.compile(r"""<([a-z][\w-]*)\s((?:[^>"']++|"[^"]*+"|'[^']*+')*+)>""", re.I)
+VALUE = re.compile(r"""(?<![^\s"'])(id|name|href|src|rel)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""", re.I)
 
 
-class _Page(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
+class _Page:
+    """The anchors of a page, its links, and what it loads."""
+
+    def __init__(self, text: str) -> None:
         self.ids: set[str] = set()
         self.links: list[str] = []
         self.loaded: list[str] = []
+        for tag, inner in TAG.findall(NO_TAGS.sub(r"\1", text)):
+            self._take(tag.lower(), {name.lower(): unescape(_bare(value)) for name, value in VALUE.findall(inner)})
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = {name: value or "" for name, value in attrs}
+    def _take(self, tag: str, values: dict[str, str]) -> None:
         self.ids |= {values[name] for name in ("id", "name") if name in values}
         if tag == "a" and "href" in values:
             self.links.append(values["href"])
@@ -30,31 +38,43 @@ class _Page(HTMLParser):
             self.loaded.append(values[LOADED[tag]])
 
 
+def _bare(value: str) -> str:
+    return value[1:-1] if value[0] in "\"'" else value
+
+
+@functools.cache
+def _file(folder: str, path: str) -> str | None:
+    """The file that a link from a page of the folder leads to, if it is there."""
+    target = os.path.normpath(os.path.join(folder, unquote(path)))
+    target = os.path.join(target, "index.html") if os.path.isdir(target) else target
+    return target if os.path.isfile(target) else None
+
+
 def problems(site: Path) -> list[str]:
     """What is wrong, one line for each broken link or foreign address."""
-    pages: dict[Path, _Page] = {}
-    for path in sorted(site.rglob("*.html")):
-        pages[path] = _Page()
-        pages[path].feed(path.read_text())
+    _file.cache_clear()
+    split = functools.cache(urlsplit)  # a menu is the same on all pages
+    pages = {str(path): _Page(path.read_text()) for path in sorted(site.resolve().rglob("*.html"))}
     found = []
     for path, page in pages.items():
-        where = path.relative_to(site)
-        for address in dict.fromkeys([*page.links, *page.loaded]):  # a menu is the same at the top and at the side
-            parts = urlsplit(address)
+        folder, name = os.path.split(path)
+        where = os.path.relpath(path, site.resolve())
+        loaded = set(page.loaded)
+        for address in dict.fromkeys([*page.links, *page.loaded]):  # and the same at the top and at the side
+            parts = split(address)
             if parts.scheme or parts.netloc:
-                if address in page.loaded and parts.scheme != "data":
+                if address in loaded and parts.scheme != "data":
                     found.append(f"{where}: loads {address} from a network")
                 continue
-            if path.name == "404.html":
+            if name == "404.html":
                 continue  # its addresses start at the root of a server
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path.resolve()
-            target = target / "index.html" if target.is_dir() else target
-            if not target.is_file():
+            target = _file(folder, parts.path) if parts.path else path
+            if target is None:
                 found.append(f"{where}: {address} is missing")
-            elif parts.fragment and target.suffix == ".html":
-                named = pages.get(site / target.relative_to(site.resolve()))
-                if named is not None and unquote(parts.fragment) not in named.ids and parts.fragment != "__search":
-                    found.append(f"{where}: {address} names an anchor that is not there")
+            elif parts.fragment not in ("", "__search") and target in pages:
+                if unquote(parts.fragment) in pages[target].ids:
+                    continue
+                found.append(f"{where}: {address} names an anchor that is not there")
     return found
 
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 SOURCE = Path(__file__).parent.parent / "src" / "hypersphere"
 NAME = "hypersphere"
@@ -40,6 +41,9 @@ cli
 registration
 __main__ __init__
 """
+KINDS = (ast.Import, ast.ImportFrom, ast.Call, ast.Attribute)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+LEAVES = (ast.expr_context, ast.Name, ast.Constant, ast.operator)
 FLOOR = {room: floor for floor, line in enumerate(ROOMS.strip().splitlines()) for room in line.split()}
 
 
@@ -115,14 +119,14 @@ class House:
     def _imports(self, path: Path, text: str) -> Iterator[Import]:
         module = module_of(path.relative_to(self.source))
         package = (NAME, *path.relative_to(self.source).parent.parts)
-        tree = ast.parse(text)
+        nodes = walk(ast.parse(text))
         bound: dict[str, tuple[str, ...]] = {}
-        for node, inside in walk(tree):
+        for node, inside in nodes:
             for name, target in targets(node, package):
                 if target[0] == NAME:
                     bound[name] = target
                     yield Import(module, node.lineno, target, inside)
-        for node, inside in walk(tree):  # nn._layer after `from .. import nn`
+        for node, inside in nodes:  # nn._layer after `from .. import nn`
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr.startswith("_"):
                 target = bound.get(node.value.id)
                 if target is not None and target in self.modules and not node.attr.startswith("__"):
@@ -156,11 +160,21 @@ def code_size(text: str) -> int:
     return found
 
 
-def walk(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """Every node, and whether it stands in a function."""
-    for node in ast.iter_child_nodes(tree):
-        yield node, inside
-        yield from walk(node, inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+def walk(tree: ast.AST) -> list[tuple[Any, bool]]:
+    """Every import, call and attribute from top to bottom, and whether it stands in a function."""
+    found: list[tuple[Any, bool]] = []
+    waiting: list[tuple[Any, bool]] = [(tree, False)]
+    while waiting:
+        node, inside = waiting.pop()
+        if isinstance(node, KINDS):
+            found.append((node, inside))
+        inside = inside or isinstance(node, FUNCTIONS)
+        for value in reversed(vars(node).values()):
+            if isinstance(value, list):
+                waiting += [(one, inside) for one in reversed(value) if isinstance(one, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, LEAVES):
+                waiting.append((value, inside))
+    return found
 
 
 def targets(node: ast.AST, package: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:

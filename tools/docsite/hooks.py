@@ -5,6 +5,7 @@ Set ``HYPERSPHERE_DOCS_EXECUTE=0`` to build without running the tutorials (their
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -18,6 +19,7 @@ from mkdocs.structure.files import File, Files
 
 from docsite import api, benchmarks, command_line, recipe_pages, tutorials
 
+gc.set_threshold(200_000, 50, 100)  # of what a build makes little is garbage: looking for it is a fifth of its time
 log = logging.getLogger("mkdocs.hooks.docsite")
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
