@@ -137,9 +137,9 @@ def test_with_normalization_the_input_are_bytes(tmp_path, monkeypatch, kind):
         np.testing.assert_allclose(session.run(["logits"], {"input": images.numpy()})[0], logits.detach(), atol=1e-4)
 
 
-@pytest.mark.parametrize("loss", ["cross_entropy", "arcface"])
-def test_embedding_alone_has_no_class_vectors(tmp_path, monkeypatch, loss):
-    path, _ = make_run(tmp_path, model=SMALL, loss=LossConfig(name=loss))
+@pytest.mark.parametrize(("model", "loss"), [(SMALL, "cross_entropy"), (MLP, "arcface")], ids=["cnn", "mlp"])
+def test_embedding_alone_has_no_class_vectors(tmp_path, monkeypatch, model, loss):
+    path, _ = make_run(tmp_path, model=model, loss=LossConfig(name=loss))
     formats = "safetensors,torch,onnx" if loss == "arcface" else "safetensors,torch"
     made = export_run(path, formats=formats, out=tmp_path / "out", embedding=True, samples=6)
     snippets = run_snippets(tmp_path / "out", monkeypatch)
