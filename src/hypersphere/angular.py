@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ._core import positive
 from ._core.errors import check_choice, check_count, check_positive
+from ._core.modes import class_of
 from ._core.registries import ANGULAR
 from .functional.angular import angular, angular_from_angle
 from .functional.operators.closed_forms import CLOSED_FORMS
@@ -103,7 +104,7 @@ class Angular(nn.Module):
         Returns:
             ``(kind, k)``, or None if plain operations must compute it, as in a subclass.
         """
-        return (self.kind, getattr(self, "k", 0.3)) if type(self) in _FUSED else None
+        return (self.kind, getattr(self, "k", 0.3)) if class_of(self) in _FUSED else None
 
     def reset_parameters(self) -> None:
         """Set learned parameters back to their initial values."""

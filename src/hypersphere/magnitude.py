@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ._core import positive
 from ._core.errors import check_choice, check_positive
-from ._core.modes import whole
+from ._core.modes import class_of, whole
 from ._core.registries import MAGNITUDES
 from ._core.sphere import compute_dtype, upcast
 from .functional.magnitude import DEFAULT_BETA, MagnitudeForm, magnitude, magnitude_ratio
@@ -102,7 +102,7 @@ class Magnitude(nn.Module):
         Returns:
             Its form, or None in a subclass, whose formula only its own code knows.
         """
-        return MagnitudeForm(self.kind, self.alpha, self.beta, self.rho) if type(self) in _BUILT_IN else None
+        return MagnitudeForm(self.kind, self.alpha, self.beta, self.rho) if class_of(self) in _BUILT_IN else None
 
     def reset_parameters(self) -> None:
         """Set learned and averaged values back to their initial values."""
@@ -250,7 +250,7 @@ class Sphere(Magnitude):
 
     @property
     def constant(self) -> float | None:
-        return self.alpha if type(self) is Sphere else None
+        return self.alpha if class_of(self) is Sphere else None
 
 
 class Ball(WithRadius):

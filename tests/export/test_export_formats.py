@@ -46,7 +46,7 @@ FAMILIES = {
         "torch",
     ),
     "merged": ({"model": SMALL, "orthogonal": OrthogonalConfig(method="cayley")}, None, "torch"),
-    "mlp": ({"model": MLP}, None, "torch,onnx"),
+    "mlp": ({"model": MLP, "data": DataConfig(name="digits", normalize="standard")}, None, "torch,onnx"),
     "gcn": ({"model": ModelConfig(name="gcn"), "data": DataConfig(name="cora")}, GRAPH, "torch,onnx"),
     "pointnet": (
         {
@@ -120,10 +120,12 @@ def test_onnx_gives_what_the_network_gives_on_digits_in_batches_of_any_size(tmp_
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "unit", "standard"])
-def test_with_normalization_the_input_are_bytes(tmp_path, kind):
+def test_with_normalization_the_input_are_bytes(tmp_path, monkeypatch, kind):
     path, _ = make_run(tmp_path, model=MLP, data=DataConfig(name="digits", normalize=kind))
-    formats = "torch,onnx" if kind == "standard" else "torch"
+    formats = "safetensors,torch,onnx" if kind == "standard" else "torch"
     export_run(path, formats=formats, out=tmp_path / "out", with_normalization=True, samples=6)
+    snippets = run_snippets(tmp_path / "out", monkeypatch)
+    assert [one["logits"] for one in snippets] == [(5, 10)] * len(formats.split(","))
     dataset = hs.data.load("digits")
     images = dataset.test.images[:20]
     inputs = hs.data.normalize(images, kind, mean=dataset.mean, std=dataset.std)
@@ -135,10 +137,13 @@ def test_with_normalization_the_input_are_bytes(tmp_path, kind):
         np.testing.assert_allclose(session.run(["logits"], {"input": images.numpy()})[0], logits.detach(), atol=1e-4)
 
 
-@pytest.mark.parametrize("loss", ["cross_entropy", "arcface"])
-def test_embedding_alone_has_no_class_vectors(tmp_path, loss):
-    path, _ = make_run(tmp_path, model=SMALL, loss=LossConfig(name=loss))
-    made = export_run(path, formats="safetensors,torch", out=tmp_path / "out", embedding=True, samples=6)
+@pytest.mark.parametrize(("model", "loss"), [(SMALL, "cross_entropy"), (MLP, "arcface")], ids=["cnn", "mlp"])
+def test_embedding_alone_has_no_class_vectors(tmp_path, monkeypatch, model, loss):
+    path, _ = make_run(tmp_path, model=model, loss=LossConfig(name=loss))
+    formats = "safetensors,torch,onnx" if loss == "arcface" else "safetensors,torch"
+    made = export_run(path, formats=formats, out=tmp_path / "out", embedding=True, samples=6)
+    snippets = run_snippets(tmp_path / "out", monkeypatch)
+    assert [one.keys() for one in snippets] == [{"embedding"}] * len(formats.split(","))
     assert all(check.agreement is None for check in made.checks.values())
     with safe_open(tmp_path / "out" / "model.safetensors", "pt") as file:
         assert not [name for name in file.keys() if "classifier" in name or "head" in name]  # noqa: SIM118

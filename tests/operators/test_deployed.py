@@ -141,6 +141,18 @@ def test_what_cannot_be_folded_stays():
         hs.nn.fold("model")
 
 
+def test_layers_that_share_their_functions_have_no_more_nodes():
+    shared = {"angular": hs.angular.Sigmoid(), "magnitude": hs.magnitude.Sphere(alpha=2.0)}
+    own = {"angular": "sigmoid", "magnitude": hs.magnitude.Sphere(alpha=2.0)}
+    x, counts = torch.randn(2, 4), []
+    for rules in (shared, own):
+        model = nn.Sequential(hs.nn.DecoupledLinear(4, 4, **rules), hs.nn.DecoupledLinear(4, 4, **rules)).eval()
+        program = torch.export.export(hs.nn.fold(model), (x,))
+        counts.append(len(program.graph.nodes))
+        torch.testing.assert_close(program.module()(x), model(x), rtol=1e-5, atol=1e-5)
+    assert counts[0] == counts[1]
+
+
 def test_training_graphs_keep_their_gradients():
     layer, x = hs.nn.SphereConv2d(3, 4, 3).train(), torch.zeros(1, 3, 5, 5)
     program = torch.export.export(layer, (x,))

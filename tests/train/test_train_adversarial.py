@@ -9,7 +9,7 @@ from tiny import tiny
 import hypersphere as hs
 from hypersphere import attacks, data
 from hypersphere.evaluation import make_attack
-from hypersphere.train import AdversarialConfig, EvaluationConfig, LossConfig, Run, run, with_values
+from hypersphere.train import AdversarialConfig, EvaluationConfig, LossConfig, ModelConfig, Run, run, with_values
 from hypersphere.train.build import make_parts
 from hypersphere.train.distributed import team
 from hypersphere.train.step import Step
@@ -81,11 +81,11 @@ def test_with_a_head_the_attack_is_on_the_head(tmp_path):
 
 @pytest.mark.slow
 def test_the_attacked_step_compiles(tmp_path):
-    losses = []
+    model, losses = ModelConfig(name="mlp", norm="off", extra={"hidden": (8, 8)}), []
     for switch in ("off", "on"):
         config = with_values(
-            tiny(tmp_path, "step", 4, adversarial=replace(HARD, train="fgsm")),
-            {"run.compile": switch, "model.norm": "off"},
+            tiny(tmp_path, "step", 4, adversarial=replace(HARD, train="fgsm"), model=model),
+            {"run.compile": switch},
         )
         torch.compiler.reset()
         step = Step(make_parts(config, 0, team("cpu")))

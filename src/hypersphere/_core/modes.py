@@ -19,6 +19,12 @@ def is_exporting() -> bool:
     return torch.compiler._is_exporting_flag
 
 
+def class_of(module: nn.Module) -> type:
+    """The class that was written: in place of a module that layers share, torch.export puts one of a subclass of it."""
+    proxied = is_exporting() and hasattr(module, "reset_proxy_mapping")
+    return type(module).__bases__[-1] if proxied else type(module)
+
+
 def behind(tensor: Tensor) -> Tensor | None:
     """The tensor for which a tracer's stand-in stands, None for one that is computed on the way or cannot be told."""
     mode: Any = getattr(tensor, "fake_mode", None)
