@@ -68,16 +68,19 @@ def nothing_drawn(monkeypatch):
 @pytest.fixture
 def drawn_quickly(monkeypatch):
     """Of weights with many numbers a few thousand are drawn, and repeated: a prime number, so that rows differ."""
-    for name in ("normal_", "uniform_"):
 
-        def draw(self, *args, genuine=getattr(torch.Tensor, name), **options):
+    def repeating(genuine):
+        def draw(self, *args, **options):
             if self.numel() < 20_000:
                 return genuine(self, *args, **options)
             few = genuine(self.new_empty(9973), *args, **options)
             with torch.no_grad():
                 return self.copy_(few.repeat(-(-self.numel() // 9973))[: self.numel()].view(self.shape))
 
-        monkeypatch.setattr(torch.Tensor, name, draw)
+        return draw
+
+    for name in ("normal_", "uniform_"):
+        monkeypatch.setattr(torch.Tensor, name, repeating(getattr(torch.Tensor, name)))
 
 
 @pytest.mark.usefixtures("nothing_drawn")
