@@ -8,6 +8,7 @@ import functools
 import importlib.util
 import inspect
 import logging
+import traceback
 import types
 import typing
 from typing import Any
@@ -23,21 +24,35 @@ def hasten_torch() -> None:
         for kind in (torch.cuda, torch.xpu, torch.mtia):
             kind._is_in_bad_fork = lambda: True
 
-    # To loggers that do not propagate pytest adds its handlers, at every test; one of them then logs all compilations.
-    for name, logger in logging.root.manager.loggerDict.items():
-        if name.startswith("torch") and isinstance(logger, logging.Logger):
-            logger.propagate = True
+    hasten_loggers()
 
     # Every operation that is traced keeps its stack.
     torch.fx.config.do_not_emit_stack_traces = True
 
 
+def hasten_loggers() -> None:
+    """To those that do not propagate pytest adds its handlers, at every test; one of them then logs all compilations.
+
+    Compilers have their own, so that it is done again once they are imported.
+    """
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("torch") and isinstance(logger, logging.Logger):
+            logger.propagate = True
+
+
 def hasten_compiler() -> None:
-    """``torch.compile`` times its guards with an emptied cache of the processor, and looks for garbage at its end."""
-    from torch._dynamo import config, guards
+    """``torch.compile`` times its guards with an emptied cache of the processor, and looks for garbage at its end.
+
+    And it prints the stack of every operation into its graph.
+    """
+    from torch._dynamo import config, guards, output_graph
 
     guards.profile_guard_manager = lambda *_: 0.0
     config.run_gc_after_compile = False
+
+    unprinted = types.SimpleNamespace(from_list=lambda _: types.SimpleNamespace(format=list))
+    output_graph.traceback = types.SimpleNamespace(**vars(traceback) | {"StackSummary": unprinted})
+    hasten_loggers()
 
 
 def hasten_export() -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
-from lab import ERRORS, REFUSED, SAME, Lab, Power, at_operation, fail, flip, kill, truncate
+from lab import ERRORS, REFUSED, SAME, STEPS, Lab, Power, at_operation, fail, flip, kill, truncate
 
 Kind = Callable[[Lab, str], str]
 
@@ -190,13 +190,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers")
     parser.add_argument("--only", nargs="+", metavar="KIND[=N]", help="only these kinds, so many of each")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of a training, a multiple of 6 (default %(default)s)")
     options = parser.parse_args()
     pairs = [word.partition("=") for word in options.only or KINDS]
     usual = {name: options.cases * (3 if name.endswith("_read") else 1) for name in KINDS}
     cases = {KINDS[name]: int(count) if equals else usual[name] for name, equals, count in pairs}
     root = Path(tempfile.mkdtemp(prefix="faults-", dir=options.folder))
     try:
-        lab = Lab(root)
+        lab = Lab(root, options.steps)
         lab.chance.seed(options.seed)
         found = run_cases(lab, cases)
     finally:

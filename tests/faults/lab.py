@@ -26,7 +26,7 @@ import hypersphere as hs
 from hypersphere.runs import Run
 from hypersphere.train import Stopped, run, with_values
 
-STEPS = 12
+STEPS = 12  # a multiple of 6
 SAME, REFUSED = "same", "refused"
 ERRORS = {"disk full": errno.ENOSPC, "input/output error": errno.EIO, "permission": errno.EACCES}
 _WRITING = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.utime"}
@@ -58,6 +58,7 @@ class Lab:
     """A folder with a training that was left alone, one that was killed half-way, and those with faults."""
 
     root: Path
+    steps: int = STEPS
     chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def __post_init__(self) -> None:
@@ -67,15 +68,18 @@ class Lab:
         begin = time.perf_counter()
         self.operations = self.train("counted").operations
         self.seconds = time.perf_counter() - begin
-        self.train("stopped", after_checkpoint(8, kill))
+        self.train("stopped", after_checkpoint(2 * self.steps // 3, kill))
         self.remove("counted")
 
     # What a child does ------------------------------------------------------------------------------
 
     def work(self, name: str, progress: str = "plain", seed: int = 0) -> None:
-        """Train, or go on with it."""
+        """Train, or go on with it: in any number of steps as many logs, checkpoints, redraws and projections."""
         settings = {"run.name": name, "run.progress": progress, "run.seeds": (seed,)}
-        run(with_values(everything(self.root, "lab", STEPS), settings))
+        settings |= {"run.log_every": self.steps // 6, "run.checkpoint_every": self.steps // 3}
+        settings |= {"run.eval_every": 2 * self.steps // 3, "regularizer.refresh": 5 * self.steps // 12}
+        settings |= {"optim.projection_every": 5 * self.steps // 12}
+        run(with_values(everything(self.root, "lab", self.steps), settings))
 
     def train(self, name: str, audit: Audit | None = None) -> End:
         return self.finish(self.start(name, audit))

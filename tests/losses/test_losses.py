@@ -59,7 +59,9 @@ class TestValues(Suite):
 class TestGradients(Suite):
     cases = {
         **{
-            f"{case} in blocks of {chunk}": head_case(case, "gradient", chunk=chunk)
+            f"{case} in blocks of {chunk}": head_case(
+                case, "gradient", dim=3 if chunk is None else 4, classes=4 if chunk is None else 5, chunk=chunk
+            )
             for case, chunk in itertools.product(ALL, [None, 2])
             if case != "adaface"  # takes the quality of a sample as a constant: test_losses_seeing.py
         },

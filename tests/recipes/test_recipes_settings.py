@@ -1,5 +1,6 @@
 """The settings of every cell: they survive JSON, make a network, and say what the protocols of the documents say."""
 
+import functools
 import importlib
 import json
 import pkgutil
@@ -36,14 +37,20 @@ FACTS = {
     "folder": Facts(50, 3, (112, 112)),
 }
 built: set[str] = set()
+POWER_METHOD = "torch.nn.utils.parametrizations._SpectralNorm._power_method"
+
+
+@functools.cache
+def configs(name):
+    """The cells of a table with their settings."""
+    return [(cell, cell.config(name)) for cell in recipes.tables()[name].cells]
 
 
 @pytest.mark.parametrize("name", list(recipes.tables()))
 def test_every_recipe_survives_json(name):
     table = recipes.tables()[name]
     assert len({cell.name for cell in table.cells}) == len(table.cells)
-    for cell in table.cells:
-        config = cell.config(name)
+    for cell, config in configs(name):
         again = from_dict(Config, json.loads(json.dumps(to_dict(config))))
         assert again == config
         assert recipes.get(f"{name}.{cell.name}") == config
@@ -55,14 +62,32 @@ def nothing_drawn(monkeypatch):
     """Weights on the meta device have no values; drawing them would take most of the time."""
     for name in ("normal_", "uniform_"):
         monkeypatch.setattr(torch.Tensor, name, lambda self, *args, **options: self)
+    monkeypatch.setattr(POWER_METHOD, lambda self, weight, steps: None)
+
+
+@pytest.fixture
+def drawn_quickly(monkeypatch):
+    """Of weights with many numbers a few thousand are drawn, and repeated: a prime number, so that rows differ."""
+
+    def repeating(genuine):
+        def draw(self, *args, **options):
+            if self.numel() < 20_000:
+                return genuine(self, *args, **options)
+            few = genuine(self.new_empty(9973), *args, **options)
+            with torch.no_grad():
+                return self.copy_(few.repeat(-(-self.numel() // 9973))[: self.numel()].view(self.shape))
+
+        return draw
+
+    for name in ("normal_", "uniform_"):
+        monkeypatch.setattr(torch.Tensor, name, repeating(getattr(torch.Tensor, name)))
 
 
 @pytest.mark.usefixtures("nothing_drawn")
 @pytest.mark.parametrize("name", list(recipes.tables()))
 def test_every_cell_makes_its_network(name):
     """On the meta device, each network once; what is to be projected has something to project."""
-    for cell in recipes.tables()[name].cells:
-        config = cell.config(name)
+    for _, config in configs(name):
         classifier = config.loss.name == "cross_entropy"
         key = json.dumps([to_dict(config.model), config.data.name, classifier, config.optim.projection_every])
         if key in built:
@@ -80,10 +105,11 @@ def small(facts):
     return replace(facts, num_classes=min(facts.num_classes, 200), image_size=size)
 
 
+@pytest.mark.usefixtures("drawn_quickly")
 @pytest.mark.parametrize("name", list(recipes.tables()))
 def test_a_cell_of_every_table_can_be_trained(name):
     """The last one: loss, penalty, orthogonal matrices, optimizer and projection fit together."""
-    config = recipes.tables()[name].cells[-1].config(name)
+    _, config = configs(name)[-1]
     facts = small(FACTS[config.data.name])
     if config.model.widths == "320,640,1280":  # a hundred million numbers: a narrower one will do
         config = with_values(config, {"model.widths": "32,64,128"})
@@ -106,23 +132,22 @@ def test_names_of_tables_and_cells_are_unique():
 def test_cells_that_share_a_training_share_its_settings():
     for name, table in recipes.tables().items():
         for training in {cell.training for cell in table.cells}:
-            configs = [cell.config(name) for cell in table.cells if cell.training == training]
-            assert all(config == configs[0] for config in configs), (name, training)
+            found = [config for cell, config in configs(name) if cell.training == training]
+            assert all(config == found[0] for config in found), (name, training)
 
 
 def test_what_a_cell_compares_is_measured():
-    for name, table in recipes.tables().items():
-        for cell in table.cells:
-            asked = cell.config(name).evaluation
+    for name in recipes.tables():
+        for cell, config in configs(name):
+            asked = config.evaluation
             known = ("accuracy", "seconds_per_100_steps", "initial_energy", asked.protocol, *asked.also)
             known += ("class_",) if "classes" in asked.also else ()
             scores = ("inception_score", "classifier_score", "real_classifier_score")
             known += scores if asked.protocol == "generation" else ()
             assert cell.measure.startswith(known), (name, cell.name)
             if cell.measure.startswith("few_shot"):
-                judged = cell.config(name).evaluation
-                assert judged.protocol == "few_shot"
-                assert int(cell.measure.split("_")[2]) in judged.shots, (name, cell.name)
+                assert asked.protocol == "few_shot"
+                assert int(cell.measure.split("_")[2]) in asked.shots, (name, cell.name)
 
 
 def test_a_table_is_in_the_file_of_its_chapter():

@@ -23,7 +23,7 @@ from torch.distributed import TCPStore
 from hypersphere.train import Stopped, run, with_values
 from hypersphere.train.training import Training
 
-STEPS, STOP = 14, 10
+STEPS, STOP = 11, 10
 
 
 def stop_training(self: Training, now: int, line: dict[str, float], genuine=Training._log) -> None:
@@ -81,7 +81,7 @@ def pair(
 
 
 def child(root: Path, name: str, rank: int, port: int, stop: Callable[..., None] | None, attempt: int) -> int:
-    time.sleep(rank * attempt)  # the first to come finds what the attempt before left in the store
+    time.sleep(0.3 * rank * attempt)  # the first to come finds what the attempt before left in the store
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     sys.stdout = open(root / f"said-{rank}.txt", "w")  # noqa: SIM115
