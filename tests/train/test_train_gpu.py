@@ -226,9 +226,10 @@ def test_a_compiled_gan_learns(tmp_path):
 def test_losses_that_compare_samples_are_captured(loss, tmp_path):
     losses = {}
     for eager in (True, False):
-        config = with_values(pairs(tmp_path, "pairs", loss), {"run.device": "cuda", "run.matmul": "highest"})
+        config = pairs(tmp_path, "pairs", loss)
+        config = with_values(config, {"schedule.steps": 12, "run.device": "cuda", "run.matmul": "highest"})
         step = Step(make_parts(config, 0, team("cuda")), eager=eager)
-        for _ in range(12):
+        for _ in range(config.schedule.steps):
             step()
         losses[eager] = step.read()["loss"]
         assert eager == (step._graph is None)
