@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .. import kernels
+
 
 class Additive(NamedTuple):
     """Scale, margin, whether it is added to the angle, the reduction, and how the pass goes.
@@ -43,8 +45,7 @@ def additive_loss(
 class _Additive(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, settings: Additive, plain: Any, keep: bool, labels: Tensor, x: Tensor, w: Tensor) -> Tensor:
-        from ..kernels import heads, target  # Triton is imported where a kernel runs
-
+        heads, target = kernels.heads, kernels.target
         job = heads.Pass(heads.Rule("cosine"), True, 0, settings.half, settings.width, settings.scale)
         begin = target.start(x.detach().contiguous(), settings.scale, job.dtype)
         inputs = heads.Inputs(begin.scaled, w.detach(), labels, operand=begin.operand)
@@ -56,8 +57,7 @@ class _Additive(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, d_loss: Tensor) -> tuple[Any, ...]:
-        from ..kernels import heads, target
-
+        heads, target = kernels.heads, kernels.target
         labels, x, w, direction, length, scaled, operand, lse, share = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative will be asked for
             with torch.enable_grad():
@@ -73,7 +73,5 @@ class _Additive(torch.autograd.Function):
 
 
 def _target(settings: Additive, direction: Tensor, w: Tensor, labels: Tensor) -> Any:
-    from ..kernels import target
-
     scale, margin, angle, _, ignored, *_ = settings
-    return target.Target(direction, w.detach(), labels, scale, margin, angle, ignored)
+    return kernels.target.Target(direction, w.detach(), labels, scale, margin, angle, ignored)
