@@ -39,10 +39,10 @@ class Objective(Networks):
 
     def forward(self, inputs: tuple[Tensor, ...], labels: Tensor) -> tuple[Tensor, Tensor]:
         out, extra = self.model(*inputs, penalty=True) if self.transform else (self.model(*inputs), None)
-        loss, right = self.judged(out, labels)
+        loss, right = self.loss_and_hits(out, labels)
         return loss if extra is None else loss + self.transform / len(labels) * extra, right
 
-    def judged(self, out: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def loss_and_hits(self, out: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The loss of what the network gave, and how many are right."""
         if self.head is None:
             return self._own_loss(out, labels), hits(out.detach(), labels)

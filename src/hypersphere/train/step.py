@@ -203,7 +203,7 @@ class Step:
                 found = parts.objective.counted(logits, labels)
                 if found is not None:
                     return found
-                loss, right = parts.objective.judged(logits, labels)
+                loss, right = parts.objective.loss_and_hits(logits, labels)
             else:
                 loss, right = parts.objective(inputs, labels)
         penalty = parts.penalty() if self._penalized else self._nothing
