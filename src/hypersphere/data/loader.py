@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
-from .._core.errors import check_count
+from .._core.checks import check_count
 from ._random import check_per_class, epoch_key, shuffled
 from .augment import MEASURED, Augment, affine
 from .types import pixel_moments

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
+from ..kernels.job import Inputs, Pass, Rule
 
 
 class Additive(NamedTuple):
@@ -46,9 +47,9 @@ class _Additive(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, settings: Additive, plain: Any, keep: bool, labels: Tensor, x: Tensor, w: Tensor) -> Tensor:
         heads, target = kernels.heads, kernels.target
-        job = heads.Pass(heads.Rule("cosine"), True, 0, settings.half, settings.width, settings.scale)
+        job = Pass(Rule("cosine"), True, 0, settings.half, settings.width, settings.scale)
         begin = target.start(x.detach().contiguous(), settings.scale, job.dtype)
-        inputs = heads.Inputs(begin.scaled, w.detach(), labels, operand=begin.operand)
+        inputs = Inputs(begin.scaled, w.detach(), labels, operand=begin.operand)
         lse, _, ctx.kept = heads.forward(job, inputs, keep)
         loss, share = target.loss(_target(settings, begin.direction, w, labels), lse, settings.reduction)
         ctx.settings, ctx.plain, ctx.job = settings, plain, job
@@ -65,7 +66,7 @@ class _Additive(torch.autograd.Function):
             return None, None, None, None, *found
         own = _target(ctx.settings, direction, w, labels)
         d_lse, d_cos = target.shares(own, lse, d_loss, share)
-        inputs = heads.Inputs(scaled, own.w, labels, operand=operand)
+        inputs = Inputs(scaled, own.w, labels, operand=operand)
         d_scaled, d_w, *_ = heads.backward(ctx.job, inputs, lse, d_lse, d_lse, ctx.kept)
         ctx.kept = None  # free it: the backward pass reads it once
         d_x = target.backward(own, length, d_cos, d_scaled, d_w)

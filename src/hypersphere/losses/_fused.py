@@ -11,6 +11,7 @@ from torch import Tensor
 from .. import kernels
 from .._core.modes import is_plain_eager
 from .._core.sphere import norm, unit
+from ..kernels.job import Inputs, Pass, Rule
 from ..kernels.launch import usable
 from ._classes import Classes, Score, reduce_classes
 
@@ -20,7 +21,7 @@ class Known(NamedTuple):
 
     Args:
         kind: f of u = a·f(z), z the product of the first row tensor with the class vectors: a name of
-            :data:`hypersphere.kernels.heads.KINDS`.
+            :data:`hypersphere.kernels.job.KINDS`.
         numbers: the numbers of f.
         normalize: whether z is with the directions of the class vectors.
         amplitude, threshold, t: which of the row tensors these are; None: there is none.
@@ -127,17 +128,16 @@ class _Fused(torch.autograd.Function):
         return (None,) * 3 + tuple(g if need else None for g, need in zip(grads, wanted, strict=True))
 
 
-def _job(settings: _Settings, labels: Tensor, weights: Tensor | None, tensors: Any) -> tuple[Any, Any]:
-    heads = kernels.heads
+def _job(settings: _Settings, labels: Tensor, weights: Tensor | None, tensors: Any) -> tuple[Pass, Inputs]:
     known, rows, classes = settings.known, tensors[: settings.rows], tensors[settings.rows :]
     w = classes[0]
-    rule = heads.Rule(known.kind, known.numbers, known.normalize, 1 if w.dim() == 2 else w.shape[1])
+    rule = Rule(known.kind, known.numbers, known.normalize, 1 if w.dim() == 2 else w.shape[1])
     total = 2 if weights is not None else 0 if settings.logsumexp else 1
 
     def row(place: int | None) -> Tensor | None:
         return None if place is None else rows[place].detach().reshape(-1).contiguous()
 
-    inputs = heads.Inputs(
+    inputs = Inputs(
         rows[0].detach().contiguous(),
         w.detach().reshape(-1, w.shape[-1]),
         labels,
@@ -148,7 +148,7 @@ def _job(settings: _Settings, labels: Tensor, weights: Tensor | None, tensors: A
         None if weights is None else weights.float().contiguous(),
         None if known.sigma is None else known.sigma.detach().float().reshape(1),
     )
-    return heads.Pass(rule, settings.logsumexp, total, settings.half, settings.width, known.bound), inputs
+    return Pass(rule, settings.logsumexp, total, settings.half, settings.width, known.bound), inputs
 
 
 def _plain_gradients(ctx: Any, cotangents: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._core.arrays import takes_arrays
-from .._core.errors import check_count
+from .._core.checks import check_count
 from .._core.modes import without_autocast
 from ._counting import Groups, count_at_least
 from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within

@@ -12,8 +12,6 @@ from .. import kernels
 from ..sources import Source
 from .objective import Objective
 
-__all__ = ["rehearse", "side_stream", "tally"]
-
 
 def rehearse(objective: Objective, source: Source, position: Tensor, half: bool) -> None:
     """Begin to compile all kernels of a step at once, before the first of them has to wait for itself.

@@ -23,8 +23,6 @@ from .late import Matrices
 from .parts import Parts, is_fused, obstacle
 from .shards import clip_gradients
 
-__all__ = ["Mark", "NotFinite", "Step"]
-
 Mark = torch.cuda.Event | None
 """A place in the work of a GPU, which can be asked whether it has come that far; None on a CPU, which has."""
 
