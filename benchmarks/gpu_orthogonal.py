@@ -9,15 +9,13 @@ Steps: the training program's own captured step over real Adam updates, batches 
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
-from orthogonal_steps import METHODS, WARM, defect, start, steps
+from orthogonal_steps import METHODS, WARM, defect, parser_for, start, steps
 from torch import Tensor
 
 import harness
@@ -29,11 +27,8 @@ SIZES = (144, 576, 1152, 2304)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=harness.RESULTS / "gpu_orthogonal_cuda.json")
-    parser.add_argument("--quick", action="store_true", help="fewer sizes and methods")
+    parser = parser_for(__doc__, "fewer sizes and methods")
     parser.add_argument("--parts", default="steps,maps,precision", help="which to measure (default %(default)s)")
-    parser.add_argument("--kernels", action="store_true", help="also list the kernels of each step and their times")
     options = parser.parse_args()
     kernels.enable(*kernels.FAMILIES)
     device = torch.device("cuda")

@@ -41,13 +41,19 @@ WARM: dict[str, Callable[..., Any]] = {
 METHODS = ("cayley", "gram_schmidt", "householder", "lowdin", "exponential")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser_for(description: str | None, quick: str) -> argparse.ArgumentParser:
+    """The options of the benchmarks of orthogonal maps, which share a file of results; ``quick`` is a help text."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=harness.RESULTS / "gpu_orthogonal_cuda.json")
-    parser.add_argument("--quick", action="store_true", help="of batches of 1024 only Cayley")
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument("--kernels", action="store_true", help="also list the kernels of each step and their times")
+    return parser
+
+
+def main() -> None:
+    parser = parser_for(__doc__, "of batches of 1024 only Cayley")
     parser.add_argument("--step", nargs="+", help="measure these steps in this process: METHOD,BATCH ...")
     parser.add_argument("--compile", help="only compile the kernels of this map", metavar="METHOD")
-    parser.add_argument("--kernels", action="store_true", help="also list the kernels of each step and their times")
     options = parser.parse_args()
     kernels.enable(*kernels.FAMILIES)
     if options.compile:

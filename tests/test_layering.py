@@ -34,6 +34,10 @@ def test_files_are_short_enough_to_hold_in_the_head(house):
     assert not house.long(), lines(house.long())
 
 
+def test_public_names_are_listed_by_packages_and_by_modules_that_users_import(house):
+    assert not house.listed(), lines(house.listed())
+
+
 # What the two must see, each in a file nn/conv.py of a small house.
 UP = [
     "from ..train import Config",
@@ -80,6 +84,13 @@ def test_the_rules_find_upward_imports_and_private_crossings(tmp_path):
         assert len(house.upward()) == (text in UP), text
         assert bool(house.crossings()) == (text in ACROSS), text
         assert house.homeless() == ["hypersphere.cellar"]
+
+
+def test_the_rule_finds_a_list_of_public_names_inside_a_package(tmp_path):
+    source = small_house(tmp_path, "__all__ = ['conv']")
+    for allowed in (source / "nn" / "__init__.py", source / "cellar.py"):
+        allowed.write_text("__all__ = []")
+    assert House(source).listed() == ["hypersphere.nn.conv"]
 
 
 def test_the_tool_fails_where_a_rule_is_broken(tmp_path, monkeypatch, capsys):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 import statistics
 import sys
 from collections import Counter
@@ -43,6 +44,7 @@ __main__ __init__
 """
 KINDS = (ast.Import, ast.ImportFrom, ast.Call, ast.Attribute)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+LISTS = re.compile(r"^__all__\b", re.MULTILINE)
 LEAVES = (ast.expr_context, ast.Name, ast.Constant, ast.operator)
 FLOOR = {room: floor for floor, line in enumerate(ROOMS.strip().splitlines()) for room in line.split()}
 
@@ -91,6 +93,14 @@ class House:
             if size(text) > LONGEST and code_size(text) > LONGEST
         ]
 
+    def listed(self) -> list[str]:
+        """Modules with a list of public names, ``__all__``, although they are inside a package."""
+        return [
+            ".".join(module)
+            for module, path in self.modules.items()
+            if len(module) > 2 and path.name != "__init__.py" and LISTS.search(self.files[path])
+        ]
+
     def graph(self) -> dict[str, Counter[str]]:
         """For each room, from the ground up, the rooms it imports and how often."""
         rooms = sorted({self.room(module) for module in self.modules}, key=height)
@@ -128,9 +138,9 @@ class House:
                     yield Import(module, node.lineno, target, inside)
         for node, inside in nodes:  # nn._layer after `from .. import nn`
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr.startswith("_"):
-                target = bound.get(node.value.id)
-                if target is not None and target in self.modules and not node.attr.startswith("__"):
-                    yield Import(module, node.lineno, (*target, node.attr), inside)
+                owner = bound.get(node.value.id)
+                if owner in self.modules and not node.attr.startswith("__"):
+                    yield Import(module, node.lineno, (*owner, node.attr), inside)
 
 
 def allowed(here: str, there: str) -> bool:
@@ -234,11 +244,12 @@ def main() -> int:
     options = parser.parse_args()
     house = House(options.source)
     show(house)
-    broken = {
+    broken: dict[str, list[Any]] = {
         "in no room of the table": house.homeless(),
         "imports that go up": house.upward(),
         "private crossings": house.crossings(),
         "too long": house.long(),
+        "__all__ inside a package": house.listed(),
     }
     for rule, cases in broken.items():
         print("".join([f"\n{rule}:\n", *(f"  {case}\n" for case in cases)]) if cases else "", end="")

@@ -6,7 +6,7 @@
     hypersphere reproduce --plan test.txt --seeds 0,1,2,3,4 --at-once 8
     python tools/tune_open_sets.py table open.omniglot
 
-``plan`` writes a line for each setting, with ``--data.validate``: every fifth training class is held out and judged.
+``plan`` writes a line for each setting, with ``--data.validate``: every fifth training class is held out and evaluated.
 ``chosen`` reads what came of it in ``results/`` and writes a line for each loss with the setting of the highest mean
 accuracy there, without ``--data.validate``: those are tested on the classes of the test split. Numbers of other
 settings than the recipe's are kept as "changed" in the JSON. ``table`` prints what came of the test, loss by loss (± is

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from ._core.late import late
 from ._core.version import __version__
 
 if TYPE_CHECKING:
@@ -67,18 +67,14 @@ _FUNCTIONS = {
     "load_pretrained": "pretrained",
     "register": "registration",
 }
-_PROGRAM = ("cli", "config", "evaluation", "export", "kernels", "recipes", "report", "sources", "train")
-_ROOMS = (*(name for name in __all__ if name not in _FUNCTIONS and name != "__version__"), *_PROGRAM)
+_room = late(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _FUNCTIONS:
-        value = getattr(importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _FUNCTIONS:
+        return _room(name)
+    globals()[name] = value = getattr(_room(_FUNCTIONS[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ._core import positive
-from ._core.errors import check_choice, check_count, check_positive
+from ._core.checks import check_choice, check_count, check_positive
 from ._core.modes import class_of
 from ._core.registries import ANGULAR
 from .functional.angular import angular, angular_from_angle

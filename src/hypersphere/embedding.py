@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ._core.errors import check_count, check_model
+from ._core.checks import check_count
+from ._core.errors import check_model
 from ._core.features import features_and_output, features_of, has_features
 from ._core.modes import modes_kept
 from ._core.output_layer import find_output_layer

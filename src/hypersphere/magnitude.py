@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ._core import positive
-from ._core.errors import check_choice, check_positive
+from ._core.checks import check_choice, check_positive
 from ._core.modes import class_of, whole
 from ._core.registries import MAGNITUDES
 from ._core.sphere import compute_dtype, upcast

@@ -109,7 +109,7 @@ def test_padding_does_not_count_and_tuples_are_inputs(digits, natural):
     assert result.samples == 30
 
 
-def test_models_are_judged_in_evaluation_mode_and_restored(digits):
+def test_models_are_evaluated_in_evaluation_mode_and_restored(digits):
     net = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 10)).train()
     net[2].eval()
     source = copy.deepcopy(net)

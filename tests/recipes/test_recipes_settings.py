@@ -277,7 +277,7 @@ def test_sphereface_plus_starts_from_its_sphereface():
             trained.add(config.recipe)
 
 
-def test_what_faces_are_judged_on_is_measured():
+def test_what_faces_are_evaluated_on_is_measured():
     for name in recipes.list_recipes("thesis.table*"):
         table, index = recipes.find(name)
         cell = table.cells[index]

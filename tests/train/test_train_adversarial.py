@@ -48,7 +48,7 @@ def test_attacks_made_on_another_run_transfer(tmp_path):
     run(short)
     config = replace(
         short,
-        recipe="judged",
+        recipe="evaluated",
         evaluation=EvaluationConfig(also=("fgsm", "fgsm_transfer")),
         adversarial=replace(HARD, source="source"),
     )

@@ -27,7 +27,7 @@ ALONE = Team(0, 1, torch.device("cpu"))
         (EvaluationConfig(protocol="verification", folds=40), {}, "folds"),
     ],
 )
-def test_what_cannot_be_judged_is_said_before_training(evaluation, adversarial, message, tmp_path):
+def test_what_cannot_be_evaluated_is_said_before_training(evaluation, adversarial, message, tmp_path):
     make_run(tmp_path, finished=False)
     config = tiny(tmp_path, "late", 4, evaluation=evaluation, adversarial=AdversarialConfig(**adversarial))
     with pytest.raises((ValueError, OSError), match=message):

@@ -1,4 +1,4 @@
-"""Trained on a folder of faces, judged on other sets: LFW, YouTube Faces, MegaFace."""
+"""Trained on a folder of faces, evaluated on other sets: LFW, YouTube Faces, MegaFace."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def fold_accuracy(scores: list[float], same: list[bool], fold: list[int]) -> flo
 
 
 @pytest.mark.slow
-def test_trained_on_casia_judged_on_all_three(faces: Path, tmp_path: Path) -> None:
+def test_trained_on_casia_evaluated_on_all_three(faces: Path, tmp_path: Path) -> None:
     config = settings(tmp_path, faces, also=("ytf", "megaface", "fisher"), steps=30)
     result = run(config)["seeds"][0]
     metrics, model = result["metrics"], hs.load(tmp_path / "faces")
@@ -231,7 +231,7 @@ def test_processes_share_the_images_and_stay_together(faces: Path, tmp_path: Pat
     assert torch.equal(images[labels >= 0], alone)
 
 
-def test_a_trained_network_is_judged_without_its_training_data(faces: Path, tmp_path: Path) -> None:
+def test_a_trained_network_is_evaluated_without_its_training_data(faces: Path, tmp_path: Path) -> None:
     config = settings(tmp_path, faces, steps=2)
     run(config)
     away = replace(config, data=replace(config.data, root=str(tmp_path / "gone")))

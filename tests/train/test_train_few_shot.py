@@ -1,4 +1,4 @@
-"""Trained on some classes, judged by episodes of others."""
+"""Trained on some classes, evaluated by episodes of others."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ def test_the_measure_is_that_of_the_metric_and_beats_chance(characters, tmp_path
 
 
 def test_folders_of_base_and_new_classes(tmp_path):
-    """An image tree whose test classes are others: read, trained on, judged."""
+    """An image tree whose test classes are others: read, trained on, evaluated."""
     generator = np.random.default_rng(0)
     for part, names in (("train", "abc"), ("test", "xy")):
         for name in names:

@@ -1,4 +1,4 @@
-"""Trained on some classes, judged on pairs of others."""
+"""Trained on some classes, evaluated on pairs of others."""
 
 from dataclasses import replace
 

@@ -316,8 +316,8 @@ def test_graphs_train_on_all_nodes_and_score_the_test_nodes(tmp_path, monkeypatc
     counted = []
     for validate in (False, True):  # settings are chosen on validation nodes, never on test nodes
         source = make_source(DataConfig(name="cora", validate=validate), 0, torch.device("cpu"))
-        ((_, judged),) = source.test()
-        counted.append((judged >= 0).nonzero().flatten())
+        ((_, evaluated),) = source.test()
+        counted.append((evaluated >= 0).nonzero().flatten())
     assert torch.equal(counted[0], graph.test)
     assert torch.equal(counted[1], graph.val)
     words = replace(graph, features=torch.eye(60))  # one word for each document

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from .checks import check_choice, check_count, check_positive, is_number
-
-__all__ = ["check_choice", "check_count", "check_floating", "check_model", "check_positive", "is_number"]
-
 
 def check_model(model: nn.Module, head: nn.Module | None = None) -> None:
     """Raise TypeError unless it is an nn.Module."""

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from .errors import check_choice, check_positive
+from .checks import check_choice, check_positive
 
 FORMS = ("log", "abs", "square")
 

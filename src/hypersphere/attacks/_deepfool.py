@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from ..functional import norm as norm_of
 from ._gradient import Model, differentiable, untouched
 from ._inputs import Bounds, check_inputs, check_labels, check_logits, clamped

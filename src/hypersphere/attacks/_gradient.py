@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from ._inputs import check_logits
 
 Model = Callable[[Tensor], Tensor]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._core.errors import check_floating, check_positive
+from .._core.checks import check_positive
+from .._core.errors import check_floating
 
 IGNORE = -100  # the label of ignored samples, as in torch.nn.functional.cross_entropy
 Number = float | Tensor

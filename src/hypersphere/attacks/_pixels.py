@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice, check_positive
+from .._core.checks import check_choice, check_positive
 from ._inputs import Bounds, Number
 
 

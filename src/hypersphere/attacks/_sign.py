@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from ._gradient import Loss, Model, input_gradient, per_sample_loss, predicted, untouched
 from ._inputs import Bounds, Number, check_inputs, check_labels, check_number, clamped, values
 

@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .._core.checks import check_count
-from .._core.errors import check_choice
+from .._core.checks import check_choice, check_count
 from ..config import Config, changed, material, overridden, with_values
 from ..recipes import Cell, Table, results, tables
 from ..train import Job, Outcome, Stopped, run_at_once

@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 
 MASK = 0xFFFFFFFF
 WEYL = 0x9E3779B9  # 2³²/φ, odd: successive multiples are spread evenly

@@ -12,8 +12,6 @@ from pathlib import Path
 from ._download import Remote, fetch
 from ._unpack import gunzip
 
-__all__ = ["Layout", "Remote", "Store", "default_root"]
-
 
 def default_root() -> Path:
     """Return the folder where data sets are looked for.

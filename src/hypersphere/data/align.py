@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .._core.arrays import takes_arrays
-from .._core.errors import check_count, check_floating
+from .._core.checks import check_count
+from .._core.errors import check_floating
 
 FIVE_POINTS = ((30.2946, 51.6963), (65.5318, 51.5014), (48.0252, 71.7366), (33.5493, 92.3655), (62.7299, 92.2041))
 """Where (x, y) eyes, nose and corners of the mouth belong in a face of 112×96; left and right as in the image."""

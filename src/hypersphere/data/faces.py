@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from ._store import Store
 from .folder import ImageFolder
 from .images import SUFFIXES

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from ._random import check_per_class, epoch_key, shuffled, words
 from ._store import Store
 from .images import SUFFIXES, decode, to_tensor, window

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from ._random import epoch_key, words
 from .types import Dataset, Split
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ._store import Layout, Remote, Store
+from ._download import Remote
+from ._store import Layout, Store
 from .images import decode_all
 from .pairs import Pairs
 from .types import Dataset, Split

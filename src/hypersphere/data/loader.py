@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from .. import kernels
-from .._core.errors import check_count
+from .._core.checks import check_count
 from ._random import check_per_class, epoch_key, shuffled
 from .augment import MEASURED, Augment, affine
 from .types import pixel_moments
@@ -201,7 +200,7 @@ class Loader:
 
     def _read(self, step: Tensor, channels: list[Tensor]) -> tuple[Tensor, Tensor]:
         """The same by one kernel."""
-        by, last = _kernels(), self._format is torch.channels_last
+        by, last = kernels.batch, self._format is torch.channels_last
         images = by.Images(self.inputs, self.labels, self._order, self._draws, self._rows, *channels)
         fill = 0 if self.augment is None else self.augment.fill  # type: ignore[attr-defined]
         return by.read_batch(images, step, self.batch_size, fill, IGNORE, self.dtype, last)
@@ -248,11 +247,3 @@ class Loader:
             mean, std = (tuple(value.tolist()) for value in pixel_moments(self.inputs))
         scale, shift = affine(kind, mean, std)
         return scale.to(self.inputs.device).view(-1, 1, 1), shift.to(self.inputs.device).view(-1, 1, 1)
-
-
-@functools.cache
-def _kernels() -> Any:
-    """The module of the kernel, which imports Triton; it is loaded by the first call that needs it."""
-    from ..kernels import batch
-
-    return batch

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import torch
 
-from .._core.errors import check_count
-from ._store import Layout, Remote, Store
+from .._core.checks import check_count
+from ._download import Remote
+from ._store import Layout, Store
 from .types import CloudSplit, PointClouds
 
 # MD5 of the int16 files, which are this project's own.

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._store import Layout, Remote, Store
+from ._download import Remote
+from ._store import Layout, Store
 from .images import decode_all
 from .types import Dataset, Split
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from ._store import Store
 from .folder import ImageFolder, ImageTree
 from .images import SUFFIXES, decode, decode_all, image_size

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 
 
 @dataclass(frozen=True, eq=False)

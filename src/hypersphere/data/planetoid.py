@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._store import Layout, Remote, Store
+from ._download import Remote
+from ._store import Layout, Store
 from ._unpickle import Array, SparseRows, unpickle
 from .types import Graph
 

@@ -24,8 +24,6 @@ from .own import own_images
 from .planetoid import PLANETOID, planetoid
 from .types import Dataset, Graph, PointClouds
 
-__all__ = ["DATASETS", "available", "describe", "list_datasets", "load"]
-
 ImageName = Literal["cifar10", "cifar100", "digits", "fashion_mnist", "mnist", "omniglot"]
 GraphName = Literal["citeseer", "cora", "pubmed"]
 PeopleName = Literal["casia", "imdb_face", "ms_celeb"]

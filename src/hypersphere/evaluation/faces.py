@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import partial
 
 from ..config import Config
+from ..config.evaluation import FACES
 from ..metrics import angular_fisher_score
 from ..runs import Team
 from ..runs.quantities import Quantity
-from ..sources import FACES, Source, on_faces
+from ..sources import Source, on_faces
 from .candidate import Candidate
 from .identification import identification
 from .measurement import Numbers, measurement

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._core.errors import check_count, check_positive
+from .._core.checks import check_count, check_positive
 from .._core.version import __version__
 from ..config import to_dict, with_values
 from ..runs import Run, load

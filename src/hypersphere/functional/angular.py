@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from .._core import registries
-from .._core.errors import check_floating, check_positive
+from .._core.checks import check_positive
+from .._core.errors import check_floating
 from .._core.modes import is_plain_eager
 from .._core.sphere import arcsin, upcast
 

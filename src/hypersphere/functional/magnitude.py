@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from .._core import registries
-from .._core.errors import check_floating, check_positive
+from .._core.checks import check_positive
+from .._core.errors import check_floating
 from .._core.sphere import safe_reciprocal, upcast
 
 MAGNITUDES = ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")

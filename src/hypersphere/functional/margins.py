@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice, check_floating, is_number
+from .._core.checks import check_choice, is_number
+from .._core.errors import check_floating
 from .._core.sphere import angle, upcast
 
 

@@ -13,8 +13,6 @@ import torch
 from .plan import Plan, TwoSums
 from .spec import Fields
 
-__all__ = ["compile_ahead"]
-
 _WIDE, _SUMS = torch.float32, torch.float64
 
 

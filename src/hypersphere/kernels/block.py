@@ -21,8 +21,6 @@ from .plan import EpiloguePlan, Plan, plan_for
 from .products import convolve, convolve_backward, unit_weight, unit_weight_backward
 from .spec import Spec
 
-__all__ = ["Gradients", "Inputs", "Kept", "backward", "forward"]
-
 
 class Inputs(NamedTuple):
     """The tensors of a fused layer: the learned ones per filter, BatchNorm's, and the state of h."""

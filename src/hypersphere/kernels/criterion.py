@@ -11,8 +11,6 @@ from .device.criterion import criterion_kernel, tally_kernel
 from .launch import Launch, aligned, on, stream_of
 from .layout import next_power
 
-__all__ = ["criterion", "fits", "tally"]
-
 _MOST = 1 << 14  # entries of a tile's columns over all rows: one program goes through them
 _TILE = 4096
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["fitting"]
-
 
 def fitting(tiles: int, registers: int, warps: int, device: Any) -> int:
     """How many programs share ``tiles`` on a GPU, from the registers of a thread.

@@ -23,12 +23,10 @@ import torch
 from torch import Tensor
 
 from .device import heads as device
-from .job import KINDS, Block, Inputs, Pass, Rule, Tile, padded, tile_of
+from .job import KINDS, Block, Inputs, Pass, Tile, padded, tile_of
 from .launch import interpreting
 from .parts import add_product, split, stacked, transposed_product
 from .rows import launch, row_grid, row_tile, tangent, unit
-
-__all__ = ["Inputs", "Kept", "Pass", "Rule", "backward", "forward"]
 
 
 class Lodging:

@@ -18,25 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from .fitting import fitting
-
-__all__ = [
-    "FAMILIES",
-    "LAUNCHES",
-    "Launch",
-    "aligned",
-    "device_runs",
-    "enable",
-    "enabled",
-    "interpreted",
-    "interpreting",
-    "multiprocessors",
-    "on",
-    "rehearsed",
-    "stream_of",
-    "usable",
-]
 
 LAUNCHES: Counter[str] = Counter()  # launches of each kernel since the start or the last clear()
 

@@ -13,8 +13,6 @@ from .launch import Launch, interpreting, multiprocessors
 from .layout import SLOTS, Layout, channels_last, layout_of, next_power, out_shape, programs, sums_size, tiles
 from .spec import ACTIVATIONS, ANGULAR, MAGNITUDES, NORMS, Fields, Spec
 
-__all__ = ["TUNING", "EpiloguePlan", "Plan", "Tuning", "epilogue_plan", "plan_for"]
-
 _BLOCK = 256
 _TILE = 1024  # entries that a program sums in maps with many channels, at most _COLUMNS channels at a time
 _COLUMNS = 128

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from . import device
 from .recurrent_launch import Launches, next_power, precision, tile_for
 from .spec import ANGULAR, MAGNITUDES
 
@@ -135,8 +136,6 @@ def forward(t: Tensors, f: Settings, sizes: tuple[int, ...], reverse: bool, keep
         reverse: Whether time runs backwards.
         keep: Whether a backward pass follows.
     """
-    from .device import recurrent as device
-
     (batch, units), total = t.hidden.shape, t.pre.shape[0]
     gates = _GATES[f.mode]
     how = precision(t.pre)
@@ -154,7 +153,7 @@ def forward(t: Tensors, f: Settings, sizes: tuple[int, ...], reverse: bool, keep
         mean_length = t.length.mean() if averaging and t.length is not None else None
         tail = (
             f.k, f.rho, f.alpha, f.beta, f.shift, f.momentum,
-            units, device.MODES[f.mode], gates, ANGULAR[f.angular], MAGNITUDES[f.magnitude],
+            units, device.recurrent.MODES[f.mode], gates, ANGULAR[f.angular], MAGNITUDES[f.magnitude],
             f.angular == "cosine", f.running, f.training, how,
             parts, next_power(parts), tile.rows, tile.units, tile.depth,
         )  # fmt: skip
@@ -162,7 +161,7 @@ def forward(t: Tensors, f: Settings, sizes: tuple[int, ...], reverse: bool, keep
             t.pre, states, cells, t.weight, t.mult, t.bias, t.k, t.rho, t.length, y, norms, means, squares,
             t.running, t.tracked, mean_length,
         )  # fmt: skip
-        launch = Launches(device.recurrent_forward_kernel, tensors, tail, tile, parts)
+        launch = Launches(device.recurrent.recurrent_forward_kernel, tensors, tail, tile, parts)
         origin, start = (0, total) if reverse else (batch, 0)
         for time, offset, size, before, size_before in steps(sizes, reverse):
             launch(size, offset, size, origin + before, size_before, time, origin, start)
@@ -186,8 +185,6 @@ def backward(
         dout, dcells: Gradients of the states and cells of all steps.
         need: Whether each gradient is needed.
     """
-    from .device import recurrent as device
-
     (batch, units), total = t.hidden.shape, t.pre.shape[0]
     gates = _GATES[f.mode]
     how = precision(t.pre)
@@ -207,7 +204,7 @@ def backward(
         dmult, dk, dlength = (shares(wanted, gates * units) for wanted in (wants.mult, wants.k, wants.length))
         tail = (
             f.k, f.rho, f.alpha, f.beta, f.shift,
-            units, device.MODES[f.mode], gates, ANGULAR[f.angular], MAGNITUDES[f.magnitude],
+            units, device.recurrent.MODES[f.mode], gates, ANGULAR[f.angular], MAGNITUDES[f.magnitude],
             f.angular == "cosine", f.running, how,
             parts, next_power(parts), tile.rows, tile.units, tile.depth,
         )  # fmt: skip
@@ -215,7 +212,7 @@ def backward(
             t.pre, kept.states, kept.cells, t.weight, t.mult, t.bias, t.k, t.rho, t.length, kept.y, kept.norms,
             kept.means, dout, dcells, dpre, dy, carry, pieces, new_gate, drho, dmult, dk, dlength,
         )  # fmt: skip
-        launch = Launches(device.recurrent_backward_kernel, tensors, tail, tile, parts)
+        launch = Launches(device.recurrent.recurrent_backward_kernel, tensors, tail, tile, parts)
         origin, start = (0, total) if reverse else (batch, 0)
         plan, after, size_after = steps(sizes, reverse), 0, 0
         for time, offset, size, before, size_before in reversed(plan):

@@ -1,5 +1,7 @@
 """Losses on the sphere: heads that own their class vectors. ``head(features, labels)`` is the training loss."""
 
+from .._core.registries import HEADS
+from . import registry  # noqa: F401  (declares the heads)
 from .adaptive import AdaFace, CurricularFace, ElasticFace, MagFace
 from .annealing import Annealing, MarginSchedule, MarginWarmup
 from .center import CenterLoss
@@ -8,7 +10,6 @@ from .fitting import fitting_margin, fitting_scale
 from .margin_softmax import MarginSoftmax
 from .metric_learning import metric_learning
 from .pairs import ContrastiveLoss, TripletLoss
-from .registry import HEADS
 from .sample import Sample
 from .shard import shard
 from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SphereFace, SSoftmax, WSoftmax

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .. import kernels
+from ..kernels.job import Inputs, Pass, Rule
+
 
 class Additive(NamedTuple):
     """Scale, margin, whether it is added to the angle, the reduction, and how the pass goes.
@@ -43,11 +46,10 @@ def additive_loss(
 class _Additive(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, settings: Additive, plain: Any, keep: bool, labels: Tensor, x: Tensor, w: Tensor) -> Tensor:
-        from ..kernels import heads, target  # Triton is imported where a kernel runs
-
-        job = heads.Pass(heads.Rule("cosine"), True, 0, settings.half, settings.width, settings.scale)
+        heads, target = kernels.heads, kernels.target
+        job = Pass(Rule("cosine"), True, 0, settings.half, settings.width, settings.scale)
         begin = target.start(x.detach().contiguous(), settings.scale, job.dtype)
-        inputs = heads.Inputs(begin.scaled, w.detach(), labels, operand=begin.operand)
+        inputs = Inputs(begin.scaled, w.detach(), labels, operand=begin.operand)
         lse, _, ctx.kept = heads.forward(job, inputs, keep)
         loss, share = target.loss(_target(settings, begin.direction, w, labels), lse, settings.reduction)
         ctx.settings, ctx.plain, ctx.job = settings, plain, job
@@ -56,8 +58,7 @@ class _Additive(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, d_loss: Tensor) -> tuple[Any, ...]:
-        from ..kernels import heads, target
-
+        heads, target = kernels.heads, kernels.target
         labels, x, w, direction, length, scaled, operand, lse, share = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative will be asked for
             with torch.enable_grad():
@@ -65,7 +66,7 @@ class _Additive(torch.autograd.Function):
             return None, None, None, None, *found
         own = _target(ctx.settings, direction, w, labels)
         d_lse, d_cos = target.shares(own, lse, d_loss, share)
-        inputs = heads.Inputs(scaled, own.w, labels, operand=operand)
+        inputs = Inputs(scaled, own.w, labels, operand=operand)
         d_scaled, d_w, *_ = heads.backward(ctx.job, inputs, lse, d_lse, d_lse, ctx.kept)
         ctx.kept = None  # free it: the backward pass reads it once
         d_x = target.backward(own, length, d_cos, d_scaled, d_w)
@@ -73,7 +74,5 @@ class _Additive(torch.autograd.Function):
 
 
 def _target(settings: Additive, direction: Tensor, w: Tensor, labels: Tensor) -> Any:
-    from ..kernels import target
-
     scale, margin, angle, _, ignored, *_ = settings
-    return target.Target(direction, w.detach(), labels, scale, margin, angle, ignored)
+    return kernels.target.Target(direction, w.detach(), labels, scale, margin, angle, ignored)

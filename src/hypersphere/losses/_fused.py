@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .. import kernels
 from .._core.modes import is_plain_eager
 from .._core.sphere import norm, unit
+from ..kernels.job import Inputs, Pass, Rule
 from ..kernels.launch import usable
 from ._classes import Classes, Score, reduce_classes
 
@@ -19,7 +21,7 @@ class Known(NamedTuple):
 
     Args:
         kind: f of u = a·f(z), z the product of the first row tensor with the class vectors: a name of
-            :data:`hypersphere.kernels.heads.KINDS`.
+            :data:`hypersphere.kernels.job.KINDS`.
         numbers: the numbers of f.
         normalize: whether z is with the directions of the class vectors.
         amplitude, threshold, t: which of the row tensors these are; None: there is none.
@@ -91,10 +93,8 @@ class _Fused(torch.autograd.Function):
     def forward(
         ctx: Any, settings: _Settings, labels: Tensor, weights: Tensor | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
-        from ..kernels import heads  # Triton is imported where a kernel runs
-
         job, inputs = _job(settings, labels, weights, tensors)
-        lse, total, kept = heads.forward(job, inputs, settings.keep)
+        lse, total, kept = kernels.heads.forward(job, inputs, settings.keep)
         classes = tensors[settings.rows : settings.rows + settings.classes]
         place = labels if settings.whole else labels.clamp(0, classes[0].shape[0] - 1)
         ctx.settings, ctx.kept = settings, kept
@@ -103,14 +103,12 @@ class _Fused(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, d_lse: Tensor, d_total: Tensor, *d_own: Tensor) -> tuple[Any, ...]:
-        from ..kernels import heads
-
         labels, weights, lse, *tensors = ctx.saved_tensors
         settings = ctx.settings
         if torch.is_grad_enabled():  # a second derivative will be asked for
             return (None,) * 3 + _plain_gradients(ctx, (d_lse, d_total, *d_own))
         job, inputs = _job(settings, labels, weights, tensors)
-        d_x, d_w, d_amplitude, d_bias, d_sigma = heads.backward(job, inputs, lse, d_lse, d_total, ctx.kept)
+        d_x, d_w, d_amplitude, d_bias, d_sigma = kernels.heads.backward(job, inputs, lse, d_lse, d_total, ctx.kept)
         ctx.kept = None  # free it: the backward pass reads it once
         known, start = settings.known, settings.rows
         grads: list[Tensor | None] = [None] * len(tensors)
@@ -130,18 +128,16 @@ class _Fused(torch.autograd.Function):
         return (None,) * 3 + tuple(g if need else None for g, need in zip(grads, wanted, strict=True))
 
 
-def _job(settings: _Settings, labels: Tensor, weights: Tensor | None, tensors: Any) -> tuple[Any, Any]:
-    from ..kernels import heads
-
+def _job(settings: _Settings, labels: Tensor, weights: Tensor | None, tensors: Any) -> tuple[Pass, Inputs]:
     known, rows, classes = settings.known, tensors[: settings.rows], tensors[settings.rows :]
     w = classes[0]
-    rule = heads.Rule(known.kind, known.numbers, known.normalize, 1 if w.dim() == 2 else w.shape[1])
+    rule = Rule(known.kind, known.numbers, known.normalize, 1 if w.dim() == 2 else w.shape[1])
     total = 2 if weights is not None else 0 if settings.logsumexp else 1
 
     def row(place: int | None) -> Tensor | None:
         return None if place is None else rows[place].detach().reshape(-1).contiguous()
 
-    inputs = heads.Inputs(
+    inputs = Inputs(
         rows[0].detach().contiguous(),
         w.detach().reshape(-1, w.shape[-1]),
         labels,
@@ -152,7 +148,7 @@ def _job(settings: _Settings, labels: Tensor, weights: Tensor | None, tensors: A
         None if weights is None else weights.float().contiguous(),
         None if known.sigma is None else known.sigma.detach().float().reshape(1),
     )
-    return heads.Pass(rule, settings.logsumexp, total, settings.half, settings.width, known.bound), inputs
+    return Pass(rule, settings.logsumexp, total, settings.half, settings.width, known.bound), inputs
 
 
 def _plain_gradients(ctx: Any, cotangents: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
@@ -197,24 +193,20 @@ def polar_rows(x: Tensor) -> tuple[Tensor, Tensor] | None:
 class _Polar(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        from ..kernels import rows
-
-        direction, length = rows.polar(x.detach().reshape(-1, x.shape[-1]).contiguous())
+        direction, length = kernels.rows.polar(x.detach().reshape(-1, x.shape[-1]).contiguous())
         direction, length = direction.view(x.shape), length.view(*x.shape[:-1], 1)
         ctx.save_for_backward(x, direction, length)
         return direction, length
 
     @staticmethod
     def backward(ctx: Any, d_direction: Tensor, d_length: Tensor) -> Tensor:
-        from ..kernels import rows
-
         x, direction, length = ctx.saved_tensors
         if torch.is_grad_enabled():
             with torch.enable_grad():
                 again = (unit(x), norm(x, keepdim=True))
                 return torch.autograd.grad(again, x, (d_direction, d_length), create_graph=True)[0]
         flat = (-1, x.shape[-1])
-        out = rows.polar_backward(
+        out = kernels.rows.polar_backward(
             direction.reshape(flat), length.reshape(-1), d_direction.reshape(flat), d_length.reshape(-1)
         )
         return out.view(x.shape)

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice, check_count, check_floating, check_positive
+from .._core.checks import check_choice, check_count, check_positive
+from .._core.errors import check_floating
 from .._core.labels import class_indices
 
 

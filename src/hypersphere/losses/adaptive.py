@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice, check_positive
+from .._core.checks import check_choice, check_positive
 from .._core.sphere import angle, compute_dtype
 from ..functional.margins import additive_angle
 from ._inputs import without

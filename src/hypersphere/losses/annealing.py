@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from ._kept import kept
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_positive
+from .._core.checks import check_positive
 from .._core.modes import without_autocast
 from .._core.sphere import compute_dtype
 from ._kept import kept

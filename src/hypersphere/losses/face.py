@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from .._core.sphere import angle
 from ..functional.margins import additive_angle, check_margin, clipped_multiple, psi
 from ._inputs import check_margins, without

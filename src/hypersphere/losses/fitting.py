@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 
 CONFIDENCE = 0.9999
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from .._core.modes import autocast_dtype, without_autocast
 from .._core.sphere import compute_dtype
 from ._classes import Classes, Score, block_width, reduce_classes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_positive
+from .._core.checks import check_positive
 from ._inputs import check_labels, reduce_losses
 from .head import ClassHead
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from .. import angular as _angular
-from .._core.errors import check_positive
+from .._core.checks import check_positive
 from .._core.labels import as_indices, class_indices
 from .._core.sphere import norm, unit
 from ..angular import AngularLike

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice, check_positive
+from .._core.checks import check_choice, check_positive
 from .._core.modes import without_autocast
 from .._core.sphere import compute_dtype, unit, upcast
 from ._inputs import check_features, check_head, check_labels, reduce_losses

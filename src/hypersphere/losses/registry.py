@@ -7,8 +7,6 @@ from .pairs import TripletLoss
 from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SSoftmax, WSoftmax
 from .sphereface2 import SphereFace2
 
-__all__ = ["HEADS"]
-
 for _name, _head, _label, _about in (
     ("softmax", Softmax, "softmax", "cross-entropy of a linear classifier"),
     ("w_softmax", WSoftmax, "W-Softmax", "normalised class vectors"),

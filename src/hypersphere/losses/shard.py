@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_positive
+from .._core.checks import check_positive
 from .._core.modes import autocast_dtype, without_autocast
 from ._inputs import check_features, check_labels, miner_weights, reduce_losses
 from .head import ClassHead

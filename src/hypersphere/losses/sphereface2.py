@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from .._core.errors import check_positive
+from .._core.checks import check_positive
 from .._core.sphere import unit
 from ._fused import Known
 from .head import ClassHead

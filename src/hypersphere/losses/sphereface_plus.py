@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .._core.errors import check_choice, check_positive
+from .._core.checks import check_choice, check_positive
 from .._core.modes import without_autocast
 from .._core.sphere import unit, upcast
 from ..functional.energy.kernel import Kernel, pair_energy

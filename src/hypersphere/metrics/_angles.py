@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from .._core.arrays import takes_arrays
-from .._core.errors import check_count, check_floating, check_positive
+from .._core.checks import check_count, check_positive
+from .._core.errors import check_floating
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
 from ..functional import angle, unit

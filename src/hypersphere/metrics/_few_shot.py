@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .._core.arrays import takes_arrays
-from .._core.errors import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
 from ..functional import unit

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._core.arrays import takes_arrays
-from .._core.errors import check_choice, check_count
+from .._core.checks import check_choice, check_count
 from .._core.modes import without_autocast
 from ._counting import Groups, Tail, count_at_least
 from ._identification_result import IdentificationResult

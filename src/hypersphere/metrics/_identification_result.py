@@ -8,7 +8,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from ._roc import check_rate
 
 

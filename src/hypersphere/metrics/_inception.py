@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._core.arrays import takes_arrays
-from .._core.errors import check_count
+from .._core.checks import check_count
 
 
 @dataclass(frozen=True, eq=False)

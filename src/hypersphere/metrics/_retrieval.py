@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._core.arrays import takes_arrays
-from .._core.errors import check_count
+from .._core.checks import check_count
 from .._core.modes import without_autocast
 from ._counting import Groups, count_at_least
 from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within
@@ -139,7 +139,7 @@ def retrieval(
             own = torch.arange(start, start + len(scores), device=items.device)
             real &= rows != own[:, None]
             scores[torch.arange(len(scores), device=items.device), own] = -torch.inf
-        parts.append(_measure(scores, rows, real))
+        parts.append(_precisions(scores, rows, real))
     precision, precision_at_r, share, first = (torch.cat(column) for column in zip(*parts, strict=True))
     found = first > 0
     if not bool(found.any()):
@@ -157,7 +157,7 @@ def retrieval(
     )
 
 
-def _measure(scores: Tensor, rows: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _precisions(scores: Tensor, rows: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """AP, AP@R, R-precision and rank of the first hit of each row; 0 where nothing is relevant."""
     relevant = scores.gather(1, rows).masked_fill_(~real, torch.inf).sort(1).values  # rising, padding last
     count = real.sum(1, keepdim=True).cpu()

@@ -8,7 +8,8 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from .._core.errors import check_floating, is_number
+from .._core.checks import is_number
+from .._core.errors import check_floating
 
 
 @dataclass(frozen=True, eq=False)

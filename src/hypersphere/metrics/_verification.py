@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._core.arrays import takes_arrays
-from .._core.errors import check_count
+from .._core.checks import check_count
 from ._inputs import score_column
 from ._roc import ROC, accept_counts, roc_curve
 

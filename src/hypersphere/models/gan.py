@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from .entry import Entry
 from .grammar import image_size_of
 from .network import Flatten, Network

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._core.errors import check_count, check_floating
+from .._core.checks import check_count
+from .._core.errors import check_floating
 from .._core.modes import without_autocast
 from .entry import Entry
 from .slots import Slots

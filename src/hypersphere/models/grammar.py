@@ -10,7 +10,7 @@ from typing import TypeAlias
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._core.errors import check_choice, check_count
+from .._core.checks import check_choice, check_count
 from .slots import Slots
 
 Size: TypeAlias = tuple[int, int]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from .entry import Entry
 from .network import Network
 from .slots import Slots

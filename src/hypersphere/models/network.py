@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch.fx
 from torch import Tensor, nn
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from .grammar import Size, Stages, build_stages
 from .slots import Slots
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._core.errors import check_choice, check_count
+from .._core.checks import check_choice, check_count
 from .entry import Entry
 from .grammar import Conv, Layer, Pool, image_size_of
 from .network import Network, image_network

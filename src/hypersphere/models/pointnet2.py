@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_count, check_positive
+from .._core.checks import check_count, check_positive
 from .entry import Entry
 from .network import Network
 from .pointnet import head_of

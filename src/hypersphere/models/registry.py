@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from .._core.registries import MODELS
 from ..nn import fuse
 from . import gan, gcn, mlp, plain, pointnet, pointnet2, resnet

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from .._core.errors import check_choice, check_positive
+from .._core.checks import check_choice, check_positive
 from .entry import Entry
 from .grammar import Conv, Layer, Pool, Residual, Unit, image_size_of
 from .network import Network, image_network

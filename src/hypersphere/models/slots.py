@@ -14,7 +14,7 @@ from torch.nn.utils import parametrizations
 from .. import angular as angular_module
 from .. import magnitude as magnitude_module
 from .. import nn as twins
-from .._core.errors import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
 
 _PREFIX = {"plain": "", "sphere": "Sphere", "decoupled": "Decoupled"}

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from .. import angular as angular_module
 from .. import kernels
 from .. import magnitude as magnitude_module
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from .._core.modes import behind, is_exporting, outside_the_tracer
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
 from ..functional.operators.deployed import deployed, deployed_unit

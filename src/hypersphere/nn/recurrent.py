@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from ..functional.operators.decoupled import AngularRule
 from .recurrent_layer import RecurrentLayer
 

@@ -13,11 +13,13 @@ from torch.nn.utils.rnn import PackedSequence
 
 from .. import angular as angular_module
 from .. import magnitude as magnitude_module
-from .._core.errors import check_choice, check_floating
+from .._core.checks import check_choice
+from .._core.errors import check_floating
 from .._core.sphere import upcast
 from ..functional.operators import recurrence
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule, decouple, make_kernel
 from ..functional.operators.geometry import Geometry
+from ..kernels.recurrent import Settings, Tensors
 from .layer import as_node, own, reset
 
 State = tuple[Tensor, ...]
@@ -168,7 +170,7 @@ class Neurons:
         out = out if self._rules.scale is None else out * self._rules.scale.to(out.dtype)
         return out if self._bias is None else out + self._bias.to(out.dtype)
 
-    def fields(self, mode: str, inputs: Tensor, start: State) -> tuple[recurrence.Tensors, recurrence.Settings] | None:
+    def fields(self, mode: str, inputs: Tensor, start: State) -> tuple[Tensors, Settings] | None:
         """What the fused recurrence needs to know of these neurons; None where h or g is not the library's own."""
         kernel, scale = self._kernel, self._rules.scale
         g = getattr(self._rules.angular, "closed_form", lambda: None)()
@@ -179,7 +181,7 @@ class Neurons:
         mult = None if kernel.factor is None else kernel.factor.flatten()
         if scale is not None:
             mult = upcast(scale) if mult is None else mult * scale
-        tensors = recurrence.Tensors(
+        tensors = Tensors(
             inputs,
             start[0].to(inputs.dtype),
             start[1].to(inputs.dtype) if mode == "LSTM" else None,
@@ -192,7 +194,7 @@ class Neurons:
             h.running,
             h.tracked,
         )
-        settings = recurrence.Settings(
+        settings = Settings(
             mode,
             angular,
             1.0 if isinstance(k, Tensor) else float(k),

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.hooks import RemovableHandle
 
-from .._core.errors import check_count, check_positive
+from .._core.checks import check_count, check_positive
 from .._core.neurons import Neurons, iter_neurons
 from .._core.sphere import norm, unit
 from ..losses.head import ClassHead

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
-from .._core.errors import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from ..functional import orthogonalize
 from ..functional.orthogonalize.algorithms import polish
 from ..orthogonal import is_orthogonal

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from .._core.errors import check_choice, check_count, check_model
+from .._core.checks import check_choice, check_count
+from .._core.errors import check_model
 from .._core.neurons import Neurons, Patterns
 from .._core.output_layer import OutputLayers, announce, find_output_layers
 from .._core.sphere import compute_dtype

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from .._core.neurons import iter_neurons
 from .._core.version import __version__
 from ._adapter import Adapters, adapter, adapters, enable, iter_adapters

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from .._core.errors import check_choice, check_count, check_model
+from .._core.checks import check_choice, check_count
+from .._core.errors import check_model
 from .._core.neurons import Neurons, Patterns, is_named, iter_neurons, matches, select
 from .._core.output_layer import OutputLayer, OutputLayers, announce, find_output_layers
 from .._core.sphere import compute_dtype

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from .._core.registries import MAPS
 from ..functional import orthogonalize
 from ..functional.orthogonalize import Orthogonalizer

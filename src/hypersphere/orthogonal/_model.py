@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_count, check_positive
+from .._core.checks import check_count, check_positive
 from .._core.modes import without_autocast
 from ..functional.orthogonalize import side_by_side
 from ._blocks import BlockMatrix

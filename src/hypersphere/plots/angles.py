@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from ..functional import angle, unit
 from ._data import float_values, integer_labels
 from ._style import INK, PALETTE, Figure, label_axes, legend, new_figure, picture

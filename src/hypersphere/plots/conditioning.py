@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._core.errors import check_count, check_positive
+from .._core.checks import check_count, check_positive
 from ..functional import decoupled_linear, unit
 from ._style import GREY, LINES, MARKERS, PALETTE, Figure, label_axes, legend, new_figure, picture
 

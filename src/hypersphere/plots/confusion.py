@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from ..metrics import cosine_confusion
 from ._data import class_names, float_values, integer_labels
 from ._style import GREY, INK, SIZES, Figure, label_axes, new_figure, picture

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .. import angular as angular_module
 from .. import magnitude as magnitude_module
-from .._core.errors import check_count, check_positive
+from .._core.checks import check_count, check_positive
 from .._core.registries import ANGULAR, MAGNITUDES
 from .._core.registry import Registry
 from ..angular import AngularLike

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_choice, check_count
+from .._core.checks import check_choice, check_count
 from .._core.neurons import iter_neurons
 from ._data import float_values
 from ._style import INK, SIZES, Figure, new_figure, picture

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from ..angular import Sigmoid
 from ..magnitude import Magnitude
 from ._data import float_values

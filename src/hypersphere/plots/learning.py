@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from ..runs.quantities import declared, quantity
 from ._series import BANDS, band_of, named_runs, run_keys, seed_series
 from ._style import LINES, Axes, Figure, colours, label_axes, legend, new_figure, picture, shorten

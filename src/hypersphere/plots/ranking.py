@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.errors import check_choice
+from .._core.checks import check_choice
 from ._data import float_values
 from ._style import GREY, LINES, MARKERS, Figure, colours, label_axes, legend, new_figure, picture
 

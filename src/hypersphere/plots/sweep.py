@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._core.errors import is_number
+from .._core.checks import is_number
 from ._style import LINES, MARKERS, Figure, colours, label_axes, legend, new_figure, shorten
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.errors import check_count, check_positive
+from .._core.checks import check_count, check_positive
 from ..metrics import separation_distance
 from ._sphere import BEHIND, in_front, new_spheres, shaded
 from ._style import GREY, INK, PALETTE, SIZES, Figure, given_axes, new_figure, picture

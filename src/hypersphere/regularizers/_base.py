@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from .._core.errors import check_count, check_model, check_positive
+from .._core.checks import check_count, check_positive
+from .._core.errors import check_model
 from .._core.modes import without_autocast
 from .._core.neurons import Neurons, Patterns, iter_neurons, select
 from .._core.output_layer import find_output_layer

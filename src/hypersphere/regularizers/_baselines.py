@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_choice, check_count
+from .._core.checks import check_choice, check_count
 from .._core.neurons import Neurons, Patterns
 from .._core.sphere import upcast
 from ..functional import unit

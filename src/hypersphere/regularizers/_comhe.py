@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from .._core.modes import without_autocast
 from .._core.neurons import Neurons, Patterns
 from .._core.sphere import compute_dtype, upcast

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from .._core.errors import check_count, check_positive
+from .._core.checks import check_count, check_positive
 from .._core.neurons import Neurons, Patterns
 from ..functional import largest_cosine, polarization, uniformity
 from ._base import HiddenRegularizer

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from .._core.errors import check_count
+from .._core.checks import check_count
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
 from ._draws import HostDraws, gaussian

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from .._core.neurons import Neurons, Patterns
 from ..functional import class_energy, energy
 from ..functional.energy import set_energies, weighted_energy

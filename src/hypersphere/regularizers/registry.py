@@ -6,8 +6,6 @@ from ._comhe import CoMHE
 from ._diversity import Polarization, Separation, Uniformity
 from ._mhe import MHE
 
-__all__ = ["REGULARIZERS"]
-
 for _name, _regularizer, _label in (
     ("mhe", MHE, "minimum hyperspherical energy (MHE)"),
     ("comhe", CoMHE, "compressive MHE"),

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_count, check_model, is_number
+from .._core.checks import check_count, is_number
+from .._core.errors import check_model
 from .._core.output_layer import find_output_layer
 from .._core.registry import followed
 from .._core.trust import named

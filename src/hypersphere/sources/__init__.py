@@ -4,13 +4,12 @@ All kinds share the interface :class:`Source`; :func:`training_source` and :func
 settings.
 """
 
-from .faces import FACES, Elsewhere, on_faces
+from .faces import Elsewhere, on_faces
 from .make import evaluation_source, make_source, read_once, training_source
 from .resident import Resident
 from .source import Batch, Source
 
 __all__ = [
-    "FACES",
     "Batch",
     "Elsewhere",
     "Resident",

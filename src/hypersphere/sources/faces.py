@@ -12,13 +12,10 @@ from torch import Tensor
 
 from .. import attacks, data
 from ..config import Config, DataConfig
-from ..config.evaluation import FACES
 from ..data.images import decode_all
 from ..runs import Facts, Team
 from .resident import Resident
 from .source import IMAGENET_MEAN, IMAGENET_STD, Batch, Source
-
-__all__ = ["FACES", "Elsewhere", "FaceImages", "on_faces"]
 
 
 class Elsewhere:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,8 +11,6 @@ from torch import Tensor
 from .. import kernels
 from ..sources import Source
 from .objective import Objective
-
-__all__ = ["rehearse", "side_stream", "tally"]
 
 
 def rehearse(objective: Objective, source: Source, position: Tensor, half: bool) -> None:
@@ -47,18 +43,10 @@ def rehearse(objective: Objective, source: Source, position: Tensor, half: bool)
 def tally(total: Tensor, stats: Tensor, goes: Tensor, counter: Tensor, bad: Tensor, sums: Tensor) -> None:
     """Add the numbers of an update that counts, and keep the first step whose loss is not finite."""
     if kernels.usable(total, "loader"):
-        _kernels().tally(total, stats, goes, counter, bad, sums)  # one kernel of ten
+        kernels.criterion.tally(total, stats, goes, counter, bad, sums)  # one kernel of ten
         return
     sums.add_(torch.where(goes > 0, stats, 0.0))
     bad.copy_(torch.where(torch.isfinite(total) | (bad >= 0) | (goes == 0), bad, counter))
-
-
-@functools.cache
-def _kernels() -> Any:
-    """The module of the kernels, which imports Triton: not before the first call that needs it."""
-    from ..kernels import criterion
-
-    return criterion
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -40,10 +39,10 @@ class Objective(Networks):
 
     def forward(self, inputs: tuple[Tensor, ...], labels: Tensor) -> tuple[Tensor, Tensor]:
         out, extra = self.model(*inputs, penalty=True) if self.transform else (self.model(*inputs), None)
-        loss, right = self.judged(out, labels)
+        loss, right = self.loss_and_hits(out, labels)
         return loss if extra is None else loss + self.transform / len(labels) * extra, right
 
-    def judged(self, out: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def loss_and_hits(self, out: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The loss of what the network gave, and how many are right."""
         if self.head is None:
             return self._own_loss(out, labels), hits(out.detach(), labels)
@@ -54,7 +53,7 @@ class Objective(Networks):
 
         None where plain operations must be used.
         """
-        if self.hinge or not kernels.usable(logits, "loader") or not _kernels().fits(logits):
+        if self.hinge or not kernels.usable(logits, "loader") or not kernels.criterion.fits(logits):
             return None
         return _Criterion.apply(logits, labels, self.label_smoothing)
 
@@ -79,7 +78,7 @@ class _Criterion(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        loss, grad, stats = _kernels().criterion(logits, labels, IGNORE, smoothing)
+        loss, grad, stats = kernels.criterion.criterion(logits, labels, IGNORE, smoothing)
         ctx.save_for_backward(grad)
         ctx.mark_non_differentiable(stats)
         ctx.set_materialize_grads(False)
@@ -90,14 +89,6 @@ class _Criterion(torch.autograd.Function):
     def backward(ctx: Any, d_loss: Tensor, _: Tensor | None) -> tuple[Tensor, None, None]:
         (grad,) = ctx.saved_tensors
         return grad * d_loss, None, None
-
-
-@functools.cache
-def _kernels() -> Any:
-    """The module of the kernels, which imports Triton: not before the first call that needs it."""
-    from ..kernels import criterion
-
-    return criterion
 
 
 def hinge_loss(logits: Tensor, labels: Tensor) -> Tensor:

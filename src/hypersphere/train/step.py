@@ -23,8 +23,6 @@ from .late import Matrices
 from .parts import Parts, is_fused, obstacle
 from .shards import clip_gradients
 
-__all__ = ["Mark", "NotFinite", "Step"]
-
 Mark = torch.cuda.Event | None
 """A place in the work of a GPU, which can be asked whether it has come that far; None on a CPU, which has."""
 
@@ -203,7 +201,7 @@ class Step:
                 found = parts.objective.counted(logits, labels)
                 if found is not None:
                     return found
-                loss, right = parts.objective.judged(logits, labels)
+                loss, right = parts.objective.loss_and_hits(logits, labels)
             else:
                 loss, right = parts.objective(inputs, labels)
         penalty = parts.penalty() if self._penalized else self._nothing

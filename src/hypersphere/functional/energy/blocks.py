@@ -17,14 +17,13 @@ operators by, have their rules in ``transforms``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ... import kernels
 from ..._core.modes import is_plain_eager, is_transformed
-from ...kernels.launch import usable
 from .kernel import Kernel, derivatives, pair_energy
 
 _FUSED_DIM = 32
@@ -55,15 +54,15 @@ def class_sweep(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
 
 
 def _fits(points: Tensor) -> bool:
-    return points.shape[-1] >= _FUSED_DIM and points.dtype == torch.float32 and usable(points, "energy")
+    return points.shape[-1] >= _FUSED_DIM and points.dtype == torch.float32 and kernels.usable(points, "energy")
 
 
 class _ClassSweep(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
         chosen = classes.clamp(min=0)
-        total, rows, columns = import_module("hypersphere.kernels.energy").cross_energy(
-            points.index_select(0, chosen), classes, points, kernel, ctx.needs_input_grad[0]
+        total, rows, columns = kernels.energy.cross_energy(
+            points.index_select(0, chosen), classes, points, kernels.energy.Pairing(*kernel), ctx.needs_input_grad[0]
         )
         if ctx.needs_input_grad[0]:
             ctx.save_for_backward(points, classes, columns.index_add_(0, chosen, rows))
@@ -111,7 +110,8 @@ def _do_sweep(
     for index, points in enumerate(unit):
         weights = None if beta is None else beta[index]
         if fused and _fits(points) and (weights is None or s <= _FUSED_POWER):
-            total, slopes = import_module("hypersphere.kernels.energy").sweep_energy(points, weights, kernel, grad)
+            pairing = kernels.energy.Pairing(*kernel)
+            total, slopes = kernels.energy.sweep_energy(points, weights, pairing, grad)
             values[index] = total
             if slopes is not None:
                 gradient[index] = slopes

@@ -8,7 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..._core.errors import check_floating, check_positive
+from ..._core.checks import check_positive
+from ..._core.errors import check_floating
 from ..._core.modes import whole, without_autocast
 from ..._core.sphere import unit, upcast
 from .kernel import Kernel, pair_energy

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..._core.errors import check_choice, check_count, check_floating, check_positive
+from ..._core.checks import check_choice, check_count, check_positive
+from ..._core.errors import check_floating
 from ..._core.labels import class_indices
 from ..._core.modes import is_plain_eager, whole, without_autocast
 from ..._core.sphere import unit, upcast

@@ -8,7 +8,8 @@ from collections import deque
 import torch
 from torch import Tensor
 
-from ..._core.errors import check_choice, check_count, check_floating, check_positive
+from ..._core.checks import check_choice, check_count, check_positive
+from ..._core.errors import check_floating
 from ..._core.modes import without_autocast
 from ..._core.sphere import unit, upcast
 from .energies import energy

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ... import kernels
 from ..._core.modes import is_plain_eager, without_autocast
 from ..._core.sphere import unit as directions
 from ..._core.sphere import upcast
@@ -124,8 +124,7 @@ _gradients = torch.ops.hypersphere.set_gradients.default
 def _do_energies(flat: Tensor, sizes: list[int], s: float, angular: bool, floor: float) -> tuple[Tensor, ...]:
     table, scales, shifts = _tables(tuple(sizes), s, angular, flat.device)
     if usable(flat, "energy"):
-        kernels = import_module("hypersphere.kernels.sets")
-        sums, *rest = kernels.set_energies(flat, table, sizes, s, angular, floor)
+        sums, *rest = kernels.sets.set_energies(flat, table, sizes, s, angular, floor)
     else:
         sums, *rest = _plain_energies(flat, sizes, s, angular, floor)
     return torch.addcmul(shifts, sums, scales), *rest
@@ -137,8 +136,7 @@ def _do_gradients(
     table, scales, _ = _tables(tuple(sizes), None, False, unit.device)
     incoming = incoming.contiguous()
     if usable(unit, "energy"):
-        kernels = import_module("hypersphere.kernels.sets")
-        return kernels.set_gradients(unit, inverse, slopes, along, table, scales, incoming, sizes)
+        return kernels.sets.set_gradients(unit, inverse, slopes, along, table, scales, incoming, sizes)
     return _plain_gradients(unit, inverse, slopes, along, 2 * incoming * scales, sizes)
 
 

@@ -109,17 +109,9 @@ def fused_block(
         return None
     if torch.is_grad_enabled() and any(t.requires_grad for t in every):
         return _apply_block(spec, group, give_q, x, q, *tensors)
-    block = _kernels()
+    block: Any = kernels.block
     z, out, _, _ = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group, False)
     return z, out
-
-
-@functools.cache
-def _kernels() -> Any:
-    """The module of the kernels, which imports Triton: not before the first call that needs it."""
-    from ...kernels import block
-
-    return block
 
 
 def _settle(
@@ -196,7 +188,7 @@ class _Block(torch.autograd.Function):
     def forward(
         ctx: Any, spec: Spec, group: Any, give_q: bool, x: Tensor, q: Tensor | None, *tensors: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        block = _kernels()
+        block: Any = kernels.block
         z, out, read, kept = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group)
         ctx.call, ctx.fresh = (spec, group, kept[1:]), True  # what is small beside y stays with the node as it is
         statistics = tensors[8:10] if spec.fields.norm == "eval" else (None, None)
@@ -206,7 +198,7 @@ class _Block(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor | None, dq: Tensor | None) -> tuple[Any, ...]:
-        block = _kernels()
+        block: Any = kernels.block
         saved = ctx.saved_tensors
         need = ctx.needs_input_grad[3:13]
         if dz is None and dq is None:

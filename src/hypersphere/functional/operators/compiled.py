@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ... import kernels
 from ...kernels.layout import arranged, channels_last, empty, out_shape, sums_size
 from ...kernels.spec import decode
 
@@ -31,11 +32,9 @@ LIBRARY.define(
 
 
 def _forward(*args: Any) -> tuple[Tensor, ...]:
-    from ...kernels import block
-
     spec, tensors = decode(args[-1]), args[:-2]
-    inputs = block.Inputs._make((*tensors, None, args[-2], None))
-    z, q, _, kept = block.forward(spec, inputs, False, True)
+    inputs = kernels.block.Inputs._make((*tensors, None, args[-2], None))
+    z, q, _, kept = kernels.block.forward(spec, inputs, False, True)
     assert q is not None
     nothing = [z.new_empty(0, dtype=torch.float32) for _ in range(4)]
     filled = [v if v is not None else nothing.pop() for v in kept[:9]]
@@ -75,8 +74,7 @@ def _forward_shapes(*args: Any) -> tuple[Tensor, ...]:
 
 
 def _backward(*args: Any) -> tuple[Tensor, ...]:
-    from ...kernels import block
-
+    block = kernels.block
     *tensors, dz, dq, need, text = args
     spec = decode(text)
     x, weight = tensors[0], tensors[2]
@@ -148,9 +146,7 @@ LIBRARY.define(
 
 
 def _pool(x: Tensor, size: Any, stride: Any, padding: Any) -> tuple[Tensor, ...]:
-    from ...kernels import pool
-
-    z, q, chosen = pool.forward(x, pool.Pooling(tuple(size), tuple(stride), tuple(padding)), True, True)
+    z, q, chosen = kernels.pool.forward(x, kernels.pool.Pooling(tuple(size), tuple(stride), tuple(padding)), True, True)
     assert q is not None
     assert chosen is not None
     return z, q, chosen
@@ -167,10 +163,8 @@ def _pool_shapes(x: Tensor, size: Any, stride: Any, padding: Any) -> tuple[Tenso
 def _pool_backward(
     dz: Tensor | None, dq: Tensor | None, z: Tensor, chosen: Tensor, shape: Any, size: Any, stride: Any, padding: Any
 ) -> Tensor:
-    from ...kernels import pool
-
-    pooling = pool.Pooling(tuple(size), tuple(stride), tuple(padding))
-    return pool.backward(dz, dq, z, chosen, torch.Size(shape), pooling)
+    pooling = kernels.pool.Pooling(tuple(size), tuple(stride), tuple(padding))
+    return kernels.pool.backward(dz, dq, z, chosen, torch.Size(shape), pooling)
 
 
 def _pool_backward_shapes(dz: Any, dq: Any, z: Tensor, chosen: Tensor, shape: Any, *_: Any) -> Tensor:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from ..._core.errors import check_choice
+from ..._core.checks import check_choice
 from ..._core.modes import is_plain_eager
 from ..._core.sphere import compute_dtype, norm, safe_reciprocal, unit, upcast
 from ..magnitude import MAGNITUDES

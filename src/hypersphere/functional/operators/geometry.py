@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..._core.errors import check_count
+from ..._core.checks import check_count
 from ..._core.modes import is_plain_eager, without_autocast
 
 

@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..._core import registries
-from ..._core.errors import check_choice, check_count, check_floating
+from ..._core.checks import check_choice, check_count
+from ..._core.errors import check_floating
 from ..angular import ANGULAR, AngularForm
 from ..magnitude import DEFAULT_BETA, MAGNITUDES, MagnitudeForm
 from .decoupled import AngularRule, MagnitudeRule, decouple

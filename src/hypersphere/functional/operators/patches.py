@@ -8,7 +8,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ..._core.errors import check_count, check_floating
+from ..._core.checks import check_count
+from ..._core.errors import check_floating
 from ..._core.modes import is_plain_eager
 from ..._core.sphere import compute_dtype, safe_reciprocal, sqrt, upcast
 from .geometry import Geometry, box, convolve_backward, depthwise_ones, per_dimension

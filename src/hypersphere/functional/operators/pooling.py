@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -27,22 +26,14 @@ def fused_max_pool(
         return None
     if torch.is_grad_enabled() and x.requires_grad:
         return _apply_pool(x, (size, stride, padding), give_q)
-    pool = _kernels()
+    pool = kernels.pool
     return pool.forward(x, pool.Pooling(size, stride, padding), False, give_q)[:2]
-
-
-@functools.cache
-def _kernels() -> Any:
-    """The module of the kernels, which imports Triton: not before the first call that needs it."""
-    from ...kernels import pool
-
-    return pool
 
 
 class _Pool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, pooling: Any, give_q: bool) -> tuple[Tensor, Tensor | None]:
-        pool = _kernels()
+        pool = kernels.pool
         z, q, chosen = pool.forward(x, pool.Pooling(*pooling), True, give_q)
         ctx.pooling, ctx.shape = pooling, x.shape
         ctx.save_for_backward(z if give_q else None, chosen)
@@ -51,7 +42,7 @@ class _Pool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor | None, dq: Tensor | None) -> tuple[Tensor | None, None, None]:
-        pool = _kernels()
+        pool = kernels.pool
         z, chosen = ctx.saved_tensors
         if dz is None and dq is None:
             return None, None, None

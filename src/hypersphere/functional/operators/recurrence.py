@@ -21,8 +21,6 @@ from ..magnitude import MagnitudeForm
 from .decoupled import Kernel, decouple
 from .geometry import Geometry
 
-__all__ = ["Settings", "State", "Tensors", "ends", "fused", "runs_fused", "unroll"]
-
 State = tuple[Tensor, ...]
 _DIFFERENTIABLE = 9  # the first of ``Tensors``
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...kernels import device as kernels
 from ...kernels.launch import device_runs, enabled, multiprocessors
 
 TILE = {"BM": 128, "BN": 128, "BK": 32}
@@ -20,14 +20,6 @@ _PAD = 32
 def usable(x: Tensor, family: str = "orthogonal") -> bool:
     """Whether the kernels can do ``x``: float32 on a GPU that runs them. They add nothing atomically."""
     return x.is_cuda and x.dtype == torch.float32 and enabled(family) and device_runs(x.device.index)
-
-
-@functools.cache
-def kernels() -> Any:
-    """The modules with the kernels; imported late, since Triton takes half a second."""
-    from ...kernels.device import cayley, polar, products, triangular
-
-    return products, cayley, triangular, polar
 
 
 def programs(x: Tensor) -> int:
@@ -155,7 +147,6 @@ def product(
     numbers by which to divide (see the kernel). Operands of half precision are multiplied as they are. ``tiles``
     computes these alone, into ``out`` and ``out_t``, which may be ``a`` where a tile's rows are all it reads of it.
     """
-    products = kernels()[0]
     wanted = {"plain": 1, "transposed": 2, "both": 3}[store]
     make = torch.zeros if upper else torch.empty  # all else is written, padding included
     if out is None:
@@ -166,7 +157,7 @@ def product(
         tiles = layout.upper_tiles if mirror or upper else layout.tiles
     addend = 0 if c is None else 2 if transposed_addend else 1
     with torch.cuda.device_of(a):
-        products.product_kernel[(len(tiles),)](
+        kernels.products.product_kernel[(len(tiles),)](
             a, b, a if c is None else c, out, out_t, a if gate is None else gate,
             a if sigma is None else sigma, tiles, layout.table, alpha, beta, gamma,
             **TILE, PRECISE=precise, ADDEND=addend, STORE=wanted, MIRROR=mirror,

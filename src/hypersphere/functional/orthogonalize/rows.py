@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .grouped import TILE, WARPS, Layout, kernels
+from ...kernels import device as kernels
+from .grouped import TILE, WARPS, Layout
 
 _TURN: dict[str, Any] = {"BM": 64, "BN": 64, "BK": 32, "num_warps": 4, "num_stages": 3}
 
@@ -89,7 +90,7 @@ def turn(rows: Rows, x: Tensor, r: Tensor, *, back: bool = False) -> Tensor:
     """X·Rᵀ, or X·R if ``back``, of all stacks, in split TF32: with the error of float32."""
     out = torch.empty_like(x)
     with torch.cuda.device_of(x):
-        kernels()[0].turn_kernel[(len(rows.jobs),)](
+        kernels.products.turn_kernel[(len(rows.jobs),)](
             x, r, out, rows.widths, rows.jobs, rows.layout.table, **_TURN, BACK=back
         )
     return out
@@ -104,7 +105,7 @@ def skew_product(rows: Rows, p: Tensor, v: Tensor, part: str = "whole") -> Tenso
     layout = rows.layout
     out = torch.empty(layout.total, device=p.device)
     with torch.cuda.device_of(p):
-        kernels()[0].thin_kernel[(len(layout.upper_tiles),)](
+        kernels.products.thin_kernel[(len(layout.upper_tiles),)](
             p, v, out, rows.widths, layout.upper_tiles, layout.table,
             **TILE, PART=("whole", "upper", "lower").index(part), num_warps=WARPS, num_stages=2,
         )  # fmt: skip

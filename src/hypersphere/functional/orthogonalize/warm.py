@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ...kernels import device as kernels
 from .algorithms import cayley
 from .from_last import Solved
-from .grouped import STAGES, TILE, WARPS, Layout, kernels, layout_of, programs
+from .grouped import STAGES, TILE, WARPS, Layout, layout_of, programs
 from .rows import Beside, skew_product
 
 _STEPS = 20  # enough for row sums |A| up to 8192 from a cold start
@@ -51,7 +52,7 @@ class WarmCayley:
         self._residual = zeros(self.layout.total)
         self._x = zeros(2, self.layout.total)
         self._x_t = zeros(2, self.layout.total)
-        self._control = zeros(_STEPS + 1, count, kernels()[1].FIELDS)
+        self._control = zeros(_STEPS + 1, count, kernels.cayley.FIELDS)
         self._control[0, :, 0] = 1.0
         self._sums = zeros(_STEPS, 2, self.layout.rows, dtype=torch.int64)
         self._counter = zeros(_STEPS, count, dtype=torch.int32)
@@ -76,7 +77,7 @@ class WarmCayley:
 
     def __call__(self, raw: Sequence[Tensor]) -> list[Tensor]:
         """R of every stack of matrices, views of one new buffer; no autograd."""
-        products, device = kernels()[:2]
+        products, steps = kernels.products, kernels.cayley
         layout, tile = self.layout, {**TILE, "num_warps": WARPS, "num_stages": STAGES}
         torch._foreach_copy_(layout.views(self._raw, self.shapes), list(raw))
         for scratch in (self._sums, self._counter, self._sizes):
@@ -91,20 +92,20 @@ class WarmCayley:
             )
             for step in range(_STEPS):
                 rare = step >= _USUAL
-                device.residual_kernel[few if rare else grid](
+                steps.residual_kernel[few if rare else grid](
                     self._x, self._shifted, self._residual, layout.tiles, layout.table, self._control, self._sums,
                     self._counter, self._sizes, step, layout.total, count, layout.rows, _TOLERANCE, gain, number,
                     **tile, FEW=rare,
                 )  # fmt: skip
-                device.update_kernel[few if rare else grid](
+                steps.update_kernel[few if rare else grid](
                     self._residual, self._x, self._x_t, self._shifted, layout.tiles, layout.table, self._control,
                     step, layout.total, count, number, **tile, FEW=rare,
                 )  # fmt: skip
-            device.gram_kernel[grid](
+            steps.gram_kernel[grid](
                 self._x, self._x_t, self._residual, layout.tiles, layout.table, self._control, self._sizes,
                 layout.total, _STEPS, count, **tile,
             )  # fmt: skip
-            device.finish_kernel[grid](
+            steps.finish_kernel[grid](
                 self._x, self._residual, r, layout.tiles, layout.table, self._control, self._sizes, self.failed,
                 layout.total, _STEPS, count, **tile,
             )  # fmt: skip

@@ -19,9 +19,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ...kernels import device as kernels
 from .algorithms import is_captured
 from .from_last import FromLast, Solved
-from .grouped import TILE, WARPS, Layout, kernels, product
+from .grouped import TILE, WARPS, Layout, product
 from .iterations import polynomial_polar
 from .rows import Beside, skew_product
 
@@ -124,12 +125,12 @@ class WarmPolar(FromLast):
 
     def _refresh(self, whole: Tensor) -> None:
         """V turned towards the eigenbasis of H, and σ."""
-        layout, device = self.layout, kernels()[3]
+        layout = self.layout
         _, y_t = product(layout, whole.to(_HALF), self._v_t, store="transposed", dtype=_HALF)
         b, _ = product(layout, self._v_t, y_t, mirror=1)
         turn = layout.empty(b, _HALF)
         with torch.cuda.device_of(b):
-            device.basis_kernel[(len(layout.stripes),)](
+            kernels.polar.basis_kernel[(len(layout.stripes),)](
                 b, turn, self._sigma, layout.stripes, layout.table, _SHARE, _FLOOR, B=32
             )
         _, turn_t = product(layout, turn, turn, turn, alpha=-0.5, store="transposed", dtype=_HALF)
@@ -141,14 +142,14 @@ class WarmPolar(FromLast):
 def polar_gradient(beside: Beside, solved: Sequence[Solved]) -> list[Tensor]:
     """dL/dU = R·L with HL + LH = K of every stack, K = N − Nᵀ, N = RᵀG = PᵀV."""
     shapes = [one[0].shape for one in solved]
-    layout, device = beside.rows.layout, kernels()[3]
+    layout = beside.rows.layout
     r, whole, v, v_t = (layout.whole(matrices) for matrices in tuple(zip(*solved, strict=True))[:4])
     sigma = torch.zeros(layout.rows, device=r.device)
     torch._foreach_copy_(_rows(layout, sigma, shapes), [one[4] for one in solved])
     k = skew_product(beside.rows, beside.p, beside.v)
     half, square = torch.empty_like(k, dtype=_HALF), _largest_row(layout, k, 1.0)
     with torch.cuda.device_of(k):
-        device.unit_kernel[(len(layout.stripes),)](k, half, square, layout.stripes, layout.table, B=32)
+        kernels.polar.unit_kernel[(len(layout.stripes),)](k, half, square, layout.stripes, layout.table, B=32)
     l = _divided(layout, half, v, v_t, sigma, _GRADIENT, torch.float32)
     left, _ = product(layout, whole, l, alpha=-1.0 / _GRADIENT)  # HL; since Lᵀ = −L, HL + LH = HL − (HL)ᵀ
     rest = torch.add(_skew_part(layout, left, -_REST, torch.float32), k, alpha=_REST, out=torch.empty_like(half))
@@ -162,7 +163,7 @@ def _largest_row(layout: Layout, x: Tensor, factor: float) -> Tensor:
     """The largest squared row norm of ``factor``·X of each matrix."""
     worst = torch.zeros(len(layout.sizes), device=x.device)
     with torch.cuda.device_of(x):
-        kernels()[3].rows_kernel[(len(layout.stripes),)](
+        kernels.polar.rows_kernel[(len(layout.stripes),)](
             x, worst, layout.true_sizes, layout.stripes, layout.table, factor, B=32
         )
     return worst
@@ -188,7 +189,7 @@ def _skew_part(layout: Layout, k: Tensor, factor: float, dtype: torch.dtype) -> 
 
 def _halves(layout: Layout, k: Tensor, skew: Tensor, symmetric: Tensor, factor: float, store: int) -> None:
     with torch.cuda.device_of(k):
-        kernels()[3].halves_kernel[(len(layout.tiles),)](
+        kernels.polar.halves_kernel[(len(layout.tiles),)](
             k, skew, symmetric, layout.tiles, layout.table, factor, B=TILE["BM"], STORE=store, num_warps=WARPS
         )
 

@@ -20,12 +20,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...kernels import device as kernels
 from . import algorithms as exact
 from . import iterations as iterative
 from .algorithms import is_captured
 from .beside import side_by_side
 from .from_last import FromLast, Solved
-from .grouped import TILE, Layout, kernels, product
+from .grouped import TILE, Layout, product
 from .rows import Beside, skew_product
 
 _CLOSE = 2e-3  # the largest row norm of tril E that the last correction can remove
@@ -100,7 +101,7 @@ class WarmQR(FromLast):
         if not len(stripes):
             return worst
         with torch.cuda.device_of(gram):
-            kernels()[2].series_kernel[(len(stripes),)](
+            kernels.triangular.series_kernel[(len(stripes),)](
                 gram, out, worst, self.layout.true_sizes, stripes, layout.table, one, B=_BASE, BM=TILE["BM"]
             )
         return worst
@@ -122,7 +123,7 @@ class WarmQR(FromLast):
                 with beside(index):
                     block.copy_(torch.linalg.cholesky_ex(block)[0])
         with torch.cuda.device_of(gram):
-            kernels()[2].diagonal_kernel[(len(trail),)](lower, z, trail, layout.table, B=_BASE, num_warps=1)
+            kernels.triangular.diagonal_kernel[(len(trail),)](lower, z, trail, layout.table, B=_BASE, num_warps=1)
         *doublings, left = _jobs(layout)
         for first, second in zip(doublings[::2], doublings[1::2], strict=True):
             self._blocks(lower, z, self._half, first, 1.0)
@@ -132,23 +133,23 @@ class WarmQR(FromLast):
     def _blocks(self, a: Tensor, b: Tensor, out: Tensor, jobs: Tensor, alpha: float) -> None:
         if len(jobs):
             with torch.cuda.device_of(a):
-                kernels()[2].block_kernel[(len(jobs),)](
+                kernels.triangular.block_kernel[(len(jobs),)](
                     a, b, out, jobs, self.layout.table, alpha, B=_TILE, BK=_BASE, num_warps=4
                 )
 
     def _turn(self, q: Tensor, inverse: Tensor, inverse_t: Tensor) -> None:
         """Choose the sign of the last column with which Q keeps its determinant."""
-        layout, device, count = self.layout, kernels()[2], len(self.layout.sizes)
+        layout, count = self.layout, len(self.layout.sizes)
         moved, flip = torch.zeros(count, device=q.device), torch.empty(count, device=q.device)
         rows = (len(layout.stripes),)
         with torch.cuda.device_of(q):
-            device.moved_kernel[rows](
+            kernels.triangular.moved_kernel[rows](
                 self._last, q, moved, self.layout.true_sizes, layout.stripes, layout.table, B=_BASE, LAST=_TURNING
             )
-            device.turn_kernel[(count,)](
+            kernels.triangular.turn_kernel[(count,)](
                 self._last, q, moved, flip, self.layout.true_sizes, layout.table, LAST=_TURNING, BK=_BASE, num_warps=1
             )
-            device.flip_kernel[rows](
+            kernels.triangular.flip_kernel[rows](
                 q, inverse, inverse_t, flip, self.failed, self.layout.true_sizes, layout.stripes, layout.table, B=_BASE
             )
         self._last.copy_(q)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["criterion_kernel", "tally_kernel"]
-
 
 @triton.jit
 def criterion_kernel(

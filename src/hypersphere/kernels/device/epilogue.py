@@ -18,8 +18,6 @@ import triton.language as tl
 from .math import activate, angular, angular_value, bare, bent, curvature, gains, k_part, k_total, pulled
 from .tiles import add_to_row, channel_numbers, folded, leak_of, map_at, norm_numbers, place_of, store_map, tile_at
 
-__all__ = ["apply_kernel", "grad_kernel"]
-
 NO_NORM = tl.constexpr(0)
 TRAIN = tl.constexpr(1)
 EVAL = tl.constexpr(2)

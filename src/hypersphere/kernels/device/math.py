@@ -19,21 +19,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = [
-    "activate",
-    "angular",
-    "angular_k_slope",
-    "angular_value",
-    "bare",
-    "bent",
-    "curvature",
-    "gains",
-    "k_part",
-    "k_total",
-    "pulled",
-    "tanh_exact",
-]
-
 COSINE = tl.constexpr(0)
 LINEAR = tl.constexpr(1)
 SIGMOID = tl.constexpr(2)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["add_input_kernel", "box_kernel", "place_in", "squares_kernel"]
-
 PLAIN = tl.constexpr(0)
 SQUARE = tl.constexpr(1)
 SPHERE = tl.constexpr(2)

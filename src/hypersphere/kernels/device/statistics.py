@@ -12,8 +12,6 @@ import triton.language as tl
 from .math import angular_value, pulled
 from .tiles import add_to_row, channel_numbers, folded, leak_of, map_at, norm_numbers, place_of, tile_at
 
-__all__ = ["finish_kernel", "reduce_kernel", "stats_kernel"]
-
 # rows of sums, SLOTS times each: ΣF, ΣF², Σdu, Σdu·F, the gradients of the slope, a, b and k; then the count of
 # positions (of several processes), Σn, the gradient of the radius, how many programs of stats and reduce have ended
 TRAIN = tl.constexpr(1)

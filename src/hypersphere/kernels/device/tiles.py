@@ -7,10 +7,6 @@ import triton.language as tl
 
 from .math import curvature
 
-__all__ = [
-    "add_to_row", "channel_numbers", "folded", "leak_of", "map_at", "norm_numbers", "place_of", "store_map", "tile_at",
-]  # fmt: skip
-
 TRAIN = tl.constexpr(1)
 SIGMOID = tl.constexpr(2)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["unit_backward_kernel", "unit_kernel"]
-
 
 @triton.jit
 def _moved(j, CHANNELS, WINDOW, MOVE: tl.constexpr):
