@@ -6,7 +6,8 @@ Every training replays its captured step (batch 128, bfloat16, channels last, we
 stream of its own, one turn after the other, as ``hypersphere reproduce --at-once K`` does. ``alone`` compares the
 weights of a training among others with those of the same training alone, and of the same training alone once more.
 
-``step`` is what one captured step consists of.
+``step`` is what one captured step consists of. ``program`` is the same by :func:`hypersphere.train.run_at_once`: runs
+with logs and checkpoints in their folders, and no evaluation before the last step; the rates of all are added.
 
 The batched network holds the filters of K seeds as the groups of grouped convolutions, so its step is K steps of one
 network. It is timed without the data loader: forward, loss, backward, Adam, as one captured step.
@@ -16,12 +17,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +35,7 @@ from harness import RESULTS, environment
 from hypersphere import recipes
 from hypersphere.runs import Team
 from hypersphere.sources import Resident
-from hypersphere.train import Config
+from hypersphere.train import Config, Job, run_at_once, with_values
 from hypersphere.train.build import make_parts
 from hypersphere.train.step import Step
 from hypersphere.train.surroundings import Surroundings
@@ -91,6 +94,23 @@ def rate(turns: list[Callable[[int], None]], steps: int, each: int = TURN) -> fl
             turn(each)
     torch.cuda.synchronize()
     return len(turns) * (steps // each) * each / (time.perf_counter() - begin)
+
+
+def program(config: Config, everyone: data.Dataset, count: int, steps: int) -> float:
+    """Steps a second of ``count`` seeds trained by the program, all together."""
+    values = {
+        "schedule.steps": steps,
+        "schedule.milestones": (),
+        "run.seeds": tuple(range(count)),
+        "run.progress": "off",
+        "run.tensorboard": False,
+        "run.eval_every": steps,
+        "run.checkpoint_every": steps,
+    }
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(data, "load", return_value=everyone):
+        whole = with_values(config, values | {"run.folder": folder})
+        outcomes = run_at_once([Job(whole, seed) for seed in whole.run.seeds], count)
+    return sum(outcome.result["steps_per_second"] for outcome in outcomes if outcome.result is not None)
 
 
 def inside(work: One, steps: int = 8) -> dict[str, Any]:
@@ -169,6 +189,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=640, help="steps of each (default %(default)s)")
     parser.add_argument("--conv", default="sigmoid0.3", help="row of paper.table1 (default %(default)s)")
     parser.add_argument("--batched", default="1,4", help="groups of the batched network; empty: none")
+    parser.add_argument("--program", default="", help="trainings at once by the program; empty: none")
     parser.add_argument("--out", type=Path, default=RESULTS / "gpu_at_once.json")
     options = parser.parse_args()
     counts = [int(count) for count in options.counts.split(",")]
@@ -215,6 +236,11 @@ def main() -> None:
     everybody = [work.turn for work in works]
     found["steps_of_a_turn"] = {each: round(rate(everybody, options.steps, each), 1) for each in (1, 4, 16, 64)}
     print(f"{len(works)} at once by the steps of a turn: {found['steps_of_a_turn']}", flush=True)
+    found["program"] = {}
+    for count in [int(one) for one in options.program.split(",") if one]:
+        found["program"][count] = round(program(config, everyone, count, 4 * options.steps), 1)
+        print(f"{count} at once by the program: {found['program'][count]:.0f} steps/s together", flush=True)
+        keep()
     found["step"] = inside(works[0])  # last: where a profiler has been, streams take turns
     print({name: value for name, value in found["step"].items() if name != "by_name"}, flush=True)
     keep()

@@ -7,6 +7,7 @@ number. :mod:`hypersphere.recipes.evidence` finds the verdicts by one rule for a
 from __future__ import annotations
 
 import json
+import math
 import sys
 import textwrap
 from pathlib import Path
@@ -154,10 +155,8 @@ def _own(table: Table, measurements: list[dict[str, Any]]) -> list[Evidence]:
 
 def _overview() -> str:
     """How many published numbers were run, what became of the published gains, and the picture."""
-    every, printed = (
-        tables().values(),
-        [cell for table in tables().values() for cell in table.cells if cell.published is not None],
-    )
+    every = _documents()
+    printed = [cell for table in every for cell in table.cells if cell.published is not None]
     found = [(table, one) for table, measurements in _measured() for one in evidence(table, measurements)]
     compared = [one for _, one in found if one.cell.published is not None]
     text = f"""Of {len(printed)} published numbers in {len(every)} tables and figures, {len(compared)} were run as the
@@ -169,10 +168,9 @@ def _overview() -> str:
         if one.verdict is not None:
             lines.append(_wrapped(f"- **{table.name} {one.cell.name}: {one.verdict}.** {_sentence(one)}", "  "))
         elif one.base is None and one.expected is not None:
-            word = _verdict(one)
-            inside = "is" if one.expected else "is not"
-            text = f"""{one.mean:.2f}, published {one.cell.published:.2f}, which {inside} within the 95 % prediction
-                interval of one more run of ours."""
+            word, (low, high) = _verdict(one), one.prediction or (math.nan, math.nan)
+            text = f"""{one.mean:.2f}, published {one.cell.published:.2f}; one more run of ours may give {low:.2f} to
+                {high:.2f} ({len(one.values)} seeds)."""
             lines.append(_wrapped(f"- **{table.name} {one.cell.name} (a baseline): {word}.** {text}", "  "))
     lines += ["", "One rule gives the verdicts:", ""]
     lines += [_wrapped(f"- *{name}*: {meaning}.", "  ") for name, meaning in VERDICTS.items()]
@@ -227,8 +225,7 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
         lines += [_paragraphs(FINDINGS[table.name]), ""]
     missing = not_run(table, measurements)
     if missing:
-        names = ", ".join(missing) if len(missing) <= _NAMED else f"{', '.join(missing[:_NAMED])}, ..."
-        lines += [_wrapped(f"Not run: {len(missing)} of {len(table.cells)} cells ({names})."), ""]
+        lines += [_wrapped(f"Not run: {len(missing)} of {len(table.cells)} cells ({', '.join(missing)})."), ""]
     return "\n".join(lines)
 
 
@@ -247,7 +244,6 @@ def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-_NAMED = 12
 _SHOWN = 5
 
 
@@ -263,19 +259,37 @@ def _verdict(one: Evidence | None) -> str:
         return "" if one is None else str(one.verdict)
     if one.base is not None or one.expected is None:
         return ""
-    return "reproduced" if one.expected else "not reproduced"
+    return "compatible" if one.expected else "not compatible"
+
+
+_NOT_HERE = {
+    "casia": "CASIA-WebFace",
+    "imagenet": "ImageNet",
+    "imdb_face": "IMDb-Face",
+    "miniimagenet": "mini-ImageNet",
+    "ms_celeb": "MS-Celeb",
+}
 
 
 def _missing() -> str:
-    """The tables without any number."""
+    """The tables without any number: those whose data can be had, and those whose data we do not have."""
     run = {table.name for table, _ in _measured()}
-    lines = ["## Not run", "", "We have no number for any cell of these tables and figures:", ""]
-    lines += [
-        f"- `{table.name}`: {len(table.cells)} cell{'s' * (len(table.cells) > 1)}. {table.title.rstrip('.')}."
-        for table in tables().values()
-        if table.name not in run
-    ]
-    return "\n".join([*lines, ""])
+    open_, closed = [], []
+    for table in _documents():
+        if table.name in run:
+            continue
+        needs = sorted({_NOT_HERE.get(cell.make().data.name, "") for cell in table.cells} - {""})
+        needs += ["Inception-v3"] if table.metric == "inception score" else []
+        cells = f"{len(table.cells)} cell{'s' * (len(table.cells) > 1)}"
+        where = f" ({', '.join(needs)})" if needs else ""
+        (closed if needs else open_).append(f"- `{table.name}`{where}: {cells}. {table.title.rstrip('.')}.")
+    head = "We have no number for any cell of these tables and figures. Their data sets can be had:"
+    return "\n".join(["## Not run", "", head, "", *open_, "", "These need data that we do not have:", "", *closed, ""])
+
+
+def _documents() -> list[Table]:
+    """The tables and figures of the documents, without the recipes for one's own data."""
+    return [table for table in tables().values() if table.name.startswith(("paper.", "thesis."))]
 
 
 def _paragraphs(text: str) -> str:

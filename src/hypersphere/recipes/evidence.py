@@ -32,6 +32,8 @@ VERDICTS = {
     "not reproduced": "the interval includes 0 or lies on the other side of it, and excludes the published gain",
     "undecided": "the interval includes both 0 and the published gain: more seeds would tell",
     "not measured": "the cell or its baseline has fewer than two seeds",
+    "compatible": "of a baseline: one more run of ours could give the published number (95 % prediction interval)",
+    "not compatible": "of a baseline: it could not",
 }
 
 
@@ -65,19 +67,28 @@ class Evidence:
         return statistics.stdev(self.values) / math.sqrt(len(self.values)) if len(self.values) > 1 else None
 
     @property
+    def prediction(self) -> tuple[float, float] | None:
+        """The 95 % prediction interval of one more run of ours; None for a single seed. Of three seeds it is wide."""
+        if len(self.values) < 2:
+            return None
+        spread = statistics.stdev(self.values) * math.sqrt(1 + 1 / len(self.values))
+        half = student_t(len(self.values) - 1) * spread
+        return self.mean - half, self.mean + half
+
+    @property
     def expected(self) -> bool | None:
         """For a cell without a baseline: whether the printed number is one that a further seed of ours could give.
 
-        That is the 95 % prediction interval of a single run. None without a printed number or a second seed.
+        None without a printed number or a second seed.
         """
-        if self.cell.published is None or len(self.values) < 2:
+        if self.cell.published is None or self.prediction is None:
             return None
-        spread = statistics.stdev(self.values) * math.sqrt(1 + 1 / len(self.values))
-        return abs(self.mean - self.cell.published) <= student_t(len(self.values) - 1) * spread
+        low, high = self.prediction
+        return low <= self.cell.published <= high
 
     @property
     def verdict(self) -> str | None:
-        """One of :data:`VERDICTS`; None where no gain is printed."""
+        """One of the first five :data:`VERDICTS`; None where no gain is printed."""
         if self.published_gain is None:
             return None
         if self.interval is None:
