@@ -38,7 +38,7 @@ def seeded(seed):
 def crowded(count=52, dim=34, seed=0):
     """Random vectors with close pairs, an opposite pair, equal ones and a zero vector."""
     w = torch.randn(count, dim, generator=seeded(seed))
-    w[5] = w[3] + 0.05 * w[8]
+    w[5] = w[3] + 0.003 * w[8]
     w[7] = w[3] + 0.2 * w[9]
     w[40] = -w[3] + 0.03 * w[11]
     w[20] = 0
@@ -67,7 +67,7 @@ def test_sweep(s, distance, half_space, weighted):
         lambda x: energy(x, s, distance, half_space, None if weights is None else weights.double()), w.double()
     )
     assert value.item() == pytest.approx(exact[0].item(), rel=2e-6)
-    assert apart(gradient, exact[1]) < 2e-5
+    assert apart(gradient, exact[1]) < 1e-5
     kept = [i for i in range(len(w)) if i != 20]
     lengths = None if weights is None else weights[kept].cpu()
     plain = reference_energy(w[kept].cpu(), s, distance, half_space, lengths, reduction="sum")
@@ -93,7 +93,7 @@ def test_single_products_about_the_tangent(distance, half_space, monkeypatch):
     value, gradient = differentiated(lambda x: energy(x, 2.0, distance, half_space, block_size=8), w)
     exact = differentiated(lambda x: energy(x, 2.0, distance, half_space), w.double())
     assert value.item() == pytest.approx(exact[0].item(), rel=2e-6)
-    assert apart(gradient, exact[1]) < 2e-5
+    assert apart(gradient, exact[1]) < 1e-5
 
 
 def test_spread_cosines_are_refused_single_products(monkeypatch):
@@ -143,7 +143,7 @@ def test_class_energy(distance, monkeypatch):
     monkeypatch.setattr(energies, "DENSE_PAIRS", 1)
     value, gradient = differentiated(lambda x: class_energy(x, labels, 2.0, distance), w)
     assert value.item() == pytest.approx(expected[0].item(), rel=2e-6)
-    assert apart(gradient, expected[1]) < 2e-5
+    assert apart(gradient, expected[1]) < 1e-5
     x = w.clone().requires_grad_()
     (first,) = torch.autograd.grad(class_energy(x, labels, 2.0, distance), x, create_graph=True)
     assert torch.isfinite(torch.autograd.grad(first.sum(), x)[0]).all()
