@@ -57,17 +57,19 @@ class _Shape:
 SHAPE = _Shape()
 
 
-def sweep_energy(points: Tensor, beta: Tensor | None, pairing: Pairing, grad: bool) -> tuple[Tensor, Tensor | None]:
+def sweep_energy(
+    points: Tensor, beta: Tensor | None, pairing: Pairing, grad: bool, raw: Tensor
+) -> tuple[Tensor, Tensor | None]:
     """Return Σ_{i≠j} φ(c_ij) of float32 unit vectors (N, d) as float64, and its gradient.
 
     Only its part along the sphere is meaningful: close pairs contribute along ŵ_i − ŵ_j instead of ŵ_j, and these
-    two differ radially.
+    two differ radially. ``raw`` are the vectors before they were normalized, from which close pairs are computed.
     """
-    points = points.contiguous()
+    points, raw = points.contiguous(), raw.contiguous()
     line = _tangent(points, pairing) if grad and beta is None and _may_be_single(points, pairing) else None
     count = len(points)
     halves = _Halves.of(points, grad, line is not None)
-    work = _Work(points, points, beta, beta, pairing, grad, line)
+    work = _Work(points, points, beta, beta, pairing, grad, line, raw, raw)
     for start in range(0, count, _STRIP):
         rows = slice(start, min(start + _STRIP, count))
         for first in range(start, count, _WIDTH):
@@ -81,7 +83,9 @@ def sweep_energy(points: Tensor, beta: Tensor | None, pairing: Pairing, grad: bo
     return total, gradient.mul_(2)
 
 
-def cross_energy(rows: Tensor, own: Tensor, points: Tensor, pairing: Pairing, grad: bool) -> tuple[Tensor, ...]:
+def cross_energy(
+    rows: Tensor, own: Tensor, points: Tensor, pairing: Pairing, grad: bool, raw_rows: Tensor, raw: Tensor
+) -> tuple[Tensor, ...]:
     """Return Σ_i Σ_{j≠own_i} φ(x_i·ŵ_j) as float64, and the gradients of rows and points (empty without ``grad``).
 
     Args:
@@ -90,10 +94,12 @@ def cross_energy(rows: Tensor, own: Tensor, points: Tensor, pairing: Pairing, gr
         points: Unit vectors (N, d) in float32.
         pairing: The function φ and its settings.
         grad: Whether gradients are wanted.
+        raw_rows: The rows before they were normalized.
+        raw: The points before they were.
     """
     rows, points = rows.contiguous(), points.contiguous()
     left, right = _Halves.of(rows, grad, False), _Halves.of(points, grad, False)
-    work = _Work(rows, points, None, None, pairing, grad, None)
+    work = _Work(rows, points, None, None, pairing, grad, None, raw_rows.contiguous(), raw.contiguous())
     for start in range(0, len(rows), _STRIP):
         block = slice(start, min(start + _STRIP, len(rows)))
         for first in range(0, len(points), _WIDTH):
@@ -135,7 +141,10 @@ class _Work:
         pairing: Pairing,
         grad: bool,
         line: _Line | None,
+        raw_x: Tensor,
+        raw_y: Tensor,
     ) -> None:
+        self.raw = raw_x, raw_y
         self.x, self.y, self.beta_x, self.beta_y = x, y, beta_x, beta_y
         self.pairing, self.grad, self.line = pairing, grad, line
         self.same = x is y
@@ -194,8 +203,9 @@ class _Work:
         if self.beta_x is not None and self.beta_y is not None:
             lengths = self.beta_x, self.beta_y
         dim = self.x.shape[1]
+        short = [1 / torch.linalg.vector_norm(raw, dim=1, dtype=torch.float64) for raw in self.raw]
         close_pairs[(programs,)](
-            self.x, self.y, *lengths, self.tangent, self.pairs, self.counter, partial, self.grad_x, self.grad_y,
+            *self.raw, *short, *lengths, self.tangent, self.pairs, self.counter, partial, self.grad_x, self.grad_y,
             dim, self.capacity, *self.numbers, **self.constants, PROGRAMS=programs,
             BLOCK=min(triton.next_power_of_2(dim), 1024),
         )  # fmt: skip

@@ -1,8 +1,9 @@
-"""The energies of several sets of neurons in three launches and a sum, and their gradients in one."""
+"""The energies of several sets of neurons and their weighted sum in three launches, and their gradients in one."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 import triton
@@ -13,44 +14,69 @@ from .device.sets import cosines, directions, gradients, set_pairs
 PADDING = 32
 """The length of a row of fp16 halves is a multiple of this."""
 
+SOURCES = 32
+"""Tensors that one launch reads from: a larger number takes several."""
+
 _BLOCK, _STEP = 64, PADDING
 _CHUNK = 256  # dimensions that one program multiplies: several programs share a wide layer
 _WIDE = 64  # entries of a gradient that one program computes
 
 
 def set_energies(
-    flat: Tensor, table: Tensor, sizes: list[int], s: float, angular: bool, floor: float
+    sources: Sequence[Tensor],
+    table: Tensor,
+    numbers: Tensor,
+    beta: Tensor | None,
+    sizes: Sequence[int],
+    parts: Sequence[int],
+    s: float,
+    angular: bool,
+    floor: float,
 ) -> tuple[Tensor, ...]:
-    """Return Σ_{i≠j} φ of each set, and what its gradient needs: directions, 1/‖w‖, φ', and Σ_j φ'·c by tile.
+    """Return Σ factor·energy, the energy of each set, and what the gradient needs.
+
+    The latter are the directions, 1/‖w‖, φ', and Σ_j φ'·c by tile.
 
     Args:
-        flat: The neurons of all sets, one after the other, float32.
+        sources: The neurons, float32 and contiguous: one or more sets in each tensor.
         table: One row for each set on the device: see ``device/sets.py``.
+        numbers: What makes a mean of the sum over pairs of each set, then its factor, (2, sets).
+        beta: The lengths of all neurons, one set after the other; None: 1.
         sizes: Neurons, dimension and half space (0 or 1) of each set, one after the other.
+        parts: The number of sets in each tensor.
         s, angular, floor: As in ``functional.energy.kernel.Kernel``.
     """
-    counts = sizes[::3]
-    groups, most = len(counts), max(counts)
-    tall = triton.cdiv(most, _BLOCK)
+    counts, dims = sizes[::3], sizes[1::3]
+    groups, most, widest = len(counts), max(counts), max(dims)
     rows, square = sum(counts), sum(count * count for count in counts)
-    unit, inverse = torch.empty_like(flat), flat.new_empty(rows)
-    slopes, along, partial = flat.new_empty(square), flat.new_empty(rows, tall), flat.new_empty(groups, tall * tall)
-    dims = sizes[1::3]
-    chunks = triton.cdiv(max(dims), _CHUNK)
-    parts = flat.new_empty(chunks, square)
+    tall, chunks = triton.cdiv(most, _BLOCK), triton.cdiv(widest, _CHUNK)
     padded = sum(count * (-(-dim // PADDING) * PADDING) for count, dim in zip(counts, dims, strict=True))
-    high, low = flat.new_empty(2, padded, dtype=torch.float16)
-    widest = min(triton.next_power_of_2(max(dims)), 1024)
-    directions[(groups, most)](flat, unit, high, low, inverse, table, BLOCK=widest)
+    new = sources[0].new_empty
+    unit, inverse = new(sum(source.numel() for source in sources)), new(rows)
+    high, low = new(2, padded, dtype=torch.float16)
+    products, slopes, along = new(chunks, square), new(square), new(rows, tall)
+    partial, values, total = new(groups, tall * tall), new(groups), new(())
+    ticket = new(1, dtype=torch.int32)
+    first = 0
+    for begin in range(0, len(sources), SOURCES):
+        some = tuple(sources[begin : begin + SOURCES])
+        here = sum(parts[begin : begin + SOURCES])
+        directions[(here, most)](
+            some, unit, high, low, inverse, ticket, table, first, begin,
+            SOURCES=len(some), BLOCK=min(triton.next_power_of_2(widest), 2048),
+        )  # fmt: skip
+        first += here
     cosines[(groups, tall * tall, chunks)](
-        high, low, table, parts, square, BLOCK=_BLOCK, STEP=_STEP, CHUNK=_CHUNK, num_warps=4, num_stages=3
+        high, low, table, products, square, BLOCK=_BLOCK, STEP=_STEP, CHUNK=_CHUNK, num_warps=4, num_stages=3
     )
+    programs = sum(triton.cdiv(count, _BLOCK) ** 2 for count in counts)
     set_pairs[(groups, tall * tall)](
-        parts, table, slopes, along, partial, s, math.sqrt(floor) if angular else floor, tall * tall, tall, square,
-        S=int(s) if s in (0.0, 1.0, 2.0) else -1, ANGULAR=angular, FAST=flat.is_cuda, BLOCK=_BLOCK, CHUNK=_CHUNK,
-        num_warps=8,
+        products, table, inverse if beta is None else beta, numbers, slopes, along, partial, ticket, values, total,
+        s, math.sqrt(floor) if angular else floor, groups, tall * tall, tall, square, programs,
+        S=int(s) if s in (0.0, 1.0, 2.0) else -1, ANGULAR=angular, WEIGHTED=beta is not None, FAST=unit.is_cuda,
+        BLOCK=_BLOCK, CHUNK=_CHUNK, AT_ONCE=16, WIDE=16, num_warps=8,
     )  # fmt: skip
-    return partial.sum(1), unit, inverse, slopes, along
+    return total, values, unit, inverse, slopes, along
 
 
 def set_gradients(
@@ -59,15 +85,18 @@ def set_gradients(
     slopes: Tensor,
     along: Tensor,
     table: Tensor,
-    scales: Tensor,
-    incoming: Tensor,
-    sizes: list[int],
+    numbers: Tensor,
+    d_total: Tensor | None,
+    d_values: Tensor | None,
+    sizes: Sequence[int],
 ) -> Tensor:
-    """The gradient of Σ incoming·scale·(sum over pairs) at the neurons of all sets, flat."""
+    """The gradient at the neurons of all sets, flat, from those of the weighted sum and of each energy (None: 0)."""
     result = torch.empty_like(unit)
-    grid = (len(sizes) // 3, triton.cdiv(max(sizes[::3]), _BLOCK), triton.cdiv(max(sizes[1::3]), _WIDE))
+    groups = len(sizes) // 3
+    grid = (groups, triton.cdiv(max(sizes[::3]), _BLOCK), triton.cdiv(max(sizes[1::3]), _WIDE))
     gradients[grid](
-        unit, inverse, table, slopes, along, scales, incoming, result, along.shape[1], FAST=unit.is_cuda,
-        BLOCK=_BLOCK, STEP=_WIDE, num_warps=4, num_stages=2,
+        unit, inverse, table, slopes, along, numbers, unit if d_total is None else d_total,
+        unit if d_values is None else d_values, result, groups, along.shape[1], TOTAL=d_total is not None,
+        EACH=d_values is not None, FAST=unit.is_cuda, BLOCK=_BLOCK, STEP=_WIDE, num_warps=4, num_stages=2,
     )  # fmt: skip
     return result

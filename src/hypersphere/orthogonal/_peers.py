@@ -165,7 +165,7 @@ class Peers:
 
     def _look_later(self, warm: WarmCayley) -> None:
         """Start copying the outcome to the host, without waiting for it."""
-        host = torch.empty(2, pin_memory=True)
+        host = torch.empty(2, device="cpu", pin_memory=True)
         host.copy_(warm.outcome(), non_blocking=True)
         event = torch.cuda.Event()
         event.record()

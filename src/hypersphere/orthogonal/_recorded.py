@@ -104,7 +104,7 @@ def record(model: nn.Module, stream: torch.cuda.Stream | None = None) -> Recorde
     groups = [peers for peers in dict.fromkeys(joint) if peers.can_be_recorded]
     if not groups:
         return None
-    graph, flag = torch.cuda.CUDAGraph(), torch.zeros((), pin_memory=True)
+    graph, flag = torch.cuda.CUDAGraph(), torch.zeros((), device="cpu", pin_memory=True)
     with torch.cuda.graph(graph, stream=stream):
         flags = [peers.record() for peers in groups]
         failed = torch.stack([one.to(flags[0].device) for one in flags]).amax().float()

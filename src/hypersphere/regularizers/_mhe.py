@@ -57,6 +57,10 @@ class EnergyRegularizer(Regularizer):
         """The sets of one hidden layer, without this call's draws or steps."""
         raise NotImplementedError
 
+    def _betas(self) -> list[Tensor | None]:
+        """The lengths of the neurons of each hidden layer, None for 1; empty where all are 1."""
+        return []
+
     def _combine(self, energies: list[Tensor]) -> Tensor:
         """The value of a layer from the energies of its sets: their mean."""
         return energies[0].mean()
@@ -79,7 +83,10 @@ class EnergyRegularizer(Regularizer):
     def _penalty_by_layer(self, hidden: list[list[Tensor]], output: Neurons | None, labels: Tensor | None) -> Tensor:
         terms = []
         if hidden:
-            energies = iter(self._energies([one for sets in hidden for one in sets]))
+            betas, every = self._betas(), [one for sets in hidden for one in sets]
+            settings = self.s, self.distance, self.half_space
+            weighted = [energy(one, *settings, beta) for one, beta in zip(every, betas, strict=False)]
+            energies = iter(weighted or self._energies(every))
             values = [self._combine([next(energies) for _ in sets]) for sets in hidden]
             terms.append(self.hidden * total_of(values))
         if output is not None:
@@ -88,7 +95,7 @@ class EnergyRegularizer(Regularizer):
 
     def _penalty_together(self, hidden: list[list[Tensor]], output: Neurons | None) -> Tensor | None:
         """The sum over all layers in one call, where there is one for them."""
-        sets, factors, halves = [], [], []
+        sets, factors, halves, betas = [], [], [], self._betas() if hidden else []
         for layer in hidden:
             shares = self._shares(layer)
             if shares is None:
@@ -100,7 +107,8 @@ class EnergyRegularizer(Regularizer):
             sets.append(output.matrix())
             factors.append(self.output / sets[-1].shape[0])
             halves.append(False)
-        return weighted_energy(sets, factors, self.s, self.distance, halves)
+        betas += [None] * (len(sets) - len(betas))
+        return weighted_energy(sets, factors, self.s, self.distance, halves, betas)
 
     def _energies(self, sets: list[Tensor]) -> list[Tensor]:
         return set_energies(sets, self.s, self.distance, [self.half_space] * len(sets))
@@ -195,37 +203,29 @@ class MHE(EnergyRegularizer):
             energy(neurons.matrix().detach(), self.s, self.distance, self.half_space, beta.float().reshape(shape))
             self.register_buffer(_beta(neurons), beta.detach().float().reshape(shape))
 
-    def _penalty(self, labels: Tensor | None) -> Tensor:
-        if all(_beta(neurons) not in self._buffers for neurons in self._hidden):
-            return super()._penalty(labels)
-        orders, terms = self._orders(), []
-        if self.hidden:
-            values = [self._weighted(neurons, orders.get(neurons.name)) for neurons in self._hidden]
-            terms.append(self.hidden * total_of(values))
-        if self._output is not None and self.output:
-            terms.append(self.output * self._output_energy(self._output, labels))
-        return total_of(terms) if terms else torch.zeros(())
-
     def _value(self, neurons: Neurons) -> Tensor:
-        return super()._value(neurons) if neurons is self._output else self._weighted(neurons, None)
-
-    def _weighted(self, neurons: Neurons, order: Tensor | None) -> Tensor:
-        """The energy of a hidden layer, or of those of its neurons that ``order`` begins with."""
+        if neurons is self._output:
+            return super()._value(neurons)
         matrix, beta = neurons.matrix(), self._buffers.get(_beta(neurons))
         beta = None if beta is None else beta.to(matrix.device)
-        if order is not None:
-            chosen = order[: self.sample].to(matrix.device)
-            matrix, beta = matrix[:, chosen], None if beta is None else beta[:, chosen]
         return energy(matrix, self.s, self.distance, self.half_space, beta).mean()
 
     def _sets(self) -> list[list[Tensor]]:
-        orders, sets = self._orders(), []
-        for neurons in self._hidden:
-            matrix = neurons.matrix()
-            if neurons.name in orders:
-                matrix = matrix[:, orders[neurons.name][: self.sample].to(matrix.device)]
-            sets.append([matrix])
-        return sets
+        orders = self._orders()
+        return [[self._chosen(neurons.matrix(), orders.get(neurons.name))] for neurons in self._hidden]
+
+    def _betas(self) -> list[Tensor | None]:
+        betas = [self._buffers.get(_beta(neurons)) for neurons in self._hidden]
+        if all(beta is None for beta in betas):
+            return []
+        orders, placed = self._orders(), zip(betas, self._hidden, strict=True)
+        return [
+            None if beta is None else self._chosen(beta.to(n.weight.device), orders.get(n.name)) for beta, n in placed
+        ]
+
+    def _chosen(self, values: Tensor, order: Tensor | None) -> Tensor:
+        """Of each set in (groups, neurons, ...) what belongs to the first neurons of ``order``."""
+        return values if order is None else values[:, order[: self.sample].to(values.device)]
 
     def _orders(self) -> dict[str, Tensor]:
         """This call's order of the neurons of each layer that is sampled."""

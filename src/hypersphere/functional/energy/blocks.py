@@ -33,14 +33,14 @@ _FUSED_POWER = 12.0
 """Weights and larger powers overflow inside the fused sweep where the energy itself need not."""
 
 
-def sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int) -> Tensor:
-    """Σ_{i≠j} φ(c_ij) of each of the (B, N, d) sets of unit vectors, shape (B,)."""
+def sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int, raw: Tensor) -> Tensor:
+    """Σ_{i≠j} φ(c_ij) of each of the (B, N, d) sets of unit vectors, shape (B,); ``raw`` is what was normalized."""
     if is_transformed(unit):
         from .transforms import transformed_sweep
 
         return transformed_sweep(unit, beta, kernel, block)
     differentiated = unit.requires_grad and torch.is_grad_enabled()
-    return _sweep(unit, beta, *kernel, block, differentiated, True)[0]
+    return _sweep(unit, beta, *kernel, block, differentiated, True, raw.detach())[0]
 
 
 def is_fused(points: Tensor) -> bool:
@@ -48,9 +48,9 @@ def is_fused(points: Tensor) -> bool:
     return is_plain_eager(points) and _fits(points)
 
 
-def class_sweep(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
+def class_sweep(points: Tensor, classes: Tensor, kernel: Kernel, raw: Tensor) -> Tensor:
     """Σ_i Σ_{j≠y_i} φ(ŵ_{y_i}·ŵ_j) over the classes y of a batch, −1 for none, where :func:`is_fused` says so."""
-    return _ClassSweep.apply(points, classes, kernel)
+    return _ClassSweep.apply(points, classes, kernel, raw.detach())
 
 
 def _fits(points: Tensor) -> bool:
@@ -59,24 +59,25 @@ def _fits(points: Tensor) -> bool:
 
 class _ClassSweep(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
+    def forward(ctx: Any, points: Tensor, classes: Tensor, kernel: Kernel, raw: Tensor) -> Tensor:
         chosen = classes.clamp(min=0)
         total, rows, columns = kernels.energy.cross_energy(
-            points.index_select(0, chosen), classes, points, kernels.energy.Pairing(*kernel), ctx.needs_input_grad[0]
-        )
+            points.index_select(0, chosen), classes, points, kernels.energy.Pairing(*kernel), ctx.needs_input_grad[0],
+            raw.index_select(0, chosen), raw,
+        )  # fmt: skip
         if ctx.needs_input_grad[0]:
             ctx.save_for_backward(points, classes, columns.index_add_(0, chosen, rows))
             ctx.kernel = kernel
         return total.to(points.dtype)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         points, classes, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
             with torch.enable_grad():
                 total = _class_definition(points, classes, ctx.kernel)
-                return torch.autograd.grad(total, points, grad, create_graph=True)[0], None, None
-        return grad * gradient, None, None
+                return torch.autograd.grad(total, points, grad, create_graph=True)[0], None, None, None
+        return grad * gradient, None, None, None
 
 
 def _class_definition(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
@@ -88,7 +89,9 @@ def _class_definition(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor
 # Defined by hand: the decorator of torch.library imports a compiler at the first call.
 _LIBRARY = torch.library.Library("hypersphere", "FRAGMENT")
 _SETTINGS = "float s, bool angular, bool half_space, float floor, int block"
-_LIBRARY.define(f"energy_sweep(Tensor unit, Tensor? beta, {_SETTINGS}, bool grad, bool fused) -> (Tensor, Tensor)")
+_LIBRARY.define(
+    f"energy_sweep(Tensor unit, Tensor? beta, {_SETTINGS}, bool grad, bool fused, Tensor? raw) -> (Tensor, Tensor)"
+)
 _LIBRARY.define(f"energy_hessian_product(Tensor unit, Tensor v, Tensor? beta, {_SETTINGS}) -> Tensor")
 _sweep = torch.ops.hypersphere.energy_sweep.default
 _hessian_product = torch.ops.hypersphere.energy_hessian_product.default
@@ -104,14 +107,16 @@ def _do_sweep(
     block: int,
     grad: bool,
     fused: bool,
+    raw: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     kernel = Kernel(s, angular, half_space, floor)
     values, gradient = unit.new_zeros(unit.shape[0]), unit.new_zeros(unit.shape if grad else (0,))
     for index, points in enumerate(unit):
         weights = None if beta is None else beta[index]
         if fused and _fits(points) and (weights is None or s <= _FUSED_POWER):
-            pairing = kernels.energy.Pairing(*kernel)
-            total, slopes = kernels.energy.sweep_energy(points, weights, pairing, grad)
+            total, slopes = kernels.energy.sweep_energy(
+                points, weights, kernels.energy.Pairing(*kernel), grad, points if raw is None else raw[index]
+            )
             values[index] = total
             if slopes is not None:
                 gradient[index] = slopes
@@ -135,6 +140,7 @@ def _(
     block: int,
     grad: bool,
     fused: bool,
+    raw: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     return unit.new_empty(unit.shape[0]), unit.new_empty(unit.shape if grad else (0,))
 
@@ -257,7 +263,7 @@ def _riesz(q: Tensor, s: float) -> Tensor:
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     unit, beta, *settings = inputs
-    *ctx.settings, _, ctx.fused = settings
+    *ctx.settings, _, ctx.fused, _ = settings
     ctx.save_for_backward(unit, beta, output[1])
     ctx.set_materialize_grads(False)
 
@@ -266,13 +272,13 @@ def _backward(ctx: Any, grad_values: Tensor | None, grad_gradient: Tensor | None
     unit, beta, gradient = ctx.saved_tensors
     total: Tensor | None = None
     if ctx.fused and torch.is_grad_enabled():  # a second derivative will be asked for
-        gradient = _sweep(unit, beta, *ctx.settings, True, False)[1]
+        gradient = _sweep(unit, beta, *ctx.settings, True, False, None)[1]
     if grad_values is not None:
         total = grad_values[:, None, None] * gradient
     if grad_gradient is not None:
         curved = _hessian_product(unit, grad_gradient.contiguous(), beta, *ctx.settings)
         total = curved if total is None else total + curved
-    return total, None, None, None, None, None, None, None, None
+    return total, *[None] * 9
 
 
 torch.library.register_autograd("hypersphere::energy_sweep", _backward, setup_context=_setup, lib=_LIBRARY)
@@ -288,7 +294,7 @@ def _(
     if beta is not None:
         beta = beta.movedim(in_dims[1], 0) if in_dims[1] is not None else beta.expand(size, *beta.shape)
         beta = beta.flatten(0, 1)
-    values, gradient = _sweep(mapped.flatten(0, 1), beta, *settings)
+    values, gradient = _sweep(mapped.flatten(0, 1), beta, *settings[:-1], None)
     if not gradient.numel():
         return (values.unflatten(0, (size, -1)), gradient), (0, None)
     return (values.unflatten(0, (size, -1)), gradient.unflatten(0, (size, -1))), (0, 0)

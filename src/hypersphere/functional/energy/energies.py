@@ -87,9 +87,9 @@ def energy(
         elif block_size is None and points.shape[:-1].numel() * count <= DENSE_PAIRS:
             total = _dense(points, beta, kernel)
         else:
-            flat = points.reshape(-1, count, points.shape[-1])
+            flat, raw = (x.reshape(-1, count, points.shape[-1]) for x in (points, upcast(w)))
             flat_beta = None if beta is None else beta.reshape(-1, count)
-            total = sweep(flat, flat_beta, kernel, block_size or _default_block(w.device)).reshape(batch)
+            total = sweep(flat, flat_beta, kernel, block_size or _default_block(w.device), raw).reshape(batch)
         pairs = count * (count - 1)
         if half_space:
             squares = torch.ones_like(points[..., 0]) if beta is None else beta * beta
@@ -147,7 +147,7 @@ def class_energy(
         points = unit(upcast(w))
         kernel = Kernel.build(float(s), distance, False, floor, points.dtype)
         if labels.numel() * len(points) > DENSE_PAIRS and is_fused(points):
-            total = class_sweep(points, torch.where(counts, classes, -1), kernel)
+            total = class_sweep(points, torch.where(counts, classes, -1), kernel, upcast(w))
             return total / (counts.sum() * (len(points) - 1)).clamp_min(1)
         own = torch.arange(len(points), device=w.device) == classes[:, None]
         cosines = (points.index_select(0, classes) @ points.mT).masked_fill(own, 0)

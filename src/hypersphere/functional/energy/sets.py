@@ -17,11 +17,10 @@ from torch import Tensor
 
 from ... import kernels
 from ..._core.modes import is_plain_eager, without_autocast
-from ..._core.sphere import unit as directions
 from ..._core.sphere import upcast
-from ...kernels.launch import enabled, usable
+from ...kernels.launch import device_runs, enabled, usable
 from .energies import DENSE_PAIRS, energy
-from .kernel import Kernel, derivatives
+from .kernel import Kernel
 
 
 def set_energies(
@@ -44,13 +43,18 @@ def set_energies(
     halves = [False] * len(sets) if half_space is None else list(half_space)
     if not sets or not _together(sets):
         return [energy(w, s, distance, half) for w, half in zip(sets, halves, strict=True)]
-    values = _joint_energies(sets, halves, s, distance)
+    values = _joint_energies(sets, halves, s, distance)[1]
     parts = values.split([math.prod(w.shape[:-2]) for w in sets])
     return [part.reshape(w.shape[:-2]) for part, w in zip(parts, sets, strict=True)]
 
 
 def weighted_energy(
-    sets: Sequence[Tensor], factors: Sequence[float], s: float, distance: str, half_space: Sequence[bool]
+    sets: Sequence[Tensor],
+    factors: Sequence[float],
+    s: float,
+    distance: str,
+    half_space: Sequence[bool],
+    weights: Sequence[Tensor | None] | None = None,
 ) -> Tensor | None:
     """Σ factor · mean energy over all sets where they are computed together (see :func:`set_energies`), else None.
 
@@ -61,37 +65,39 @@ def weighted_energy(
         distance: ``"euclidean"`` takes ‖ŵ_i − ŵ_j‖ as the distance of two neurons, ``"angular"`` the angle between them
             (thesis 5.5).
         half_space: Of each tensor, whether its energy is that of {ŵ, −ŵ}.
+        weights: Of each tensor, None or the lengths β (..., N) of its neurons, constants: the energy of β_i ŵ_i.
     """
     if not sets or not _together(sets):
         return None
-    each: list[float] = []
-    for w, factor in zip(sets, factors, strict=True):
-        each += [factor] * math.prod(w.shape[:-2])
-    values = _joint_energies(sets, half_space, s, distance)
-    return values @ _constants(tuple(each), values.device)
+    return _joint_energies(sets, half_space, s, distance, factors, weights)[0]
 
 
-def _joint_energies(sets: Sequence[Tensor], halves: Sequence[bool], s: float, distance: str) -> Tensor:
+def _joint_energies(
+    sets: Sequence[Tensor],
+    halves: Sequence[bool],
+    s: float,
+    distance: str,
+    factors: Sequence[float] | None = None,
+    weights: Sequence[Tensor | None] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Σ factor·energy, and the energy of every set, the sets of each tensor one after the other."""
     sizes: list[int] = []
-    for w, half in zip(sets, halves, strict=True):
-        sizes += [w.shape[-2], w.shape[-1], int(half)] * math.prod(w.shape[:-2])
+    each: list[float] = []
+    for w, half, factor in zip(sets, halves, factors or [0.0] * len(sets), strict=True):
+        number = math.prod(w.shape[:-2])
+        sizes += [w.shape[-2], w.shape[-1], int(half)] * number
+        each += [factor] * number
+    beta = None
+    if weights is not None and any(one is not None for one in weights):
+        shapes = (w.shape[:-1] for w in sets)
+        pairs = zip(weights, shapes, strict=True)
+        lengths = [sets[0].new_ones(()).expand(shape) if one is None else one for one, shape in pairs]
+        beta = torch.cat([one.detach().float().reshape(-1) for one in lengths])
     with without_autocast(sets[0].device):
-        flat = torch.cat([upcast(w).reshape(-1) for w in sets])
-        floor = Kernel.build(float(s), distance, False, None, flat.dtype).floor
-        values: Tensor = _energies(flat, sizes, float(s), distance == "angular", floor)[0]
-    return values
-
-
-def _constants(numbers: tuple[float, ...], device: torch.device) -> Tensor:
-    """Numbers on the device: the same tensor each time, since a graph that is recorded cannot copy from the host."""
-    if torch.compiler.is_compiling():
-        return torch.tensor(numbers, device=device)
-    return _kept_constants(numbers, device)
-
-
-@lru_cache(maxsize=64)
-def _kept_constants(numbers: tuple[float, ...], device: torch.device) -> Tensor:
-    return torch.tensor(numbers).to(device)
+        sources = [upcast(w).contiguous() for w in sets]
+        floor = Kernel.build(float(s), distance, False, None, sources[0].dtype).floor
+        total, values, *_ = _energies(sources, sizes, each, beta, float(s), distance == "angular", floor)
+    return total, values
 
 
 def _together(sets: Sequence[Tensor]) -> bool:
@@ -99,7 +105,7 @@ def _together(sets: Sequence[Tensor]) -> bool:
     first = sets[0]
     if not torch.compiler.is_compiling() and not (is_plain_eager(*sets) and usable(first, "energy")):
         return False
-    if torch.compiler.is_compiling() and not (first.device.type == "cuda" and enabled("energy")):
+    if torch.compiler.is_compiling() and not (first.is_cuda and enabled("energy") and device_runs(first.device.index)):
         return False
     return all(
         w.device == first.device
@@ -112,32 +118,45 @@ def _together(sets: Sequence[Tensor]) -> bool:
 
 
 _LIBRARY = torch.library.Library("hypersphere", "FRAGMENT")
-_SETTINGS = "int[] sizes, float s, bool angular, float floor"
-_LIBRARY.define(f"set_energies(Tensor flat, {_SETTINGS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")
 _LIBRARY.define(
-    "set_gradients(Tensor unit, Tensor inverse, Tensor slopes, Tensor along, Tensor incoming, int[] sizes) -> Tensor"
+    "set_energies(Tensor[] sets, int[] sizes, float[] factors, Tensor? beta, float s, bool angular, float floor)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+_LIBRARY.define(
+    "set_gradients(Tensor unit, Tensor inverse, Tensor slopes, Tensor along, Tensor? d_total, Tensor? d_values,"
+    " int[] sizes, float[] factors) -> Tensor"
 )
 _energies = torch.ops.hypersphere.set_energies.default
 _gradients = torch.ops.hypersphere.set_gradients.default
 
 
-def _do_energies(flat: Tensor, sizes: list[int], s: float, angular: bool, floor: float) -> tuple[Tensor, ...]:
-    table, scales, shifts = _tables(tuple(sizes), s, angular, flat.device)
-    if usable(flat, "energy"):
-        sums, *rest = kernels.sets.set_energies(flat, table, sizes, s, angular, floor)
-    else:
-        sums, *rest = _plain_energies(flat, sizes, s, angular, floor)
-    return torch.addcmul(shifts, sums, scales), *rest
+def _do_energies(
+    sets: list[Tensor],
+    sizes: list[int],
+    factors: list[float],
+    beta: Tensor | None,
+    s: float,
+    angular: bool,
+    floor: float,
+) -> tuple[Tensor, ...]:
+    parts = tuple(math.prod(w.shape[:-2]) for w in sets)
+    table, numbers = _tables(tuple(sizes), tuple(factors), parts, sets[0].device)
+    return kernels.sets.set_energies(sets, table, numbers, beta, sizes, parts, s, angular, floor)
 
 
 def _do_gradients(
-    unit: Tensor, inverse: Tensor, slopes: Tensor, along: Tensor, incoming: Tensor, sizes: list[int]
+    unit: Tensor,
+    inverse: Tensor,
+    slopes: Tensor,
+    along: Tensor,
+    d_total: Tensor | None,
+    d_values: Tensor | None,
+    sizes: list[int],
+    factors: list[float],
 ) -> Tensor:
-    table, scales, _ = _tables(tuple(sizes), None, False, unit.device)
-    incoming = incoming.contiguous()
-    if usable(unit, "energy"):
-        return kernels.sets.set_gradients(unit, inverse, slopes, along, table, scales, incoming, sizes)
-    return _plain_gradients(unit, inverse, slopes, along, 2 * incoming * scales, sizes)
+    table, numbers = _tables(tuple(sizes), tuple(factors), None, unit.device)
+    d_values = None if d_values is None else d_values.contiguous()
+    return kernels.sets.set_gradients(unit, inverse, slopes, along, table, numbers, d_total, d_values, sizes)
 
 
 _LIBRARY.impl("set_energies", _do_energies, "CompositeExplicitAutograd")
@@ -145,40 +164,45 @@ _LIBRARY.impl("set_gradients", _do_gradients, "CompositeExplicitAutograd")
 
 
 @torch.library.register_fake("hypersphere::set_energies", lib=_LIBRARY)
-def _(flat: Tensor, sizes: list[int], s: float, angular: bool, floor: float) -> tuple[Tensor, ...]:
-    counts = sizes[::3]
+def _(sets: list[Tensor], sizes: list[int], *_: Any) -> tuple[Tensor, ...]:
+    counts, new = sizes[::3], sets[0].new_empty
     rows, tall = sum(counts), -(-max(counts) // 64)
-    return (
-        flat.new_empty(len(counts)),
-        torch.empty_like(flat),
-        flat.new_empty(rows),
-        flat.new_empty(sum(count * count for count in counts)),
-        flat.new_empty(rows, tall),
-    )
+    entries, square = sum(w.numel() for w in sets), sum(count * count for count in counts)
+    return new(()), new(len(counts)), new(entries), new(rows), new(square), new(rows, tall)
 
 
 @torch.library.register_fake("hypersphere::set_gradients", lib=_LIBRARY)
-def _(unit: Tensor, inverse: Tensor, slopes: Tensor, along: Tensor, incoming: Tensor, sizes: list[int]) -> Tensor:
+def _(unit: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(unit)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    flat, ctx.sizes, *ctx.settings = inputs
-    ctx.save_for_backward(flat, *output[1:])
-    ctx.mark_non_differentiable(*output[1:])
+    sets, ctx.sizes, ctx.factors, beta, *ctx.settings = inputs
+    ctx.save_for_backward(*output[2:], beta, *sets)
+    ctx.mark_non_differentiable(*output[2:])
     ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, incoming: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    flat, *saved = ctx.saved_tensors
-    gradient: Tensor | None = None
-    if incoming is not None and torch.is_grad_enabled():  # a second derivative will be asked for
+def _backward(ctx: Any, d_total: Tensor | None, d_values: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
+    *saved, beta = ctx.saved_tensors[:5]
+    sets = list(ctx.saved_tensors[5:])
+    found: list[Tensor | None] = [None] * len(sets)
+    if d_total is None and d_values is None:
+        pass
+    elif torch.is_grad_enabled():  # a second derivative will be asked for
         with torch.enable_grad():
-            values = torch.stack(_by_definition(flat, ctx.sizes, *ctx.settings))
-            (gradient,) = torch.autograd.grad(values, flat, incoming, create_graph=True)
-    elif incoming is not None:
-        gradient = _gradients(*saved, incoming, ctx.sizes)
-    return gradient, None, None, None, None
+            values = torch.stack(_by_definition(sets, ctx.sizes, beta, *ctx.settings))
+            total = values @ values.new_tensor(ctx.factors)
+            asked = [(total, d_total), (values, d_values)]
+            reached, incoming = zip(*((out, grad) for out, grad in asked if grad is not None), strict=True)
+            wanted = [w for w in sets if w.requires_grad]
+            each = iter(torch.autograd.grad(reached, wanted, incoming, create_graph=True))
+            found = [next(each) if w.requires_grad else None for w in sets]
+    else:
+        flat = _gradients(*saved, d_total, d_values, ctx.sizes, ctx.factors)
+        pieces = flat.split([w.numel() for w in sets])
+        found = [piece.view(w.shape) for piece, w in zip(pieces, sets, strict=True)]
+    return found, None, None, None, None, None, None
 
 
 torch.library.register_autograd("hypersphere::set_energies", _backward, setup_context=_setup, lib=_LIBRARY)
@@ -186,75 +210,31 @@ torch.library.register_autograd("hypersphere::set_energies", _backward, setup_co
 
 @lru_cache(maxsize=64)
 def _tables(
-    sizes: tuple[int, ...], s: float | None, angular: bool, device: torch.device
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Where each set lies, and what makes a mean over pairs of its sum: scale·sum + shift."""
-    rows, scales, shifts = [], [], []
+    sizes: tuple[int, ...], factors: tuple[float, ...], parts: tuple[int, ...] | None, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Where each set lies (columns as in ``kernels/device/sets.py``); what makes a mean of its sum, and its factor.
+
+    Kept on the device, since a graph that is recorded cannot copy from the host.
+    """
+    rows, scales = [], []
     start = first = square = padded = 0
-    for count, dim, half in zip(sizes[::3], sizes[1::3], sizes[2::3], strict=True):
+    places = [(source, at) for source, number in enumerate(parts or ()) for at in range(number)]
+    for index, (count, dim, half) in enumerate(zip(sizes[::3], sizes[1::3], sizes[2::3], strict=True)):
         length = -(-dim // 32) * 32  # rows of halves, as kernels.sets has them
-        rows.append((start, count, dim, first, square, half, padded, length))
+        source, at = places[index] if places else (0, 0)
+        rows.append((start, count, dim, first, square, half, padded, length, source, at * count * dim))
         start, first, square = start + count * dim, first + count, square + count * count
         padded += count * length
-        pairs = 2 * count * (2 * count - 1) if half else count * (count - 1)
-        scales.append((2 if half else 1) / pairs)
-        shifts.append(2 * count * _opposite(s, angular) / pairs if half and s is not None else 0.0)
-    return (
-        torch.tensor(rows, dtype=torch.int64).to(device),
-        torch.tensor(scales, dtype=torch.float32).to(device),
-        torch.tensor(shifts, dtype=torch.float32).to(device),
-    )
+        scales.append(2 / (2 * count * (2 * count - 1)) if half else 1 / (count * (count - 1)))
+    numbers = torch.tensor([scales, factors], dtype=torch.float32)
+    return torch.tensor(rows, dtype=torch.int64).to(device), numbers.to(device)
 
 
-def _opposite(s: float, angular: bool) -> float:
-    """The energy of a neuron and its own virtual one."""
-    far = math.pi if angular else 2.0
-    return -math.log(far) if s == 0 else far**-s
-
-
-# The same in plain operations, for devices without kernels -------------------------------------------
-
-
-def _pieces(flat: Tensor, sizes: list[int]) -> list[Tensor]:
-    shapes = list(zip(sizes[::3], sizes[1::3], strict=True))
-    parts = flat.split([count * dim for count, dim in shapes])
-    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
-
-
-def _by_definition(flat: Tensor, sizes: list[int], s: float, angular: bool, floor: float) -> list[Tensor]:
+def _by_definition(
+    sets: list[Tensor], sizes: list[int], beta: Tensor | None, s: float, angular: bool, floor: float
+) -> list[Tensor]:
     distance = "angular" if angular else "euclidean"
-    sets = zip(_pieces(flat, sizes), sizes[2::3], strict=True)
-    return [energy(w, s, distance, bool(half), floor=floor) for w, half in sets]
-
-
-def _plain_energies(flat: Tensor, sizes: list[int], s: float, angular: bool, floor: float) -> tuple[Tensor, ...]:
-    tall = -(-max(sizes[::3]) // 64)
-    sums, units, inverses, slopes, alongs = [], [], [], [], []
-    for w, half in zip(_pieces(flat, sizes), sizes[2::3], strict=True):
-        points = directions(w)
-        length = (w * points).sum(1)
-        cosines = (points @ points.T).fill_diagonal_(0)
-        value, slope, _ = derivatives(cosines, Kernel(s, angular, bool(half), floor))
-        slope.fill_diagonal_(0)
-        sums.append(value.fill_diagonal_(0).sum())
-        units.append(points.reshape(-1))
-        inverses.append(torch.where(length == 0, 0.0, 1 / length))
-        slopes.append(slope.reshape(-1))
-        along = flat.new_zeros(len(w), tall)
-        along[:, 0] = (slope * cosines).sum(1)
-        alongs.append(along)
-    return torch.stack(sums), torch.cat(units), torch.cat(inverses), torch.cat(slopes), torch.cat(alongs)
-
-
-def _plain_gradients(
-    unit: Tensor, inverse: Tensor, slopes: Tensor, along: Tensor, factors: Tensor, sizes: list[int]
-) -> Tensor:
-    result, row, square = [], 0, 0
-    for points, factor in zip(_pieces(unit, sizes), factors, strict=True):
-        count = len(points)
-        rows = slice(row, row + count)
-        slope = slopes[square : square + count * count].view(count, count)
-        gradient = slope @ points - points * along[rows].sum(1, keepdim=True)
-        result.append((gradient * inverse[rows, None] * factor).reshape(-1))
-        row, square = row + count, square + count * count
-    return torch.cat(result)
+    lengths = [None] * (len(sizes) // 3) if beta is None else beta.split(sizes[::3])
+    pieces = [one for w in sets for one in w.reshape(-1, *w.shape[-2:])]
+    triples = zip(pieces, sizes[2::3], lengths, strict=True)
+    return [energy(w, s, distance, bool(half), own, floor=floor) for w, half, own in triples]

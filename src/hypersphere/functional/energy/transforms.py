@@ -24,7 +24,7 @@ def transformed_sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: 
 class _Sweep(torch.autograd.Function):
     @staticmethod
     def forward(unit: Tensor, beta: Tensor | None, *settings: Any) -> tuple[Tensor, Tensor]:
-        return _sweep(unit, beta, *settings, True, False)
+        return _sweep(unit, beta, *settings, True, False, None)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

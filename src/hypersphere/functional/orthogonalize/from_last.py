@@ -55,9 +55,13 @@ class FromLast(ABC):
 
     def redo(self, raw: Sequence[Tensor], solved: Sequence[Solved]) -> None:
         """Replace failed matrices in ``solved``, the results of a replayed CUDA graph, by correct ones."""
-        for old, new in zip(solved, self._again(raw, solved), strict=True):
+        for index, (old, new) in enumerate(zip(solved, self._again(raw, solved), strict=True)):
             if new is not old:
-                torch._foreach_copy_(list(old), list(new))
+                for one, other in zip(old, new, strict=True):
+                    if one._base is not None and one._base.shape == (self.layout.total,):  # its padding is NaN, too
+                        self.layout.put(one._base, self.shapes, index, other)
+                    else:
+                        one.copy_(other)
 
     def _again(self, raw: Sequence[Tensor], solved: Sequence[Solved]) -> list[Solved]:
         """Return the results with failed matrices computed from scratch; waits for the device.
@@ -76,9 +80,9 @@ class FromLast(ABC):
         self.failed.zero_()
         return out
 
-    def _view(self, flat: Tensor, index: int) -> Tensor:
-        """Stack ``index`` inside a buffer of the layout."""
-        return self.layout.views(flat, self.shapes)[index]
+    def _put(self, flat: Tensor, index: int, matrices: Tensor) -> None:
+        """Make stack ``index`` inside a buffer of the layout these matrices."""
+        self.layout.put(flat, self.shapes, index, matrices)
 
     @abstractmethod
     def start(self, index: int, u: Tensor) -> Solved:

@@ -48,12 +48,21 @@ class Layout:
 
     def views(self, flat: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
         """The matrices inside a flat buffer, as tensors of ``shapes`` (count, d, d), in order."""
+        return [block[..., : shape[-1], : shape[-1]] for block, shape in self._blocks(flat, shapes)]
+
+    def put(self, flat: Tensor, shapes: Sequence[torch.Size], index: int, matrices: Tensor, one: float = 0.0) -> None:
+        """Make stack ``index`` of a flat buffer these matrices, and its padding ``one``·I, whatever it was (NaN)."""
+        block, shape = self._blocks(flat, shapes)[index]
+        if self.has_padding:
+            block.zero_().diagonal(dim1=-2, dim2=-1).fill_(one)
+        block[..., : shape[-1], : shape[-1]].copy_(matrices)
+
+    def _blocks(self, flat: Tensor, shapes: Sequence[torch.Size]) -> list[tuple[Tensor, torch.Size]]:
+        """The matrices inside a flat buffer with their padding, and the shapes that they have without it."""
         out, p = [], 0
         for shape in shapes:
-            count, d = shape[:-2].numel(), shape[-1]
-            size, place = self.padded[p], self.places[p]
-            whole = flat[place : place + count * size * size].view(*shape[:-2], size, size)
-            out.append(whole[..., :d, :d])
+            count, size, place = shape[:-2].numel(), self.padded[p], self.places[p]
+            out.append((flat[place : place + count * size * size].view(*shape[:-2], size, size), shape))
             p += count
         return out
 

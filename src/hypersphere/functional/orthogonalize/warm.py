@@ -120,12 +120,14 @@ class WarmCayley:
         for index, (u, (r, *_)) in enumerate(zip(raw, solved, strict=True)):
             count = u.shape[:-2].numel()
             if any(failed[p : p + count]) and bool(u.isfinite().all()):
-                r.copy_(cayley(u.double())[0])
-                x = 0.5 * r
+                exact = cayley(u.double())[0].float()
+                assert r._base is not None  # a view of the buffer of all R, as a call returns it
+                self.layout.put(r._base, self.shapes, index, exact, 1.0)
+                x = 0.5 * exact
                 x.diagonal(dim1=-2, dim2=-1).add_(0.5)
                 for flat, start in ((self._x, x), (self._x_t, x.mT)):
                     for side in flat:
-                        self.layout.views(side, self.shapes)[index].copy_(start)
+                        self.layout.put(side, self.shapes, index, start, 1.0)
             p += count
         self.failed.zero_()
 

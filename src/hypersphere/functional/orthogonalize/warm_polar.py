@@ -63,7 +63,7 @@ class WarmPolar(FromLast):
             (self._v_t, v.mT),
         )
         for flat, matrix in matrices:
-            self._view(flat, index).copy_(matrix)
+            self._put(flat, index, matrix)
         sigma = sigma.clamp_min(0.0) * small[..., 0]
         _rows(self.layout, self._sigma, self.shapes)[index].copy_(sigma)
         return r.float(), (h * small).float(), v.to(_HALF), v.mT.to(_HALF), sigma.float(), scales.clone()

@@ -53,10 +53,10 @@ class WarmQR(FromLast):
         q, t = (exact.householder if self.householder else iterative.cholesky_qr)(u.double())
         identity = torch.eye(u.shape[-1], dtype=torch.float64, device=u.device).expand_as(t)
         inverse = torch.linalg.solve_triangular(t.triu(), identity, upper=True).float()
-        self._view(self._inverse, index).copy_(inverse)
-        self._view(self._inverse_t, index).copy_(inverse.mT)
+        self._put(self._inverse, index, inverse)
+        self._put(self._inverse_t, index, inverse.mT)
         if self.householder:
-            self._view(self._last, index).copy_(q)
+            self._put(self._last, index, q)
         return q.float(), inverse
 
     def _from_last(self, raw: Sequence[Tensor]) -> list[Solved]:

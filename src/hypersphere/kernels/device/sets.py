@@ -1,8 +1,9 @@
 """The kernels of the energies of several sets of neurons at once: directions, cosines, pairs, gradients.
 
-All sets lie one after the other in one buffer; a table says where each begins and how large it is. Columns of the
-table: first entry, neurons, dimension, first row, first slope, half space or not; then, for the buffers of fp16 halves,
-whose rows are padded to whole steps, the first entry and the length of a row.
+Neurons are read where they are, from one or more tensors; what is computed of them lies one set after the other in one
+buffer. A table says where each set begins and how large it is. Columns of the table: first entry, neurons, dimension,
+first row, first slope, half space or not; for the buffers of fp16 halves, whose rows are padded to whole steps, the
+first entry and the length of a row; the tensor that the set is in, and its first entry there.
 """
 
 # mypy: ignore-errors
@@ -13,37 +14,61 @@ import triton.language as tl
 
 from .pair import pair
 
-COLUMNS = tl.constexpr(8)
+COLUMNS = tl.constexpr(10)
+_LEAST = tl.constexpr(1e-24)  # squared lengths outside these limits are computed at another scale
+_MOST = tl.constexpr(1e24)
 
 
 @triton.jit
-def directions(flat, unit, high, low, inverse, table, BLOCK: tl.constexpr):
-    """ŵ, its fp16 halves and 1/‖w‖ of one row, at any scale; all 0 for a zero row."""
-    entry = table + tl.program_id(0) * COLUMNS
+def directions(
+    sources, unit, high, low, inverse, ticket, table, first, before, SOURCES: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """ŵ, its fp16 halves and 1/‖w‖ of one row, at any scale; all 0 for a zero row.
+
+    ``sources`` are some of the tensors, ``before`` is the number of those before them, ``first`` that of their sets.
+    """
+    entry = table + (first + tl.program_id(0)) * COLUMNS
     row = tl.program_id(1)
     if row < tl.load(entry + 1):
-        dim = tl.load(entry + 2)
+        if (first == 0) & (tl.program_id(0) == 0) & (row == 0):
+            tl.store(ticket, 0)
+        number, dim = tl.load(entry + 8) - before, tl.load(entry + 2)
+        address = tl.cast(sources[0], tl.int64)
+        for index in tl.static_range(1, SOURCES):
+            address = tl.where(number == index, tl.cast(sources[index], tl.int64), address)
+        neuron = tl.cast(address, tl.pointer_type(tl.float32)) + tl.load(entry + 9) + row * dim
         start = tl.load(entry) + row * dim
         k = tl.arange(0, BLOCK)
-        largest = 0.0
-        for step in range(0, dim, BLOCK):
-            w = tl.abs(tl.load(flat + start + step + k, mask=step + k < dim, other=0.0))
-            largest = tl.maximum(largest, tl.max(w, 0))
-        scale = tl.where(largest > 0.0, largest, 1.0)
-        squares = 0.0
-        for step in range(0, dim, BLOCK):
-            w = tl.load(flat + start + step + k, mask=step + k < dim, other=0.0) / scale
-            squares += tl.sum(w * w, 0)
+        scale = tl.full((), 1.0, tl.float32)
+        squares = _squares(neuron, dim, scale, BLOCK)
+        usual = (squares > _LEAST) & (squares < _MOST)
+        if usual == 0:
+            largest = 0.0
+            for step in range(0, dim, BLOCK):
+                w = tl.abs(tl.load(neuron + step + k, mask=step + k < dim, other=0.0))
+                largest = tl.maximum(largest, tl.max(w, 0))
+            scale = tl.where(largest > 0.0, largest, 1.0)
+            squares = _squares(neuron, dim, scale, BLOCK)
         length = tl.sqrt(tl.where(squares == 0.0, 1.0, squares))
         length_padded = tl.load(entry + 7)
         padded = tl.load(entry + 6) + row * length_padded
         for step in range(0, length_padded, BLOCK):
-            w = tl.load(flat + start + step + k, mask=step + k < dim, other=0.0) / scale / length
+            w = tl.load(neuron + step + k, mask=step + k < dim, other=0.0) / scale / length
             half = w.to(tl.float16)
             tl.store(unit + start + step + k, w, mask=step + k < dim)
             tl.store(high + padded + step + k, half, mask=step + k < length_padded)
             tl.store(low + padded + step + k, (w - half.to(tl.float32)).to(tl.float16), mask=step + k < length_padded)
         tl.store(inverse + tl.load(entry + 3) + row, tl.where(squares == 0.0, 0.0, 1.0 / length / scale))
+
+
+@triton.jit
+def _squares(neuron, dim, scale, BLOCK: tl.constexpr):
+    k = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for step in range(0, dim, BLOCK):
+        w = tl.load(neuron + step + k, mask=step + k < dim, other=0.0) / scale
+        total += w * w
+    return tl.sum(total, 0)
 
 
 @triton.jit
@@ -73,40 +98,84 @@ def cosines(high, low, table, parts, slab, BLOCK: tl.constexpr, STEP: tl.constex
 
 @triton.jit
 def set_pairs(
-    parts, table, slopes, along, partial, s, floor, tiles, width, slab,
-    S: tl.constexpr, ANGULAR: tl.constexpr, FAST: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr,
+    parts, table, beta, numbers, slopes, along, partial, ticket, values, total,
+    s, floor, groups, tiles, width, slab, programs,
+    S: tl.constexpr, ANGULAR: tl.constexpr, WEIGHTED: tl.constexpr, FAST: tl.constexpr,
+    BLOCK: tl.constexpr, CHUNK: tl.constexpr, AT_ONCE: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """One tile of one set: Σφ, φ' of each pair, and Σ_j φ'·c of each row."""
+    """One tile of one set: Σφ, φ' of each pair, and Σ_j φ'·c of each row. The last program adds up the tiles."""
     group, tile = tl.program_id(0), tl.program_id(1)
     entry = table + group * COLUMNS
     count = tl.load(entry + 1)
     tall = tl.cdiv(count, BLOCK)
-    if tile >= tall * tall:
-        tl.store(partial + group * tiles + tile, 0.0)
-    else:
-        first = tl.load(entry + 4)
+    if tile < tall * tall:
+        shift, first = tl.load(entry + 4), tl.load(entry + 3)
         down, right = tile // tall, tile % tall
         row, column = down * BLOCK + tl.arange(0, BLOCK), right * BLOCK + tl.arange(0, BLOCK)
         square = (row < count)[:, None] & (column < count)[None, :]
-        above = first + row[:, None] * count + column[None, :]
-        below = first + column[None, :] * count + row[:, None]
-        where = tl.where(down <= right, above, below)  # below the diagonal: the mirrored entry above it
-        c = tl.zeros((BLOCK, BLOCK), tl.float32)
-        for part in range(tl.cdiv(tl.load(entry + 2), CHUNK)):
-            c += tl.load(parts + part * slab + where, mask=square, other=0.0)
+        c = _summed(parts, shift, tl.minimum(down, right), tl.maximum(down, right), count, tl.load(entry + 2), slab,
+                    BLOCK, CHUNK)  # fmt: skip
+        if down > right:  # only tiles above the diagonal were computed
+            c = tl.trans(c)
         counted = square & (row[:, None] != column[None, :])
-        c = tl.where(counted, c, 0.0)
-        value, slope = pair(1.0 - c, 1.0 + c, 1.0, 0.0, s, floor, S, ANGULAR, False, False, True, FAST)
-        if tl.load(entry + 5) > 0:
-            mirrored, back = pair(1.0 + c, 1.0 - c, 1.0, 0.0, s, floor, S, ANGULAR, False, False, True, FAST)
-            value += mirrored
-            slope -= back
+        c = tl.where(counted, c, 1.0)
+        a = 1.0
+        b = 0.0
+        if WEIGHTED:
+            left = tl.load(beta + first + row, mask=row < count, other=1.0)[:, None]
+            across = tl.load(beta + first + column, mask=column < count, other=1.0)[None, :]
+            gap = tl.abs(left) - tl.abs(across)
+            a, b = left * across, gap * gap
+        value, slope = pair(1.0 - c, 1.0 + c, a, b, s, floor, S, ANGULAR, False, WEIGHTED, True, FAST)
         value = tl.where(counted, value, 0.0)
+        if tl.load(entry + 5) > 0:  # with the opposite neurons, also that of a neuron itself
+            mirrored, back = pair(1.0 + c, 1.0 - c, a, b, s, floor, S, ANGULAR, False, WEIGHTED, True, FAST)
+            value += tl.where(square, mirrored, 0.0)
+            slope -= back
         slope = tl.where(counted, -slope, 0.0)
         tl.store(partial + group * tiles + tile, tl.sum(tl.sum(value, 1), 0))
-        tl.store(slopes + above, slope, mask=square)
-        at = along + (tl.load(entry + 3) + row) * width + right
-        tl.store(at, tl.sum(slope * c, 1), mask=row < count)
+        tl.store(slopes + shift + row[:, None] * count + column[None, :], slope, mask=square)
+        tl.store(along + (first + row) * width + right, tl.sum(slope * c, 1), mask=row < count)
+        tl.debug_barrier()
+        if tl.atomic_add(ticket, 1) == programs - 1:
+            _add_up(partial, table, numbers, values, total, groups, tiles, BLOCK, AT_ONCE, WIDE)
+
+
+@triton.jit
+def _summed(parts, shift, down, right, count, dim, slab, BLOCK: tl.constexpr, CHUNK: tl.constexpr):
+    """The cosines of a tile on or above the diagonal."""
+    row, column = down * BLOCK + tl.arange(0, BLOCK), right * BLOCK + tl.arange(0, BLOCK)
+    where = shift + row[:, None] * count + column[None, :]
+    inside = (row < count)[:, None] & (column < count)[None, :]
+    c = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for part in range(tl.cdiv(dim, CHUNK)):
+        c += tl.load(parts + part * slab + where, mask=inside, other=0.0)
+    return c
+
+
+@triton.jit
+def _add_up(
+    partial, table, numbers, values, total, groups, tiles, BLOCK: tl.constexpr, AT_ONCE: tl.constexpr,
+    WIDE: tl.constexpr,
+):  # fmt: skip
+    """The mean energy of each set from the sums of its tiles, and Σ factor·mean."""
+    whole = tl.zeros((AT_ONCE,), tl.float32)
+    for begin in range(0, groups, AT_ONCE):
+        group = begin + tl.arange(0, AT_ONCE)
+        there = group < groups
+        tall = tl.cdiv(tl.load(table + group * COLUMNS + 1, mask=there, other=0), BLOCK)
+        sums = tl.zeros((AT_ONCE,), tl.float32)
+        for start in range(0, tiles, WIDE):
+            tile = start + tl.arange(0, WIDE)
+            inside = tile[None, :] < (tall * tall)[:, None]
+            found = tl.load(
+                partial + group[:, None] * tiles + tile[None, :], mask=inside, other=0.0, cache_modifier=".cg"
+            )
+            sums += tl.sum(found, 1)
+        mean = sums * tl.load(numbers + group, mask=there, other=0.0)
+        tl.store(values + group, mean, mask=there)
+        whole += mean * tl.load(numbers + groups + group, mask=there, other=0.0)
+    tl.store(total, tl.sum(whole, 0))
 
 
 @triton.jit
@@ -127,10 +196,10 @@ def _parts(x, FAST: tl.constexpr):
 
 @triton.jit
 def gradients(
-    unit, inverse, table, slopes, along, scales, incoming, result, width,
-    FAST: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
+    unit, inverse, table, slopes, along, numbers, d_total, d_values, result, groups, width,
+    TOTAL: tl.constexpr, EACH: tl.constexpr, FAST: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """2·(Σ_j φ'·ŵ_j − ŵ_i·Σ_j φ'·c)/‖w_i‖ of some rows and entries, times the incoming gradient."""
+    """2·(Σ_j φ'·ŵ_j − ŵ_i·Σ_j φ'·c)/‖w_i‖ of some rows and entries, times the gradients of the sum and of the set."""
     group = tl.program_id(0)
     entry = table + group * COLUMNS
     count, dim = tl.load(entry + 1), tl.load(entry + 2)
@@ -165,6 +234,11 @@ def gradients(
         mask = (row < count)[:, None] & (k < dim)[None, :]
         where = start + row[:, None] * dim + k[None, :]
         own = tl.load(unit + where, mask=mask, other=0.0)
-        factor = tl.load(incoming + group) * tl.load(scales + group) * 2.0
+        factor = 0.0
+        if TOTAL:
+            factor += tl.load(d_total) * tl.load(numbers + groups + group)
+        if EACH:
+            factor += tl.load(d_values + group)
+        factor *= 2.0 * tl.load(numbers + group)
         length = tl.load(inverse + first + row, mask=row < count, other=0.0)
         tl.store(result + where, (total - own * radial[:, None]) * (length * factor)[:, None], mask=mask)
