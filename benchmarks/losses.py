@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 import harness
 import hypersphere as hs
+from hypersphere._core.registries import HEADS
 
 N, D, C = 256, 128, 100_000
 
@@ -36,26 +37,23 @@ class TorchLinear(nn.Module):
         return F.linear_cross_entropy(x, self.weight, y, options=nn.LinearCrossEntropyOptions())
 
 
-HEADS: dict[str, Callable[[], nn.Module]] = {
-    "ArcFace dense": lambda: hs.losses.ArcFace(D, C, chunk=None),
-    "ArcFace blocks": lambda: hs.losses.ArcFace(D, C),
-    "ArcFace pytorch-metric-learning": lambda: peer.ArcFaceLoss(C, D),
-    "SphereFace dense": lambda: hs.losses.SphereFace(D, C, chunk=None),
-    "SphereFace blocks": lambda: hs.losses.SphereFace(D, C),
-    "SphereFace pytorch-metric-learning": lambda: peer.SphereFaceLoss(C, D),
-    "L-Softmax dense": lambda: hs.losses.LSoftmax(D, C, chunk=None),
-    "L-Softmax blocks": lambda: hs.losses.LSoftmax(D, C),
-    "L-Softmax pytorch-metric-learning": lambda: peer.LargeMarginSoftmaxLoss(C, D),
-    "SphereFace-R v2 dense": lambda: hs.losses.SphereFaceR(D, C, chunk=None),
-    "SphereFace-R v2 blocks": lambda: hs.losses.SphereFaceR(D, C),
-    "SphereFace2 dense": lambda: hs.losses.SphereFace2(D, C, chunk=None),
-    "SphereFace2 blocks": lambda: hs.losses.SphereFace2(D, C),
-    "Softmax dense": lambda: hs.losses.Softmax(D, C, chunk=None),
-    "Softmax blocks": lambda: hs.losses.Softmax(D, C),
+PEERS: dict[str, tuple[str, Callable[[], nn.Module]]] = {
+    "arcface": ("pytorch-metric-learning", lambda: peer.ArcFaceLoss(C, D)),
+    "a_softmax": ("pytorch-metric-learning", lambda: peer.SphereFaceLoss(C, D)),
+    "l_softmax": ("pytorch-metric-learning", lambda: peer.LargeMarginSoftmaxLoss(C, D)),
 }
 if hasattr(F, "linear_cross_entropy"):
-    HEADS["Softmax torch linear_cross_entropy"] = TorchLinear
-FAMILIES = ("ArcFace", "SphereFace", "L-Softmax", "SphereFace-R v2", "SphereFace2", "Softmax")
+    PEERS["softmax"] = ("torch linear_cross_entropy", TorchLinear)
+
+
+def variants(entry: Any) -> dict[str, Callable[[], nn.Module]]:
+    """A declared head dense and in blocks, and its peer if it has one."""
+    found = {"dense": lambda: entry.value(D, C, chunk=None), "blocks": lambda: entry.value(D, C)}
+    found |= dict([PEERS[entry.name]] if entry.name in PEERS else [])
+    return {f"{entry.label} {name}": build for name, build in found.items()}
+
+
+FAMILIES = {entry.label: variants(entry) for entry in HEADS.entries() if entry.name != "triplet"}  # no class vectors
 
 
 def step(head: nn.Module, device: str) -> Callable[[], object]:
@@ -98,7 +96,9 @@ def main() -> None:
     options = harness.arguments(__doc__ or "", rounds=5)
     device = options.device
     sys.setrecursionlimit(10_000)
-    memory = {name: round(extra_memory(build, device), 1) for name, build in HEADS.items()}
+    memory = {
+        name: round(extra_memory(build, device), 1) for members in FAMILIES.values() for name, build in members.items()
+    }
     payload: dict[str, Any] = {
         "sizes": {"N": N, "d": D, "C": C},
         "pytorch_metric_learning": pytorch_metric_learning.__version__,
@@ -109,9 +109,7 @@ def main() -> None:
         "time": {},
     }
     print("extra memory, MB:", *(f"  {name:40s} {value:8.1f}" for name, value in memory.items()), sep="\n")
-    for family in FAMILIES:
-        members = {name: build for name, build in HEADS.items() if name.startswith(f"{family} ")}
-        members = {n: b for n, b in members.items() if family != "SphereFace" or not n.startswith("SphereFace-R")}
+    for family, members in FAMILIES.items():
         runs = {name: step(build().to(device), device) for name, build in members.items()}
         summary = harness.interleave(runs, options.rounds, f"{family} dense", device)
         payload["time"][family] = summary

@@ -15,12 +15,15 @@ from torch import Tensor, nn
 
 import harness
 import hypersphere as hs
+from hypersphere._core.registries import ANGULAR
 
 CHANNELS, BATCH, SIZE = 64, 32, 32
 
 
 class ByHand(nn.Module):
     """SphereConv as the equations stand: acos of a clamped cosine, everything kept by autograd."""
+
+    KNOWN = ("cosine", "linear", "sigmoid")
 
     def __init__(self, angular: str, groups: int = 1) -> None:
         super().__init__()
@@ -45,12 +48,12 @@ class ByHand(nn.Module):
 
 def layers() -> dict[str, nn.Module]:
     table: dict[str, nn.Module] = {"Conv2d": nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False)}
-    for g in ("cosine", "linear", "sigmoid"):
+    for g in ANGULAR:
         table[f"SphereConv2d {g}"] = hs.nn.SphereConv2d(CHANNELS, CHANNELS, 3, padding=1, angular=g)
     learnable = hs.angular.Sigmoid(learnable=True)
     table["SphereConv2d sigmoid, learnable k"] = hs.nn.SphereConv2d(CHANNELS, CHANNELS, 3, padding=1, angular=learnable)
     table["TanhConv2d cosine"] = hs.nn.DecoupledConv2d(CHANNELS, CHANNELS, 3, padding=1, magnitude="tanh")
-    for g in ("cosine", "linear", "sigmoid"):
+    for g in ByHand.KNOWN:
         table[f"by hand {g}"] = ByHand(g)
     return table
 
@@ -58,10 +61,10 @@ def layers() -> dict[str, nn.Module]:
 def depthwise_layers() -> dict[str, nn.Module]:
     options = {"padding": 1, "groups": CHANNELS}
     table: dict[str, nn.Module] = {"Conv2d": nn.Conv2d(CHANNELS, CHANNELS, 3, bias=False, **options)}
-    for g in ("cosine", "linear", "sigmoid"):
+    for g in ANGULAR:
         table[f"SphereConv2d {g}"] = hs.nn.SphereConv2d(CHANNELS, CHANNELS, 3, angular=g, **options)
     table["TanhConv2d cosine"] = hs.nn.DecoupledConv2d(CHANNELS, CHANNELS, 3, magnitude="tanh", **options)
-    for g in ("cosine", "linear", "sigmoid"):
+    for g in ByHand.KNOWN:
         table[f"by hand {g}"] = ByHand(g, CHANNELS)
     return table
 

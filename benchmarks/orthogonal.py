@@ -21,6 +21,7 @@ import harness
 import hypersphere as hs
 from hypersphere.functional.orthogonalize import algorithms as exact
 from hypersphere.functional.orthogonalize import iterations as iterative
+from hypersphere.functional.orthogonalize import methods
 
 DIMS = (144, 576, 1152)
 LAYERS = 8
@@ -127,7 +128,7 @@ def raw(d: int, method: str, device: str) -> Tensor:
 def accuracy(d: int, device: str) -> dict[str, float]:
     """max|RᵀR − I| in float32, from the default and from the literal N(0, 1) start; Löwdin against float64."""
     out = {}
-    for method in ("gram_schmidt", "householder", "lowdin", "cayley", "exponential"):
+    for method in methods():
         for start, u in (("", raw(d, method, device)), (" literal", torch.randn(d, d, device=device))):
             r = hs.functional.orthogonalize(u.detach(), method).double()
             out[method + start] = float((r.mT @ r - torch.eye(d, device=device)).abs().max())
@@ -139,7 +140,7 @@ def accuracy(d: int, device: str) -> dict[str, float]:
 
 def blocks(rounds: int, device: str, count: int = 64, k: int = 36) -> dict[str, Any]:
     out = {}
-    for method in ("gram_schmidt", "householder", "lowdin", "cayley", "exponential"):
+    for method in methods():
         u = torch.randn(count, k, k, device=device, requires_grad=True)
         grad = torch.randn(count, k, k, device=device)
 

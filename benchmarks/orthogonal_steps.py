@@ -29,7 +29,7 @@ import harness
 import hypersphere as hs
 from hypersphere import kernels
 from hypersphere.config import OrthogonalConfig
-from hypersphere.functional.orthogonalize import WarmCayley, WarmPolar, WarmQR, rotate_all
+from hypersphere.functional.orthogonalize import WarmCayley, WarmPolar, WarmQR, methods, rotate_all
 
 CNN9 = (27, 576, 576, 576, 864, 864, 864, 1152, 1152, 2048)
 WARM: dict[str, Callable[..., Any]] = {
@@ -38,7 +38,7 @@ WARM: dict[str, Callable[..., Any]] = {
     "householder": partial(WarmQR, householder=True),
     "lowdin": WarmPolar,
 }
-METHODS = ("cayley", "gram_schmidt", "householder", "lowdin", "exponential")
+METHODS = ("cayley", *(name for name in methods() if name != "cayley"))
 
 
 def parser_for(description: str | None, quick: str) -> argparse.ArgumentParser:

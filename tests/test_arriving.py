@@ -21,6 +21,8 @@ CALLS = """
 import json, sys
 import torch
 import hypersphere as hs
+from hypersphere._core.registries import ANGULAR, HEADS, MAGNITUDES, MAPS
+from hypersphere.functional.orthogonalize import methods
 
 F, L = hs.functional, hs.losses
 COMPILERS = ("torch._dynamo", "torch._inductor", "triton")
@@ -29,26 +31,24 @@ net = lambda: torch.nn.Sequential(torch.nn.Conv2d(4, 6, 3), torch.nn.Flatten(), 
 MANY = 20_000  # classes
 
 CALLS = {}
-for g in ("cosine", "linear", "sigmoid", "square_cosine"):
+for g in ANGULAR:
     CALLS[f"SphereConv2d {g}"] = lambda g=g: hs.nn.SphereConv2d(4, 6, 3, angular=g)(x)
-for h in ("sphere", "ball", "tanh", "linear", "segment", "log", "mix"):
+for h in MAGNITUDES:
     CALLS[f"DecoupledConv2d {h}"] = lambda h=h: hs.nn.DecoupledConv2d(4, 6, 3, magnitude=h, angular="linear")(x)
 CALLS["SphereConvTranspose2d"] = lambda: hs.nn.SphereConvTranspose2d(4, 6, 3)(x)
 CALLS["learnable k"] = lambda: hs.nn.SphereConv2d(4, 6, 3, angular=hs.angular.Sigmoid(learnable=True))(x)
 CALLS["DecoupledLinear"] = lambda: hs.nn.DecoupledLinear(8, 5, magnitude="tanh", angular="sigmoid")(rows)
 CALLS["SphereLSTM"] = lambda: hs.nn.SphereLSTM(6, 5)(x[0])[0]
 CALLS["convert"] = lambda: hs.convert(net())(x)
-heads = "Softmax WSoftmax SSoftmax LSoftmax ASoftmax GASoftmax AMSoftmax ArcFace SphereFaceR SphereFace2 "
-heads += "AdaFace MagFace ElasticFace CurricularFace SubcenterArcFace"
-for name in heads.split():
-    CALLS[name] = lambda name=name: getattr(L, name)(8, 5)(rows, labels)
-    CALLS[f"{name} in blocks"] = lambda name=name: getattr(L, name)(8, MANY, chunk=6_000)(rows, labels)
+for name, head in HEADS.items():
+    CALLS[name] = lambda head=head: head(8, 5)(rows, labels)
+    if name != "triplet":
+        CALLS[f"{name} in blocks"] = lambda head=head: head(8, MANY, chunk=6_000)(rows, labels)
 CALLS["so many classes that it takes blocks"] = lambda: L.ArcFace(8, MANY)(free(256, 8), torch.arange(256))
 CALLS["annealed"] = lambda: L.ASoftmax(8, 5, annealing="sphereface")(rows, labels)
 CALLS["annealed in blocks"] = lambda: L.ASoftmax(8, MANY, annealing="sphereface", chunk=6_000)(rows, labels)
 CALLS["SphereFacePlus"] = lambda: L.SphereFacePlus(L.ASoftmax(8, 5))(rows, labels)
 CALLS["CenterLoss"] = lambda: L.CenterLoss(L.Softmax(8, 5))(rows, labels)
-CALLS["TripletLoss"] = lambda: L.TripletLoss(8, 5)(rows, labels)
 for s in (0.0, 1.0, 2.0):
     for distance in ("euclidean", "angular"):
         CALLS[f"energy s={s} {distance}"] = lambda s=s, d=distance: F.energy(free(40, 8), s, distance=d)
@@ -57,8 +57,9 @@ CALLS["refine"] = lambda: F.refine(free(6, 8), steps=2)
 CALLS["MHE"] = lambda: hs.regularizers.MHE(net())()
 CALLS["CoMHE"] = lambda: hs.regularizers.CoMHE(net(), dim=4)()
 CALLS["SRIP"] = lambda: hs.regularizers.SRIP(net())()
-for method in ("gram_schmidt", "householder", "lowdin", "cayley", "exponential"):
+for method in methods():
     CALLS[f"map {method}"] = lambda m=method: F.orthogonalize(free(6, 6), m)
+for method in MAPS:
     CALLS[f"OPT {method}"] = lambda m=method: hs.orthogonal.attach(net(), m)(x)
 
 

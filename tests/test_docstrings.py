@@ -228,6 +228,7 @@ def test_public_names_and_methods_are_described(room):
 # Examples --------------------------------------------------------------------------------------------------------
 
 # What cannot run here: the one needs eight GPUs, the other a library that takes seconds to import.
+ROOT = Path(__file__).parents[1]
 NOT_RUN = {"losses.shard", "losses.metric_learning"}
 
 
@@ -303,6 +304,24 @@ def test_options_are_spelt_out():
         assert {option for option in left if f"``{option}``" not in words} == set(), name
         checked += 1
     assert checked > 10
+
+
+PAGES = {"angular": "operators", "magnitude": "operators", "head": "losses", "regularizer": "energies"}
+PAGES |= {"map": "orthogonal", "model": "models", "dataset": "data", "plot": "gallery", "panel": "report"}
+
+
+def test_every_name_is_in_the_docs(monkeypatch):
+    """The table of names is made from the registries; the guides, which explain more, name everything as well."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    (table,) = importlib.import_module("docsite.names").pages(ROOT).values()
+    for kind, registry in KINDS.items():
+        guide = (ROOT / "docs" / f"{PAGES.get(kind, 'evaluation')}.md").read_text()
+        for entry in registry.entries():
+            assert entry.about, (kind, entry.name)
+            assert f"| `{entry.name}` | {entry.label} |" in table, (kind, entry.name)
+            stem = entry.name.removesuffix("_transfer")
+            words = (stem, entry.label, getattr(entry.value, "__name__", entry.label))
+            assert any(word in guide for word in words), (kind, entry.name)
 
 
 def test_the_checks_find_faults():

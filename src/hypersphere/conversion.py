@@ -128,10 +128,7 @@ def convert(
     if magnitude != "sphere" or weighted is not None:
         family = "Decoupled"
         rules |= {"magnitude": magnitude_module.resolve(magnitude), "weighted": weighted}
-    layers: dict[nn.Module, list[str]] = {}
-    for name, module in model.named_modules(remove_duplicate=False):
-        if isinstance(module, _LAYERS) or holds_columns(module):
-            layers.setdefault(module, []).append(name)
+    layers = _layers(model)
     every_name = [name for names in layers.values() for name in names]
     chosen, skipped = select(every_name, include, skip), select(every_name, skip or ())
     output = OutputLayers((), "a layer itself") if model in layers else find_output_layers(model, None, output_layer)
@@ -151,12 +148,7 @@ def convert(
     for parent in list(model.modules()):
         _replace_children(parent, twin_of)
     model = twin_of.get(model, model)
-    logger.log(logging.INFO if report.converted else logging.WARNING, "%s", report)
-    unable = {name: why for name, why in report.kept.items() if why not in _CHOSEN}
-    if report.converted and unable:
-        listed = "; ".join(f"{name}: {why}" for name, why in list(unable.items())[:4])
-        more = f"; and {len(unable) - 4} more" if len(unable) > 4 else ""
-        logger.warning("convert left %d layers plain that it cannot convert: %s%s", len(unable), listed, more)
+    _log(report)
     model.conversion_report = report  # type: ignore[assignment]
     if report.converted:
         remember(model, describe_rules(list(report.converted), magnitude, angular, weighted, affine))
@@ -171,6 +163,25 @@ def _copied(model: nn.Module) -> nn.Module:
             "model cannot be copied, as with the weights that torch.nn.utils.weight_norm and prune compute: "
             "pass inplace=True, or remove them first"
         ) from error
+
+
+def _layers(model: nn.Module) -> dict[nn.Module, list[str]]:
+    """The layers that a twin might replace, each with all its names."""
+    layers: dict[nn.Module, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        if isinstance(module, _LAYERS) or holds_columns(module):
+            layers.setdefault(module, []).append(name)
+    return layers
+
+
+def _log(report: ConversionReport) -> None:
+    """The report, and a warning about layers that were wanted and could not be converted."""
+    logger.log(logging.INFO if report.converted else logging.WARNING, "%s", report)
+    unable = {name: why for name, why in report.kept.items() if why not in _CHOSEN}
+    if report.converted and unable:
+        listed = "; ".join(f"{name}: {why}" for name, why in list(unable.items())[:4])
+        more = f"; and {len(unable) - 4} more" if len(unable) > 4 else ""
+        logger.warning("convert left %d layers plain that it cannot convert: %s%s", len(unable), listed, more)
 
 
 def _without_twin(model: nn.Module) -> dict[str, str]:

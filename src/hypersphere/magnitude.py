@@ -20,6 +20,7 @@ from ._core.modes import class_of, whole
 from ._core.registries import MAGNITUDES
 from ._core.sphere import compute_dtype, upcast
 from .functional.magnitude import DEFAULT_BETA, MagnitudeForm, magnitude, magnitude_ratio
+from .functional.magnitude import MAGNITUDES as FORMULAS
 
 __all__ = ["Ball", "Linear", "Log", "Magnitude", "Mix", "Segment", "Sphere", "Tanh", "resolve"]
 
@@ -102,7 +103,7 @@ class Magnitude(nn.Module):
         Returns:
             Its form, or None in a subclass, whose formula only its own code knows.
         """
-        return MagnitudeForm(self.kind, self.alpha, self.beta, self.rho) if class_of(self) in _BUILT_IN else None
+        return MagnitudeForm(self.kind, self.alpha, self.beta, self.rho) if class_of(self) in _FUSED else None
 
     def reset_parameters(self) -> None:
         """Set learned and averaged values back to their initial values."""
@@ -409,6 +410,7 @@ class Mix(Magnitude):
 
 
 _BUILT_IN: tuple[type[Magnitude], ...] = (Sphere, Ball, Tanh, Linear, Segment, Log, Mix)
+_FUSED = tuple(cls for cls in _BUILT_IN if cls.kind in FORMULAS)
 for _cls in _BUILT_IN:
     MAGNITUDES.add(_cls.kind, _cls)
 

@@ -24,10 +24,10 @@ def register(
     Args:
         kind: What it is: ``"angular"`` (a g: a class with ``from_cos``), ``"magnitude"`` (an h: a class whose objects
             are called with the norm), ``"head"`` (called with ``in_features, num_classes``), ``"regularizer"`` (called
-            with a model), ``"map"`` (an :class:`~hypersphere.functional.Orthogonalizer`), ``"model"`` (a function that
-            returns a network), ``"dataset"`` (a function that returns a data set), ``"measurement"`` (a function of an
-            evaluation), ``"plot"`` (a function that returns a figure) or ``"panel"`` (a function of a run for the
-            report).
+            with a model), ``"map"`` (a function from square matrices (blocks, d, d) to orthogonal ones, or an
+            :class:`~hypersphere.functional.Orthogonalizer`), ``"model"`` (a function that returns a network),
+            ``"dataset"`` (a function that returns a data set), ``"measurement"`` (a function of an evaluation),
+            ``"plot"`` (a function that returns a figure) or ``"panel"`` (a function of a run for the report).
         name: Its name: letters, digits, ``_``, ``.``, ``+`` and ``-``.
         value: The class or function. Left out, :func:`register` is a decorator.
         label: Words for it in pictures, reports and cards; the name without underscores by default.

@@ -107,7 +107,7 @@ def test_list_shows_tables_models_and_data(capsys, tmp_path):
         assert main(words) == 0
         assert expected in capsys.readouterr().out
     assert main(["list", "modls"]) == 2
-    assert "'modls' is none of tables, recipes, models, " in capsys.readouterr().err
+    assert "'modls' is none of tables, recipes, angular, " in capsys.readouterr().err
 
 
 def test_the_order_of_options_does_not_matter():

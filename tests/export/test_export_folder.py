@@ -14,6 +14,7 @@ from tiny import tiny
 
 import hypersphere as hs
 from hypersphere._core import leftovers
+from hypersphere._core.registries import DATASETS
 from hypersphere.cli import main
 from hypersphere.export import citations, export_run, formats, target
 from hypersphere.runs import Facts
@@ -55,7 +56,7 @@ def test_a_trained_run_from_the_command_line(tmp_path, capsys, monkeypatch):
     assert "(byte − 127.5) / 128" in card
     assert "Settings that differ from the recipe's: " in card  # it is no run of digits.cnn's settings
     assert [entry in card for entry in citations.LIBRARY] == [True] * 3
-    assert citations.DATA["digits"] in card
+    assert DATASETS["digits"].citation in card
     assert run_snippets(folder, monkeypatch) == [{"logits": (5, 10), "embedding": (5, 8)}] * 3
     # training goes on beside an export, and the run reads as before
     assert run(tiny(tmp_path, "digits.cnn", steps=4, model=SMALL))["seeds"][0]["seed"] == 0
@@ -246,7 +247,7 @@ def test_a_damaged_export_is_named(tmp_path, content):
 
 
 def test_every_data_set_and_the_library_have_someone_to_cite():
-    assert citations.DATA.keys() == set(hs.data.list_datasets())
+    assert all(source.citation for source in DATASETS.values())
     cff = (ROOT / "CITATION.cff").read_text()
     for entry in citations.LIBRARY:
         title = next(

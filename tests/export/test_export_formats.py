@@ -10,6 +10,7 @@ from safetensors import safe_open
 from torch.nn.functional import normalize
 
 import hypersphere as hs
+from hypersphere._core.registries import HEADS
 from hypersphere.export import export_run
 from hypersphere.runs import Facts
 from hypersphere.train import DataConfig, LossConfig, ModelConfig, OrthogonalConfig
@@ -20,8 +21,6 @@ SMALL = ModelConfig(name="cnn3", widths="4,4,4", feature_dim=8)
 MLP = ModelConfig(name="mlp", extra={"hidden": (8, 8)})
 GRAPH = Facts(3, in_features=6, classes=("a", "b", "c"))
 CLOUDS = Facts(4, classes=("a", "b", "c", "d"))
-HEADS = ("softmax", "w_softmax", "s_softmax", "l_softmax", "a_softmax", "ga_softmax")
-HEADS += ("am_softmax", "arcface", "sphereface_r", "sphereface2")
 
 # name → (settings, facts or None for digits, formats): ONNX takes seconds, so one of each kind of operator has it
 FAMILIES = {

@@ -213,7 +213,7 @@ def test_bad_input():
         identification(x, labels, x, labels + 10)
     with pytest.raises(ValueError, match="gallery_labels are missing"):
         identification(x, labels, x)
-    with pytest.raises(ValueError, match="without a gallery"):
+    with pytest.raises(ValueError, match="without gallery"):
         identification(x, labels, gallery_labels=labels)
     with pytest.raises(ValueError, match="6 class numbers"):
         identification(x, labels[:5])

@@ -10,6 +10,7 @@ from torch import nn
 
 import hypersphere.nn as twins
 from hypersphere import angular, functional, magnitude, models
+from hypersphere._core.registries import ANGULAR, MAGNITUDES
 
 SMALL = {"widths": (4, 6, 8), "feature_dim": 5, "image_size": 8}
 OPERATORS = {"plain": nn.Conv2d, "sphere": twins.SphereConv2d, "decoupled": twins.DecoupledConv2d}
@@ -42,8 +43,8 @@ def test_every_combination_trains(conv: str, norm: str, activation: str) -> None
     assert type(model.classifier) is nn.Linear
 
 
-@pytest.mark.parametrize("g", ["cosine", "linear", "sigmoid", "square_cosine"])
-@pytest.mark.parametrize("h", ["sphere", "ball", "tanh", "linear", "segment", "log", "mix"])
+@pytest.mark.parametrize("g", ANGULAR)
+@pytest.mark.parametrize("h", MAGNITUDES)
 def test_any_g_and_h(g: str, h: str) -> None:
     model = models.create("cnn3", 7, conv="decoupled", angular=g, magnitude=h, weighted="linear", **SMALL)
     layer = convs_of(model)[1]

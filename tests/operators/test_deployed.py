@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import hypersphere as hs
+from hypersphere._core.registries import ANGULAR
 from hypersphere.nn.layer import _known
 
 torch.manual_seed(0)
@@ -45,9 +46,9 @@ def batch():
     return x
 
 
-ANGULAR = ["cosine", "linear", "sigmoid", "square_cosine", hs.angular.Sigmoid(learnable=True)]
-CASES = [("fold", g, h) for g in ANGULAR for h in ("sphere", "tanh", hs.magnitude.Sphere(alpha=3.0))]
-CASES += [("fold", "cosine", "log"), ("export", "cosine", "tanh"), ("export", ANGULAR[-1], "sphere")]
+G = [*ANGULAR, hs.angular.Sigmoid(learnable=True)]
+CASES = [("fold", g, h) for g in G for h in ("sphere", "tanh", hs.magnitude.Sphere(alpha=3.0))]
+CASES += [("fold", "cosine", "log"), ("export", "cosine", "tanh"), ("export", G[-1], "sphere")]
 
 
 @pytest.mark.parametrize(("way", "angular", "magnitude"), CASES, ids=str)

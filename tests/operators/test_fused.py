@@ -28,7 +28,7 @@ def saved_bytes(run):
     return sum(storages.values()), out
 
 
-@pytest.mark.parametrize("g", ["cosine", "linear", "sigmoid", "square_cosine"])
+@pytest.mark.parametrize("g", G)
 def test_little_more_is_kept_than_by_the_plain_layer(g):
     x = torch.randn(32, 64, 32, 32, requires_grad=True)
 

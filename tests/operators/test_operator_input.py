@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import hypersphere as hs
+from hypersphere._core.registries import ANGULAR, MAGNITUDES
 
 F = hs.functional
-G = ["cosine", "linear", "sigmoid", "square_cosine"]
-H = ["sphere", "ball", "tanh", "linear", "segment", "log", "mix"]
+G, H = list(ANGULAR), list(MAGNITUDES)
 
 
 @pytest.mark.parametrize(("h", "g"), list(itertools.product(H, G)))

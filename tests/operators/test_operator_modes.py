@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 import hypersphere as hs
+from hypersphere._core.registries import ANGULAR
 
-G = ["cosine", "linear", "sigmoid", "square_cosine"]
+G = list(ANGULAR)
 LAYERS = {
     "conv1d": (lambda **o: hs.nn.DecoupledConv1d(2, 4, 3, padding=1, groups=2, **o), (2, 2, 7)),
     "conv2d": (lambda **o: hs.nn.DecoupledConv2d(2, 4, 3, stride=2, padding=1, bias=True, **o), (2, 2, 6, 6)),

@@ -22,12 +22,11 @@ from hypersphere.functional.operators import decoupled, recurrence
 from hypersphere.kernels import LAUNCHES, interpreted
 from hypersphere.kernels.recurrent import Step, steps
 from hypersphere.kernels.recurrent_launch import tile_for
+from hypersphere.kernels.spec import ANGULAR, MAGNITUDES
 
 pytest.importorskip("triton")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-ANGULAR = ("cosine", "linear", "sigmoid", "square_cosine")
-MAGNITUDES = ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")
 WEIGHTED = itertools.cycle((None, "linear", "product", "separate"))
 
 

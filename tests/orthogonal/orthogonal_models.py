@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-ORTHOGONAL = ("gram_schmidt", "householder", "lowdin", "cayley", "exponential", "gradient")
+from hypersphere.functional.orthogonalize import methods
+
+ORTHOGONAL = (*methods(), "gradient")
 OTHERS = ("free", "relaxed", "cholesky", "triangular", "banded", "symmetric", "hessenberg", "low_rank")
 
 

@@ -12,8 +12,9 @@ from orthogonal_models import IMAGES, Recurrent, convnet, defect
 from torch import nn
 
 import hypersphere as hs
+from hypersphere.functional.orthogonalize import methods
 
-METHODS = ("cayley", "exponential", "lowdin", "gram_schmidt", "householder")
+METHODS = methods()
 
 
 def trained(model: nn.Module, steps: int = 3, lr: float = 0.05) -> nn.Module:

@@ -19,8 +19,9 @@ from harness import Case, Suite, draw
 from hypersphere.functional import Orthogonalizer, orthogonalize, register_orthogonalizer
 from hypersphere.functional.orthogonalize import algorithms as exact
 from hypersphere.functional.orthogonalize import iterations as iterative
+from hypersphere.functional.orthogonalize import methods
 
-METHODS = ("gram_schmidt", "householder", "lowdin", "cayley", "exponential")
+METHODS = methods()
 LITERAL = {
     "gram_schmidt": reference.gram_schmidt,
     "householder": lambda u: reference.householder(u)[0],

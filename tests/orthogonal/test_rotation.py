@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 import hypersphere as hs
 from hypersphere.functional import orthogonalize
-from hypersphere.functional.orthogonalize import Orthogonalizer, connect, precision, rotate, solve
+from hypersphere.functional.orthogonalize import Orthogonalizer, connect, methods, precision, rotate, solve
 from hypersphere.functional.orthogonalize import algorithms as exact
 
-METHODS = ("gram_schmidt", "householder", "lowdin", "cayley", "exponential")
+METHODS = methods()
 
 
 def gaussian(*shape: int, seed: int = 0) -> Tensor:

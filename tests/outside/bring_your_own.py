@@ -1,5 +1,6 @@
 """One thing of each kind, as somebody outside the package would write it: no file of hypersphere knows of it."""
 
+import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
@@ -30,7 +31,7 @@ class Root(nn.Module):
 class Quadratic(hs.losses.MarginSoftmax):
     """Target s·(c − m·(1 − c)²), c = cos θ_y."""
 
-    def target(self, cos, g):
+    def target(self, cos, sample):
         return cos - self.margin * (1 - cos) ** 2
 
 
@@ -78,6 +79,19 @@ def mean_norm(candidate):
     """The mean length of the test features."""
     features, _ = candidate.embedding()
     return {"mean_norm": float(features.norm(dim=1).mean())}
+
+
+def two_lines(values):
+    """A plot: the values, and their mean."""
+    figure, axes = plt.subplots()
+    axes.plot(values)
+    axes.axhline(sum(values) / len(values))
+    return figure
+
+
+def remark(view):
+    """A panel of the report: one sentence about the run."""
+    return f"{view.subject.label} was trained by somebody else."
 
 
 def skewed(u):

@@ -58,7 +58,7 @@ def train(folder, *words):
 def test_each_takes_at_most_thirty_lines():
     tree = ast.parse(Path(own.__file__).read_text())
     sizes = {n.name: n.end_lineno - n.lineno + 1 for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
-    assert len(sizes) == 8
+    assert len(sizes) == len(KINDS)
     assert max(sizes.values()) <= 30
 
 
@@ -73,7 +73,7 @@ def test_an_address_works_on_the_command_line(kind, tmp_path):
 
 
 def test_everything_together_resumes_and_is_reported(tmp_path, monkeypatch):
-    words = " ".join(ADDRESSES[k] for k in ("g", "head", "regularizer", "data set", "measurement")).split()
+    words = " ".join(words for kind, words in ADDRESSES.items() if kind != "network").split()  # h has the last conv
     whole = train(tmp_path / "whole", *words)
     with monkeypatch.context() as patch:
         patch.setattr(Training, "_log", stop_at_five)
@@ -84,8 +84,8 @@ def test_everything_together_resumes_and_is_reported(tmp_path, monkeypatch):
     assert one == two
     assert main(["report", str(whole), "--out", str(tmp_path / "report.html")]) == 0
     page = (tmp_path / "report.html").read_text()
-    assert "Quadratic" in page
-    assert "Cubic" in page
+    for name in ("Quadratic", "Cubic", "Root", "OPT by skewed"):
+        assert name in page, name
 
 
 def stop_at_five(self, now, line, genuine=Training._log):
@@ -102,6 +102,9 @@ def test_registered_names_are_choices_everywhere(tmp_path, capsys):
     hs.register("model", "tiny", own.Tiny)
     hs.register("dataset", "stripes", own.stripes)
     hs.register("measurement", "mean_norm", own.mean_norm)
+    hs.register("map", "skewed", own.skewed, label="half a Cayley transform")
+    hs.register("plot", "two_lines", own.two_lines)
+    hs.register("panel", "remark", own.remark, label="A remark")
     twin = hs.convert(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), angular="cubic", magnitude="root")
     x = torch.randn(3, 4)
     cos = nn.functional.linear(nn.functional.normalize(x), nn.functional.normalize(twin[0].weight))
@@ -109,16 +112,26 @@ def test_registered_names_are_choices_everywhere(tmp_path, capsys):
     torch.testing.assert_close(twin[0](x) - twin[0].bias, h * cos**3)
     torch.testing.assert_close(hs.functional.angular(cos, "cubic"), cos**3)
     torch.testing.assert_close(hs.functional.decoupled_linear(x, twin[0].weight, angular="cubic"), cos**3)
+    torch.testing.assert_close(hs.functional.orthogonalize(torch.zeros(3, 3), "skewed"), torch.eye(3))
+    assert hs.plots.two_lines([1, 2, 3]).axes[0].get_lines()
     assert "tiny" in hs.models.list_models()
     assert "stripes" in hs.data.list_datasets()
     assert main(["train", "--help", "all"]) == 0
     text = capsys.readouterr().out
-    for name in ("cubic", "root", "quadratic", "spread", "mean_norm"):
+    for name in ("cubic", "root", "quadratic", "spread", "mean_norm", "skewed"):
         assert name in text, name
+    for what, name in (("maps", "skewed"), ("plots", "two_lines"), ("panels", "remark"), ("models", "tiny")):
+        assert main(["list", what, name]) == 0
+        assert name in capsys.readouterr().out
     words = (
-        "--model.conv decoupled --model.angular cubic --model.magnitude root --loss.name quadratic --loss.margin 0.1"
+        "--model.conv decoupled --model.angular cubic --model.magnitude root --loss.name quadratic --loss.margin 0.1 "
     )
-    train(tmp_path, *words.split(), *["--regularizer.name", "spread", "--evaluation.also", "mean_norm"])
+    words += "--regularizer.name spread --evaluation.also mean_norm --orthogonal.method skewed"
+    run = train(tmp_path, *words.split())
+    assert main(["report", str(run), "--logs-only"]) == 0
+    page = (run / "report.html").read_text()
+    for word in ("cos³ θ", "h = root", "OPT by half a Cayley transform", "A remark", "trained by somebody else"):
+        assert word in page, word
     figure = hs.plots.angular_curves(["cubic", "cosine"])
     assert "cos³ θ" in [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
 

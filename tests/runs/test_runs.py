@@ -11,19 +11,12 @@ from folders import DIGITS, make_run
 from safetensors.torch import load_file, save_file
 
 import hypersphere as hs
+from hypersphere._core.registries import HEADS, MAPS
 from hypersphere.cli import main
 from hypersphere.train import LossConfig, ModelConfig, OrthogonalConfig, Run
 
 IMAGES = torch.linspace(-1, 1, 5 * 64).view(5, 1, 8, 8)
 SMALL = ModelConfig(name="cnn3", widths="4,4,4", feature_dim=8)
-METHODS = (
-    *("gram_schmidt", "householder", "lowdin", "cayley", "exponential"),
-    *("gradient", "relaxed", "free", "cholesky"),
-)
-HEADS = (
-    *("softmax", "w_softmax", "s_softmax", "l_softmax", "a_softmax", "ga_softmax"),
-    *("am_softmax", "arcface", "sphereface_r", "sphereface2"),
-)
 
 
 def expected(objective):
@@ -46,7 +39,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("finished", [True, False], ids=["finished", "interrupted"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", MAPS)
 def test_orthogonal_matrices_are_merged(tmp_path, method, finished):
     orthogonal = OrthogonalConfig(method=method, refine="full" if method == "cayley" else None)
     path, objective = make_run(tmp_path, model=SMALL, orthogonal=orthogonal, finished=finished)

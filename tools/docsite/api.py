@@ -33,6 +33,7 @@ def pages(root: Path) -> dict[str, str]:
         "",
     ]
     index += ["- [Command line](command_line.md): every command and every setting by group."]
+    index += ["- [Names](names.md): every g, h, head, map, network, data set and measurement that has a name."]
     index += ["- [Recipes](recipes.md): every table of the documents, with published numbers and ours."]
     index += ["- [Run folders](run_folder.md): what a training run leaves behind.", ""]
     index += [

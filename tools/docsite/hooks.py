@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from mkdocs.structure.files import File, Files
 
-from docsite import api, benchmarks, command_line, recipe_pages, tutorials
+from docsite import api, benchmarks, command_line, names, recipe_pages, tutorials
 
 gc.set_threshold(200_000, 50, 100)  # of what a build makes little is garbage: looking for it is a fifth of its time
 log = logging.getLogger("mkdocs.hooks.docsite")
@@ -32,7 +32,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Add every page that is made from something else than docs/."""
     for path, source in COPIED.items():
         _add(files, config, path, _outward((ROOT / source).read_text(), "", files, config))
-    for maker in (api.pages, command_line.pages, recipe_pages.pages, benchmarks.pages):
+    for maker in (api.pages, command_line.pages, names.pages, recipe_pages.pages, benchmarks.pages):
         for path, content in maker(ROOT).items():
             _add(files, config, path, content)
     for file in [file for file in files if file.src_uri.startswith("tutorials/") and file.src_uri.endswith(".md")]:

@@ -6,13 +6,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .._core.registries import MEASUREMENTS
+from .._core.registries import KINDS, MEASUREMENTS
 from ..config import Config, add_arguments
 from ..config.command_line import LazyHelp
 
-KINDS = ("angular", "magnitudes", "heads", "regularizers", "maps", "measurements", "plots", "panels")
-"""What has a name beside recipes, networks and data sets: built in, or declared with ``hs.register``."""
-LISTED = ("tables", "recipes", "models", "datasets", *KINDS)
+NAMED = {kind if kind == "angular" else f"{kind}s": table for kind, table in KINDS.items()}
+"""Tables of all that has a name, built in or declared with ``hs.register``, by the words of ``hypersphere list``."""
+LISTED = ("tables", "recipes", *NAMED)
 
 
 def energy(parser: argparse.ArgumentParser) -> None:

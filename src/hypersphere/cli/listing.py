@@ -8,12 +8,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from .. import data, models
-from .._core.registries import ANGULAR, HEADS, MAGNITUDES, MAPS, MEASUREMENTS, PANELS, PLOTS, REGULARIZERS
 from ..recipes import results, tables
-from .arguments import KINDS
-
-_KINDS = dict(zip(KINDS, (ANGULAR, MAGNITUDES, HEADS, REGULARIZERS, MAPS, MEASUREMENTS, PLOTS, PANELS), strict=True))
+from .arguments import NAMED
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,14 +29,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _lines(what: str, pattern: str, measured: Path | None) -> Iterator[str]:
-    if what == "models":
-        for name in models.list_models(pattern):
-            yield f"{name:22s} {models.describe(name).splitlines()[0].split(': ', 1)[1]}"
-    elif what == "datasets":
-        for name in data.list_datasets(pattern):
-            yield f"{name:14s} {data.describe(name)}"
-    elif what in _KINDS:
-        for entry in _KINDS[what].entries():
+    if what in NAMED:
+        for entry in NAMED[what].entries():
             if fnmatch(entry.name, pattern):
                 yield f"{entry.name:22s} {entry.about or entry.label}"
     else:

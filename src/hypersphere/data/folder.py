@@ -17,6 +17,7 @@ from ._random import check_per_class, epoch_key, shuffled, words
 from ._store import Store
 from .images import SUFFIXES, decode, to_tensor, window
 from .loader import IGNORE
+from .types import Splits
 
 Key = tuple[int, int, int]  # image number, epoch key, position in the epoch
 
@@ -82,7 +83,7 @@ class ImageFolder:
 
 
 @dataclass(frozen=True, eq=False)
-class ImageTree:
+class ImageTree(Splits):
     """A training and a test folder with the same numbering of classes.
 
     Attributes:
@@ -116,16 +117,6 @@ class ImageTree:
         root = Path(root).expanduser()
         first = ImageFolder.scan(root / train)
         return cls(name or root.name, first, ImageFolder.scan(root / test, first.classes))
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes."""
-        return self.train.classes
-
-    @property
-    def num_classes(self) -> int:
-        """Number of classes."""
-        return len(self.classes)
 
 
 def imagenet(store: Store) -> ImageTree:

@@ -1,72 +1,25 @@
-"""``load`` and the table of names it knows."""
+"""``load`` a data set by its name, and what is known of the names."""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, overload
 
 from .._core.registries import DATASETS
-from ._store import Layout, Store, default_root
-from .cifar import CIFAR10, CIFAR100, cifar10, cifar100
-from .digits import digits
-from .faces import MegaFace, Videos, megaface, people, ytf
-from .few_shot import few_shot_tree
-from .folder import ImageFolder, ImageTree, imagenet
+from ._store import Store, default_root
+from .faces import MegaFace, Videos
+from .folder import ImageFolder, ImageTree
 from .imbalance import imbalance as make_imbalanced
-from .lfw import LFW, Faces, lfw
-from .mnist import FASHION_MNIST, MNIST, fashion_mnist, mnist
-from .modelnet import MODELNET40, modelnet40
-from .omniglot import OMNIGLOT, omniglot
-from .own import own_images
-from .planetoid import PLANETOID, planetoid
+from .lfw import Faces
+from .sets import Source
 from .types import Dataset, Graph, PointClouds
 
 ImageName = Literal["cifar10", "cifar100", "digits", "fashion_mnist", "mnist", "omniglot"]
 GraphName = Literal["citeseer", "cora", "pubmed"]
 PeopleName = Literal["casia", "imdb_face", "ms_celeb"]
 TreeName = Literal["cub", "imagenet", "miniimagenet"]
-
-
-@dataclass(frozen=True)
-class Source:
-    """How a name is read, the layouts it may lie in, and a line about it."""
-
-    read: Callable[..., Any]
-    about: str
-    layouts: tuple[Layout, ...] = ()
-
-
-_BUILT_IN: Mapping[str, Source] = {
-    "casia": Source(people, "CASIA-WebFace: 494,414 faces of 10,575 people, to learn from, streamed with FolderLoader"),
-    "cifar10": Source(cifar10, "CIFAR-10: 50,000 + 10,000 colour images 32×32, 10 classes", (CIFAR10,)),
-    "cifar100": Source(cifar100, "CIFAR-100: 50,000 + 10,000 colour images 32×32, 100 classes", (CIFAR100,)),
-    "citeseer": Source(planetoid, "Citeseer: a graph of 3,327 papers, 6 classes", (PLANETOID["citeseer"],)),
-    "cora": Source(planetoid, "Cora: a graph of 2,708 papers, 7 classes", (PLANETOID["cora"],)),
-    "cub": Source(few_shot_tree, "CUB-200-2011 for few-shot learning: a tree of 100 base, 50 + 50 new kinds of birds"),
-    "digits": Source(digits, "scikit-learn's digits: 1,442 + 355 grey images 8×8, 10 classes; always there"),
-    "fashion_mnist": Source(
-        fashion_mnist, "Fashion-MNIST: 60,000 + 10,000 grey images 28×28, 10 classes", (FASHION_MNIST,)
-    ),
-    "folder": Source(own_images, "your own images: a folder of classes, a tree of splits, or a CSV table"),
-    "imagenet": Source(imagenet, "ImageNet-2012: a tree train/<class>, val/<class>, streamed with FolderLoader"),
-    "imdb_face": Source(people, "IMDb-Face: 1.7 million faces of 56,000 people, to learn from"),
-    "lfw": Source(lfw, "LFW: 13,233 faces of 5,749 people, 6,000 pairs", (LFW,)),
-    "miniimagenet": Source(
-        few_shot_tree, "mini-ImageNet: a tree of 64 base classes, 16 + 20 new ones, 600 images each"
-    ),
-    "megaface": Source(megaface, "MegaFace: FaceScrub's people, searched among a million faces of others"),
-    "mnist": Source(mnist, "MNIST: 60,000 + 10,000 grey images 28×28, 10 classes", (MNIST,)),
-    "modelnet40": Source(modelnet40, "ModelNet40: 9,843 + 2,468 point clouds, 40 classes", MODELNET40),
-    "ms_celeb": Source(people, "MS-Celeb-1M: 8.6 million faces of 96,000 people, to learn from"),
-    "omniglot": Source(omniglot, "Omniglot: 964 + 659 characters, 20 drawings 105×105 each", OMNIGLOT),
-    "pubmed": Source(planetoid, "Pubmed: a graph of 19,717 papers, 3 classes", (PLANETOID["pubmed"],)),
-    "ytf": Source(ytf, "YouTube Faces: 3,425 videos of 1,595 people, 5,000 pairs of videos"),
-}
-for _name, _source in _BUILT_IN.items():
-    DATASETS.add(_name, _source, label=_source.about.partition(":")[0], about=_source.about)
 
 
 @overload

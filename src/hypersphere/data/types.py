@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -13,8 +14,77 @@ from torch.nn.functional import avg_pool2d
 Device = torch.device | str
 
 
+class Movable:
+    """A frozen dataclass whose tensors move together."""
+
+    def to(self, device: Device) -> Self:
+        """Move it.
+
+        Args:
+            device: device to which every tensor is moved.
+
+        Returns:
+            The same with its tensors on that device.
+        """
+        return self._with_each(lambda part: part.to(device))
+
+    def _with_each(self, change: Callable[[Any], Any]) -> Self:
+        """The same with every tensor changed, those of its parts and of further columns, too."""
+        changed: dict[str, Any] = {}
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            if isinstance(value, Tensor | Movable):
+                changed[one.name] = change(value)
+            elif isinstance(value, Mapping):
+                changed[one.name] = {name: change(column) for name, column in value.items()}
+        return replace(self, **changed)  # type: ignore[type-var]
+
+
+class _Labelled(Movable):
+    """Samples, their labels and the names of the classes."""
+
+    labels: Tensor
+    classes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def counts(self) -> Tensor:
+        """Number of samples of each class, ``(num_classes,)``."""
+        return torch.bincount(self.labels, minlength=len(self.classes))
+
+    def subset(self, index: Tensor) -> Self:
+        """Select samples.
+
+        Args:
+            index: indices of the samples to keep, or a boolean mask over all samples.
+
+        Returns:
+            The samples at ``index``, in that order; the classes stay.
+        """
+        return self._with_each(lambda column: column[index])
+
+
+class Splits:
+    """A training and a test split."""
+
+    train: Any
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names of the training split; open sets such as Omniglot have others in ``test.classes``."""
+        names: tuple[str, ...] = self.train.classes
+        return names
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+
 @dataclass(frozen=True, eq=False)
-class Split:
+class Split(_Labelled):
     """Images and their labels.
 
     Attributes:
@@ -46,9 +116,6 @@ class Split:
             )
         _check_columns(len(self.images), self.labels, self.classes, self.extra)
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     def __repr__(self) -> str:
         return f"Split({len(self)} images {tuple(self.images.shape[1:])}, {len(self.classes)} classes)"
 
@@ -56,23 +123,6 @@ class Split:
     def inputs(self) -> Tensor:
         """What a network is fed: the images."""
         return self.images
-
-    @property
-    def counts(self) -> Tensor:
-        """Number of samples of each class, ``(num_classes,)``."""
-        return torch.bincount(self.labels, minlength=len(self.classes))
-
-    def subset(self, index: Tensor) -> Split:
-        """Select samples.
-
-        Args:
-            index: indices of the samples to keep, or a boolean mask over all samples.
-
-        Returns:
-            The samples at ``index``, in that order; the classes stay.
-        """
-        extra = {name: column[index] for name, column in self.extra.items()}
-        return replace(self, images=self.images[index], labels=self.labels[index], extra=extra)
 
     def shrunk(self, factor: int) -> Split:
         """Average blocks of pixels.
@@ -91,21 +141,9 @@ class Split:
         small = [avg_pool2d(part.float(), factor).round().to(torch.uint8) for part in self.images.split(4096)]
         return replace(self, images=torch.cat(small) if small else self.images)
 
-    def to(self, device: Device) -> Split:
-        """Move the split.
-
-        Args:
-            device: device to which every tensor is moved.
-
-        Returns:
-            The split with its tensors on that device.
-        """
-        extra = {name: column.to(device) for name, column in self.extra.items()}
-        return replace(self, images=self.images.to(device), labels=self.labels.to(device), extra=extra)
-
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class Dataset(Splits, Movable):
     """A named image set.
 
     Attributes:
@@ -122,16 +160,6 @@ class Dataset:
     name: str
     train: Split
     test: Split
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Class names of the training split; open sets such as Omniglot have others in ``test.classes``."""
-        return self.train.classes
-
-    @property
-    def num_classes(self) -> int:
-        """Number of classes."""
-        return len(self.classes)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -164,17 +192,6 @@ class Dataset:
         """
         return replace(self, train=self.train.shrunk(factor), test=self.test.shrunk(factor))
 
-    def to(self, device: Device) -> Dataset:
-        """Move the set.
-
-        Args:
-            device: device to which every tensor is moved.
-
-        Returns:
-            The set with its tensors on that device.
-        """
-        return replace(self, train=self.train.to(device), test=self.test.to(device))
-
 
 def pixel_moments(images: Tensor) -> tuple[Tensor, Tensor]:
     """Exact mean and standard deviation of each channel, pixels in [0, 1], float64: from a histogram of the bytes."""
@@ -187,7 +204,7 @@ def pixel_moments(images: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True, eq=False)
-class CloudSplit:
+class CloudSplit(_Labelled):
     """Point clouds and their labels.
 
     Attributes:
@@ -213,9 +230,6 @@ class CloudSplit:
             raise ValueError(f"points must be float (N, P, 3), not {self.points.dtype} {tuple(self.points.shape)}")
         _check_columns(len(self.points), self.labels, self.classes, {})
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     def __repr__(self) -> str:
         return f"CloudSplit({len(self)} clouds of {self.points.shape[1]} points, {len(self.classes)} classes)"
 
@@ -224,36 +238,9 @@ class CloudSplit:
         """What a network is fed: the points."""
         return self.points
 
-    @property
-    def counts(self) -> Tensor:
-        """Number of samples of each class, ``(num_classes,)``."""
-        return torch.bincount(self.labels, minlength=len(self.classes))
-
-    def subset(self, index: Tensor) -> CloudSplit:
-        """Select samples.
-
-        Args:
-            index: indices of the samples to keep, or a boolean mask over all samples.
-
-        Returns:
-            The samples at ``index``, in that order; the classes stay.
-        """
-        return replace(self, points=self.points[index], labels=self.labels[index])
-
-    def to(self, device: Device) -> CloudSplit:
-        """Move the split.
-
-        Args:
-            device: device to which every tensor is moved.
-
-        Returns:
-            The split with its tensors on that device.
-        """
-        return replace(self, points=self.points.to(device), labels=self.labels.to(device))
-
 
 @dataclass(frozen=True, eq=False)
-class PointClouds:
+class PointClouds(Splits, Movable):
     """A named set of point clouds.
 
     Attributes:
@@ -271,30 +258,9 @@ class PointClouds:
     train: CloudSplit
     test: CloudSplit
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes."""
-        return self.train.classes
-
-    @property
-    def num_classes(self) -> int:
-        """Number of classes."""
-        return len(self.classes)
-
-    def to(self, device: Device) -> PointClouds:
-        """Move the set.
-
-        Args:
-            device: device to which every tensor is moved.
-
-        Returns:
-            The set with its tensors on that device.
-        """
-        return replace(self, train=self.train.to(device), test=self.test.to(device))
-
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(Movable):
     """One graph with labelled nodes.
 
     Attributes:
@@ -360,18 +326,6 @@ class Graph:
         return torch.sparse_coo_tensor(
             torch.stack([source, target]), scale[source] * scale[target], (len(self), len(self)), check_invariants=True
         ).coalesce()
-
-    def to(self, device: Device) -> Graph:
-        """Move the graph.
-
-        Args:
-            device: device to which every tensor is moved.
-
-        Returns:
-            The graph with its tensors on that device.
-        """
-        names = ("features", "edges", "labels", "train", "val", "test")
-        return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
 
 def _check_columns(length: int, labels: Tensor, classes: tuple[str, ...], extra: Mapping[str, Tensor]) -> None:

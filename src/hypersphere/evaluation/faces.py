@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from .._core.registries import DATASETS
 from ..config import Config
 from ..config.evaluation import FACES
 from ..metrics import angular_fisher_score
@@ -30,11 +31,12 @@ def _check(name: str, config: Config, source: Source, team: Team) -> None:
 
 for _name in FACES:
     _how = ("identification", identification) if _name == "megaface" else ("verification", verification)
+    _label = DATASETS.label(_name)
     measurement(
         _name,
-        label=f"{_how[0].capitalize()} on {_name}",
-        about=f"{_how[0]} on the faces of {_name}",
-        quantities=(Quantity(f"{_name}_*", f"{{}} on {_name}", "%"),),
+        label=f"{_how[0].capitalize()} on {_label}",
+        about=f"{_how[0]} on the faces of {_label}",
+        quantities=(Quantity(f"{_name}_*", f"{{}} on {_label}", "%"),),
         check=partial(_check, _name),
     )(partial(_on, _name, _how[1]))
 

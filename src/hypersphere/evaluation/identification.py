@@ -14,15 +14,14 @@ from ..runs.quantities import Quantity
 from ..sources import Elsewhere
 from .candidate import Candidate
 from .measurement import measurement
+from .verification import place_and_aids
 
 RANKS = (1, 5, 10)
 FAR = 1e-6
 
 
 def _words(config: Config) -> str:
-    rule = config.evaluation
-    where = f" on {rule.data}" if rule.data else ""
-    aids = (", mirror images added" if rule.flip else "") + (", mean feature subtracted" if rule.center else "")
+    where, aids = place_and_aids(config.evaluation)
     return f"identification of unseen classes among distractors{where}{aids}"
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from .._core.registries import DATASETS
 from ..data import list_images
 from ..runs import Run
 
-_PEOPLE = ("lfw", "casia", "imdb_face", "ms_celeb")  # every image of a person of the training split is trained on
 _NAMED = 3
 
 
@@ -20,7 +20,8 @@ def trained_on(run: Run, seed: int, files: Sequence[Path]) -> list[int]:
     """
     split, root = run.folder(seed).path / "split.csv", Path(run.config.data.root or "").expanduser()
     if not split.is_file():
-        people = set(run.facts(seed).classes) if run.config.data.name in _PEOPLE else set()
+        faces = getattr(DATASETS.get(run.config.data.name), "of", None) == "people"
+        people = set(run.facts(seed).classes) if faces else set()  # every image of theirs is trained on
         return [number for number, file in enumerate(files) if file.parent.name in people]
     learned: dict[tuple[str, ...], list[Path]] = {}
     for picture in list_images(root, str(split)):

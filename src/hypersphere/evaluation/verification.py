@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import data, metrics
+from .._core.registries import DATASETS
 from ..config import Config, EvaluationConfig
 from ..data.loader import IGNORE
 from ..functional import unit
@@ -135,10 +136,15 @@ def _pairs(official: data.Pairs | None, labels: Tensor, rule: EvaluationConfig) 
         ) from error
 
 
+def place_and_aids(rule: EvaluationConfig) -> tuple[str, str]:
+    """The other data set on which features are compared, and what is done to them, in words; empty without."""
+    aids = (", mirror images added" if rule.flip else "") + (", mean feature subtracted" if rule.center else "")
+    return f" on {DATASETS.label(rule.data)}" if rule.data else "", aids
+
+
 def _words(config: Config) -> str:
     rule = config.evaluation
-    where = f" on {rule.data}" if rule.data else ""
-    aids = (", mirror images added" if rule.flip else "") + (", mean feature subtracted" if rule.center else "")
+    where, aids = place_and_aids(rule)
     return (
         f"verification of pairs of unseen classes{where}: cosine of the features, {rule.folds} folds, the threshold of "
         f"each chosen on the others{aids}"

@@ -14,12 +14,12 @@ import torch
 
 from .. import data
 from .._core.features import features_of
-from .._core.registries import HEADS, MEASUREMENTS
+from .._core.registries import ANGULAR, DATASETS, HEADS, MAPS, MEASUREMENTS
 from ..config.loss import OWN_CLASSIFIER
 from ..recipes import Published, published
 from ..runs import Run
 from ..runs.logger import UNNAMED
-from .citations import DATA, LIBRARY
+from .citations import LIBRARY
 from .formats import FORMATS, Job
 from .snippets import comparison, snippet
 
@@ -66,13 +66,13 @@ def _what(run: Run, seed: int, job: Job) -> str:
     config, facts = run.config, run.facts(seed)
     operator = "" if config.model.operator == "plain" else f" with {config.model.operator} operators"
     if config.model.angular and operator:
-        operator += f" (g: {plain(config.model.angular)})"
+        operator += f" (g: {plain(ANGULAR.label(config.model.angular))})"
     own = OWN_CLASSIFIER.get(config.loss.name)
     head = own or f"the head {plain(HEADS.label(config.loss.name))} ({code(config.loss.name)})"
-    opt = config.orthogonal.method
+    opt = config.orthogonal.method and plain(MAPS.label(config.orthogonal.method))
     rows = [
         f"- Network: {code(config.model.name)}{operator}, {int(job.metadata['parameters']):,} parameters, float32",
-        f"- Trained with {head}" + (f", orthogonal over-parameterized ({plain(opt)}), merged here" if opt else ""),
+        f"- Trained with {head}" + (f", orthogonal over-parameterized ({opt}), merged here" if opt else ""),
         f"- Data: {_data(run)}"
         + ("" if config.data.name == UNNAMED else f" ({plain(data.describe(config.data.name))})"),
         f"- Classes ({facts.num_classes}): {_classes(facts.classes)}",
@@ -247,8 +247,10 @@ def _limits(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
         "- Its accuracy was measured on that set's test split, and says nothing about other images, cameras or people.",
         "- The files compute in float32. Differences as above come from the order of sums.",
     ]
-    if run.config.data.name == "lfw":
-        lines.append("- Faces: do not use it to identify people without their consent; LFW is not a fair sample.")
+    shown = DATASETS.get(run.config.data.name)
+    if getattr(shown, "of", None) == "people":
+        label = plain(DATASETS.label(run.config.data.name))
+        lines.append(f"- Faces: do not use it to identify people without their consent; {label} is not a fair sample.")
     if facts.image_size is not None:
         lines.append(f"- Images must have {facts.image_size[0]}×{facts.image_size[1]} pixels.")
     if not manifest["real_inputs"] and job.inputs.kind == "own":
@@ -260,12 +262,13 @@ def _limits(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
 
 def _citation(run: Run) -> str:
     name = run.config.data.name
+    makers = getattr(DATASETS.get(name), "citation", "see its makers.")
     lines = [
         "The library is under the MIT licence. Weights learned from data are subject to the terms of that data: see "
         "its makers.",
         "",
         *(f"- {entry}" for entry in LIBRARY),
-        *([] if name == UNNAMED else [f"- Data ({plain(name)}): {DATA.get(name, 'see its makers.')}"]),
+        *([] if name == UNNAMED else [f"- Data ({plain(name)}): {makers}"]),
     ]
     return "\n".join(lines)
 

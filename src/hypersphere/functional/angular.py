@@ -19,7 +19,7 @@ from .._core.modes import is_plain_eager
 from .._core.sphere import arcsin, upcast
 
 ANGULAR = ("cosine", "linear", "sigmoid", "square_cosine")
-"""The built-in kinds, whose formulas are here; a registered one is asked for its own."""
+"""The kinds whose formulas are here; any other is asked for its own."""
 
 
 class AngularForm(NamedTuple):

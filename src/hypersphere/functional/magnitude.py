@@ -13,8 +13,6 @@ from .._core.checks import check_positive
 from .._core.errors import check_floating
 from .._core.sphere import safe_reciprocal, upcast
 
-MAGNITUDES = ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")
-"""The built-in kinds, whose formulas are here; a registered one is asked for its own."""
 DEFAULT_BETA = {"segment": 0.5, "mix": 1.0}
 
 
@@ -151,6 +149,8 @@ _FORMULAS: dict[str, tuple[_Formula, _Formula]] = {  # h(n), and h(n)/n with its
         lambda n, a, b, r: a + b * _quotient(torch.log1p(n), n, 1.0),
     ),
 }
+MAGNITUDES = tuple(_FORMULAS)
+"""The kinds whose formulas are here; any other is asked for its own."""
 
 
 def _registered(norm: Tensor, kind: str) -> Any:

@@ -300,12 +300,3 @@ def plan_for(spec: Spec, x: Tensor, w: Tensor, last: bool) -> Plan:
     if plan is None:
         plan = spec.plans[key] = Plan(spec.fields, x, w, x.dtype, last)
     return plan
-
-
-def epilogue_plan(spec: Spec, y: Tensor, last: bool, maps: int) -> EpiloguePlan:
-    """The plan of the passes over y alone, for maps of ``maps`` channels that were computed elsewhere."""
-    key = ("epilogue", y.shape, y.dtype, last, maps, y.device, interpreting())
-    plan: EpiloguePlan | None = spec.plans.get(key)
-    if plan is None:
-        plan = spec.plans[key] = EpiloguePlan(spec.fields, y.shape, last, y.dtype, maps, y.device)
-    return plan

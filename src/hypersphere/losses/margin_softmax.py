@@ -15,6 +15,7 @@ from .._core.checks import check_positive
 from .._core.labels import as_indices, class_indices
 from .._core.sphere import norm, unit
 from ..angular import AngularLike
+from ..kernels.job import KINDS
 from ..kernels.launch import usable
 from ._angular import SigmoidOf, checked_angular
 from ._classes import reduce_classes
@@ -351,7 +352,7 @@ class MarginSoftmax(ClassHead):
         if self._linear:
             return Known("cosine", normalize=self.normalize, bias=bias, bound=bound)
         form = self.angular.closed_form() if isinstance(self.angular, _angular.Angular) else None
-        if form is None or isinstance(form[1], Tensor) or not self.normalize:
+        if form is None or form[0] not in KINDS or isinstance(form[1], Tensor) or not self.normalize:
             return None
         half_k, top = 0.5 / form[1], 1 / math.tanh(math.pi / (4 * form[1]))
         return Known(form[0], (half_k, top, 0.0), amplitude=1, bias=bias, bound=bound)

@@ -15,10 +15,13 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from .._core.checks import check_positive
 from .._core.modes import autocast_dtype, without_autocast
+from . import _collectives as collectives
+from ._classes import Classes, block_width
 from ._inputs import check_features, check_labels, miner_weights, reduce_losses
 from .head import ClassHead
 
@@ -103,15 +106,13 @@ class Shards:
 
     def loss(self, head: ClassHead, features: Tensor, labels: Tensor, indices: Sequence[Tensor] | None) -> Tensor:
         """The loss of this process's batch, see :func:`shard`."""
-        from ._collectives import gathered
-
         check_features(features, head.in_features)
         flat, counts = check_labels(labels, features, head.num_classes, head.ignore_index)
         half = autocast_dtype(features.device) is not None
         with without_autocast(features.device):
             x = features.reshape(-1, head.in_features).to(head.computing_dtype(features))
-            names = gathered(torch.where(counts, flat, -1), self.group)
-            losses, divisors = head.losses(gathered(x, self.group), names.clamp_min(0), names >= 0, half)
+            names = collectives.gathered(torch.where(counts, flat, -1), self.group)
+            losses, divisors = head.losses(collectives.gathered(x, self.group), names.clamp_min(0), names >= 0, half)
             mine = slice(self.rank * x.shape[0], (self.rank + 1) * x.shape[0])
             weights = miner_weights(indices, x.shape[0], losses)
             own = losses[mine] if weights is None else losses[mine] * weights
@@ -123,12 +124,9 @@ class Shards:
         self, head: ClassHead, score: Any, rows: list[Tensor], labels: Tensor, shared: list[Tensor], **options: Any
     ) -> Any:
         """As :meth:`ClassHead.reduce`, over the classes of all processes."""
-        from ._classes import Classes
-        from ._collectives import combined, scaled_gradient
-
         scale = float(self.world)  # gradients of class tensors are of the mean over processes, those of samples are not
-        rows = [scaled_gradient(r, scale) if r.is_floating_point() else r for r in rows]
-        shared = [scaled_gradient(s, scale) for s in shared]
+        rows = [collectives.scaled_gradient(r, scale) if r.is_floating_point() else r for r in rows]
+        shared = [collectives.scaled_gradient(s, scale) for s in shared]
         classes, local = head.classes(), labels - self.first
         owned = (local >= 0) & (local < self.count)
         if self.count == 0:
@@ -141,40 +139,30 @@ class Shards:
                 local = torch.where(owned, torch.searchsorted(chosen, local.clamp_min(0)), -1)
             seen = head.reduce_here(score, rows, classes, local, shared, whole=False, **options)
         own = [torch.where(owned.view(-1, *[1] * (o.dim() - 1)), o, 0.0) for o in seen.own]
-        return Classes(*combined(self.group, seen.logsumexp, seen.total, tuple(own)))
+        return Classes(*collectives.combined(self.group, seen.logsumexp, seen.total, tuple(own)))
 
     def own_vectors(self, vectors: Tensor, labels: Tensor) -> Tensor:
         """The vectors of these classes, wherever they are."""
-        from ._collectives import total
-
         local = labels - self.first
         owned = (local >= 0) & (local < self.count)
         own = vectors.new_zeros((labels.shape[0], *vectors.shape[1:]))
         if self.count:
             found = vectors.index_select(0, local.clamp(0, self.count - 1))
             own = torch.where(owned.view(-1, *[1] * (own.dim() - 1)), found, own)
-        return total(own, self.group)
+        return collectives.total(own, self.group)
 
     def replicated(self, x: Tensor) -> Tensor:
         """A parameter that every process holds whole."""
-        from ._collectives import replicated
-
-        return replicated(x, self.group)
+        return collectives.replicated(x, self.group)
 
     def sum(self, x: Tensor) -> Tensor:
         """Of a number of each process, without a gradient."""
-        from ._collectives import total
-
-        return total(x.detach(), self.group)
+        return collectives.total(x.detach(), self.group)
 
     @torch.no_grad()
     def logits(self, head: ClassHead, x: Tensor) -> Tensor:
         """Logits (N, C) of this process's features, without a gradient; every process asks at the same time."""
-        import torch.distributed as dist
-
-        from ._collectives import gathered
-
-        scored = head.score(head.rows(gathered(x, self.group)), head.classes(), [])
+        scored = head.score(head.rows(collectives.gathered(x, self.group)), head.classes(), [])
         parts = [scored.new_empty(scored.shape[0], self.widest) for _ in range(self.world)]
         dist.all_gather(parts, nn.functional.pad(scored, (0, self.widest - scored.shape[1])), group=self.group)
         rows = slice(self.rank * x.shape[0], (self.rank + 1) * x.shape[0])
@@ -183,12 +171,7 @@ class Shards:
     @torch.no_grad()
     def predict(self, head: ClassHead, x: Tensor) -> Tensor:
         """The class with the largest logit of each of this process's features; R·N numbers are exchanged."""
-        import torch.distributed as dist
-
-        from ._classes import block_width
-        from ._collectives import gathered
-
-        rows, classes = head.rows(gathered(x, self.group)), head.classes()
+        rows, classes = head.rows(collectives.gathered(x, self.group)), head.classes()
         best = rows[0].new_full((rows[0].shape[0],), -torch.inf)
         place = torch.full_like(best, self.classes, dtype=torch.int64)
         width = block_width("auto", len(best), self.count, x.device) or max(self.count, 1)
@@ -214,8 +197,6 @@ class Shards:
 
     def _nothing(self, rows: list[Tensor], classes: list[Tensor], labels: Tensor, logsumexp: bool) -> Any:
         """What a process without classes adds; still a function of its tensors, so that backward runs everywhere."""
-        from ._classes import Classes
-
         zero = 0.0 * (rows[0].sum() + sum(c.sum() for c in classes)).nan_to_num()
         lse = rows[0].new_full(labels.shape, torch.finfo(rows[0].dtype).min / 2 if logsumexp else 0.0) + zero
         own = tuple(c.new_zeros((labels.shape[0], *c.shape[1:])) for c in classes)

@@ -13,7 +13,7 @@ from .._core.checks import check_choice, check_count
 from .._core.modes import without_autocast
 from ._counting import Groups, Tail, count_at_least
 from ._identification_result import IdentificationResult
-from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within
+from ._inputs import check_beside, check_dimensions, check_features, check_labels, directions, rows_within
 
 Blocks: TypeAlias = Tensor | Iterable[Tensor] | Any
 """Rows: a tensor, a NumPy array or memory map, or an iterable of blocks (b, d)."""
@@ -80,16 +80,7 @@ def identification(
     checked = check_features("probes", probes)
     owner = check_labels("probe_labels", probe_labels, len(checked)).to(checked.device)
     itself = gallery is None
-    if gallery is None:
-        if gallery_labels is not None:
-            raise ValueError("gallery_labels are given without a gallery")
-        gallery, names = checked, owner
-    elif gallery_labels is None:
-        raise ValueError("gallery_labels are missing: each gallery row needs its label")
-    else:
-        gallery = check_features("gallery", gallery)
-        check_dimensions("gallery", gallery, "probes", checked)
-        names = check_labels("gallery_labels", gallery_labels, len(gallery)).to(checked.device)
+    gallery, names = check_beside("gallery", gallery, "gallery_labels", gallery_labels, ("probes", checked, owner))
     if protocol == "megaface" and distractors is None:
         raise ValueError("protocol='megaface' ranks a mate among distractors: pass distractors=")
     search = _Search(directions(checked), owner, protocol == "megaface", tail)

@@ -40,6 +40,22 @@ def check_labels(argument: str, labels: Tensor, count: int) -> Tensor:
     return labels.detach().long()
 
 
+def check_beside(
+    what: str, rows: Tensor | None, labels_of: str, labels: Tensor | None, first: tuple[str, Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Further rows with labels; without any, those of ``first``: its name, rows and labels."""
+    name, own, own_labels = first
+    if rows is None:
+        if labels is not None:
+            raise ValueError(f"{labels_of} are given without {what}")
+        return own, own_labels
+    if labels is None:
+        raise ValueError(f"{labels_of} are missing: each row of {what} needs its label")
+    rows = check_features(what, rows)
+    check_dimensions(what, rows, name, own)
+    return rows, check_labels(labels_of, labels, len(rows)).to(own.device)
+
+
 def score_column(argument: str, scores: Tensor) -> Tensor:
     """Finite scores (n,) as float64 on the CPU, where every comparison of them is exact."""
     check_floating(argument, scores)

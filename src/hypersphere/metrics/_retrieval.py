@@ -11,7 +11,7 @@ from .._core.arrays import takes_arrays
 from .._core.checks import check_count
 from .._core.modes import without_autocast
 from ._counting import Groups, count_at_least
-from ._inputs import check_dimensions, check_features, check_labels, directions, rows_within
+from ._inputs import check_beside, check_features, check_labels, directions, rows_within
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,18 +116,9 @@ def retrieval(
     classes = check_labels("labels", labels, len(items)).to(items.device)
     shown = tuple(check_count("ks", k) for k in ks)
     itself = queries is None
-    if queries is None:
-        if query_labels is not None:
-            raise ValueError("query_labels are given without queries")
-        asked, wanted = items, classes
-    elif query_labels is None:
-        raise ValueError("query_labels are missing: each query needs its label")
-    else:
-        asked = check_features("queries", queries).to(items.device)
-        check_dimensions("queries", asked, "features", items)
-        wanted = check_labels("query_labels", query_labels, len(asked)).to(items.device)
+    asked, wanted = check_beside("queries", queries, "query_labels", query_labels, ("features", items, classes))
     directed = directions(items)
-    asking = directed if itself else directions(asked).to(directed.dtype)
+    asking = directed if itself else directions(asked).to(directed)
     groups, step = Groups(classes), rows_within(len(items))
     parts = []
     for start in range(0, len(asking), step):

@@ -20,6 +20,7 @@ from ..functional.operators import recurrence
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule, decouple, make_kernel
 from ..functional.operators.geometry import Geometry
 from ..kernels.recurrent import Settings, Tensors
+from ..kernels.spec import ANGULAR, MAGNITUDES
 from .layer import as_node, own, reset
 
 State = tuple[Tensor, ...]
@@ -171,11 +172,11 @@ class Neurons:
         return out if self._bias is None else out + self._bias.to(out.dtype)
 
     def fields(self, mode: str, inputs: Tensor, start: State) -> tuple[Tensors, Settings] | None:
-        """What the fused recurrence needs to know of these neurons; None where h or g is not the library's own."""
+        """What the fused recurrence needs to know of these neurons; None where kernels do not know h or g."""
         kernel, scale = self._kernel, self._rules.scale
         g = getattr(self._rules.angular, "closed_form", lambda: None)()
         h = getattr(self._rules.magnitude, "closed_form", lambda: None)()
-        if kernel is None or g is None or h is None:
+        if kernel is None or g is None or h is None or g[0] not in ANGULAR or h.kind not in MAGNITUDES:
             return None
         (angular, k), rho = g, h.rho
         mult = None if kernel.factor is None else kernel.factor.flatten()

@@ -7,6 +7,9 @@ Needs matplotlib (``pip install hypersphere[plots]``) when a function is called,
 the backend or matplotlib's settings: show a figure in a notebook by returning it, or ``figure.savefig("name.png")``.
 """
 
+from typing import Any
+
+from .._core.registries import PLOTS
 from .angles import angle_distributions
 from .classes import class_biases, class_norms
 from .conditioning import condition_numbers
@@ -45,3 +48,10 @@ __all__ = [
     "roc",
     "weighted_neuron_trajectories",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A plot that a user has registered."""
+    if name not in PLOTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return PLOTS[name]

@@ -160,8 +160,8 @@ def _magnitude_label(kind: str, alpha: float, rho: float) -> str:
         return MAGNITUDES.label(kind)
     parts = [f"α = {alpha:g}"]
     parts += [f"β = {DEFAULT_BETA[kind]:g}"] if kind in DEFAULT_BETA else []
-    parts += [f"ρ = {rho:g}"] if kind in ("ball", "tanh", "segment") else []
-    return f"{kind} ({', '.join(parts)})"
+    parts += [f"ρ = {rho:g}"] if any(one.name == "rho" for one in MAGNITUDES.entry(kind).parameters) else []
+    return f"{MAGNITUDES.label(kind)} ({', '.join(parts)})"
 
 
 def _margin_label(m: float) -> str:

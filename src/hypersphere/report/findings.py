@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -61,11 +60,11 @@ def evaluate_subject(
     known = Findings(seed, learned_k(model), learned_rho(model), layers, pairs=pairs)
     if run.config.gan.generator is not None:
         pictures = folder.path / "samples"
-        return _with(known, missing=(f"A GAN has no features and classes to show; what it made is in {pictures}.",))
+        return replace(known, missing=(f"A GAN has no features and classes to show; what it made is in {pictures}.",))
     if own is not None and not own.get("data"):
-        return _with(known, missing=("The settings name no data set (data.name) on which to run the network.",))
+        return replace(known, missing=("The settings name no data set (data.name) on which to run the network.",))
     if not look:
-        return _with(known, missing=("The network was not run on its test split: this report shows the log only.",))
+        return replace(known, missing=("The network was not run on its test split: this report shows the log only.",))
     config = run.config if root is None else with_values(run.config, {"data.root": root, "evaluation.root": root})
     name, place = config.evaluation.data or config.data.name, config.data.root
     place = (config.evaluation.root or place) if config.evaluation.data else place
@@ -76,19 +75,15 @@ def evaluate_subject(
         with candidate.evaluating():
             found = candidate.outputs
             verifies = found.logits is None and config.evaluation.protocol == "verification"
-            return _with(known, found=found, verified=verify(candidate) if verifies else None)
+            return replace(known, found=found, verified=verify(candidate) if verifies else None)
     except (OSError, ImportError) as error:
-        return _with(
+        return replace(
             known,
             missing=(
                 "The test data could not be read, so features, confusion and examples are missing. "
                 f"{error}. Then write the report again, with --root DATA if the data lie elsewhere.",
             ),
         )
-
-
-def _with(known: Findings, **more: Any) -> Findings:
-    return Findings(**{**known.__dict__, **more})
 
 
 def learned_k(model: nn.Module) -> dict[str, list[float]]:

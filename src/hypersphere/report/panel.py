@@ -56,6 +56,7 @@ def _section(index: int, name: str, title: str, *content: object) -> Html:
 
 @panel("trained", "What was trained")
 def _trained(view: View) -> Html:
+    """The settings in sentences, and all of them by their names on the command line."""
     settings = flat(view.subject)
     rows = [[element("code", name), shown(value)] for name, value in settings.items()]
     full = table(["setting", "value"], rows, "All settings, by their names on the command line")
@@ -64,6 +65,7 @@ def _trained(view: View) -> Html:
 
 @panel("warnings", "Warnings")
 def _warnings(view: View) -> Html | None:
+    """What training found suspicious, such as a margin that has collapsed."""
     file = view.subject.run.folder(view.subject.shown_seed).path / WARNINGS
     if not file.is_file():
         return None
@@ -73,16 +75,19 @@ def _warnings(view: View) -> Html | None:
 
 @panel("missing", "Missing")
 def _missing(view: View) -> Html | None:
+    """What could not be shown, and why."""
     return join(element("p", text, class_="warning") for text in view.found.missing) if view.found.missing else None
 
 
 @panel("plane", "Features in the plane")
 def _plane(view: View) -> Html | None:
+    """Test features of two dimensions, class vectors and wrong predictions."""
     return _features(view, flat=True)
 
 
 @panel("sphere", "Features on the sphere")
 def _sphere(view: View) -> Html | None:
+    """Test features on a sphere that can be turned, class vectors and wrong predictions."""
     return _features(view, flat=False)
 
 
@@ -95,6 +100,7 @@ def _features(view: View, flat: bool) -> Html | None:
 
 @panel("energy", "Energy")
 def _energy(view: View) -> Html | None:
+    """Hyperspherical energy over time, and of every layer of the final network."""
     logged = any(key.startswith("energy") for seed in view.subject.seeds for record in seed.log for key in record)
     energies = view.found.energies
     if not logged and not energies:
@@ -112,6 +118,7 @@ def _energy(view: View) -> Html | None:
 
 @panel("learned", "Learned operators")
 def _learned(view: View) -> Html | None:
+    """Histograms of the learned k and ρ of every layer."""
     parts: list[Html] = []
     if view.found.k:
         text = "The learned k of the sigmoid, one histogram per layer; smaller k is steeper. The line marks the mean."
@@ -126,6 +133,7 @@ def _learned(view: View) -> Html | None:
 
 @panel("confusion", "Confusion")
 def _confusion(view: View) -> Html | None:
+    """Predictions by class, mean cosines to the class vectors, and the most frequent mistakes."""
     found = view.found.found
     if found is None or found.logits is None:
         return None
@@ -146,6 +154,7 @@ def _confusion(view: View) -> Html | None:
 
 @panel("examples", "Hard examples")
 def _examples(view: View) -> Html | None:
+    """The hardest test samples, by angular visual hardness and by the angle to the own class vector."""
     found = view.found.found
     if not view.found.has_angles or found is None:
         return None
@@ -171,6 +180,7 @@ def _examples(view: View) -> Html | None:
 
 @panel("pairs", "Verification")
 def _pairs(view: View) -> Html | None:
+    """Verification of unseen classes: rates, and the pairs that are hardest to tell."""
     found, verified = view.found.found, view.found.verified
     if verified is None or found is None:
         return None
@@ -182,6 +192,7 @@ def _pairs(view: View) -> Html | None:
 
 @panel("own_pairs", "Your own pairs")
 def _own_pairs(view: View) -> Html | None:
+    """The same of a user's own list of pairs."""
     kept = view.found.pairs
     if kept is None:
         return None
@@ -212,6 +223,7 @@ def _hard_pairs(same: Sequence[PairExample], different: Sequence[PairExample]) -
 
 @panel("source", "Command and versions")
 def _source(view: View) -> Html:
+    """The command that trains it again; versions, device and commit of every seed."""
     subject = view.subject
     command = element("pre", element("code", subject.run.command), tabindex=0)
     button = element("button", "Copy", type="button", class_="copy", aria_label="Copy the command")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._core.registries import HEADS, MEASUREMENTS, REGULARIZERS
+from .._core.registries import ANGULAR, DATASETS, HEADS, MAGNITUDES, MAPS, MEASUREMENTS, MODELS, REGULARIZERS
 from ..config import Config, LossConfig
 from ..config.loss import OWN_CLASSIFIER
 from ..config.optim import OPTIMIZERS
@@ -42,14 +42,14 @@ def _data(config: Config) -> str:
 
 def _network(config: Config) -> str:
     model = config.model
-    text = model.name + (f" with widths {model.widths}" if model.widths else "")
+    text = MODELS.label(model.name) + (f" with widths {model.widths}" if model.widths else "")
     text += f", {_OPERATORS.get(model.operator, model.operator)} operators"
     if model.operator != "plain":
         if model.magnitude:
-            text += f", h = {model.magnitude}"
+            text += f", h = {MAGNITUDES.label(model.magnitude)}"
         k = "learned" if model.learnable_k else f"k = {model.k:g}" if model.k is not None else "k = 0.3"
         if model.angular:
-            text += f", g = {model.angular}" + (f" ({k})" if model.angular == "sigmoid" else "")
+            text += f", g = {ANGULAR.label(model.angular)}" + (f" ({k})" if model.angular == "sigmoid" else "")
     if model.feature_dim:
         text += f", features of {model.feature_dim} dimensions"
     return text + (f", normalisation: {model.norm}" if model.norm else "")
@@ -60,7 +60,7 @@ def _loss(config: Config) -> str:
     text = _head(loss)
     text += f", m = {loss.margin:g}" if loss.margin is not None else ""
     text += f", s = {loss.scale:g}" if loss.scale is not None else ""
-    text += f", g = {loss.angular}" if loss.angular is not None else ""
+    text += f", g = {ANGULAR.label(loss.angular)}" if loss.angular is not None else ""
     text += f", label smoothing {loss.label_smoothing:g}" if loss.label_smoothing else ""
     return text + (f", energy of the class vectors × {loss.energy:g} (SphereFace+)" if loss.energy else "")
 
@@ -84,7 +84,7 @@ def _orthogonal(config: Config) -> str:
     part = config.orthogonal
     if part.method is None:
         return ""
-    return f"OPT by {part.method}" + (f" in {part.blocks} blocks" if part.blocks > 1 else "")
+    return f"OPT by {MAPS.label(part.method)}" + (f" in {part.blocks} blocks" if part.blocks > 1 else "")
 
 
 def _optimizer(config: Config) -> str:
@@ -103,7 +103,7 @@ def _optimizer(config: Config) -> str:
 
 def _schedule(config: Config) -> str:
     part = config.schedule
-    graph = config.data.name in ("citeseer", "cora", "pubmed")
+    graph = getattr(DATASETS.get(config.data.name), "of", None) == "graph"
     text = f"{part.steps:,} steps " + ("over the whole graph" if graph else f"of {config.data.batch_size} samples")
     milestones = [step for step in part.milestones if step < part.steps]
     if part.kind == "step" and milestones:

@@ -17,22 +17,14 @@ def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module
     MODELS.check("model.name", config.name)
     known = models.options(config.name)
     settings: dict[str, Any] = {**({"affine": True} if config.affine else {}), **config.extra}
-    if config.conv is not None:
-        settings["conv"] = config.conv
+    given = ("conv", "weighted", "norm", "activation", "norm_eps", "init", "feature_dim")
+    settings |= {name: value for name in given if (value := getattr(config, name)) is not None}
+    settings |= {name: "none" for name in ("norm", "activation") if getattr(config, name) == "off"}
     if config.angular is not None:
         settings["angular"] = _angular(config.angular, config.k, config.learnable_k, config.share_k)
     if config.magnitude is not None:
         h: Any = magnitude.resolve(config.magnitude)
         settings["magnitude"] = h if config.alpha == 1.0 else type(h)(alpha=config.alpha)
-    if config.weighted is not None:
-        settings["weighted"] = config.weighted
-    for name in ("norm", "activation"):
-        value = getattr(config, name)
-        if value is not None:
-            settings[name] = "none" if value == "off" else value
-    for name in ("norm_eps", "init", "feature_dim"):
-        if getattr(config, name) is not None:
-            settings[name] = getattr(config, name)
     if config.widths is not None:
         settings["widths"] = _widths(config.widths)
     from_data = {"in_channels": facts.in_channels, "image_size": facts.image_size, "in_features": facts.in_features}

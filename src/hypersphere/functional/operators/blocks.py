@@ -20,7 +20,7 @@ from torch import Tensor
 from ... import kernels
 from ..._core.modes import autocast_dtype, differentiated, is_exporting, is_plain_eager
 from ..._core.sphere import safe_reciprocal, sqrt, unit, upcast
-from ...kernels.spec import Fields, Spec, Window, encode, spec_of
+from ...kernels.spec import ANGULAR, MAGNITUDES, Fields, Spec, Window, encode, spec_of
 from ..angular import angular
 from ..magnitude import MagnitudeForm, magnitude, magnitude_ratio
 from .geometry import Geometry, box, convolve
@@ -164,7 +164,9 @@ def _no_form() -> None:
 def _fields(
     shape: Any, geometry: Geometry, kind: str, k: Any, h: str, alpha: Any, beta: Any, rho: Any, *rest: Any
 ) -> Fields | None:
-    """The settings for kernels, None for sizes that they do not take."""
+    """The settings for kernels, None for functions and sizes that they do not take."""
+    if kind not in ANGULAR or h not in MAGNITUDES:
+        return None
     window = math.prod(geometry.kernel)
     if window > _MOST_WINDOW or max(shape[0], shape[1] * geometry.groups) > _MOST_CHANNELS:
         return None

@@ -60,7 +60,7 @@ def deployed(
         value = y * _ratio(h, n)
     else:
         value = y / n
-        if closed is None:
+        if closed is None or closed[0] not in ANGULAR:
             value = g.from_cos(value)
         elif closed[0] != "cosine":
             if closed[0] != "square_cosine" and not _is_inside(x, unit, geometry):
@@ -155,7 +155,6 @@ def _is_inside(x: Tensor, unit: Tensor, geometry: Geometry) -> bool:
 
 def _curved(c: Tensor, kind: str, k: Tensor | float, scale: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """g without its constant factor, and that factor times ``scale``."""
-    assert kind in ANGULAR, kind
     if kind == "square_cosine":
         return c * c.abs(), scale
     angle = c.asin()

@@ -41,7 +41,8 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
 
     Args:
         u: square matrices; keep them in float32 where R must stay orthogonal.
-        method: the map, one of the names above or of a registered one.
+        method: the map, one of the names above, of a registered one, or an address ``"package.module:name"``. A
+            function of your own is called with ``u`` and differentiated by autograd.
 
     Returns:
         Orthogonal matrices R in the dtype of ``u``.
@@ -52,18 +53,23 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
 
     Raises:
         ValueError: If no map has that name, or ``u`` is not square.
+        TypeError: If ``u`` is not a floating-point tensor, or the map does not give orthogonal matrices.
 
     Example:
         >>> r = hs.functional.orthogonalize(torch.randn(5, 5), "cayley")
         >>> torch.allclose(r.mT @ r, torch.eye(5), atol=1e-5)
         True
     """
-    algorithm_of(method, u.device.type if isinstance(u, Tensor) else "cpu")
+    own = MAPS.find(method, "method")
+    if not callable(own) or isinstance(own, type):
+        algorithm_of(method, u.device.type if isinstance(u, Tensor) else "cpu")
     check_floating("u", u)
     if u.dim() < 2 or u.shape[-1] != u.shape[-2]:
         raise ValueError(f"u has shape {tuple(u.shape)}: pass square matrices (..., d, d)")
     if u.numel() == 0:
         return u.clone()
+    if callable(own):
+        return own(upcast(u)).to(u.dtype)
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         from .operator import orthogonalize_op
 
@@ -190,7 +196,7 @@ def algorithm_of(method: str, device_type: str) -> Orthogonalizer:
             return _FOR_DEVICE[method, device]
     found = MAPS.find(method, "method")
     if not isinstance(found, Orthogonalizer):
-        raise TypeError(f"method={method!r} is a {type(found).__name__}, not an Orthogonalizer")
+        raise TypeError(f"method={method!r} does not give orthogonal matrices: use one of {', '.join(methods())}")
     return found
 
 
