@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import kernels
-from .._core.modes import autocast_dtype, is_exporting
+from .._core.modes import autocast_dtype, is_exporting, remembered
 from .._core.sphere import upcast
 from ..functional.operators import (
     Activation,
@@ -81,18 +81,17 @@ def wants_channels_last(x: Tensor) -> bool:
 
 def pool(module: nn.MaxPool2d, x: Tensor, give_q: bool) -> tuple[Tensor, Tensor | None]:
     """A max pooling between blocks: z, and Σ_c z² where it was wanted and comes for free."""
-    if (
-        not kernels.usable(x, "pooling")
-        or _pair(module.dilation) != (1, 1)
-        or module.ceil_mode
-        or module.return_indices
-    ):
-        return module(x), None
-    stride = module.kernel_size if module.stride is None else module.stride
-    size, step, edge = _pair(module.kernel_size), _pair(stride), _pair(module.padding)
-    fits = all(2 * p <= k and v + 2 * p >= k for p, k, v in zip(edge, size, x.shape[2:], strict=False))
-    found = fused_max_pool(x, size, step, edge, give_q) if fits else None
+    found = None
+    if kernels.usable(x, "pooling") and not module.ceil_mode and not module.return_indices:
+        stride = module.kernel_size if module.stride is None else module.stride
+        size, step, edge = _pair(module.kernel_size), _pair(stride), _pair(module.padding)
+        if _pair(module.dilation) == (1, 1) and remembered(_fits, size, edge, x.shape[2:]):
+            found = fused_max_pool(x, size, step, edge, give_q)
     return (module(x), None) if found is None else found
+
+
+def _fits(size: tuple[int, int], padding: tuple[int, int], shape: Any) -> bool:
+    return all(2 * p <= k and v + 2 * p >= k for p, k, v in zip(padding, size, shape, strict=False))
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -123,12 +122,12 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
         geometry,
         rules.get("magnitude") or op.magnitude,
         rules.get("angular") or op.angular,
-        q=q,
-        scale=op.scale,
-        shift=_shift(op),
-        norm=settled,
-        activation=_activation(act),
-        give_q=give_q,
+        q,
+        _parameter(op, "scale"),
+        _shift(op),
+        settled,
+        _activation(act),
+        give_q,
     )
     if found is None or geometry.kernel or x.dim() == 2:
         return found
@@ -143,7 +142,7 @@ def _parameter(module: Any, name: str) -> Any:
 
 def _shift(op: Any) -> Tensor | None:
     """All that is added to the output of an operator: γ of its rescaling and its bias."""
-    shift, bias = op.shift, _parameter(op, "bias")
+    shift, bias = _parameter(op, "shift"), _parameter(op, "bias")
     if shift is None or bias is None:
         return bias if shift is None else shift
     return shift + bias
@@ -182,7 +181,8 @@ def constants_of(op: Any, norm: Any) -> tuple[Tensor, Tensor | None, Tensor | No
 
 def _kind(module: nn.Module) -> type:
     """The class of a module, also where :func:`hypersphere.nn.fuse` has put one above it."""
-    return getattr(type(module), "plain", type(module))
+    kind = type(module)
+    return kind if kind in _DIMENSIONS else getattr(kind, "plain", kind)
 
 
 def _norm(norm: Any, rows: Tensor, x: Tensor, channels: int) -> Norm | None:
@@ -192,15 +192,15 @@ def _norm(norm: Any, rows: Tensor, x: Tensor, channels: int) -> Norm | None:
         return None  # its own error, or channels that are not where the operator has them
     weight, bias, buffers = _parameter(norm, "weight"), _parameter(norm, "bias"), norm._buffers
     mean, var, tracked = buffers["running_mean"], buffers["running_var"], buffers["num_batches_tracked"]
-    batch = norm.training or mean is None
-    if batch and (norm.momentum is None or rows.numel() == rows.shape[1]):
+    batch, momentum = norm.training or mean is None, norm.momentum
+    if batch and (momentum is None or rows.numel() == rows.shape[1]):
         return None
     if norm.num_features != channels or (weight is None) != (bias is None):
         return None
     if batch and not norm.track_running_stats:
         mean = var = tracked = None
     group = _group(norm) if batch and dims is None else None
-    return Norm(weight, bias, mean, var, tracked, batch, norm.eps, norm.momentum or 0.0, group)
+    return Norm(weight, bias, mean, var, tracked, batch, norm.eps, momentum or 0.0, group)
 
 
 def _group(norm: Any) -> Any:
@@ -212,11 +212,13 @@ def _group(norm: Any) -> Any:
     return group if torch.distributed.get_world_size(group) > 1 else None
 
 
-_RELU = Activation("relu")
+_RELU, _SILU = Activation("relu"), Activation("silu")
 
 
 def _activation(act: Any) -> Activation | None:
     match act:
+        case None:
+            return None
         case nn.ReLU():
             return _RELU
         case nn.LeakyReLU():
@@ -226,6 +228,6 @@ def _activation(act: Any) -> Activation | None:
         case nn.GELU():
             return Activation("gelu" if act.approximate == "none" else "gelu_tanh")
         case nn.SiLU():
-            return Activation("silu")
+            return _SILU
         case _:
             return None

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from ... import kernels
 from ..._core.checks import check_choice
 from ..._core.modes import is_plain_eager
 from ..._core.sphere import compute_dtype, norm, safe_reciprocal, unit, upcast
@@ -48,7 +49,7 @@ def decouple(
 ) -> Tensor:
     """The operator itself on x (N, C, ...): where ‖x‖, ‖w‖, h and g enter."""
     x = as_convolution_takes(x, weight)
-    if weighted is None and kernel is None:
+    if weighted is None and kernel is None and kernels.usable(x):
         found = fused_block(x, weight, geometry, h, g)
         if found is not None:
             return found[0]
