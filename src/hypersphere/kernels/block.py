@@ -90,7 +90,7 @@ def forward(
     if not plan.dense:
         t = t._replace(x=arranged(t.x, plan.last), weight=arranged(t.weight, plan.weight_last))
     x = t.x
-    memory = torch.empty(plan.kept.size, dtype=torch.float32, device=plan.device)
+    memory = plan.like.new_empty(plan.kept.size)
     small = memory.new_empty(mode.scratch.size) if mode.scratch.size else memory
     given: Any = t
     addresses: Any = [None if v is None else v.data_ptr() for v in t]
@@ -172,7 +172,7 @@ def backward(
         dz = arranged(dz, plan.last)
     x, weight = t.x, t.weight if plan.dense else arranged(t.weight, plan.weight_last)
     mode = backward_mode(there, t, need, dq is not None, group is not None)
-    small = torch.empty(plan.back.size, dtype=torch.float32, device=plan.device)
+    small = plan.like.new_empty(plan.back.size)
     again = None if fresh else _cleared(plan, memory, group)
     tensors: Any = (x, weight, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var, dz, dq)
     addresses: Any = [None if v is None else v.data_ptr() for v in tensors]
@@ -193,7 +193,7 @@ def backward(
         rest, gr, gs, through, between = plan.back.at(small.data_ptr())
         if again is not None:
             sums = again.data_ptr()
-        slope = sums + plan.total + 8
+        slope = sums + plan.offsets[1] + 8
     y_ = at(y)
     dgamma = dbeta = into = onto = None
     if t.gamma is not None and (need[7] or need[8]):

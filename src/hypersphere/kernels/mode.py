@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .ahead import compile_ahead
+from .launch import interpreting
 from .memory import Pieces
 from .plan import Plan, plan_for
 from .spec import Spec
@@ -60,11 +61,13 @@ class Noted:
 
 def mode_for(spec: Spec, t: Any, track: bool, give_q: bool, learning: bool) -> Mode:
     """How a layer's forward pass runs on ``Inputs`` like these; everything is compiled ahead at the first call."""
-    plan = plan_for(spec, t.x, t.weight)
-    key = (track, give_q, learning, *[None if v is None else v.dtype for v in t])
-    mode: Mode | None = plan.modes.get(key)
+    x, w = t.x, t.weight
+    kinds = [None if v is None else v.dtype for v in t]
+    key = (x.shape, x.stride(), w.shape, w.stride(), x.get_device(), interpreting(), track, give_q, learning, *kinds)
+    mode: Mode | None = spec.modes.get(key)
     if mode is not None:
         return mode
+    plan = plan_for(spec, x, w)
     e = plan.epilogue
     moved = track and t.mean is not None
     mode = Mode(
@@ -77,7 +80,7 @@ def mode_for(spec: Spec, t: Any, track: bool, give_q: bool, learning: bool) -> M
         stats=e.stats_tracking if moved else e.stats,
         apply=e.apply,
     )
-    plan.modes[key] = mode
+    spec.modes[key] = mode
     if plan.index >= 0:
         compile_ahead(plan, spec.fields, t, t.x.dtype, track, give_q, learning)
     return mode

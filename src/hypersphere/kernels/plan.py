@@ -28,7 +28,6 @@ class Plan:
         window = f.window
         self.device, self.index = x.device, x.get_device()
         self.last = last = channels_last(x) or (x.dim() in (4, 5) and channels_last(w))  # as cuDNN decides it, too
-        self.modes: dict[Any, Any] = {}
         self.norm, self.is_sphere, self.is_train = f.norm, f.is_sphere, f.norm == "train"
         self.counts = f.running and f.training
         self.linear = not window.size
@@ -60,8 +59,9 @@ class Plan:
         self.per_channel = self.groups not in (1, self.epilogue.channels)
         channels, maps = self.epilogue.channels, math.prod(self.map_shape)
         other = 0 if self.is_sphere else maps
-        self.total = 8 * (self.epilogue.sums - 4)  # where Σ n lies, in bytes
         self.kept = kept_pieces(f, self.out_shape)
+        self.offsets = [0, 8 * (self.epilogue.sums - 4), *self.kept.offsets[1:]]
+        self.like = torch.empty(0, dtype=torch.float32, device=self.device)  # new buffers are like it
         source = 0 if self.depthwise else math.prod(self.q_shape)
         self.scratch = {given: Pieces(0 if given else source, self.box.between) for given in (True, False)}
         mine = 0 if self.per_channel else maps
@@ -79,9 +79,9 @@ class Plan:
         sums = first.view(torch.float64)
         return sums, sums[-4:], *others
 
-    def at(self, address: int) -> tuple[Any, ...]:
+    def at(self, address: int) -> list[Any]:
         """The addresses of the same."""
-        return address, address + self.total, *self.kept.at(address)[1:]
+        return [None if offset is None else address + offset for offset in self.offsets]
 
     def rows(self, sums: Tensor) -> Tensor:
         """The eight rows of sums, each added up over its copies."""

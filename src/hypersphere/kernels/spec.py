@@ -63,11 +63,12 @@ class Fields(NamedTuple):
 class Spec:
     """:class:`Fields` and what was prepared for them; equal fields share one object."""
 
-    __slots__ = ("fields", "plans")
+    __slots__ = ("fields", "modes", "plans")
 
     def __init__(self, fields: Fields) -> None:
         self.fields = fields
         self.plans: dict[Any, Any] = {}
+        self.modes: dict[Any, Any] = {}
 
 
 @lru_cache(maxsize=4096)
