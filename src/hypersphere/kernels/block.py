@@ -107,7 +107,7 @@ def forward(
         sums, total, table, inverse, r, s, norms, radius = plan.at(memory.data_ptr())
         source, between = mode.scratch.at(small.data_ptr())
     if plan.unit is None:
-        unit = unit_weight(plan, spec.fields.unit, t.weight, x.dtype, memory)
+        unit = unit_weight(plan, t.weight, x.dtype, memory)
     else:
         unit = x.new_empty_strided(plan.unit_shape, plan.unit_stride)
         run.unit(stream, w, at(unit), inverse, sums)
@@ -232,13 +232,13 @@ def backward(
     dweight = None
     if beside is None:
         if dunit is not None:
-            dweight = _weight_gradient(plan, spec, run, weight, w, dunit, inverse, memory, at, stream)
+            dweight = _weight_gradient(plan, run, weight, w, dunit, inverse, memory, at, stream)
     else:
         if need[2]:
             with torch.cuda.stream(beside.side):
                 _, dunit = convolve_backward(dy, x, kept.unit, plan, (False, True))
                 assert dunit is not None
-                dweight = _weight_gradient(plan, spec, run, weight, w, dunit, inverse, memory, at, beside.stream)
+                dweight = _weight_gradient(plan, run, weight, w, dunit, inverse, memory, at, beside.stream)
         beside.join()
     if dq_in is not None and t.q is None:
         run.add(stream, at(dx), x_, at(dq_in))
@@ -281,7 +281,6 @@ def _cleared(plan: Plan, memory: Tensor, group: Any) -> Tensor:
 
 def _weight_gradient(
     plan: Plan,
-    spec: Spec,
     run: Any,
     weight: Tensor,
     w: Any,
@@ -292,7 +291,7 @@ def _weight_gradient(
     stream: Any,
 ) -> Tensor:
     if plan.unit is None:
-        return unit_weight_backward(plan, spec.fields.unit, weight, dunit, memory)
+        return unit_weight_backward(plan, weight, dunit, memory)
     if dunit.stride() != plan.unit_stride:
         dunit = arranged(dunit, plan.weight_last or plan.weight_moves)
     out = torch.empty_like(weight)

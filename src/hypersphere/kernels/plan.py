@@ -91,12 +91,12 @@ class Plan:
     def _weights(self, f: Fields, w: Tensor, dtype: torch.dtype, last: bool) -> None:
         transposed = f.window.transposed
         fan = w[0].numel() if not transposed else w[:, 0].numel() // f.window.groups
-        self.shift = 2.0 ** math.ceil(math.log2(fan) / 2) if dtype == torch.float16 and f.unit else 1.0
+        self.shift = 2.0 ** math.ceil(math.log2(fan) / 2) if dtype == torch.float16 else 1.0
         self.unit: Launch | None = None
         self.unit_backward: Any = None
         self.weight_last = channels_last(w)
         self.weight_moves = last and not self.weight_last and w.dim() > 2 and math.prod(w.shape[2:]) > 1
-        if not f.unit or transposed:
+        if transposed:
             return
         size = (fan, w.shape[1], fan // w.shape[1])
         block = min(2048, next_power(fan))

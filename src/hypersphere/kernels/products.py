@@ -13,12 +13,10 @@ from .plan import Plan
 _backward_of_convolution: Any = torch.ops.aten.convolution_backward.default
 
 
-def unit_weight(plan: Plan, unit: bool, w: Tensor, dtype: torch.dtype, memory: Tensor) -> Tensor:
+def unit_weight(plan: Plan, w: Tensor, dtype: torch.dtype, memory: Tensor) -> Tensor:
     """The weight of a transposed layer's convolution; 1/‖w‖ goes into the buffer, and the sums there are set to 0."""
     sums, _, _, inverse, *_ = plan.views(memory)
     sums.zero_()
-    if not unit:
-        return w.to(dtype)
     grouped = w.float().unflatten(0, (plan.groups, -1))
     axes = (1, *range(3, grouped.dim()))
     largest = grouped.abs().amax(axes, keepdim=True)
@@ -30,10 +28,8 @@ def unit_weight(plan: Plan, unit: bool, w: Tensor, dtype: torch.dtype, memory: T
     return (scaled * reciprocal / plan.shift).flatten(0, 1).to(dtype)
 
 
-def unit_weight_backward(plan: Plan, unit: bool, w: Tensor, grad: Tensor, memory: Tensor) -> Tensor:
+def unit_weight_backward(plan: Plan, w: Tensor, grad: Tensor, memory: Tensor) -> Tensor:
     """The gradient of w from that of its unit vectors."""
-    if not unit:
-        return grad.to(w.dtype)
     grouped, g = (v.float().unflatten(0, (plan.groups, -1)) for v in (w, grad))
     axes = (1, *range(3, grouped.dim()))
     inverse = plan.views(memory)[3].view(plan.groups, 1, -1, *[1] * (w.dim() - 2))

@@ -24,6 +24,7 @@ from ..functional.operators import (
     fused_block,
     fused_max_pool,
     make_kernel,
+    weight_factor,
 )
 
 ACTIVATIONS: tuple[type[nn.Module], ...] = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.GELU, nn.SiLU, nn.Identity)
@@ -101,7 +102,7 @@ def _pair(value: Any) -> tuple[int, int]:
 def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple[Tensor, Tensor | None] | None:
     """:func:`run` by kernels, or None where the modules must run by themselves."""
     op, norm, act = parts
-    if op.weighted is not None:
+    if op.weighted is not None and op.why_plain() is not None:
         return None
     weight, rules = _parameter(op, "weight"), op._modules
     x = as_convolution_takes(x, weight)
@@ -116,14 +117,18 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
             return None
     if q is not None and (q.dim() != rows.dim() or (rows is not x and q.shape[2:] != rows.shape[2:])):
         q = None  # of other rows: a padded border, or positions that become features
+    h, scale = rules.get("magnitude") or op.magnitude, _parameter(op, "scale")
+    if op.weighted is not None:
+        factor = weight_factor(weight, geometry, h, op.weighted)
+        scale = factor if scale is None or factor is None else factor * scale
     found = fused_block(
         rows,
         weight,
         geometry,
-        rules.get("magnitude") or op.magnitude,
+        h,
         rules.get("angular") or op.angular,
         q,
-        _parameter(op, "scale"),
+        scale,
         _shift(op),
         settled,
         _activation(act),

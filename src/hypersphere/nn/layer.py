@@ -54,8 +54,8 @@ class Decoupled(nn.Module):
 
     def why_plain(self) -> str | None:
         """Why no fused step serves this layer, None if one does."""
-        if self.weighted is not None:
-            return f"weighted={self.weighted!r}"
+        if self.weighted == "product":
+            return "weighted='product'"
         for name in ("angular", "magnitude"):
             rule = getattr(self, name)
             if getattr(rule, "closed_form", lambda: None)() is None:
