@@ -104,7 +104,8 @@ class Angular(nn.Module):
         Returns:
             ``(kind, k)``, or None if plain operations must compute it, as in a subclass.
         """
-        return (self.kind, getattr(self, "k", 0.3)) if class_of(self) in _FUSED else None
+        known = type(self) in _FUSED or class_of(self) in _FUSED
+        return (self.kind, getattr(self, "k", 0.3)) if known else None
 
     def reset_parameters(self) -> None:
         """Set learned parameters back to their initial values."""

@@ -103,7 +103,8 @@ class Magnitude(nn.Module):
         Returns:
             Its form, or None in a subclass, whose formula only its own code knows.
         """
-        return MagnitudeForm(self.kind, self.alpha, self.beta, self.rho) if class_of(self) in _FUSED else None
+        known = type(self) in _FUSED or class_of(self) in _FUSED
+        return MagnitudeForm(self.kind, self.alpha, self.beta, self.rho) if known else None
 
     def reset_parameters(self) -> None:
         """Set learned and averaged values back to their initial values."""

@@ -80,14 +80,29 @@ def compare(fused, plain, x, tolerance=2e-5):
         torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(("g", "h"), list(zip(itertools.cycle(ANGULAR), MAGNITUDES)))
+PASSES = ("unit", "stats", "apply", "reduce", "grad", "unit_backward")
+
+
+def test_every_g_and_h_launches_every_pass(monkeypatch):
+    """In the interpreter launches are only counted: the values of all pairs are in test_block.py."""
+    if kernels.launch.interpreting():
+        noting = lambda self, stream, *tensors: kernels.LAUNCHES.update([self.name])  # noqa: E731
+        monkeypatch.setattr(launch.Launch, "__call__", noting)
+    for g, h in itertools.product(ANGULAR, MAGNITUDES):
+        kernels.LAUNCHES.clear()
+        model = hs.nn.fuse(nn.Sequential(conv(2, 3, g, h), nn.BatchNorm2d(3), nn.ReLU()))
+        model(torch.randn(2, 2, 4, 4, requires_grad=True)).sum().backward()
+        assert [kernels.LAUNCHES[f"{name}_kernel"] for name in PASSES] == [1] * len(PASSES), (g, h)
+
+
+@pytest.mark.parametrize(("g", "h"), list(zip(ANGULAR, ("sphere", "mix", "tanh", "log"), strict=True)))
 def test_every_g_and_h_runs_the_kernels(g, h):
     """Two blocks, two launches of each pass: forward as backward. All pairs are in test_block.py."""
     model = nn.Sequential(conv(2, 3, g, h), nn.BatchNorm2d(3), nn.ReLU(), conv(3, 2, g, h), nn.BatchNorm2d(2))
     plain = copy.deepcopy(model)
     compare(hs.nn.fuse(model), plain, torch.randn(2, 2, 4, 4), 1e-4)
     assert len(model.fusion.blocks) == 2
-    for name in ("unit", "stats", "apply", "reduce", "grad", "unit_backward"):
+    for name in PASSES:
         assert kernels.LAUNCHES[f"{name}_kernel"] == 2, name
     assert kernels.LAUNCHES["squares_kernel"] == 1  # the second block is given Σ x²
 
@@ -160,7 +175,7 @@ def test_a_row_of_blocks_leaves_a_compiler_nothing():
     assert fuse.is_row_of_blocks(model)
     assert not fuse.is_row_of_blocks(nn.Sequential(*model, nn.BatchNorm1d(5)))
     assert not fuse.is_row_of_blocks(fuse.fuse(nn.Sequential(conv(3, 4), Unit())))
-    assert not fuse.is_row_of_blocks(fuse.fuse(nn.Sequential(conv(3, 4, weighted="linear"))))
+    assert not fuse.is_row_of_blocks(fuse.fuse(nn.Sequential(conv(3, 4, weighted="product"))))
     assert not fuse.is_row_of_blocks(nn.Sequential(nn.Linear(2, 2)))
 
 
@@ -174,6 +189,22 @@ def test_what_fuse_found_is_found_again_when_modules_change():
     model[1].register_forward_hook(lambda *_: seen.append(1))
     model(x)
     assert seen
+
+
+@pytest.mark.parametrize(("g", "h", "weighted"), [("sigmoid", "tanh", "linear"), ("cosine", "log", "separate")])
+def test_norms_of_filters_that_are_a_factor(g, h, weighted):
+    model = nn.Sequential(conv(2, 3, g, h, weighted=weighted, affine=True), nn.ReLU())
+    plain = copy.deepcopy(model)
+    x = torch.randn(2, 2, 4, 4)
+    compare(hs.nn.fuse(model), plain, x)
+    assert model.fusion.blocks == [("0", "1")]
+    assert kernels.LAUNCHES["apply_kernel"] == kernels.LAUNCHES["grad_kernel"] == 1
+    function = hs.functional.decoupled_conv
+    out = function(x, model[0].weight, padding=1, magnitude=h, angular=g, weighted=weighted)
+    with plain_operations():
+        torch.testing.assert_close(
+            out, function(x, model[0].weight, padding=1, magnitude=h, angular=g, weighted=weighted)
+        )
 
 
 def test_layers_that_differ_in_their_filters_alone():
@@ -196,10 +227,10 @@ def test_layers_that_are_not_fused_are_listed_with_the_reason():
         def from_cos(self, c):
             return c**3
 
-    weighted = hs.nn.DecoupledConv2d(3, 4, 3, weighted="linear")
+    weighted = hs.nn.DecoupledConv2d(3, 4, 3, weighted="product")
     own = hs.nn.DecoupledConv2d(4, 4, 3, angular=Cubed())
     model = hs.nn.fuse(nn.Sequential(weighted, nn.ReLU(), own, nn.ReLU(), hs.nn.SphereConv2d(4, 2, 1)))
-    assert model.fusion.left == {"0": "weighted='linear'", "2": "angular is none of the built-in ones"}
+    assert model.fusion.left == {"0": "weighted='product'", "2": "angular is none of the built-in ones"}
     assert model.fusion.alone == ["4"]
     model(torch.randn(1, 3, 8, 8)).sum().backward()
     with pytest.raises(TypeError, match=r"not a torch\.nn\.Module"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +30,7 @@ def behind(tensor: Tensor) -> Tensor | None:
     """The tensor for which a tracer's stand-in stands, None for one that is computed on the way or cannot be told."""
     mode: Any = getattr(tensor, "fake_mode", None)
     if mode is None:
-        return tensor if type(tensor) in _PLAIN else None
+        return tensor if type(tensor) in PLAIN else None
     try:
         known = mode.fake_tensor_converter.meta_converter
         pairs = list(known.describer.lookup_tensor.items())
@@ -83,12 +84,17 @@ def is_plain_eager(*tensors: Tensor) -> bool:
         return False
     dual = forward_ad._current_level >= 0
     for tensor in tensors:
-        if type(tensor) not in _PLAIN or (dual and forward_ad.unpack_dual(tensor).tangent is not None):
+        if type(tensor) not in PLAIN or (dual and forward_ad.unpack_dual(tensor).tangent is not None):
             return False
     return True
 
 
-_PLAIN = (Tensor, torch.nn.Parameter)
+PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def is_transformed_or_dual() -> bool:
+    """True under torch.func transforms and where forward-mode AD may be at work."""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 def is_transformed(*tensors: Tensor) -> bool:
@@ -98,6 +104,16 @@ def is_transformed(*tensors: Tensor) -> bool:
     if torch._C._are_functorch_transforms_active():
         return True
     return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+
+
+def remembered(make: Any, *parts: Any) -> Any:
+    """``make(*parts)``, made once for each value; compilers look into it."""
+    return make(*parts) if torch.compiler.is_compiling() else _make(make, *parts)
+
+
+@functools.lru_cache(maxsize=4096)
+def _make(make: Any, *parts: Any) -> Any:
+    return make(*parts)
 
 
 def whole(tensor: Tensor) -> Tensor:

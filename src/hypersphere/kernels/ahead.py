@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .plan import Plan, TwoSums
+from .plan import Plan, Sum
 from .spec import Fields
 
 _WIDE, _SUMS = torch.float32, torch.float64
@@ -68,9 +68,9 @@ def compile_ahead(plan: Plan, f: Fields, t: Any, dtype: torch.dtype, track: bool
         plan.add.begin(device, dtype, dtype, _WIDE)
 
 
-def _begin_box(box: Any, device: torch.device, src: Any, also: Any, dst: Any, sums: Any, x: Any) -> None:
-    if isinstance(box, TwoSums):
+def _begin_box(box: Sum, device: torch.device, src: Any, also: Any, dst: Any, sums: Any, x: Any) -> None:
+    if box.across is not None:
         box.along.begin(device, src, also, _WIDE, None, None)
         box.across.begin(device, _WIDE, None, dst, sums, x)
     else:
-        box.begin(device, src, also, dst, sums, x)
+        box.along.begin(device, src, also, dst, sums, x)

@@ -159,6 +159,22 @@ def stream_of(x: Tensor, is_aligned: bool) -> int | None:
     return torch._C._cuda_getCurrentRawStream(x.device.index) if x.is_cuda and is_aligned else None
 
 
+def stream_for(index: int, addresses: list[int | None]) -> int | None:
+    """The same for addresses on the GPU with this index; None on a CPU and in :func:`rehearsed`."""
+    bits = 0
+    for address in addresses:
+        if address is not None:
+            bits |= address
+    if bits & 15 or index < 0 or _rehearsing:
+        return None
+    return torch._C._cuda_getCurrentRawStream(index)
+
+
+def is_elsewhere(index: int) -> bool:
+    """Whether another GPU than this one is current."""
+    return index >= 0 and index != torch._C._cuda_getDevice()
+
+
 @contextmanager
 def rehearsed() -> Iterator[None]:
     """Compile what is launched instead of launching it, all in the background: results are whatever memory held."""
@@ -216,26 +232,32 @@ class Launch:
         self.name = kernel.fn.__name__
         self.runners: dict[tuple[Any, ...], Any] = {}
 
-    def __call__(self, stream: int | None, *tensors: Tensor | None) -> None:
-        """Launch; ``stream`` is None for tensors that may not be aligned, and in the interpreter."""
+    def __call__(self, stream: int | None, *tensors: Tensor | None) -> Any:
+        """Launch; ``stream`` is None for tensors that may not be aligned, and in the interpreter.
+
+        Returns:
+            A function of a stream and addresses that launches it on other tensors like these; None without a stream.
+        """
         if _rehearsing:
             self._rehearse(tensors)
-            return
-        LAUNCHES[self.name] += 1
+            return None
         if stream is None:
+            LAUNCHES[self.name] += 1
             self.kernel[self.grid](*tensors, *self.tail, **self.options)
-            return
+            return None
         kinds = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         run = self.runners.get(kinds)
-        if run is None:
-            begun = _BEGUN.get(self._variant(kinds))
-            if begun is not None:
-                wait([begun])
-            with _current(stream):
-                compiled = self.kernel[self.grid](*tensors, *self.tail, **self.options)
-            self.runners[kinds] = _runner(compiled, self._fitted(compiled), self.tail)
-        else:
-            run(stream, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
+        if run is not None:
+            run(stream, *[None if tensor is None else tensor.data_ptr() for tensor in tensors])
+            return run
+        begun = _BEGUN.get(self._variant(kinds))
+        if begun is not None:
+            wait([begun])
+        LAUNCHES[self.name] += 1
+        with _current(stream):
+            compiled = self.kernel[self.grid](*tensors, *self.tail, **self.options)
+        run = self.runners[kinds] = runner(self.name, compiled, self._fitted(compiled), self.tail)
+        return run
 
     def _fitted(self, compiled: Any) -> tuple[int, ...]:
         registers = getattr(compiled, "n_regs", 0)
@@ -287,11 +309,11 @@ def _current(stream: int) -> Any:
     return torch.cuda.stream(torch.cuda.ExternalStream(stream))  # a branch's stream is never 0; 0 would make a new one
 
 
-def _runner(compiled: Any, grid: tuple[int, ...], tail: tuple[Any, ...]) -> Any:
+def runner(name: str, compiled: Any, grid: tuple[int, ...], tail: tuple[Any, ...]) -> Any:
     """A function that launches a compiled kernel with addresses, bypassing Triton's argument handling and hooks."""
     launcher, function, metadata = compiled.run, compiled.function, compiled.packed_metadata
     x, y, z = grid
-    launch = getattr(launcher, "launch", None)
+    launch, counts = getattr(launcher, "launch", None), LAUNCHES
     if (
         launch is None
         or hasattr(launcher, "arg_annotations")
@@ -299,13 +321,15 @@ def _runner(compiled: Any, grid: tuple[int, ...], tail: tuple[Any, ...]) -> Any:
         or getattr(launcher, "profile_scratch_size", True)
     ):
 
-        def run(stream: int, addresses: list[int | None]) -> None:
+        def run(stream: int, *addresses: int | None) -> None:
+            counts[name] += 1
             launcher(x, y, z, stream, function, metadata, None, None, None, *addresses, *tail)
 
         return run
     cooperative, dependent = launcher.launch_cooperative_grid, launcher.launch_pdl
 
-    def run_directly(stream: int, addresses: list[int | None]) -> None:
+    def run_directly(stream: int, *addresses: int | None) -> None:
+        counts[name] += 1
         launch(
             x, y, z, stream, function, cooperative, dependent, None, None, metadata, None, None, None, *addresses, *tail
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .device import pool as device
-from .launch import Launch, aligned, interpreting, on, stream_of
+from .launch import Launch, interpreting, is_elsewhere, stream_for
 from .layout import arranged, channels_last, empty, next_power
 
 
@@ -23,14 +23,18 @@ class Pooling(NamedTuple):
 
 def forward(x: Tensor, pooling: Pooling, keep: bool, give_q: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return z (N, C, ...), Σ_c z² if ``give_q``, and the place of each maximum in its window if ``keep``."""
-    last = channels_last(x)
+    last, index = channels_last(x), x.get_device()
+    if is_elsewhere(index):
+        with torch.cuda.device(index):
+            return forward(x, pooling, keep, give_q)
     x = arranged(x, last)
-    run, _, shape = _launches(x.shape, last, pooling, x.device, x.dtype, interpreting())
-    with on(x.device):
-        z = empty(shape, x.dtype, x.device, last)
-        chosen = empty(shape, torch.uint8, x.device, last) if keep else None
-        q = torch.empty((shape[0], 1, *shape[2:]), dtype=torch.float32, device=x.device) if give_q else None
-        run(stream_of(x, aligned(x)), x, z, chosen, q)
+    run, _, shape, stride, map_stride = _launches(x.shape, last, pooling, index, interpreting())
+    z = x.new_empty_strided(shape, stride)
+    chosen = torch.empty_like(z, dtype=torch.uint8) if keep else None
+    q = None
+    if give_q:
+        q = x.new_empty_strided((shape[0], 1, *shape[2:]), map_stride, dtype=torch.float32)
+    run(stream_for(index, [x.data_ptr()]), x, z, chosen, q)
     return z, q, chosen
 
 
@@ -38,19 +42,21 @@ def backward(
     dz: Tensor | None, dq: Tensor | None, z: Tensor, chosen: Tensor, shape: torch.Size, pooling: Pooling
 ) -> Tensor:
     """The gradient of x, whose shape is given."""
-    last = channels_last(z) or channels_last(chosen)
-    _, run, _ = _launches(shape, last, pooling, z.device, z.dtype, interpreting())
-    with on(z.device):
-        dz = torch.zeros_like(z) if dz is None else arranged(dz, last)
-        dx = empty(shape, z.dtype, z.device, last)
-        run(stream_of(z, aligned(dz, dq, z)), dz, dq, z if dq is not None else None, chosen, dx)
+    last, index = channels_last(z) or channels_last(chosen), z.get_device()
+    if is_elsewhere(index):
+        with torch.cuda.device(index):
+            return backward(dz, dq, z, chosen, shape, pooling)
+    _, run, *_ = _launches(shape, last, pooling, index, interpreting())
+    dz = torch.zeros_like(z) if dz is None else arranged(dz, last)
+    dx = empty(shape, z.dtype, z.device, last)
+    given = (dz, dq, z if dq is not None else None, chosen)
+    run(stream_for(index, [None if v is None else v.data_ptr() for v in given]), *given, dx)
     return dx
 
 
 @lru_cache(maxsize=1024)
-def _launches(
-    shape: torch.Size, last: bool, p: Pooling, device_: torch.device, dtype: torch.dtype, _: bool
-) -> tuple[Launch, Launch, torch.Size]:
+def _launches(shape: torch.Size, last: bool, p: Pooling, *_: Any) -> tuple[Any, ...]:
+    """Launches forward and backward on a device; shape and strides of the output, and strides of its map."""
     n, c, h, w = shape
     oh, ow = ((v + 2 * pad - k) // s + 1 for v, k, s, pad in zip((h, w), *p, strict=True))
     bc = min(next_power(c), 256) if last else min(next_power(c), 16)
@@ -58,10 +64,13 @@ def _launches(
     wide = max(n * c * h * w, n * c * oh * ow) + 2048 >= 2**31
     outputs = -(-n * oh * ow // bl)
     numbers = (c, h, w, oh, ow, *p.stride, *p.padding)
+    out = torch.Size((n, c, oh, ow))
+    made = empty(out, torch.uint8, torch.device("meta"), last).stride()
+    laid = (out, made, (oh * ow, oh * ow, ow, 1))
     there = Launch(device.pool_kernel, (outputs,), (n * oh * ow, *numbers, *p.size, last, wide, bl, bc))
     if p.size == p.stride and p.padding == (0, 0) and (oh * p.size[0], ow * p.size[1]) == (h, w):
         side_by_side = (n * oh * ow, *numbers[:5], *p.size, last, wide, bl, bc)
-        return there, Launch(device.pool_spread_kernel, (outputs,), side_by_side), torch.Size((n, c, oh, ow))
+        return there, Launch(device.pool_spread_kernel, (outputs,), side_by_side), *laid
     reach = tuple(-(-k // s) for k, s in zip(p.size, p.stride, strict=True))
     tail = (n * h * w, *numbers, *p.size, *reach, last, wide, bl, bc)
-    return there, Launch(device.pool_backward_kernel, (-(-n * h * w // bl),), tail), torch.Size((n, c, oh, ow))
+    return there, Launch(device.pool_backward_kernel, (-(-n * h * w // bl),), tail), *laid

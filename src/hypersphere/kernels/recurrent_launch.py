@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .launch import LAUNCHES, _runner
+from .launch import LAUNCHES, runner
 
 _TILE_BYTES = 1 << 15  # of one stage; shared memory holds two
 _COMPILED: dict[Any, Any] = {}
@@ -72,17 +72,17 @@ class Launches:
 
     def __call__(self, size: int, *numbers: int) -> None:
         """Launch for ``size`` rows, with these integers after the tensors."""
-        LAUNCHES[self.kernel.fn.__name__] += 1
-        runner = self.runners.get(size)
-        if runner is not None:
-            runner(self.stream, [*self.pointers, *numbers])
+        run = self.runners.get(size)
+        if run is not None:
+            run(self.stream, *self.pointers, *numbers)
             return
-        grid = (-(-size // self.tile.rows), self.parts, 1)
+        name, grid = self.kernel.fn.__name__, (-(-size // self.tile.rows), self.parts, 1)
         compiled = _COMPILED.get(self.key)
         if compiled is not None:
-            self.runners[size] = _runner(compiled, grid, self.tail)
-            self.runners[size](self.stream, [*self.pointers, *numbers])
+            self.runners[size] = runner(name, compiled, grid, self.tail)
+            self.runners[size](self.stream, *self.pointers, *numbers)
             return
+        LAUNCHES[name] += 1
         options = {"num_warps": self.tile.warps, "num_stages": self.tile.stages}
         compiled = self.kernel[grid](*self.tensors, *numbers, *self.tail, **options)
         if self.key is not None:

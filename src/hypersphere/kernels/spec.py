@@ -34,7 +34,6 @@ class Fields(NamedTuple):
         training: Whether that mean is the batch's, not the running one.
         norm, eps, momentum: ``"none"``, or BatchNorm's mode, ``"train"`` or ``"eval"``; its parameters.
         activation, leak: The activation's name; the negative slope of a leaky ReLU (a PReLU has a tensor).
-        unit: Whether the weight is normalised here.
     """
 
     window: Window = Window()
@@ -52,7 +51,6 @@ class Fields(NamedTuple):
     momentum: float = 0.1
     activation: str = "none"
     leak: float = 0.0
-    unit: bool = True
 
     @property
     def is_sphere(self) -> bool:
@@ -63,11 +61,12 @@ class Fields(NamedTuple):
 class Spec:
     """:class:`Fields` and what was prepared for them; equal fields share one object."""
 
-    __slots__ = ("fields", "plans")
+    __slots__ = ("fields", "modes", "plans")
 
     def __init__(self, fields: Fields) -> None:
         self.fields = fields
         self.plans: dict[Any, Any] = {}
+        self.modes: dict[Any, Any] = {}
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import kernels
-from .._core.modes import autocast_dtype, is_exporting
+from .._core.modes import autocast_dtype, is_exporting, remembered
 from .._core.sphere import upcast
 from ..functional.operators import (
     Activation,
@@ -24,6 +24,7 @@ from ..functional.operators import (
     fused_block,
     fused_max_pool,
     make_kernel,
+    weight_factor,
 )
 
 ACTIVATIONS: tuple[type[nn.Module], ...] = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.GELU, nn.SiLU, nn.Identity)
@@ -81,18 +82,17 @@ def wants_channels_last(x: Tensor) -> bool:
 
 def pool(module: nn.MaxPool2d, x: Tensor, give_q: bool) -> tuple[Tensor, Tensor | None]:
     """A max pooling between blocks: z, and Σ_c z² where it was wanted and comes for free."""
-    if (
-        not kernels.usable(x, "pooling")
-        or _pair(module.dilation) != (1, 1)
-        or module.ceil_mode
-        or module.return_indices
-    ):
-        return module(x), None
-    stride = module.kernel_size if module.stride is None else module.stride
-    size, step, edge = _pair(module.kernel_size), _pair(stride), _pair(module.padding)
-    fits = all(2 * p <= k and v + 2 * p >= k for p, k, v in zip(edge, size, x.shape[2:], strict=False))
-    found = fused_max_pool(x, size, step, edge, give_q) if fits else None
+    found = None
+    if kernels.usable(x, "pooling") and not module.ceil_mode and not module.return_indices:
+        stride = module.kernel_size if module.stride is None else module.stride
+        size, step, edge = _pair(module.kernel_size), _pair(stride), _pair(module.padding)
+        if _pair(module.dilation) == (1, 1) and remembered(_fits, size, edge, x.shape[2:]):
+            found = fused_max_pool(x, size, step, edge, give_q)
     return (module(x), None) if found is None else found
+
+
+def _fits(size: tuple[int, int], padding: tuple[int, int], shape: Any) -> bool:
+    return all(2 * p <= k and v + 2 * p >= k for p, k, v in zip(padding, size, shape, strict=False))
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -102,7 +102,7 @@ def _pair(value: Any) -> tuple[int, int]:
 def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple[Tensor, Tensor | None] | None:
     """:func:`run` by kernels, or None where the modules must run by themselves."""
     op, norm, act = parts
-    if op.weighted is not None:
+    if op.weighted is not None and op.why_plain() is not None:
         return None
     weight, rules = _parameter(op, "weight"), op._modules
     x = as_convolution_takes(x, weight)
@@ -117,18 +117,22 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
             return None
     if q is not None and (q.dim() != rows.dim() or (rows is not x and q.shape[2:] != rows.shape[2:])):
         q = None  # of other rows: a padded border, or positions that become features
+    h, scale = rules.get("magnitude") or op.magnitude, _parameter(op, "scale")
+    if op.weighted is not None:
+        factor = weight_factor(weight, geometry, h, op.weighted)
+        scale = factor if scale is None or factor is None else factor * scale
     found = fused_block(
         rows,
         weight,
         geometry,
-        rules.get("magnitude") or op.magnitude,
+        h,
         rules.get("angular") or op.angular,
-        q=q,
-        scale=op.scale,
-        shift=_shift(op),
-        norm=settled,
-        activation=_activation(act),
-        give_q=give_q,
+        q,
+        scale,
+        _shift(op),
+        settled,
+        _activation(act),
+        give_q,
     )
     if found is None or geometry.kernel or x.dim() == 2:
         return found
@@ -143,7 +147,7 @@ def _parameter(module: Any, name: str) -> Any:
 
 def _shift(op: Any) -> Tensor | None:
     """All that is added to the output of an operator: γ of its rescaling and its bias."""
-    shift, bias = op.shift, _parameter(op, "bias")
+    shift, bias = _parameter(op, "shift"), _parameter(op, "bias")
     if shift is None or bias is None:
         return bias if shift is None else shift
     return shift + bias
@@ -182,7 +186,8 @@ def constants_of(op: Any, norm: Any) -> tuple[Tensor, Tensor | None, Tensor | No
 
 def _kind(module: nn.Module) -> type:
     """The class of a module, also where :func:`hypersphere.nn.fuse` has put one above it."""
-    return getattr(type(module), "plain", type(module))
+    kind = type(module)
+    return kind if kind in _DIMENSIONS else getattr(kind, "plain", kind)
 
 
 def _norm(norm: Any, rows: Tensor, x: Tensor, channels: int) -> Norm | None:
@@ -192,15 +197,15 @@ def _norm(norm: Any, rows: Tensor, x: Tensor, channels: int) -> Norm | None:
         return None  # its own error, or channels that are not where the operator has them
     weight, bias, buffers = _parameter(norm, "weight"), _parameter(norm, "bias"), norm._buffers
     mean, var, tracked = buffers["running_mean"], buffers["running_var"], buffers["num_batches_tracked"]
-    batch = norm.training or mean is None
-    if batch and (norm.momentum is None or rows.numel() == rows.shape[1]):
+    batch, momentum = norm.training or mean is None, norm.momentum
+    if batch and (momentum is None or rows.numel() == rows.shape[1]):
         return None
     if norm.num_features != channels or (weight is None) != (bias is None):
         return None
     if batch and not norm.track_running_stats:
         mean = var = tracked = None
     group = _group(norm) if batch and dims is None else None
-    return Norm(weight, bias, mean, var, tracked, batch, norm.eps, norm.momentum or 0.0, group)
+    return Norm(weight, bias, mean, var, tracked, batch, norm.eps, momentum or 0.0, group)
 
 
 def _group(norm: Any) -> Any:
@@ -212,11 +217,13 @@ def _group(norm: Any) -> Any:
     return group if torch.distributed.get_world_size(group) > 1 else None
 
 
-_RELU = Activation("relu")
+_RELU, _SILU = Activation("relu"), Activation("silu")
 
 
 def _activation(act: Any) -> Activation | None:
     match act:
+        case None:
+            return None
         case nn.ReLU():
             return _RELU
         case nn.LeakyReLU():
@@ -226,6 +233,6 @@ def _activation(act: Any) -> Activation | None:
         case nn.GELU():
             return Activation("gelu" if act.approximate == "none" else "gelu_tanh")
         case nn.SiLU():
-            return Activation("silu")
+            return _SILU
         case _:
             return None

@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
+from .._core.modes import remembered
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_conv
-from .layer import Decoupled, as_node, remembered
+from .layer import Decoupled, as_node
 
 
 def _geometry(shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Geometry | None:

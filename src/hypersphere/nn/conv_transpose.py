@@ -11,10 +11,11 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvTransposeNd
 
+from .._core.modes import remembered
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry
 from ..functional.operators.layers import decoupled_conv_transpose
-from .layer import Decoupled, as_node, remembered
+from .layer import Decoupled, as_node
 
 
 class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):

@@ -171,15 +171,43 @@ class FusedSequential(nn.Sequential):
 
 def _steps(module: FusedSequential) -> list[Any]:
     """What :func:`_blocks` finds, as long as modules, classes and hooks are the same."""
-    flat = list(_flat(module))
-    state = [(m, m.__class__, _hooked(m)) for m in flat]
     known = _STEPS.get(module)
-    if known is None or known[0] != state:
-        known = _STEPS[module] = (state, list(_blocks(iter(flat))))
-    return known[1]
+    if known is None or not known.holds():
+        known = _STEPS[module] = _Steps(module)
+    return known.steps
 
 
-_STEPS: WeakKeyDictionary[FusedSequential, tuple[list[Any], list[Any]]] = WeakKeyDictionary()
+class _Steps:
+    """The steps of a Sequential, and what they were found from."""
+
+    __slots__ = ("containers", "members", "steps")
+
+    def __init__(self, module: nn.Module) -> None:
+        held = [module, *_inner(module)]
+        self.containers = [(one._modules, list(one._modules.values())) for one in held]
+        flat = list(_flat(module))
+        self.members = [(one, one.__class__, _hooked(one)) for one in (*held[1:], *flat)]
+        self.steps = list(_blocks(iter(flat)))
+
+    def holds(self) -> bool:
+        for modules, before in self.containers:
+            if list(modules.values()) != before:
+                return False
+        for module, kind, hooked in self.members:
+            if module.__class__ is not kind or _hooked(module) is not hooked:
+                return False
+        return True
+
+
+_STEPS: WeakKeyDictionary[FusedSequential, _Steps] = WeakKeyDictionary()
+
+
+def _inner(module: nn.Module) -> Iterator[nn.Module]:
+    """The Sequentials inside one, at any depth."""
+    for child in module._modules.values():
+        if child is not None and type(child).forward in (nn.Sequential.forward, FusedSequential.forward):
+            yield child
+            yield from _inner(child)
 
 
 def _flat(module: nn.Module) -> Iterator[nn.Module]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 from typing import Any
 
 import torch
@@ -55,8 +54,8 @@ class Decoupled(nn.Module):
 
     def why_plain(self) -> str | None:
         """Why no fused step serves this layer, None if one does."""
-        if self.weighted is not None:
-            return f"weighted={self.weighted!r}"
+        if self.weighted == "product":
+            return "weighted='product'"
         for name in ("angular", "magnitude"):
             rule = getattr(self, name)
             if getattr(rule, "closed_form", lambda: None)() is None:
@@ -169,16 +168,6 @@ def as_node(module: nn.Module, *inputs: Any) -> Any:
     if tracer is None:
         return None
     return tracer.create_proxy("call_module", tracer.path_of_module(module), inputs, {})
-
-
-def remembered(make: Any, *parts: Any) -> Any:
-    """``make(*parts)``, made once for each value; compilers look into it."""
-    return make(*parts) if torch.compiler.is_compiling() else _make(make, *parts)
-
-
-@functools.lru_cache(maxsize=4096)
-def _make(make: Any, *parts: Any) -> Any:
-    return make(*parts)
 
 
 def own(rule: Any, channels: int, device: Any = None, dtype: Any = None) -> Any:

@@ -2,7 +2,7 @@
 
 from . import compiled as compiled  # defines the operator of compiled graphs
 from .blocks import Activation, Norm, as_convolution_takes, fused_block
-from .decoupled import WEIGHTED, AngularRule, Kernel, MagnitudeRule, decouple, make_kernel
+from .decoupled import WEIGHTED, AngularRule, Kernel, MagnitudeRule, decouple, make_kernel, weight_factor
 from .geometry import Geometry
 from .layers import decoupled_conv, decoupled_conv_transpose, decoupled_linear
 from .patches import patch_norm
@@ -25,4 +25,5 @@ __all__ = [
     "fused_max_pool",
     "make_kernel",
     "patch_norm",
+    "weight_factor",
 ]

@@ -18,8 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import kernels
-from ..._core.modes import autocast_dtype, differentiated, is_exporting, is_plain_eager
+from ..._core.modes import PLAIN, autocast_dtype, differentiated, is_exporting, is_transformed_or_dual
 from ..._core.sphere import safe_reciprocal, sqrt, unit, upcast
+from ...kernels.memory import kept_pieces
 from ...kernels.spec import ANGULAR, MAGNITUDES, Fields, Spec, Window, encode, spec_of
 from ..angular import angular
 from ..magnitude import MagnitudeForm, magnitude, magnitude_ratio
@@ -67,7 +68,6 @@ def fused_block(
     geometry: Geometry,
     h: Any,
     g: Any,
-    *,
     q: Tensor | None = None,
     scale: Tensor | None = None,
     shift: Tensor | None = None,
@@ -76,6 +76,8 @@ def fused_block(
     give_q: bool = False,
 ) -> tuple[Tensor, Tensor | None] | None:
     """z and q′ (if asked for) by kernels, or None where plain operations must be used.
+
+    The caller has found that kernels are usable for x.
 
     Args:
         x: (N, C, ...), as autocast would give it to a convolution.
@@ -91,9 +93,9 @@ def fused_block(
         give_q: Whether q′ is wanted.
     """
     compiling = torch.compiler.is_compiling()
-    if not kernels.usable(x) or (compiling and is_exporting()):
+    if compiling and is_exporting():
         return None
-    found = _settle(x, weight, geometry, h, g, scale, shift, norm, activation or _NO_ACTIVATION)
+    found = _settle(weight, geometry, h, g, scale, shift, norm, activation or _NO_ACTIVATION)
     if found is None or x.numel() == 0 or weight.numel() == 0:
         return None
     numbers, tensors = found
@@ -103,19 +105,23 @@ def fused_block(
     if compiling:
         fields = _fields(weight.shape, geometry, *numbers)
         return None if group is not None or fields is None else _block_op(x, q, tensors, fields, norm)
-    every = [t for t in (x, q, *tensors) if t is not None]
     spec = _spec(weight.shape, geometry, *numbers)
-    if spec is None or not is_plain_eager(*every):
+    if spec is None or is_transformed_or_dual():
         return None
-    if torch.is_grad_enabled() and any(t.requires_grad for t in every):
-        return _apply_block(spec, group, give_q, x, q, *tensors)
+    learning = False
+    for tensor in (x, q, *tensors):
+        if tensor is not None:
+            if type(tensor) not in PLAIN:
+                return None
+            learning = learning or tensor.requires_grad
+    if learning and torch.is_grad_enabled():
+        return _apply_block((spec, group, give_q, tensors[8:]), x, q, *tensors[:8])
     block: Any = kernels.block
     z, out, _, _ = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group, False)
     return z, out
 
 
 def _settle(
-    x: Tensor,
     weight: Tensor,
     geometry: Geometry,
     h: Any,
@@ -188,33 +194,31 @@ class _Block(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, spec: Spec, group: Any, give_q: bool, x: Tensor, q: Tensor | None, *tensors: Tensor | None
+        ctx: Any, call: tuple[Any, ...], x: Tensor, q: Tensor | None, *learned: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
+        spec, group, give_q, state = call
         block: Any = kernels.block
-        z, out, read, kept = block.forward(spec, block.Inputs(x, q, *tensors), True, give_q, group)
-        ctx.call, ctx.fresh = (spec, group, kept[1:]), True  # what is small beside y stays with the node as it is
-        statistics = tensors[8:10] if spec.fields.norm == "eval" else (None, None)
-        ctx.save_for_backward(read, q, *tensors[:8], *statistics, kept[0])
+        z, out, read, kept = block.forward(spec, block.Inputs(x, q, *learned, *state), True, give_q, group)
+        ctx.call, ctx.fresh = (spec, group, *kept[1:]), True  # what is small beside y stays with the node as it is
+        statistics = state[:2] if spec.fields.norm == "eval" else (None, None)
+        ctx.save_for_backward(kept[0], read, q, *learned, *statistics)
         ctx.set_materialize_grads(False)
         return z, out
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor | None, dq: Tensor | None) -> tuple[Any, ...]:
-        block: Any = kernels.block
-        saved = ctx.saved_tensors
-        need = ctx.needs_input_grad[3:13]
         if dz is None and dq is None:
-            return (None,) * 18
-        spec, group, rest = ctx.call
+            return (None,) * 11
+        y, *saved = ctx.saved_tensors
+        need = ctx.needs_input_grad[1:]
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
             with torch.enable_grad():
-                grads = differentiated(composed_block(spec.fields, *saved[:12]), saved[:12], need, (dz, dq))
-            return (None, None, None, *grads, *(None,) * 5)
-        grads = block.backward(
-            spec, block.Inputs(*saved[:12]), block.Kept(saved[12], *rest), dz, dq, need, ctx.fresh, group
-        )
+                found = differentiated(composed_block(ctx.call[0].fields, *saved), saved, need, (dz, dq))
+            return None, *found
+        spec, group, *rest = ctx.call
+        block, fresh = kernels.block, ctx.fresh
         ctx.fresh = False
-        return (None, None, None, *grads, *(None,) * 5)
+        return None, *block.backward(spec, block.Inputs(*saved), block.Kept(y, *rest), dz, dq, need, fresh, group)
 
 
 # without torch's own step before it, which looks for what is_plain_eager has ruled out
@@ -298,7 +302,8 @@ def _block_op(
 ) -> tuple[Tensor, Tensor | None]:
     """The block as a node of a compiled graph; running statistics move outside of it."""
     statistics = tensors[8:10] if fields.norm == "eval" else (None, None)
-    z, out, *_, sums, table = torch.ops.hypersphere.block(x, q, *tensors[:8], *statistics, tensors[11], encode(fields))
+    z, out, _, _, memory = torch.ops.hypersphere.block(x, q, *tensors[:8], *statistics, tensors[11], encode(fields))
+    sums, table, *_ = kept_pieces(fields, z.shape).views(memory)
     channels = z.shape[1]
     if norm is not None and norm.batch and norm.mean is not None and norm.var is not None:
         with torch.no_grad():
@@ -313,7 +318,7 @@ def _block_op(
     if fields.running and fields.training and running is not None and tracked is not None:
         with torch.no_grad():
             groups = fields.window.groups
-            mean = (sums[-4] / (z.numel() // channels * groups)).float()
+            mean = (sums.view(torch.float64)[-4] / (z.numel() // channels * groups)).float()
             counts = torch.isfinite(mean) & (mean > 0)
             weight = torch.where(tracked == 0, 1.0, fields.running_momentum * torch.ones_like(running))
             running.lerp_(torch.where(counts, mean, running.float()).to(running.dtype), weight)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ... import kernels
-from ...kernels.layout import arranged, channels_last, empty, out_shape, sums_size
+from ...kernels.layout import arranged, channels_last, empty, out_shape
+from ...kernels.memory import kept_pieces
 from ...kernels.spec import decode
 
 LIBRARY = torch.library.Library("hypersphere", "FRAGMENT")
@@ -20,13 +21,10 @@ _TENSORS = (
     "Tensor x, Tensor? q, Tensor weight, Tensor? k, Tensor? scale, Tensor? shift, Tensor? rho, Tensor? gamma, "
     "Tensor? beta, Tensor? leaks, Tensor? mean, Tensor? var"
 )
+LIBRARY.define(f"block({_TENSORS}, Tensor? running, str spec) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")
 LIBRARY.define(
-    f"block({_TENSORS}, Tensor? running, str spec) -> "
-    "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
-)
-LIBRARY.define(
-    f"block_backward({_TENSORS}, Tensor y, Tensor unit, Tensor inverse, Tensor r, Tensor s, Tensor norms, "
-    "Tensor radius, Tensor sums, Tensor table, Tensor? dz, Tensor? dq, bool[] need, str spec) -> "
+    f"block_backward({_TENSORS}, Tensor y, Tensor unit, Tensor memory, Tensor? dz, Tensor? dq, bool[] need, "
+    "str spec) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 
@@ -36,9 +34,7 @@ def _forward(*args: Any) -> tuple[Tensor, ...]:
     inputs = kernels.block.Inputs._make((*tensors, None, args[-2], None))
     z, q, _, kept = kernels.block.forward(spec, inputs, False, True)
     assert q is not None
-    nothing = [z.new_empty(0, dtype=torch.float32) for _ in range(4)]
-    filled = [v if v is not None else nothing.pop() for v in kept[:9]]
-    return z, q, *filled
+    return z, q, kept.y, kept.unit, kept.memory
 
 
 def _forward_shapes(*args: Any) -> tuple[Tensor, ...]:
@@ -47,29 +43,14 @@ def _forward_shapes(*args: Any) -> tuple[Tensor, ...]:
     last = _last(x, weight)
     shape = torch.Size(out_shape(tuple(x.shape), tuple(weight.shape), f.window))
     wide, device = torch.float32, x.device
-    maps = torch.Size((shape[0], f.window.groups, *shape[2:]))
-    channels = shape[1]
     moves = last and not channels_last(weight)
     unit = empty(weight.shape, x.dtype, device, True) if moves else torch.empty_like(weight, dtype=x.dtype)
-
-    def a_map(wanted: bool) -> Tensor:
-        return empty(maps, wide, device, last and f.window.groups > 1) if wanted else x.new_empty(0, dtype=wide)
-
-    inverse: Any = (channels,)
-    if f.window.transposed:
-        inverse = (f.window.groups, 1, weight.shape[1], *[1] * (weight.dim() - 2))
     return (
         empty(shape, x.dtype, device, last),
         torch.empty((shape[0], 1, *shape[2:]), dtype=wide, device=device),
         empty(shape, x.dtype, device, last),
         unit,
-        torch.empty(inverse, dtype=wide, device=device),
-        a_map(True),
-        a_map(not f.is_sphere and f.angular != "cosine"),
-        a_map(not f.is_sphere),
-        x.new_empty(() if not f.is_sphere else (0,), dtype=wide),
-        torch.empty(sums_size(channels), dtype=torch.float64, device=device),
-        torch.empty(4 * channels if f.norm == "train" else 0, dtype=wide, device=device),
+        torch.empty(kept_pieces(f, shape).size, dtype=wide, device=device),
     )
 
 
@@ -80,9 +61,7 @@ def _backward(*args: Any) -> tuple[Tensor, ...]:
     x, weight = tensors[0], tensors[2]
     last = _last(x, weight)
     inputs = block.Inputs._make((arranged(x, last), *tensors[1:12], None, None, None))
-    optional = {4, 5, 6, 8}  # s, norms, radius, table
-    kept = [None if i in optional and v.numel() == 0 else v for i, v in enumerate(tensors[12:])]
-    grads = block.backward(spec, inputs, block.Kept._make((*kept, last, None)), dz, dq, tuple(need), False)
+    grads = block.backward(spec, inputs, block.Kept(*tensors[12:]), dz, dq, tuple(need), False)
     return tuple(x.new_empty(0) if v is None else v for v in grads)
 
 

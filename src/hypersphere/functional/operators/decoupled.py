@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from ... import kernels
 from ..._core.checks import check_choice
 from ..._core.modes import is_plain_eager
 from ..._core.sphere import compute_dtype, norm, safe_reciprocal, unit, upcast
@@ -48,8 +49,9 @@ def decouple(
 ) -> Tensor:
     """The operator itself on x (N, C, ...): where ‖x‖, ‖w‖, h and g enter."""
     x = as_convolution_takes(x, weight)
-    if weighted is None and kernel is None:
-        found = fused_block(x, weight, geometry, h, g)
+    joins = weighted is None or (weighted != "product" and hasattr(h, "closed_form"))
+    if joins and kernel is None and kernels.usable(x):
+        found = fused_block(x, weight, geometry, h, g, scale=weight_factor(weight, geometry, h, weighted))
         if found is not None:
             return found[0]
     dtype = x.dtype
@@ -124,21 +126,29 @@ def make_kernel(
         check_choice("weighted", weighted, WEIGHTED)
     dtype = as_convolution_takes(x, weight).dtype
     filters, dims = _filters(upcast(weight), geometry)
-    length = norm(filters, dims, keepdim=True) if weighted else filters
     factor = None
     if _is_cosine(_closed_form(g, 2)):  # h(n)·cos θ = (h(n)/n)·⟨ŵ, x⟩, right at n = 0 too
         kernel = filters if weighted in ("linear", "product") else unit(filters, dims)
         if weighted == "separate":
-            kernel = kernel * _weight_factor(h, length)
+            kernel = kernel * _of_length(h, norm(filters, dims, keepdim=True))
     else:
         kernel = unit(filters, dims)
-        if weighted in ("linear", "separate"):
-            factor = length if weighted == "linear" else _weight_factor(h, length)
+        factor = weight_factor(weight, geometry, h, weighted)
     kernel, shift = kernel.reshape(weight.shape), 1.0
     if dtype == torch.float16 and weighted not in ("linear", "product"):
         shift = _within_half(kernel, geometry)
         kernel = kernel / shift
-    return Kernel(kernel.to(dtype), length if weighted == "product" else None, factor, shift)
+    length = norm(filters, dims, keepdim=True) if weighted == "product" else None
+    return Kernel(kernel.to(dtype), length, factor, shift)
+
+
+def weight_factor(weight: Tensor, geometry: Geometry, h: MagnitudeRule, weighted: str | None) -> Tensor | None:
+    """What ‖w‖ multiplies the output of each filter by: ‖w‖ itself or h(‖w‖); None where it is no factor."""
+    if weighted is None or check_choice("weighted", weighted, WEIGHTED) == "product":
+        return None
+    filters, dims = _filters(upcast(weight), geometry)
+    length = norm(filters, dims).flatten()
+    return length if weighted == "linear" else _of_length(h, length)
 
 
 def _is_cosine(closed: tuple[str, float | Tensor] | None) -> bool:
@@ -210,6 +220,6 @@ def _ratio(h: MagnitudeRule, n: Tensor) -> Tensor:
     return h(n) * safe_reciprocal(n) if ratio is None else ratio(n)
 
 
-def _weight_factor(h: MagnitudeRule, length: Tensor) -> Tensor:
-    weight_factor: Callable[[Tensor], Tensor] = getattr(h, "weight_factor", h)
-    return weight_factor(length)
+def _of_length(h: MagnitudeRule, length: Tensor) -> Tensor:
+    factor: Callable[[Tensor], Tensor] = getattr(h, "weight_factor", h)
+    return factor(length)

@@ -7,8 +7,7 @@ the zero-stuffed input, so its patches hold the zeros between the inputs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,8 +17,7 @@ from ..._core.checks import check_count
 from ..._core.modes import is_plain_eager, without_autocast
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(NamedTuple):
     """Window, stride, padding, dilation and groups of a map; ``kernel=()`` is a linear layer."""
 
     kernel: tuple[int, ...]

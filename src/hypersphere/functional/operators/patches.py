@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -176,7 +175,7 @@ def _box_transposed(grad: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
     if not g.kernel:
         spread = grad
     elif not g.transposed and set(g.stride) == {1} and all(p >= 0 for p in _mirrored(g)):
-        spread = box(grad, replace(g, padding=_mirrored(g)))
+        spread = box(grad, g._replace(padding=_mirrored(g)))
     elif ones is not None:
         spread = cast(Tensor, convolve_backward(grad, grad.new_empty(shape), ones, g, (True, False))[0])
     else:

@@ -14,8 +14,11 @@ from ..._core.modes import is_exporting, is_plain_eager
 def fused_max_pool(
     x: Tensor, size: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int], give_q: bool
 ) -> tuple[Tensor, Tensor | None] | None:
-    """Max pooling of x (N, C, H, W) by kernels and Σ_c z² if asked for; None where plain operations must be used."""
-    if not kernels.usable(x, "pooling") or x.dim() != 4 or x.numel() == 0 or size[0] * size[1] > 255:
+    """Max pooling of x (N, C, H, W) by kernels and Σ_c z² if asked for; None where plain operations must be used.
+
+    The caller has found that kernels are usable for x.
+    """
+    if x.dim() != 4 or x.numel() == 0 or size[0] * size[1] > 255:
         return None
     if torch.compiler.is_compiling():
         if is_exporting():
@@ -25,16 +28,14 @@ def fused_max_pool(
     if not is_plain_eager(x):
         return None
     if torch.is_grad_enabled() and x.requires_grad:
-        return _apply_pool(x, (size, stride, padding), give_q)
-    pool = kernels.pool
-    return pool.forward(x, pool.Pooling(size, stride, padding), False, give_q)[:2]
+        return _apply_pool(x, kernels.pool.Pooling(size, stride, padding), give_q)
+    return kernels.pool.forward(x, kernels.pool.Pooling(size, stride, padding), False, give_q)[:2]
 
 
 class _Pool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, pooling: Any, give_q: bool) -> tuple[Tensor, Tensor | None]:
-        pool = kernels.pool
-        z, q, chosen = pool.forward(x, pool.Pooling(*pooling), True, give_q)
+        z, q, chosen = kernels.pool.forward(x, pooling, True, give_q)
         ctx.pooling, ctx.shape = pooling, x.shape
         ctx.save_for_backward(z if give_q else None, chosen)
         ctx.set_materialize_grads(False)
@@ -42,7 +43,6 @@ class _Pool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor | None, dq: Tensor | None) -> tuple[Tensor | None, None, None]:
-        pool = kernels.pool
         z, chosen = ctx.saved_tensors
         if dz is None and dq is None:
             return None, None, None
@@ -50,7 +50,7 @@ class _Pool(torch.autograd.Function):
             return _scatter(dz, dq, z, chosen, ctx.shape, *ctx.pooling), None, None
         like = z if z is not None else dz
         assert like is not None
-        return pool.backward(dz, dq, like, chosen, ctx.shape, pool.Pooling(*ctx.pooling)), None, None
+        return kernels.pool.backward(dz, dq, like, chosen, ctx.shape, ctx.pooling), None, None
 
 
 _apply_pool: Any = super(torch.autograd.Function, _Pool).apply

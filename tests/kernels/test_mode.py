@@ -1,0 +1,62 @@
+"""All calls of a layer on a GPU but the first take addresses instead of tensors: here the interpreter does."""
+
+import ctypes
+
+import pytest
+import torch
+from block_reference import Case, distance
+
+from hypersphere import kernels
+from hypersphere.kernels import block
+from hypersphere.kernels.launch import Launch
+
+CASES = [
+    {"chained": True, "last": True},
+    {"g": "sigmoid", "h": "tanh", "norm": "eval", "act": "leaky_relu", "learnable": True},
+    {"g": "linear", "h": "log", "running": True, "norm": "none", "act": "silu"},
+    {"kernel": 5, "padding": 2, "groups": 4, "channels": 4, "filters": 4, "last": True},
+    {"g": "sigmoid", "h": "ball", "groups": 2, "channels": 4},
+    {"transposed": True, "stride": 2},
+]
+
+
+def _from_address(address, dtype):
+    """A tensor that begins there, of unknown length: kernels read its address alone."""
+    return None if address is None else torch.frombuffer((ctypes.c_char * 16).from_address(address), dtype=dtype)
+
+
+def _with_addresses(monkeypatch):
+    """Let the interpreter do what a GPU does; returns the names of kernels that were launched with addresses."""
+    with_tensors, by_address = Launch.__call__, []
+
+    def noting(self, stream, *tensors):
+        with_tensors(self, None, *tensors)
+        kinds = [None if tensor is None else tensor.dtype for tensor in tensors]
+
+        def run(stream, *addresses):
+            by_address.append(self.name)
+            pairs = zip(addresses, kinds, strict=True)
+            with_tensors(self, None, *[_from_address(address, kind) for address, kind in pairs])
+
+        return run
+
+    monkeypatch.setattr(Launch, "__call__", noting)
+    monkeypatch.setattr(block, "stream_for", lambda index, addresses: 0)
+    monkeypatch.setattr(block, "branch", lambda device, stream: None)
+    return by_address
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+def test_addresses_do_what_tensors_did(options, monkeypatch):
+    interpreted = kernels.launch.interpreting()
+    by_address = _with_addresses(monkeypatch) if interpreted else []
+    case = Case(**options)
+    case.make()
+    expected = case.expected()
+    case.actual()
+    assert not by_address
+    kernels.LAUNCHES.clear()
+    actual = case.actual()
+    assert not interpreted or sorted(by_address) == sorted(kernels.LAUNCHES.elements())
+    for name, value in expected.items():
+        assert distance(actual[name], value) < 1e-5, name
