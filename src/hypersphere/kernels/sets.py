@@ -71,7 +71,7 @@ def set_energies(
     )
     programs = sum(triton.cdiv(count, _BLOCK) ** 2 for count in counts)
     set_pairs[(groups, tall * tall)](
-        products, table, inverse if beta is None else beta, numbers, slopes, along, partial, ticket, values, total,
+        unit, products, table, unit if beta is None else beta, numbers, slopes, along, partial, ticket, values, total,
         s, math.sqrt(floor) if angular else floor, groups, tall * tall, tall, square, programs,
         S=int(s) if s in (0.0, 1.0, 2.0) else -1, ANGULAR=angular, WEIGHTED=beta is not None, FAST=unit.is_cuda,
         BLOCK=_BLOCK, CHUNK=_CHUNK, AT_ONCE=16, WIDE=16, num_warps=16,
