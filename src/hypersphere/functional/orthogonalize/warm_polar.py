@@ -118,11 +118,11 @@ class WarmPolar(FromLast):
 
     def _reflect(self, raw: Sequence[Tensor]) -> bool:
         """R ← R(I − 2vvᵀ) for the eigenvectors v of H with negative eigenvalues; whether there are any."""
-        found = False
         sigmas, scales = _rows(self.layout, self._sigma, self.shapes), [one for one, _ in self._stacks(self._scale)]
         v, r_t = (self.layout.views(flat, self.shapes) for flat in (self._v, self._r_t))
+        found = torch.stack([(sigma < 0).any() for sigma in sigmas]).tolist()
         for index, stack in enumerate(sigmas):
-            if not bool((stack < 0).any()):
+            if not found[index]:
                 continue
             turned = r_t[index].double().flatten(0, -3)
             stacks = (v[index].flatten(0, -3), raw[index].flatten(0, -3), stack.flatten(0, -2), scales[index])
@@ -133,8 +133,7 @@ class WarmPolar(FromLast):
             self._put(self._r_t, index, turned)
             self._put(self._r, index, turned.mT)
             stack.abs_()
-            found = True
-        return found
+        return any(found)
 
     def _solved(self, whole: Tensor, captured: bool) -> list[Solved]:
         """R, H, V, Vᵀ, σ and the scale of H, as views of buffers that no later step writes to.
