@@ -157,6 +157,8 @@ def test_several_sets_at_once(s, distance, monkeypatch):
     monkeypatch.setattr(joint, "_BLOCK", 16)
     generator = seeded(4)
     sets = [torch.randn(*shape, generator=generator) for shape in ((2, 20, 36), (5, 40), (2, 4))]
+    sets[0][1, 17] = sets[0][1, 3] + 0.02 * sets[0][1, 4]
+    sets[0][0, 17] = -sets[0][0, 18] + 0.05 * sets[0][0, 4]
     sets[1][2] = 0
     sets[2] *= 1e12
     halves = [True, False, True]

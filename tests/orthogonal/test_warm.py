@@ -91,6 +91,13 @@ def test_a_start_that_is_too_far_away_is_nan_and_done_again(found: Any, name: st
     assert found[name]["redone"] < 1e-5
 
 
+def test_a_singular_value_that_goes_through_zero_turns_its_direction_around(found: Any) -> None:
+    """The iteration would follow the R of before, which is orthogonal as well: the sign of H tells."""
+    assert found["through zero"]["before"] == {"failed": [0], "nan": False}
+    assert found["through zero"]["after"] == {"failed": [1], "nan": True}
+    assert found["through zero"]["error"] < 5e-6
+
+
 def test_a_network_trains_by_kernels_as_without(monkeypatch: pytest.MonkeyPatch, on_kernels: None) -> None:
     """Layers of padded sizes, turned together and one by one, forward and back."""
     wanted = losses(network(), together=False)

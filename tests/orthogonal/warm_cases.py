@@ -28,6 +28,7 @@ def everything() -> dict[str, Any]:
         torch.manual_seed(0)
         found = {"cayley": cayley(), "products": products()}
         TILE.update(BM=64, BN=64)
+        found["through zero"] = through_zero()
         return {**found, "polar": polar_factors(), **{name: from_last(name) for name in FROM_LAST}}
 
 
@@ -128,6 +129,23 @@ def from_last(name: str) -> dict[str, object]:
             "defect": defect(r),
             "gradient": error,
         }
+    return out
+
+
+def through_zero() -> dict[str, object]:
+    """Löwdin's map where the smallest singular value changes its sign in a step that is small."""
+    torch.manual_seed(0)
+    left, right = (torch.linalg.qr(torch.randn(40, 40, dtype=torch.float64))[0] for _ in range(2))
+    sizes = torch.linspace(0.1, 12, 40, dtype=torch.float64)
+    state = WarmPolar([torch.Size((1, 40, 40))], DEVICE)
+    out: dict[str, object] = {}
+    for name, smallest in (("before", 0.003), ("after", -0.002)):
+        sizes[0] = smallest
+        u = [((left * sizes) @ right.mT).float()[None]]
+        solved = state(u) if name == "before" else state._from_last(u)
+        out[name] = {"failed": state.failed.tolist(), "nan": bool(solved[0][0].isnan().any())}
+    state.redo(u, solved)
+    out["error"] = turned("polar", u, [solved[0][0]], exact.lowdin)
     return out
 
 

@@ -39,6 +39,20 @@ def test_sum_of_thesis_5_4():
     )
 
 
+def test_weights_in_channels_last_order_are_not_copied():
+    model, other = small(), small().to(memory_format=torch.channels_last)
+    other.load_state_dict(model.state_dict())
+    reg = MHE(other)
+    assert reg._sets()[0][0].data_ptr() == other[0].weight.data_ptr()
+    value = reg()
+    value.backward()
+    expected = MHE(model)()
+    expected.backward()
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(other[0].weight.grad, model[0].weight.grad)
+    assert other[0].weight.grad.stride() == other[0].weight.stride()
+
+
 def test_every_kind_of_layer():
     model = Everything()
     values = MHE(model).layers()

@@ -68,6 +68,17 @@ class Neurons:
         """The neurons now, (groups, neurons, dim); a weight that processes share is gathered."""
         return self.flatten(whole(self.weight))
 
+    def in_memory_order(self) -> Tensor:
+        """The neurons now with their entries in the order of memory, where that order does not matter.
+
+        This takes no copy of a weight in channels-last order, as :meth:`matrix` does.
+        """
+        weight = whole(self.weight)
+        if not self.transposed:
+            strides = weight.stride()
+            weight = weight.permute(0, *sorted(range(1, weight.dim()), key=lambda dim: -strides[dim]))
+        return self.flatten(weight)
+
 
 def iter_neurons(model: nn.Module) -> Iterator[Neurons]:
     """Every weight of ``model`` that holds neurons, shared modules once, in definition order."""

@@ -63,7 +63,7 @@ def set_energies(
         here = sum(parts[begin : begin + SOURCES])
         directions[(here, most)](
             some, unit, high, low, inverse, ticket, table, first, begin,
-            SOURCES=len(some), BLOCK=min(triton.next_power_of_2(widest), 2048),
+            SOURCES=len(some), BLOCK=min(triton.next_power_of_2(widest), 1024),
         )  # fmt: skip
         first += here
     cosines[(groups, tall * tall, chunks)](
@@ -71,10 +71,10 @@ def set_energies(
     )
     programs = sum(triton.cdiv(count, _BLOCK) ** 2 for count in counts)
     set_pairs[(groups, tall * tall)](
-        products, table, inverse if beta is None else beta, numbers, slopes, along, partial, ticket, values, total,
+        unit, products, table, unit if beta is None else beta, numbers, slopes, along, partial, ticket, values, total,
         s, math.sqrt(floor) if angular else floor, groups, tall * tall, tall, square, programs,
         S=int(s) if s in (0.0, 1.0, 2.0) else -1, ANGULAR=angular, WEIGHTED=beta is not None, FAST=unit.is_cuda,
-        BLOCK=_BLOCK, CHUNK=_CHUNK, AT_ONCE=16, WIDE=16, num_warps=8,
+        BLOCK=_BLOCK, CHUNK=_CHUNK, AT_ONCE=16, WIDE=16, num_warps=16,
     )  # fmt: skip
     return total, values, unit, inverse, slopes, along
 

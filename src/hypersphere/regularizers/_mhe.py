@@ -212,7 +212,7 @@ class MHE(EnergyRegularizer):
 
     def _sets(self) -> list[list[Tensor]]:
         orders = self._orders()
-        return [[self._chosen(neurons.matrix(), orders.get(neurons.name))] for neurons in self._hidden]
+        return [[self._chosen(neurons.in_memory_order(), orders.get(neurons.name))] for neurons in self._hidden]
 
     def _betas(self) -> list[Tensor | None]:
         betas = [self._buffers.get(_beta(neurons)) for neurons in self._hidden]

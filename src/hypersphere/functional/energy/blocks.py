@@ -24,6 +24,7 @@ from torch import Tensor
 
 from ... import kernels
 from ..._core.modes import is_plain_eager, is_transformed
+from ...kernels.launch import on
 from .kernel import Kernel, derivatives, pair_energy
 
 _FUSED_DIM = 32
@@ -61,10 +62,11 @@ class _ClassSweep(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, points: Tensor, classes: Tensor, kernel: Kernel, raw: Tensor) -> Tensor:
         chosen = classes.clamp(min=0)
-        total, rows, columns = kernels.energy.cross_energy(
-            points.index_select(0, chosen), classes, points, kernels.energy.Pairing(*kernel), ctx.needs_input_grad[0],
-            raw.index_select(0, chosen), raw,
-        )  # fmt: skip
+        with on(points.device):
+            total, rows, columns = kernels.energy.cross_energy(
+                points.index_select(0, chosen), classes, points, kernels.energy.Pairing(*kernel),
+                ctx.needs_input_grad[0], raw.index_select(0, chosen), raw,
+            )  # fmt: skip
         if ctx.needs_input_grad[0]:
             ctx.save_for_backward(points, classes, columns.index_add_(0, chosen, rows))
             ctx.kernel = kernel
@@ -114,9 +116,10 @@ def _do_sweep(
     for index, points in enumerate(unit):
         weights = None if beta is None else beta[index]
         if fused and _fits(points) and (weights is None or s <= _FUSED_POWER):
-            total, slopes = kernels.energy.sweep_energy(
-                points, weights, kernels.energy.Pairing(*kernel), grad, points if raw is None else raw[index]
-            )
+            with on(points.device):
+                total, slopes = kernels.energy.sweep_energy(
+                    points, weights, kernels.energy.Pairing(*kernel), grad, points if raw is None else raw[index]
+                )
             values[index] = total
             if slopes is not None:
                 gradient[index] = slopes

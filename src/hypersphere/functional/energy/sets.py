@@ -18,7 +18,7 @@ from torch import Tensor
 from ... import kernels
 from ..._core.modes import is_plain_eager, without_autocast
 from ..._core.sphere import upcast
-from ...kernels.launch import device_runs, enabled, usable
+from ...kernels.launch import device_runs, enabled, on, usable
 from .energies import DENSE_PAIRS, energy
 from .kernel import Kernel
 
@@ -141,7 +141,8 @@ def _do_energies(
 ) -> tuple[Tensor, ...]:
     parts = tuple(math.prod(w.shape[:-2]) for w in sets)
     table, numbers = _tables(tuple(sizes), tuple(factors), parts, sets[0].device)
-    return kernels.sets.set_energies(sets, table, numbers, beta, sizes, parts, s, angular, floor)
+    with on(sets[0].device):
+        return kernels.sets.set_energies(sets, table, numbers, beta, sizes, parts, s, angular, floor)
 
 
 def _do_gradients(
@@ -156,7 +157,8 @@ def _do_gradients(
 ) -> Tensor:
     table, numbers = _tables(tuple(sizes), tuple(factors), None, unit.device)
     d_values = None if d_values is None else d_values.contiguous()
-    return kernels.sets.set_gradients(unit, inverse, slopes, along, table, numbers, d_total, d_values, sizes)
+    with on(unit.device):
+        return kernels.sets.set_gradients(unit, inverse, slopes, along, table, numbers, d_total, d_values, sizes)
 
 
 _LIBRARY.impl("set_energies", _do_energies, "CompositeExplicitAutograd")

@@ -143,6 +143,7 @@ def product(
     begin: int = 0,
     end: int = 0,
     gate: Tensor | None = None,
+    gates: int = 1,
     sigma: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
     tiles: Tensor | None = None,
@@ -152,9 +153,10 @@ def product(
     """α·A·Bᵀ + β·C + γ·I of every matrix: the result and its transpose, as far as ``store`` asks for them.
 
     ``mirror`` 1 or −1 says that the result is symmetric or skew: half of it is computed. ``upper``: it is upper
-    triangular. ``begin`` and ``end`` say where the factors are 0, ``gate`` has a factor for each matrix, ``sigma``
-    numbers by which to divide (see the kernel). Operands of half precision are multiplied as they are. ``tiles``
-    computes these alone, into ``out`` and ``out_t``, which may be ``a`` where a tile's rows are all it reads of it.
+    triangular. ``begin`` and ``end`` say where the factors are 0, ``gate`` has a factor for each matrix (``gates`` 2:
+    not for its transpose), ``sigma`` numbers by which to divide (see the kernel). Operands of half precision are
+    multiplied as they are. ``tiles`` computes these alone, into ``out`` and ``out_t``, which may be ``a`` where a
+    tile's rows are all it reads of it.
     """
     wanted = {"plain": 1, "transposed": 2, "both": 3}[store]
     make = torch.zeros if upper else torch.empty  # all else is written, padding included
@@ -170,7 +172,7 @@ def product(
             a, b, a if c is None else c, out, out_t, a if gate is None else gate,
             a if sigma is None else sigma, tiles, layout.table, alpha, beta, gamma,
             **TILE, PRECISE=precise, ADDEND=addend, STORE=wanted, MIRROR=mirror,
-            BEGIN=begin, END=end, GATED=gate is not None, DIVIDED=sigma is not None,
+            BEGIN=begin, END=end, GATED=0 if gate is None else gates, DIVIDED=sigma is not None,
             num_warps=WARPS, num_stages=STAGES,
         )  # fmt: skip
     return out, out_t

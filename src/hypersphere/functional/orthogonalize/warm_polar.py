@@ -8,8 +8,9 @@ computed in split TF32. Afterwards V is turned towards the eigenbasis of the new
 singular values that are too close together, where it is not needed. The same V solves the gradient's equation,
 HL + LH = RᵀG − GᵀR, with one correction of the remaining error.
 
-The sizes of the last Ω and of RᵀR − I are checked in every step. If one is too large or NaN, R is NaN and ``failed`` is
-set.
+The sizes of the last Ω and of RᵀR − I are checked in every step, and that H has no negative eigenvalue: where a
+singular value goes through 0, the iteration would follow the R with det R of before. If a check fails, or is NaN, R is
+NaN and ``failed`` is set. For a negative eigenvalue the R that is right, R(I − 2vvᵀ), is a reflection away.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _POLISH = 2.0**12  # scale of I − RᵀR
 _GRADIENT, _REST = 2.0**-6, 2.0**6  # scales of L, and of the residual after the first solution of its equation
 _CLOSE, _ORTHOGONAL = 2e-3, 1e-3  # largest row norms: of the second Ω, and of ½(I − RᵀR)
 _SHARE, _FLOOR = 0.1, 1e-7
+_NEGATIVE = 1e-6  # eigenvalues of H below minus this are negative; the largest is about 1
 
 
 class WarmPolar(FromLast):
@@ -47,6 +49,10 @@ class WarmPolar(FromLast):
         self._v, self._v_t = (torch.zeros(total, dtype=_HALF, device=device) for _ in range(2))
         self._sigma = torch.zeros(self.layout.rows, device=device)
         self._scale = torch.ones(count, device=device)  # scale of U, so that its singular values are at most about 1
+
+    def forget(self) -> None:
+        super().forget()
+        self._sigma.zero_()
 
     def start(self, index: int, u: Tensor) -> Solved:
         r, h = polynomial_polar(u.double())
@@ -93,15 +99,41 @@ class WarmPolar(FromLast):
         whole = layout.empty(k)
         _halves(layout, k, whole, whole, 1.0, 2)
 
+        negative = torch.zeros_like(self.failed)
+        self._refresh(whole, negative)
         away, _ = product(layout, r_t, r_t, alpha=-0.5 * _POLISH, gamma=0.5 * _POLISH, mirror=1, dtype=_HALF)
-        failed |= ~(_largest_row(layout, away, 1.0 / _POLISH) < _ORTHOGONAL**2)
+        failed |= ~(_largest_row(layout, away, 1.0 / _POLISH) < _ORTHOGONAL**2) | (negative > 0)
         self.failed.copy_(self.failed | failed)
         gate = torch.where(failed, torch.nan, 1.0)
         product(
-            layout, half, away, r, alpha=1.0 / _POLISH, store="both", gate=gate, out=self._r, out_t=self._r_t
+            layout, half, away, r, alpha=1.0 / _POLISH, store="both", gate=gate, gates=2, out=self._r, out_t=self._r_t
         )  # fmt: skip
-        self._refresh(whole)
         return self._solved(whole, captured)
+
+    def _again(self, raw: Sequence[Tensor], solved: Sequence[Solved]) -> list[Solved]:
+        if any(self.failed.tolist()) and self._reflect(raw):
+            self.failed.zero_()
+            solved = self._from_last(raw)
+        return super()._again(raw, solved)
+
+    def _reflect(self, raw: Sequence[Tensor]) -> bool:
+        """R ← R(I − 2vvᵀ) for the eigenvectors v of H with negative eigenvalues; whether there are any."""
+        sigmas, scales = _rows(self.layout, self._sigma, self.shapes), [one for one, _ in self._stacks(self._scale)]
+        v, r_t = (self.layout.views(flat, self.shapes) for flat in (self._v, self._r_t))
+        found = torch.stack([(sigma < 0).any() for sigma in sigmas]).tolist()
+        for index, stack in enumerate(sigmas):
+            if not found[index]:
+                continue
+            turned = r_t[index].double().flatten(0, -3)
+            stacks = (v[index].flatten(0, -3), raw[index].flatten(0, -3), stack.flatten(0, -2), scales[index])
+            for basis, u, sigma, scale, one in zip(*stacks, turned, strict=True):
+                near = _eigenvectors(basis.double(), sigma.double(), one, scale * u.double())
+                one -= 2 * near @ (near.mT @ one)
+            turned = turned.view_as(r_t[index])
+            self._put(self._r_t, index, turned)
+            self._put(self._r, index, turned.mT)
+            stack.abs_()
+        return any(found)
 
     def _solved(self, whole: Tensor, captured: bool) -> list[Solved]:
         """R, H, V, Vᵀ, σ and the scale of H, as views of buffers that no later step writes to.
@@ -123,20 +155,35 @@ class WarmPolar(FromLast):
         """Ω from ``factor``·(RᵀU − UᵀR), times _TURN."""
         return _divided(self.layout, skew, self._v, self._v_t, self._sigma, _TURN / factor, _HALF)
 
-    def _refresh(self, whole: Tensor) -> None:
-        """V turned towards the eigenbasis of H, and σ."""
-        layout = self.layout
-        _, y_t = product(layout, whole.to(_HALF), self._v_t, store="transposed", dtype=_HALF)
+    def _refresh(self, whole: Tensor, negative: Tensor) -> None:
+        """V turned towards the eigenbasis of H, and σ; ``negative`` becomes 1 for matrices where one of them is."""
+        layout, half = self.layout, whole.to(_HALF)
+        _, y_t = product(layout, half, self._v_t, store="transposed", dtype=_HALF)
+        rest = torch.sub(whole, half, out=torch.empty_like(half))  # with it the smallest σ have a sign
+        _, y_t = product(layout, rest, self._v_t, y_t, transposed_addend=True, store="transposed", dtype=_HALF)
         b, _ = product(layout, self._v_t, y_t, mirror=1)
         turn = layout.empty(b, _HALF)
         with torch.cuda.device_of(b):
             kernels.polar.basis_kernel[(len(layout.stripes),)](
-                b, turn, self._sigma, layout.stripes, layout.table, _SHARE, _FLOOR, B=32
+                b, turn, self._sigma, negative, layout.stripes, layout.table, _SHARE, _FLOOR, _NEGATIVE, B=32
             )
         _, turn_t = product(layout, turn, turn, turn, alpha=-0.5, store="transposed", dtype=_HALF)
         v, v_t = product(layout, self._v, turn_t, self._v, store="both", dtype=_HALF)
         away, _ = product(layout, v_t, v_t, alpha=-0.5, gamma=0.5, mirror=1, dtype=_HALF)
         product(layout, v, away, v, store="both", out=self._v, out_t=self._v_t)
+
+
+def _eigenvectors(v: Tensor, sigma: Tensor, r_t: Tensor, u: Tensor) -> Tensor:
+    """Orthonormal eigenvectors of the symmetric H = RᵀU for its negative eigenvalues, from the columns of V near them.
+
+    One correction v ← v − Σₖ vₖ(vₖᵀ(H − λ)v)/(σₖ − λ) over the other columns.
+    """
+    chosen = sigma < 0
+    near = v[:, chosen]
+    y = r_t @ (u @ near)
+    values = (near * y).sum(0) / near.square().sum(0)
+    gaps = torch.where(chosen, torch.inf, sigma)[:, None] - values
+    return torch.linalg.qr(near - v @ ((v.mT @ (y - near * values)) / gaps))[0]
 
 
 def polar_gradient(beside: Beside, solved: Sequence[Solved]) -> list[Tensor]:

@@ -38,15 +38,16 @@ def rows_kernel(x, worst, sizes, tiles, table, factor, B: tl.constexpr):
 
 
 @triton.jit
-def basis_kernel(b, turn, sigma, tiles, table, share, floor, B: tl.constexpr):
+def basis_kernel(b, turn, sigma, negative, tiles, table, share, floor, limit, B: tl.constexpr):
     """σ = diag B, and the skew G with Gᵢⱼ = Bᵢⱼ/(σⱼ − σᵢ) that makes B more diagonal; a program takes B rows.
 
     An entry is 0 where it would turn by more than ``share``. Such a pair does not need to be diagonalised here.
+    An eigenvalue below −``limit`` to second order stays as it is in σ, and ``negative`` becomes 1 for its matrix.
     """
-    _, i, _, size, place, first, _ = locate(tl.program_id(0), tiles, table)
+    p, i, _, size, place, first, _ = locate(tl.program_id(0), tiles, table)
     at = i * B + tl.arange(0, B)
     mine = tl.load(b + place + at * size + at)
-    tl.store(sigma + first + at, tl.where(mine == 0.0, 0.0, tl.maximum(mine, floor)))
+    exact = mine
     row = at[:, None]
     for start in range(0, size, B):
         across = start + tl.arange(0, B)
@@ -55,7 +56,12 @@ def basis_kernel(b, turn, sigma, tiles, table, share, floor, B: tl.constexpr):
         entry = tl.load(b + place + row * size + col)
         gap = other[None, :] - mine[:, None]
         use = (row != col) & (tl.abs(entry) < share * tl.abs(gap))
-        tl.store(turn + place + row * size + col, tl.where(use, entry / tl.where(use, gap, 1.0), 0.0))
+        angle = tl.where(use, entry / tl.where(use, gap, 1.0), 0.0)
+        tl.store(turn + place + row * size + col, angle)
+        exact -= tl.sum(angle * entry, 1)
+    below = exact < -limit
+    tl.store(sigma + first + at, tl.where(mine == 0.0, 0.0, tl.where(below, exact, tl.maximum(mine, floor))))
+    tl.atomic_max(negative + p, tl.max(below.to(tl.int32), 0))
 
 
 @triton.jit

@@ -70,8 +70,8 @@ def product_kernel(
 
     Triangular factors limit the sum. BEGIN 1: A's columns before the tile's rows are 0. BEGIN 2: B's columns before the
     tile's columns are 0. END 2: B's columns after them are 0. END 3: only columns before the tile's rows count.
-    GATED multiplies each matrix by its number in ``gate``, NaN for one that failed. DIVIDED divides entry (i, j) by
-    σᵢ + σⱼ, where that is not 0.
+    GATED multiplies each matrix by its number in ``gate``, NaN for one that failed; 2: but not its transpose. DIVIDED
+    divides entry (i, j) by σᵢ + σⱼ, where that is not 0.
 
     MIRROR 1 or −1: the result is symmetric or skew. Tiles with j ≥ i are computed, their mirror images stored, equal
     to the last bit: iterations that rely on a symmetry amplify rounding errors that break it.
@@ -92,7 +92,7 @@ def product_kernel(
         down = tl.load(sigma + first + j * BN + tl.arange(0, BN), mask=j * BN + tl.arange(0, BN) < size, other=0.0)
         both = across[:, None] + down[None, :]
         total = tl.where(both > 0.0, total / tl.where(both > 0.0, both, 1.0), 0.0)
-    if GATED:
+    if GATED == 1:
         total *= tl.load(gate + p)
     if MIRROR != 0:
         if i == j:
@@ -101,10 +101,12 @@ def product_kernel(
         if i != j:
             tl.store(out + place + col * size + row, MIRROR * total, mask=inside)
     else:
-        if STORE & 1:
-            tl.store(out + place + row * size + col, total, mask=inside)
         if STORE & 2:
             tl.store(out_t + place + col * size + row, total, mask=inside)
+        if GATED == 2:
+            total *= tl.load(gate + p)
+        if STORE & 1:
+            tl.store(out + place + row * size + col, total, mask=inside)
 
 
 @triton.jit

@@ -17,6 +17,7 @@ from .pair import pair
 COLUMNS = tl.constexpr(10)
 _LEAST = tl.constexpr(1e-24)  # squared lengths outside these limits are computed at another scale
 _MOST = tl.constexpr(1e24)
+_NEAR = tl.constexpr(0.97)  # the cosine at a distance of 0.25, from which on rounding would cost more than 1e-5
 
 
 @triton.jit
@@ -98,7 +99,7 @@ def cosines(high, low, table, parts, slab, BLOCK: tl.constexpr, STEP: tl.constex
 
 @triton.jit
 def set_pairs(
-    parts, table, beta, numbers, slopes, along, partial, ticket, values, total,
+    unit, parts, table, beta, numbers, slopes, along, partial, ticket, values, total,
     s, floor, groups, tiles, width, slab, programs,
     S: tl.constexpr, ANGULAR: tl.constexpr, WEIGHTED: tl.constexpr, FAST: tl.constexpr,
     BLOCK: tl.constexpr, CHUNK: tl.constexpr, AT_ONCE: tl.constexpr, WIDE: tl.constexpr,
@@ -119,6 +120,11 @@ def set_pairs(
             c = tl.trans(c)
         counted = square & (row[:, None] != column[None, :])
         c = tl.where(counted, c, 1.0)
+        v, w = 1.0 - c, 1.0 + c
+        near = counted & (tl.abs(c) > _NEAR)
+        if tl.max(tl.max(near.to(tl.int32), 1), 0) > 0:
+            v, w = _from_differences(c, v, w, near, unit + tl.load(entry), row, column, count, tl.load(entry + 2))
+            c = tl.where(near, 0.5 * (w - v), c)
         a = 1.0
         b = 0.0
         if WEIGHTED:
@@ -126,10 +132,10 @@ def set_pairs(
             across = tl.load(beta + first + column, mask=column < count, other=1.0)[None, :]
             gap = tl.abs(left) - tl.abs(across)
             a, b = left * across, gap * gap
-        value, slope = pair(1.0 - c, 1.0 + c, a, b, s, floor, S, ANGULAR, False, WEIGHTED, True, FAST)
+        value, slope = pair(v, w, a, b, s, floor, S, ANGULAR, False, WEIGHTED, True, FAST)
         value = tl.where(counted, value, 0.0)
         if tl.load(entry + 5) > 0:  # with the opposite neurons, also that of a neuron itself
-            mirrored, back = pair(1.0 + c, 1.0 - c, a, b, s, floor, S, ANGULAR, False, WEIGHTED, True, FAST)
+            mirrored, back = pair(w, v, a, b, s, floor, S, ANGULAR, False, WEIGHTED, True, FAST)
             value += tl.where(square, mirrored, 0.0)
             slope -= back
         slope = tl.where(counted, -slope, 0.0)
@@ -139,6 +145,21 @@ def set_pairs(
         tl.debug_barrier()
         if tl.atomic_add(ticket, 1) == programs - 1:
             _add_up(partial, table, numbers, values, total, groups, tiles, BLOCK, AT_ONCE, WIDE)
+
+
+@triton.jit
+def _from_differences(c, v, w, near, neurons, row, column, count, dim):
+    """v = 1 − c and w = 1 + c, from ½‖ŵ_i ∓ ŵ_j‖² where the pair is near: a cosine would leave them few digits."""
+    squares = tl.zeros_like(c)
+    sign = tl.where(c < 0.0, -1.0, 1.0)
+    left, right = neurons + row * dim, neurons + column * dim
+    for k in range(dim):
+        here, there = tl.load(left + k, mask=row < count, other=0.0), tl.load(right + k, mask=column < count, other=0.0)
+        gap = here[:, None] - sign * there[None, :]
+        squares += gap * gap
+    close = 0.5 * squares
+    v = tl.where(near, tl.where(c > 0.0, close, 2.0 - close), v)
+    return v, tl.where(near, tl.where(c > 0.0, 2.0 - close, close), w)
 
 
 @triton.jit
