@@ -41,12 +41,22 @@ FINDINGS = {
 
         With a GPU of its own (seed 2) the plain network trains at 806 steps/s and the sigmoid network at 515. The other
         runs shared a GPU (the three of the cosine with each other), so their steps/s do not show the speed.""",
-    "open.omniglot": """All losses have the same budget and three seeds. The 6,000 test pairs show characters that
-        training never saw. Of the losses that use class vectors alone, A-Softmax and SphereFace+ lead, ArcFace follows,
-        and CosFace at its published margin and scale is level with the softmax. The losses that also pull samples of a
-        class together (center) or compare samples (triplet) are a little above all of them, unlike in thesis Tables 2.9
-        and 2.10, which are about faces. All margins and weights keep their published values; none was tuned for this
-        set.""",
+    "open.omniglot": """The 6,000 test pairs show characters that training never saw. With the published margins, scales
+        and weights (6,000 steps, three seeds) center and triplet loss lead every margin, unlike in thesis Tables 2.9
+        and 2.10, which are about faces.
+
+        That order does not survive equal tuning (1,200 steps, nine settings of each loss, five seeds). All five losses
+        that normalise features chose the scale 16 instead of 30 or 64. MagFace then leads, 0.3 [0.0, 0.6] above the
+        triplet loss and 0.6 [0.3, 0.8] above the center loss. ArcFace is 0.4 [0.2, 0.6] above the center loss and level
+        with the triplet loss, as are sub-center ArcFace and AdaFace; CosFace and A-Softmax are level with the center
+        loss. So the set is not what kept margins back. With each of the three margins of these five losses, the scale
+        16 is better on held-out classes than 64, and in 13 of 15 cases 30 lies between them. 16 is the smallest scale
+        of the search: a smaller one may be better still. What the shorter training does by itself was not separated.
+
+        Nothing collapses in the chosen settings: the networks know 89 to 95 % of their last training images, and the
+        mean of the unit features has a length of 0.13 to 0.20. One setting of the search collapsed, A-Softmax with m =
+        4 whose margin is whole after a quarter of the steps. The recipes' own settings of CosFace, ArcFace, AdaFace,
+        MagFace and sub-center ArcFace were not run in 1,200 steps.""",
     "open.lfw": """Training has 9,525 faces of 4,038 people; the 1,000 test pairs show other people. A-Softmax and
         SphereFace+ are two to three points above the softmax. ArcFace is two points above it, which three seeds cannot
         distinguish from 0. CosFace and the contrastive loss are level with it. As on Omniglot, center and triplet loss
@@ -66,14 +76,20 @@ FINDINGS = {
         seeds on this set, where little is left to gain.""",
     "open.cifar10_gan": """These runs have one seed, a fifth of the steps, and a CIFAR-10 classifier instead of
         Inception. MHE on the discriminator neither helps nor harms spectral normalization here.""",
-    "thesis.table7.11": """These are means of twenty seeds of the baseline and of Cayley's map (cp), three of orthogonal
-        descent (ogd). The thesis prints neither the variance of the fixed neurons nor a rate of R. Both were chosen by
-        the accuracy on validation nodes, with two seeds on Cora and three on Pubmed, among variances of 2/d, 1 and 9
-        and two rates: variance 1 for both methods, the rate 1e-4 for Cayley's map. (For ogd that was done on Pubmed
-        alone, whose test nodes were not evaluated yet.) The search is in the JSON, marked "changed".
+    "thesis.table7.11": """These are means of twenty seeds. The thesis prints neither the variance of the fixed neurons
+        nor a rate of R. Both were chosen by the accuracy on validation nodes, with two seeds on Cora and three on
+        Pubmed, among variances of 2/d, 1 and 9 and two rates: variance 1 for both methods, the rate 1e-4 for Cayley's
+        map (cp), the common one for orthogonal descent (ogd). (For ogd that was done on Pubmed alone, whose test nodes
+        were not evaluated yet.) The search is in the JSON, marked "changed".
 
-        With these settings Cayley's map is level with the baseline on Cora and 0.6 below it on Pubmed. At the rate of
-        the baseline, which F.3 keeps, three seeds on Cora are four points below it.""",
+        With these settings Cayley's map is level with the baseline on Cora and 0.6 below it on Pubmed; orthogonal
+        descent is level with it on both. At the rate of the baseline, which F.3 keeps, three seeds of Cayley's map on
+        Cora are four points below it.""",
+    "thesis.table5.2": """The published gain is largest here: half-space MHE is printed with 12.6 points less error than
+        the baseline. Our baseline of 16, 32 and 64 filters has 9 points less error than the printed one, with three
+        seeds within 0.2. Half-space MHE lowers the mean energy from 0.517 to 0.505 and leaves the error where it was.
+        Both networks know 78 % of their training images at the last step, so nothing suggests that ours is trained in
+        another way than D.1 says; the printed baseline may be one that did not train well.""",
     "thesis.table5.1": """The error of the baseline is 1.4 above the published one. Half-space MHE does what it is
         for: the mean energy ends at 0.509 instead of 0.522. The error stays where it was, in all three seeds. Both
         networks learn their training images by heart (99.5 % at the last step), and both lose the same 0.1 of test
@@ -82,7 +98,7 @@ FINDINGS = {
         Weight decay (1e-4), rates, steps and the weight of MHE are those of D.1. The other weights of Figure 5.3 and a
         stronger decay have not been tried.""",
     "thesis.table6.1": """The trainings of the baseline and of half-space MHE are those of Table 5.1; what they show is
-        said there. Random projections were trained for half of the steps and are not in the table.""",
+        said there. Random projections were trained for half of the steps, and are not in the table.""",
     "thesis.table7.4": """The error of our baseline is 2.3 below the published one, and the published gains are not
         there. Half-space MHE lowers the mean energy from 0.532 to 0.512. Cayley's map keeps it at the 0.504 of the
         first step, as it must. Yet half-space MHE gains 0.3, which the seeds cannot distinguish from 0, and Cayley's
@@ -91,7 +107,10 @@ FINDINGS = {
         With Cayley's map the network fits more slowly: at the end of the first rate it knows 45 % of the training
         images where the baseline knows 55 %, at the last step 78 % against 81 %. Its test loss is the lower one (1.298
         against 1.322). R has the rate and the weight decay of the baseline here, as F.3 says; a rate of its own, which
-        helps on graphs (Table 7.11), has not been tried on these networks.""",
+        helps on graphs (Table 7.11), has not been tried on these networks.
+
+        Gram-Schmidt was begun with three seeds. The loss rose again from 4,900 steps on, and was not finite after
+        9,100; these runs are not in the table.""",
     "thesis.tableE.6": """These are means of twenty seeds. On Cora no method gains: half-space MHE and random
         projections are 0.1 above the baseline, angle-preserving projections 0.1 below it. On Citeseer all are 0.1 to
         0.3 above it. On Pubmed half-space MHE and random projections are level with the baseline, angle-preserving

@@ -1,6 +1,8 @@
 """Several trainings at once in one process: each ends as it does alone, whatever becomes of the others."""
 
 import json
+import os
+import signal
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ from tiny import everything, tiny, tiny_gan
 
 from hypersphere import data
 from hypersphere.cli import main
-from hypersphere.train import Job, Stopped, compiled, run, run_at_once, with_values
+from hypersphere.train import Job, Stopped, compiled, explain, run, run_at_once, with_values
 from hypersphere.train import at_once as module
 from hypersphere.train.board import Board
 from hypersphere.train.training import Training
@@ -78,6 +80,34 @@ def test_a_failed_one_does_not_stop_the_others(tmp_path):
     assert outcomes["absent seed 0"].error is not None
     assert outcomes["good seed 0"].result is not None
     assert outcomes["g2 seed 1"].result["seed"] == 1
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_others_go_on_while_the_cause_of_a_failure_is_looked_for(stopping, tmp_path, monkeypatch):
+    genuine, walk, seen = Training._log, explain.spoiled, []
+
+    def log(self, now, line):
+        genuine(self, now, line)
+        seen.append(self.config.recipe)
+        if self.config.recipe == "bad" and now == 4:
+            with torch.no_grad():
+                self.parts.objective.model.body.conv2[0].op.weight[0] = float("inf")
+
+    def spoiled(objective, buffers=True):
+        seen.append("walk")
+        if stopping and seen.count("walk") == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return walk(objective, buffers)
+
+    monkeypatch.setattr(Training, "_log", log)
+    monkeypatch.setattr(explain, "spoiled", spoiled)
+    values = {"run.log_every": 1, "run.checkpoint_every": 8, "schedule.kind": "constant"}
+    jobs = [Job(with_values(tiny(tmp_path, name, steps), values), 0) for name, steps in (("bad", 8), ("good", 40))]
+    outcomes = {one.job.name: one for one in run_at_once(jobs, 2)}
+    first, last = seen.index("walk"), len(seen) - seen[::-1].index("walk")
+    assert "good" in seen[first:last]
+    assert ("not looked for" if stopping else "first in") in str(outcomes["bad seed 0"].error)
+    assert (outcomes["good seed 0"].result is None) == stopping
 
 
 def test_a_summary_that_cannot_be_written_fails_alone(tmp_path, monkeypatch):

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from .build import make_parts, make_step
 from .diagnose import FINITE, blame, spoiled
-from .step import NotFinite
+from .step import Mark, NotFinite
 
 if TYPE_CHECKING:
     from .training import Training
 
 
-def explain(training: Training, error: NotFinite) -> str:
-    """Name the step and the layer; where the weights have moved on since, train again up to there."""
+def explain(training: Training, error: NotFinite) -> Generator[Mark, None, str]:
+    """Name the step and the layer; where the weights have moved on since, train again up to there.
+
+    Other trainings have their turns between these steps. The sentence is returned.
+    """
     team, bad, last = training.team, error.step, training.folder.latest()
     training.progress.stop()
     at = bad
     if team.device.type == "cuda" or team.world > 1 or _spread(training, error):
-        at = _go_back(training, bad)  # the weights are no longer those of the failing step
-    where = blame(training.parts, training.parts.source.seek(at))
+        at = yield from _go_back(training, bad)  # the weights are no longer those of the failing step
+    where = FINITE if _stopped(training) else blame(training.parts, training.parts.source.seek(at))
     if where == FINITE and error.tensor is not None:
         where = error.tensor
     where += f" of step {at}" if at != bad else ""
+    where = "a layer that was not looked for to the end" if _stopped(training) else where
     subject = (
         "the loss is not finite at"
         if error.tensor is None
@@ -35,36 +40,42 @@ def explain(training: Training, error: NotFinite) -> str:
     )
 
 
+def _stopped(training: Training) -> bool:
+    """Whether somebody wants to end it now; several processes look for the cause to the end, together."""
+    return training.interrupted and training.team.world == 1
+
+
 def _spread(training: Training, error: NotFinite) -> bool:
     """Whether more is not finite than what a single forward pass has touched."""
     return error.tensor is not None or spoiled(training.parts.objective, buffers=False) is not None
 
 
-def _go_back(training: Training, bad: int) -> int:
+def _go_back(training: Training, bad: int) -> Generator[Mark, None, int]:
     """Train again from the last checkpoint, to just before the step that does the damage; return that step.
 
     What cannot be repeated, and so did not come from training, leaves everything as it is.
     """
     found = training.parts
     training.progress.say("looking for the first value that is not finite, from the last checkpoint on")
-    reached, whole = _walk(training, bad + 1)
+    reached, whole = yield from _walk(training, bad + 1)
     if not whole:
-        _walk(training, reached - 1)
+        yield from _walk(training, reached - 1)
         return reached - 1
     if reached > bad:
         training.parts = found
     return min(reached, bad)
 
 
-def _walk(training: Training, until: int) -> tuple[int, bool]:
+def _walk(training: Training, until: int) -> Generator[Mark, None, tuple[int, bool]]:
     """Step from the last checkpoint on, up to ``until`` or a failure: which step, and if all weights are finite."""
     training.parts = make_parts(training.config, training.seed, training.team)
     step = make_step(training.parts, training.restore(), eager=True)
     try:
-        while step.step < until:
+        while step.step < until and not _stopped(training):
             step()
             if training.team.agree(spoiled(training.parts.objective) is not None):
                 return step.step, False
+            yield None
     except NotFinite:  # the loss was not finite, so the step was not applied
         pass
     return step.step, True

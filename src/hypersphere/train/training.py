@@ -91,7 +91,7 @@ class Training:
             yield from self._steps()
             self.result = self._finish()
         except NotFinite as error:
-            raise Stopped(explain(self, error)) from error
+            raise Stopped((yield from explain(self, error))) from error
         finally:
             self.callbacks.end(self.result)
 
