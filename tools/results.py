@@ -97,7 +97,7 @@ FINDINGS = {
 
         Weight decay (1e-4), rates, steps and the weight of MHE are those of D.1. The authors' public code
         (https://github.com/wy1iu/MHE) has others: a decay of 5e-4 on all parameters, no BatchNorm behind the fully
-        connected layer, the loss -log(p + 1e-4), and the weight 10 on the output layer. Its logs show a start that
+        connected layer, a loss of log(p + 1e-4), and the weight 10 on the output layer. Its logs show a start that
         fails: the loss stands at 9.1, where its gradient vanishes, for 2,000 steps of the baseline and for 1,200 of
         half-space MHE, until weight decay has shrunk the weights. They end at 30.3 and 26.0 % error.""",
     "thesis.table6.1": """The trainings of the baseline and of half-space MHE are those of Table 5.1; what they show is
@@ -116,8 +116,8 @@ FINDINGS = {
         steps where F.3 says "when the performance is saturated", and draws the skew matrix of Cayley's map from N(0,
         1), which puts R near -I. Neither has been tried.
 
-        Gram-Schmidt was begun with three seeds. The loss rose again from 4,900 steps on, and was not finite after
-        9,100; these runs are not in the table.""",
+        Gram-Schmidt was begun with three seeds. Their loss rose again from 4,900 steps on, and after 9,100 that of one
+        was not finite; these runs are not in the table.""",
     "thesis.tableE.6": """These are means of twenty seeds. On Cora no method gains: half-space MHE and random
         projections are 0.1 above the baseline, angle-preserving projections 0.1 below it. On Citeseer all are 0.1 to
         0.3 above it. On Pubmed half-space MHE and random projections are level with the baseline, angle-preserving
