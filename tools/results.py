@@ -99,7 +99,9 @@ FINDINGS = {
         (https://github.com/wy1iu/MHE) has others: a decay of 5e-4 on all parameters, no BatchNorm behind the fully
         connected layer, a loss of log(p + 1e-4), and the weight 10 on the output layer. Its logs show a start that
         fails: the loss stands at 9.1, where its gradient vanishes, for 2,000 steps of the baseline and for 1,200 of
-        half-space MHE, until weight decay has shrunk the weights. They end at 30.3 and 26.0 % error.""",
+        half-space MHE, until weight decay has shrunk the weights. They end at 30.3 and 26.0 % error.
+        With these settings (`tools/released.py`) our network fails in the same way within twenty steps, tried with
+        random images; whole trainings with them have not been run.""",
     "thesis.table6.1": """The trainings of the baseline and of half-space MHE are those of Table 5.1; what they show is
         said there. Random projections were trained for half of the steps, and are not in the table.""",
     "thesis.table7.4": """The error of our baseline is 2.3 below the published one, and the published gains are not
