@@ -318,6 +318,7 @@ def test_every_name_is_in_the_docs(monkeypatch):
         guide = (ROOT / "docs" / f"{PAGES.get(kind, 'evaluation')}.md").read_text()
         for entry in registry.entries():
             assert entry.about, (kind, entry.name)
+            assert all(one.help for one in entry.options), (kind, entry.name)
             assert f"| `{entry.name}` | {entry.label} |" in table, (kind, entry.name)
             stem = entry.name.removesuffix("_transfer")
             words = (stem, entry.label, getattr(entry.value, "__name__", entry.label))

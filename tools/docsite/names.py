@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +32,7 @@ def pages(root: Path) -> dict[str, str]:
 
 def _parameters(entry: Any) -> str:
     """What a user may set, with defaults; what the program passes in (a model, the number of classes) is left out."""
-    known = [one for one in entry.parameters if one.default is not inspect.Parameter.empty]
-    return ", ".join(f"`{one.name}={one.default!r}`" for one in known)
+    return ", ".join(f"`{one.name}={one.default!r}`" for one in entry.options)
 
 
 def _cell(text: str) -> str:

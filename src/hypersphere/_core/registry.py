@@ -41,20 +41,30 @@ class Entry(Generic[T]):
     about: str
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def options(self) -> tuple[Parameter, ...]:
+        """The parameters that have a default: a user may set them, the program passes the others."""
+        return tuple(one for one in self.parameters if one.default is not inspect.Parameter.empty)
+
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What the value is called with: names and defaults of the signature, help from the Args of its docstring."""
-        target: Any = self.value
-        try:
-            signature = inspect.signature(target)
-        except (TypeError, ValueError):
-            return ()
-        described = _described(target)
-        return tuple(
-            Parameter(name, parameter.default, described.get(name, ""))
-            for name, parameter in signature.parameters.items()
-            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        )
+        """What the value is called with; ``extra["parameters"]`` tells it of a value that is not called itself."""
+        told = self.extra.get("parameters")
+        return parameters_of(self.value) if told is None else told()
+
+
+def parameters_of(target: Any) -> tuple[Parameter, ...]:
+    """Names and defaults of the signature of a class or function, help from the Args of its docstring."""
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):
+        return ()
+    described = _described(target)
+    return tuple(
+        Parameter(name, parameter.default, described.get(name, ""))
+        for name, parameter in signature.parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    )
 
 
 class Registry(Mapping[str, T]):
@@ -175,4 +185,4 @@ def _described(value: Any) -> dict[str, str]:
                 found.update(dict.fromkeys(names, head.group(2)))
             elif line.strip():
                 found.update({name: f"{found[name]} {line.strip()}".strip() for name in names})
-    return found
+    return {name: re.sub(r":\w+:`[~.]?([^`]+)`", r"\1", text).replace("``", "") for name, text in found.items()}

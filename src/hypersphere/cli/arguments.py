@@ -70,7 +70,12 @@ def listing(parser: argparse.ArgumentParser) -> None:
     add = _Adder(parser)
     about = f"{', '.join(LISTED)}; or the name of a table, whose cells are shown"
     add("what", about, "tables", nargs="?", type=_listed, metavar="WHAT|TABLE")
-    add("pattern", "shell pattern on names, e.g. 'paper.*'", nargs="?", default="*")
+    add(
+        "pattern",
+        "shell pattern on names, e.g. 'paper.*'; a whole name also shows its parameters",
+        nargs="?",
+        default="*",
+    )
     add("--results", "folder of measured numbers (default: ./results, or the numbers in the package)", type=Path)
 
 

@@ -33,6 +33,8 @@ def _lines(what: str, pattern: str, measured: Path | None) -> Iterator[str]:
         for entry in NAMED[what].entries():
             if fnmatch(entry.name, pattern):
                 yield f"{entry.name:22s} {entry.about or entry.label}"
+                if entry.name == pattern:
+                    yield from (f"  {one.name}={one.default!r}: {one.help}" for one in entry.options)
     else:
         width = max(map(len, tables()))
         for table in tables().values():

@@ -35,7 +35,12 @@ MODELNET40 = (
 
 
 def modelnet40(store: Store, points: int = 1024) -> PointClouds:
-    """Read whichever layout is there and keep the first ``points`` points of each cloud."""
+    """Read whichever layout is there and keep the first points of each cloud.
+
+    Args:
+        store: Where the files are.
+        points: Number of points of each cloud that are kept, from the first; the packed files hold 1024.
+    """
     check_count("points", points)
     layout, folder = store.locate(*MODELNET40)
     if layout == 0:

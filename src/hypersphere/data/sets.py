@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .._core.registries import DATASETS
+from .._core.registry import parameters_of
 from ._store import Layout
 from .cifar import CIFAR10, CIFAR100, cifar10, cifar100
 from .digits import digits
@@ -158,4 +160,5 @@ for _name, _source in {
         of="people",
     ),
 }.items():
-    DATASETS.add(_name, _source, label=_source.about.partition(":")[0], about=_source.about)
+    _label, _told = _source.about.partition(":")[0], partial(parameters_of, _source.read)
+    DATASETS.add(_name, _source, label=_label, about=_source.about, parameters=_told)

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from .._core.registry import Parameter, parameters_of
 from .slots import Slots
 
 SLOT_OPTIONS = {f.name: f.default for f in fields(Slots)}
@@ -36,3 +37,8 @@ class Entry:
             if name != "slots" and name not in self.fixed
         }
         return {**own, **(SLOT_OPTIONS if self.slots else {}), **self.defaults}
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Every option with its default and the help of the docstrings."""
+        helps = {one.name: one.help for part in (Slots, self.build) for one in parameters_of(part)}
+        return tuple(Parameter(name, default, helps.get(name, "")) for name, default in self.options().items())

@@ -19,7 +19,7 @@ from .slots import Slots
 
 for _family in (plain, resnet, mlp, gcn, pointnet, pointnet2, gan):
     for _name, _entry in _family.MODELS.items():
-        MODELS.add(_name, _entry, label=_name, about=_entry.table)
+        MODELS.add(_name, _entry, label=_name, about=_entry.table, parameters=_entry.parameters)
 
 
 def create(
