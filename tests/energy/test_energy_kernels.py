@@ -149,9 +149,7 @@ def test_class_energy(distance, monkeypatch):
     assert torch.isfinite(torch.autograd.grad(first.sum(), x)[0]).all()
 
 
-@pytest.mark.parametrize(
-    ("s", "distance"), [(2.0, "euclidean"), (0.0, "euclidean"), (1.0, "angular"), (2.5, "angular")]
-)
+@pytest.mark.parametrize(("s", "distance"), [(2.0, "euclidean"), (0.0, "euclidean"), (2.5, "angular")])
 def test_several_sets_at_once(s, distance, monkeypatch):
     monkeypatch.setattr(joint, "SOURCES", 2)
     monkeypatch.setattr(joint, "_BLOCK", 16)
@@ -176,7 +174,7 @@ def test_several_sets_at_once(s, distance, monkeypatch):
     torch.testing.assert_close(total, expected)
 
 
-@pytest.mark.parametrize(("s", "distance"), [(2.0, "euclidean"), (0.0, "euclidean"), (3.0, "angular")])
+@pytest.mark.parametrize(("s", "distance"), [(2.0, "euclidean"), (3.0, "angular")])
 def test_a_weighted_sum_of_energies(s, distance, monkeypatch):
     """Σ factor·energy, of neurons with lengths of their own in Euclidean distance: its value and gradients."""
     monkeypatch.setattr(joint, "_BLOCK", 16)
