@@ -153,7 +153,7 @@ def test_weights_of_one_change_nothing_and_get_no_gradient():
 def test_larger_than_the_dense_limit_takes_tiles_and_agrees():
     w = vectors(1100, 8).requires_grad_()
     assert w.shape[0] ** 2 > energies.DENSE_PAIRS
-    dense = energies._dense
+    dense = energies.dense
     unit = hs.functional.unit(w)
     kernel = energies.Kernel.build(2.0, "euclidean", False, None, torch.float64)
     (expected,) = torch.autograd.grad(dense(unit, None, kernel) / (1100 * 1099), w)

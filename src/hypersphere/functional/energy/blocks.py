@@ -25,13 +25,10 @@ from torch import Tensor
 from ... import kernels
 from ..._core.modes import is_plain_eager, is_transformed
 from ...kernels.launch import on
-from .kernel import Kernel, derivatives, pair_energy
+from .kernel import FUSED_POWER, Kernel, derivatives, pair_energy
 
 _FUSED_DIM = 32
 """In fewer dimensions close pairs abound, which the fused sweep takes one by one: the tiles here are faster."""
-
-_FUSED_POWER = 12.0
-"""Weights and larger powers overflow inside the fused sweep where the energy itself need not."""
 
 
 def sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int, raw: Tensor) -> Tensor:
@@ -115,7 +112,7 @@ def _do_sweep(
     values, gradient = unit.new_zeros(unit.shape[0]), unit.new_zeros(unit.shape if grad else (0,))
     for index, points in enumerate(unit):
         weights = None if beta is None else beta[index]
-        if fused and _fits(points) and (weights is None or s <= _FUSED_POWER):
+        if fused and _fits(points) and (weights is None or s <= FUSED_POWER):
             with on(points.device):
                 total, slopes = kernels.energy.sweep_energy(
                     points, weights, kernels.energy.Pairing(*kernel), grad, points if raw is None else raw[index]

@@ -11,10 +11,12 @@ from ..._core.labels import class_indices
 from ..._core.modes import is_plain_eager, whole, without_autocast
 from ..._core.sphere import unit, upcast
 from .blocks import class_sweep, is_fused, sweep
-from .kernel import Kernel, opposite, pair_energy
+from .dense import DENSE_PAIRS, dense, pairs_of, with_opposites
+from .joint import joint_energies, together
+from .kernel import Kernel, pair_energy
 
-DENSE_PAIRS = 2**20
-"""Up to this many pairs (N·N, times the sets of a batch) the matrix of cosines is kept whole."""
+_JOINT_SETS = 256
+"""Up to this many sets of a batch one call of kernels serves: the host makes a table of them."""
 
 
 def energy(
@@ -78,24 +80,24 @@ def energy(
     count, batch = w.shape[-2], w.shape[:-2]
     if block_size is not None:
         check_count("block_size", block_size)
+    small = block_size is None and w.shape[:-1].numel() * count <= DENSE_PAIRS
+    if small and batch.numel() <= _JOINT_SETS and not torch.compiler.is_compiling() and together([w], s, [weights]):
+        mean = joint_energies([w], [half_space], s, distance, weights=[weights], floor=floor)[1].reshape(batch)
+        return mean if reduction == "mean" else mean * pairs_of(count, half_space)
     with without_autocast(w.device):
         points = unit(upcast(w))
         beta = None if weights is None else upcast(weights.detach()).to(points).expand(w.shape[:-1])
         kernel = Kernel.build(float(s), distance, half_space, floor, points.dtype)
         if count < 2:
             total = 0 * points.sum((-2, -1))
-        elif block_size is None and points.shape[:-1].numel() * count <= DENSE_PAIRS:
-            total = _dense(points, beta, kernel)
+        elif small:
+            total = dense(points, beta, kernel)
         else:
             flat, raw = (x.reshape(-1, count, points.shape[-1]) for x in (points, upcast(w)))
             flat_beta = None if beta is None else beta.reshape(-1, count)
             total = sweep(flat, flat_beta, kernel, block_size or _default_block(w.device), raw).reshape(batch)
-        pairs = count * (count - 1)
-        if half_space:
-            squares = torch.ones_like(points[..., 0]) if beta is None else beta * beta
-            total = 2 * total + 2 * opposite(kernel, squares).sum(-1)
-            pairs = 2 * count * (2 * count - 1)
-    return total / max(pairs, 1) if reduction == "mean" else total
+        total = with_opposites(total, points, beta, kernel)
+    return total / max(pairs_of(count, half_space), 1) if reduction == "mean" else total
 
 
 def class_energy(
@@ -153,17 +155,6 @@ def class_energy(
         cosines = (points.index_select(0, classes) @ points.mT).masked_fill(own, 0)
         total = torch.where(counts, pair_energy(cosines, kernel).masked_fill(own, 0).sum(1), 0.0).sum()
     return total / (counts.sum() * (len(points) - 1)).clamp_min(1)
-
-
-def _dense(points: Tensor, beta: Tensor | None, kernel: Kernel) -> Tensor:
-    itself = torch.eye(points.shape[-2], dtype=torch.bool, device=points.device)
-    cosines = (points @ points.mT).masked_fill(itself, 0)
-    if beta is None:
-        energies = pair_energy(cosines, kernel)
-    else:
-        left, right = beta[..., :, None], beta[..., None, :]
-        energies = pair_energy(cosines, kernel, left * right, (left.abs() - right.abs()) ** 2)
-    return energies.masked_fill(itself, 0).sum((-2, -1))
 
 
 def _default_block(device: torch.device) -> int:

@@ -21,6 +21,9 @@ from torch import Tensor
 
 from ..._core.sphere import angle
 
+FUSED_POWER = 12.0
+"""Weights and larger powers overflow inside the kernels where the energy itself need not."""
+
 _Number = TypeVar("_Number", float, Tensor)
 
 

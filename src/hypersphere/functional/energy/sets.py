@@ -1,26 +1,14 @@
-"""The energies of several sets of neurons, of any sizes, in one call: on a GPU few launches for a whole model.
-
-Value and gradient in closed form: with φ'_ij = dφ/dc at c_ij,
-
-    dE/dw_i = 2·(Σ_j φ'_ij ŵ_j − ŵ_i Σ_j φ'_ij c_ij)/‖w_i‖.
-"""
+"""The energies of several sets of neurons, of any sizes, in one call: on a GPU few launches for a whole model."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
 
-import torch
 from torch import Tensor
 
-from ... import kernels
-from ..._core.modes import is_plain_eager, without_autocast
-from ..._core.sphere import upcast
-from ...kernels.launch import device_runs, enabled, on, usable
-from .energies import DENSE_PAIRS, energy
-from .kernel import Kernel
+from .energies import energy
+from .joint import joint_energies, together
 
 
 def set_energies(
@@ -41,9 +29,9 @@ def set_energies(
         One tensor of shape (...) for each of ``sets``.
     """
     halves = [False] * len(sets) if half_space is None else list(half_space)
-    if not sets or not _together(sets):
+    if not sets or not together(sets, s):
         return [energy(w, s, distance, half) for w, half in zip(sets, halves, strict=True)]
-    values = _joint_energies(sets, halves, s, distance)[1]
+    values = joint_energies(sets, halves, s, distance)[1]
     parts = values.split([math.prod(w.shape[:-2]) for w in sets])
     return [part.reshape(w.shape[:-2]) for part, w in zip(parts, sets, strict=True)]
 
@@ -67,176 +55,6 @@ def weighted_energy(
         half_space: Of each tensor, whether its energy is that of {ŵ, −ŵ}.
         weights: Of each tensor, None or the lengths β (..., N) of its neurons, constants: the energy of β_i ŵ_i.
     """
-    if not sets or not _together(sets):
+    if not sets or not together(sets, s, weights):
         return None
-    return _joint_energies(sets, half_space, s, distance, factors, weights)[0]
-
-
-def _joint_energies(
-    sets: Sequence[Tensor],
-    halves: Sequence[bool],
-    s: float,
-    distance: str,
-    factors: Sequence[float] | None = None,
-    weights: Sequence[Tensor | None] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Σ factor·energy, and the energy of every set, the sets of each tensor one after the other."""
-    sizes: list[int] = []
-    each: list[float] = []
-    for w, half, factor in zip(sets, halves, factors or [0.0] * len(sets), strict=True):
-        number = math.prod(w.shape[:-2])
-        sizes += [w.shape[-2], w.shape[-1], int(half)] * number
-        each += [factor] * number
-    beta = None
-    if weights is not None and any(one is not None for one in weights):
-        shapes = (w.shape[:-1] for w in sets)
-        pairs = zip(weights, shapes, strict=True)
-        lengths = [sets[0].new_ones(()).expand(shape) if one is None else one for one, shape in pairs]
-        beta = torch.cat([one.detach().float().reshape(-1) for one in lengths])
-    with without_autocast(sets[0].device):
-        sources = [upcast(w).contiguous() for w in sets]
-        floor = Kernel.build(float(s), distance, False, None, sources[0].dtype).floor
-        total, values, *_ = _energies(sources, sizes, each, beta, float(s), distance == "angular", floor)
-    return total, values
-
-
-def _together(sets: Sequence[Tensor]) -> bool:
-    """Whether one call serves: small sets in single precision on one GPU."""
-    first = sets[0]
-    if not torch.compiler.is_compiling() and not (is_plain_eager(*sets) and usable(first, "energy")):
-        return False
-    if torch.compiler.is_compiling() and not (first.is_cuda and enabled("energy") and device_runs(first.device.index)):
-        return False
-    return all(
-        w.device == first.device
-        and w.dtype != torch.float64
-        and w.shape[-2] >= 2
-        and w.shape[-2] ** 2 <= DENSE_PAIRS
-        and w.numel() > 0
-        for w in sets
-    )
-
-
-_LIBRARY = torch.library.Library("hypersphere", "FRAGMENT")
-_LIBRARY.define(
-    "set_energies(Tensor[] sets, int[] sizes, float[] factors, Tensor? beta, float s, bool angular, float floor)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
-)
-_LIBRARY.define(
-    "set_gradients(Tensor unit, Tensor inverse, Tensor slopes, Tensor along, Tensor? d_total, Tensor? d_values,"
-    " int[] sizes, float[] factors) -> Tensor"
-)
-_energies = torch.ops.hypersphere.set_energies.default
-_gradients = torch.ops.hypersphere.set_gradients.default
-
-
-def _do_energies(
-    sets: list[Tensor],
-    sizes: list[int],
-    factors: list[float],
-    beta: Tensor | None,
-    s: float,
-    angular: bool,
-    floor: float,
-) -> tuple[Tensor, ...]:
-    parts = tuple(math.prod(w.shape[:-2]) for w in sets)
-    table, numbers = _tables(tuple(sizes), tuple(factors), parts, sets[0].device)
-    with on(sets[0].device):
-        return kernels.sets.set_energies(sets, table, numbers, beta, sizes, parts, s, angular, floor)
-
-
-def _do_gradients(
-    unit: Tensor,
-    inverse: Tensor,
-    slopes: Tensor,
-    along: Tensor,
-    d_total: Tensor | None,
-    d_values: Tensor | None,
-    sizes: list[int],
-    factors: list[float],
-) -> Tensor:
-    table, numbers = _tables(tuple(sizes), tuple(factors), None, unit.device)
-    d_values = None if d_values is None else d_values.contiguous()
-    with on(unit.device):
-        return kernels.sets.set_gradients(unit, inverse, slopes, along, table, numbers, d_total, d_values, sizes)
-
-
-_LIBRARY.impl("set_energies", _do_energies, "CompositeExplicitAutograd")
-_LIBRARY.impl("set_gradients", _do_gradients, "CompositeExplicitAutograd")
-
-
-@torch.library.register_fake("hypersphere::set_energies", lib=_LIBRARY)
-def _(sets: list[Tensor], sizes: list[int], *_: Any) -> tuple[Tensor, ...]:
-    counts, new = sizes[::3], sets[0].new_empty
-    rows, tall = sum(counts), -(-max(counts) // 64)
-    entries, square = sum(w.numel() for w in sets), sum(count * count for count in counts)
-    return new(()), new(len(counts)), new(entries), new(rows), new(square), new(rows, tall)
-
-
-@torch.library.register_fake("hypersphere::set_gradients", lib=_LIBRARY)
-def _(unit: Tensor, *_: Any) -> Tensor:
-    return torch.empty_like(unit)
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    sets, ctx.sizes, ctx.factors, beta, *ctx.settings = inputs
-    ctx.save_for_backward(*output[2:], beta, *sets)
-    ctx.mark_non_differentiable(*output[2:])
-    ctx.set_materialize_grads(False)
-
-
-def _backward(ctx: Any, d_total: Tensor | None, d_values: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-    *saved, beta = ctx.saved_tensors[:5]
-    sets = list(ctx.saved_tensors[5:])
-    found: list[Tensor | None] = [None] * len(sets)
-    if d_total is None and d_values is None:
-        pass
-    elif torch.is_grad_enabled():  # a second derivative will be asked for
-        with torch.enable_grad():
-            values = torch.stack(_by_definition(sets, ctx.sizes, beta, *ctx.settings))
-            total = values @ values.new_tensor(ctx.factors)
-            asked = [(total, d_total), (values, d_values)]
-            reached, incoming = zip(*((out, grad) for out, grad in asked if grad is not None), strict=True)
-            wanted = [w for w in sets if w.requires_grad]
-            each = iter(torch.autograd.grad(reached, wanted, incoming, create_graph=True))
-            found = [next(each) if w.requires_grad else None for w in sets]
-    else:
-        flat = _gradients(*saved, d_total, d_values, ctx.sizes, ctx.factors)
-        pieces = flat.split([w.numel() for w in sets])
-        found = [piece.view(w.shape) for piece, w in zip(pieces, sets, strict=True)]
-    return found, None, None, None, None, None, None
-
-
-torch.library.register_autograd("hypersphere::set_energies", _backward, setup_context=_setup, lib=_LIBRARY)
-
-
-@lru_cache(maxsize=64)
-def _tables(
-    sizes: tuple[int, ...], factors: tuple[float, ...], parts: tuple[int, ...] | None, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Where each set lies (columns as in ``kernels/device/sets.py``); what makes a mean of its sum, and its factor.
-
-    Kept on the device, since a graph that is recorded cannot copy from the host.
-    """
-    rows, scales = [], []
-    start = first = square = padded = 0
-    places = [(source, at) for source, number in enumerate(parts or ()) for at in range(number)]
-    for index, (count, dim, half) in enumerate(zip(sizes[::3], sizes[1::3], sizes[2::3], strict=True)):
-        length = -(-dim // 32) * 32  # rows of halves, as kernels.sets has them
-        source, at = places[index] if places else (0, 0)
-        rows.append((start, count, dim, first, square, half, padded, length, source, at * count * dim))
-        start, first, square = start + count * dim, first + count, square + count * count
-        padded += count * length
-        scales.append(2 / (2 * count * (2 * count - 1)) if half else 1 / (count * (count - 1)))
-    numbers = torch.tensor([scales, factors], dtype=torch.float32)
-    return torch.tensor(rows, dtype=torch.int64).to(device), numbers.to(device)
-
-
-def _by_definition(
-    sets: list[Tensor], sizes: list[int], beta: Tensor | None, s: float, angular: bool, floor: float
-) -> list[Tensor]:
-    distance = "angular" if angular else "euclidean"
-    lengths = [None] * (len(sizes) // 3) if beta is None else beta.split(sizes[::3])
-    pieces = [one for w in sets for one in w.reshape(-1, *w.shape[-2:])]
-    triples = zip(pieces, sizes[2::3], lengths, strict=True)
-    return [energy(w, s, distance, bool(half), own, floor=floor) for w, half, own in triples]
+    return joint_energies(sets, half_space, s, distance, factors, weights)[0]
