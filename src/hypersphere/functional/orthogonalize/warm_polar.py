@@ -34,6 +34,7 @@ _POLISH = 2.0**12  # scale of I − RᵀR
 _GRADIENT, _REST = 2.0**-6, 2.0**6  # scales of L, and of the residual after the first solution of its equation
 _CLOSE, _ORTHOGONAL = 2e-3, 1e-3  # largest row norms: of the second Ω, and of ½(I − RᵀR)
 _SHARE, _FLOOR = 0.1, 1e-7
+_FEW = 8  # singular values that may go through 0 in one step
 _NEGATIVE = 1e-6  # eigenvalues of H below minus this are negative; the largest is about 1
 
 
@@ -120,7 +121,8 @@ class WarmPolar(FromLast):
         """R ← R(I − 2vvᵀ) for the eigenvectors v of H with negative eigenvalues; whether there are any."""
         sigmas, scales = _rows(self.layout, self._sigma, self.shapes), [one for one, _ in self._stacks(self._scale)]
         v, r_t = (self.layout.views(flat, self.shapes) for flat in (self._v, self._r_t))
-        found = torch.stack([(sigma < 0).any() for sigma in sigmas]).tolist()
+        counts = torch.stack([(sigma < 0).sum() for sigma in sigmas]).tolist()
+        found = [0 < count <= _FEW for count in counts]  # more of them are no step, but a jump
         for index, stack in enumerate(sigmas):
             if not found[index]:
                 continue
