@@ -105,7 +105,11 @@ class Angular(nn.Module):
             ``(kind, k)``, or None if plain operations must compute it, as in a subclass.
         """
         known = type(self) in _FUSED or class_of(self) in _FUSED
-        return (self.kind, getattr(self, "k", 0.3)) if known else None
+        return (self.kind, self._curvature()) if known else None
+
+    def _curvature(self) -> float | Tensor:
+        """The k of fused code, which formulas without one ignore."""
+        return 0.3
 
     def reset_parameters(self) -> None:
         """Set learned parameters back to their initial values."""
@@ -211,6 +215,9 @@ class Sigmoid(Angular):
     def k(self) -> float | Tensor:
         """The curvature: a number when fixed, a tensor (one, or one per filter) when learnable."""
         return self._fixed if self.raw_k is None else positive.from_raw(self.raw_k, self.form)
+
+    def _curvature(self) -> float | Tensor:
+        return self.k
 
     def from_cos(self, c: Tensor) -> Tensor:
         return angular(c, self.kind, self._k_for(c))

@@ -1,0 +1,38 @@
+"""BatchNorm's statistics over several processes: two that have the same batch are one that has it twice."""
+
+import torch
+
+from hypersphere.kernels import LAUNCHES, block
+from hypersphere.kernels.spec import Fields, Window, spec_of
+
+WINDOW = Window((3, 3), (1, 1), (1, 1), (1, 1))
+
+
+def passes(x, dz, k, group=None):
+    """Outputs, gradients and running statistics."""
+    torch.manual_seed(1)
+    weight, gamma, beta = torch.randn(5, 3, 3, 3), torch.rand(5) + 0.5, torch.randn(5)
+    state = (torch.zeros(5), torch.ones(5), torch.zeros((), dtype=torch.long))
+    fields = Fields(WINDOW, "sigmoid", None, norm="train", activation="relu")
+    t = block.Inputs(x, None, weight, k, gamma=gamma, beta=beta, mean=state[0], var=state[1], tracked=state[2])
+    z, q, read, kept = block.forward(spec_of(fields), t, group=group)
+    need = tuple(v is not None and i != 1 for i, v in enumerate(t[:10]))
+    dq = torch.full_like(q, 0.1)
+    found = [block.backward(spec_of(fields), t._replace(x=read), kept, dz, dq, need, fresh, group) for fresh in (1, 0)]
+    return z, found, state
+
+
+def test_two_processes_with_the_same_batch(monkeypatch):
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda message, group: message.mul_(2))
+    x, dz, k = torch.randn(2, 3, 5, 4), torch.randn(2, 5, 5, 4), torch.rand(5) + 0.2
+    z, found, state = passes(x, dz, k, group="both")
+    assert LAUNCHES["finish_kernel"] == 3  # the table forward, and twice what the statistics add to gradients
+    whole, (expected, _), statistics = passes(torch.cat([x, x]), torch.cat([dz, dz]), k)
+    torch.testing.assert_close(z, whole[:2], rtol=1e-5, atol=1e-5)
+    for mine, theirs in zip(state, statistics, strict=True):
+        torch.testing.assert_close(mine, theirs)
+    for grads in found:  # the second backward pass of a graph that was kept gives the same
+        torch.testing.assert_close(grads.x, expected.x[:2], rtol=1e-4, atol=1e-5)
+        for name in ("weight", "k", "gamma", "beta"):
+            mine, theirs = getattr(grads, name), getattr(expected, name)
+            torch.testing.assert_close(2 * mine, theirs, rtol=1e-4, atol=1e-4)
