@@ -131,8 +131,9 @@ def verify_own_pairs(
     flip: bool | None = None,
     center: bool | None = None,
     folds: int | None = None,
+    root: str | None = None,
 ) -> OwnVerified:
-    """As :func:`evaluate_pairs`, with the pictures of the hardest pairs."""
+    """As :func:`evaluate_pairs`, with the pictures of the hardest pairs; ``root``: the run's data, if they moved."""
     place, number = usable_device(device), run.seeds[0] if seed is None else seed
     facts, settings, rule = run.facts(number), run.config.data, run.config.evaluation
     if facts.in_channels is None or facts.image_size is None:
@@ -141,8 +142,8 @@ def verify_own_pairs(
         bool(own if given is None else given) for own, given in ((rule.flip, flip), (rule.center, center))
     )
     size = Size(facts.in_channels, facts.image_size, facts.resized, settings.resize, settings.shrink)
-    root = find_images(listing, _places(run, listing)) if folder is None else Path(folder)
-    own = read_pairs(listing, root, size)
+    images = find_images(listing, _places(run, listing, root)) if folder is None else Path(folder)
+    own = read_pairs(listing, images, size)
     model = load(run.path, seed=number, device=place)
     features = embed(model, own.images, flip=mirrored, normalize=settings.normalize, **_moments(run, size))
     pairs = own.pairs.folded(_folds(own.pairs, rule.folds if folds is None else folds))
@@ -163,7 +164,7 @@ def verify_own_pairs(
         "run": run.name,
         "recipe": run.recipe,
         "seed": number,
-        "data": str(root),
+        "data": str(images),
         "listing": str(listing),
         "samples": len(own.files),
         "environment": environment(place),
@@ -214,9 +215,9 @@ def _folds(pairs: Pairs, wanted: int) -> int:
     return max(2, min(wanted, rarer))
 
 
-def _places(run: Run, listing: str | Path) -> list[Path]:
+def _places(run: Run, listing: str | Path, moved: str | None) -> list[Path]:
     """Where the images of a list may lie: beside it, in the run's folder of data, or in a folder of LFW's there."""
-    named = [run.config.evaluation.root, run.config.data.root]
+    named = [moved, run.config.evaluation.root, run.config.data.root]
     roots = [Path(listing).parent, *(Path(root).expanduser() for root in named if root)]
     return [root / below for root in roots for below in ("", "lfw", "lfw_funneled", "lfw-deepfunneled")]
 
