@@ -19,6 +19,7 @@ from ..data import Pairs
 from ..embedding import embed
 from ..runs import Run, environment, load, usable_device
 from ..runs.files import read_tensors, write_tensors
+from ..sources import evaluation_source
 from ..sources.source import IMAGENET_MEAN, IMAGENET_STD
 from .own_pairs import OwnPairs, Size, find_images, read_pairs
 from .trained_on import trained_on, warning_of
@@ -136,6 +137,8 @@ def verify_own_pairs(
     """As :func:`evaluate_pairs`, with the pictures of the hardest pairs; ``root``: the run's data, if they moved."""
     place, number = usable_device(device), run.seeds[0] if seed is None else seed
     facts, settings, rule = run.facts(number), run.config.data, run.config.evaluation
+    if facts.image_size is None and run.own_loop(number) is not None:  # a loop that did not say: its data do
+        facts = evaluation_source(run.config, facts, number, place).facts
     if facts.in_channels is None or facts.image_size is None:
         raise ValueError(f"{run.path} was not trained on images: there are no pairs of images to verify")
     mirrored, centered = (
