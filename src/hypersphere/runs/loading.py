@@ -89,8 +89,8 @@ def is_alive(path: str | Path, seed: int) -> bool:
     """Tell whether the network of a run was trained by a loop in this process and still exists.
 
     Args:
-        path: The run folder.
-        seed: Which seed of it.
+        path: The run folder, e.g. ``"runs/mine"``.
+        seed: The number of the seed in it, e.g. 0.
 
     Returns:
         Whether :func:`load` needs no settings to build it.
