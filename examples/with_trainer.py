@@ -1,6 +1,7 @@
 """A converted transformer with Hugging Face's Trainer: ``python examples/with_trainer.py [FOLDER]``.
 
-What the Trainer saves is a spherical network: ``from_pretrained`` refuses it, ``hs.load_pretrained`` restores it.
+What the Trainer saves is a spherical network: ``from_pretrained`` refuses it, ``hs.load_pretrained`` restores it. With
+``resumable`` the Trainer finds its own checkpoints again, to resume or to take the best of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torch.utils.data import Dataset
 from transformers import Trainer, TrainingArguments, ViTConfig, ViTForImageClassification
 
 import hypersphere as hs
+from hypersphere.pretrained import resumable
 
 
 class Digits(Dataset[dict[str, torch.Tensor]]):
@@ -44,7 +46,7 @@ def main(folder: str | None = None, steps: int = 5) -> tuple[Any, Any]:
         disable_tqdm=True, logging_strategy="no",
     )  # fmt: skip
     optimizer = torch.optim.AdamW(hs.optim.parameter_groups(model, 1e-2), lr=1e-3)
-    trainer = Trainer(model, arguments, train_dataset=Digits(), optimizers=(optimizer, None))
+    trainer = resumable(Trainer)(model, arguments, train_dataset=Digits(), optimizers=(optimizer, None))
     trainer.train()
     trainer.save_model(out)
     return model, hs.load_pretrained(out, ViTForImageClassification)

@@ -1,4 +1,7 @@
-"""``hs.load_pretrained``: a converted network of transformers or timm from what these libraries saved."""
+"""``hs.load_pretrained``: a converted network of transformers or timm from what these libraries saved.
+
+``resumable(Trainer)`` finds the checkpoints of a converted network again.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ._core.conversion_record import FORMAT, KEY, VARIANT, decoded, rules_from
+from ._core.conversion_record import FORMAT, KEY, RESUMES, VARIANT, decoded, record_of, rules_from
 from ._core.errors import check_model
 from ._core.trust import check_trusted
 from ._core.trust import trust as trust_modules
 from .conversion import convert
 
-__all__ = ["load_pretrained"]
+__all__ = ["load_pretrained", "resumable"]
 
 
 def load_pretrained(
@@ -62,6 +65,66 @@ def load_pretrained(
         plain = _converted(plain, call, path)
     _fill(plain, weights, path)
     return plain
+
+
+def resumable(trainer: type[Any]) -> type[Any]:
+    """A Trainer of transformers whose checkpoints of converted networks are found again.
+
+    The weights of a converted network have a name of their own, so that no plain network takes them. The Trainer
+    looks for its own name when it resumes (``resume_from_checkpoint``), where it ends with an error, and when it takes
+    the best checkpoint at the end (``load_best_model_at_end``), where it would go on with the last weights.
+
+    Args:
+        trainer: ``transformers.Trainer``, or a class that derives from it.
+
+    Returns:
+        A class that derives from it and is used alike; plain networks are trained as before.
+
+    Raises:
+        TypeError: If ``trainer`` is not such a class.
+
+    Example:
+        >>> # from hypersphere.pretrained import resumable
+        >>> # trainer = resumable(Trainer)(hs.convert(model), arguments, train_dataset=data)
+        >>> # trainer.train(resume_from_checkpoint=True)
+    """
+    methods = ("_load_from_checkpoint", "_load_best_model")
+    if not isinstance(trainer, type) or not all(callable(getattr(trainer, name, None)) for name in methods):
+        raise TypeError(f"trainer={trainer!r} must be transformers.Trainer or a class that derives from it")
+    base: Any = trainer
+
+    class Resumable(base):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.model.__dict__[RESUMES] = True
+
+        def _load_from_checkpoint(self, resume_from_checkpoint: Any, model: Any = None) -> None:
+            if self._in_pieces() or not _refilled(self.model, resume_from_checkpoint):
+                super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+        def _load_best_model(self) -> None:
+            if self._in_pieces() or not _refilled(self.model, self.state.best_model_checkpoint):
+                super()._load_best_model()
+
+        def _in_pieces(self) -> bool:
+            """Whether another library holds the weights, and writes files of its own."""
+            return any(getattr(self, name, False) for name in ("is_fsdp_enabled", "is_deepspeed_enabled"))
+
+    Resumable.__name__ = Resumable.__qualname__ = trainer.__name__
+    return Resumable
+
+
+def _refilled(model: nn.Module, folder: str | Path) -> bool:
+    """Whether the folder holds weights of a converted network, which ``model`` then has."""
+    path, own = Path(folder), record_of(model)
+    file = path / "config.json"
+    if not own or not file.exists() or KEY not in _json(file):
+        return False
+    record, weights = _folder(path)
+    if record != own:
+        raise ValueError(f"{path} is of a network that was converted with other options: convert this one alike")
+    _fill(model, weights, path)
+    return True
 
 
 def _folder(path: Path) -> tuple[Any, dict[str, Tensor]]:

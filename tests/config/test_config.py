@@ -104,11 +104,18 @@ def test_list_shows_tables_models_and_data(capsys, tmp_path):
         (["list", "heads", "arcface"], "  margin=0.5: m in radians"),
         (["list", "recipes", "paper.table3*", "--results", str(tmp_path)], "80.73"),
         (["list", "paper.table3", "--results", str(tmp_path)], "80.73"),
+        (["list", "classify"], "images that were held out"),
+        (["--help", "list"], "WHAT|TABLE"),
+        (["--help", "loss"], "--loss.margin"),
+        (["list", "--help", "anything"], "WHAT|TABLE"),  # it has no groups of settings
     ):
         assert main(words) == 0
         assert expected in capsys.readouterr().out
+    for words, hint in ((["trian"], "did you mean train?"), (["train", "--optim.l", "1"], "did you mean --optim.lr")):
+        assert main(words) == 2
+        assert hint in capsys.readouterr().err
     assert main(["list", "modls"]) == 2
-    assert "'modls' is none of tables, recipes, angular, " in capsys.readouterr().err
+    assert "'modls'; did you mean models?\ngive one of tables, recipes, angular, " in capsys.readouterr().err
 
 
 def test_the_order_of_options_does_not_matter():

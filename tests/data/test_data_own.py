@@ -1,6 +1,7 @@
 """One's own images: layouts, splits that stay, files that cannot be read."""
 
 import csv
+import shutil
 import struct
 import zlib
 
@@ -9,7 +10,9 @@ import torch
 from PIL import EpsImagePlugin, Image
 
 import hypersphere as hs
+from hypersphere.config import DataConfig
 from hypersphere.data import images as image_files
+from hypersphere.sources import make_source
 
 
 def paint(path, colour=(10, 20, 30), size=(12, 8), **options):
@@ -76,6 +79,21 @@ def test_a_tree_of_splits_is_taken_as_it_is(tmp_path):
                 paint(tmp_path / split / name / f"{image}.jpg")
     assert (len(load(tmp_path).train), len(load(tmp_path).test)) == (6, 2)
     assert len(load(tmp_path, test="val").test) == 4
+    (tmp_path / "val").rename(tmp_path / "Validation")
+    assert len(load(tmp_path, test="val").test) == 4  # not two classes, "train" and "Validation"
+    for name in ("Validation", "test"):
+        shutil.rmtree(tmp_path / name)
+    alone = load(tmp_path, held_out=0.4)  # a folder train alone is split here
+    assert (alone.classes, len(alone.test)) == (("cat", "dog"), 2)
+
+
+def test_what_programs_leave_beside_images_is_no_class_and_no_image(classes):
+    before = load(classes).pictures
+    paint(classes / ".ipynb_checkpoints" / "0.png")
+    paint(classes / "__MACOSX" / "a" / "0.png")
+    paint(classes / "a" / ".thumbnails" / "0.png")
+    (classes / "a" / "._0.png").write_bytes(b"of another program")
+    assert load(classes).pictures == before
 
 
 def test_a_table_names_paths_and_labels(classes, tmp_path):
@@ -84,6 +102,24 @@ def test_a_table_names_paths_and_labels(classes, tmp_path):
         csv.writer(out).writerows([("path", "label"), *((f"a/{i}.png", "odd" if i % 2 else "even") for i in range(10))])
     tree = load(classes, table="list.csv")
     assert tree.classes == ("even", "odd")
+    rows = [f'"a/{i}.png"; even' for i in range(8)] + ["", f"{classes / 'b' / '0.png'};odd", "b/1.png;odd"]
+    table.write_text("\n".join(["Path ; LABEL", *rows]), encoding="utf-8-sig")
+    assert load(classes, table="list.csv").unreadable == {}
+    assert load(classes, table="list.csv").classes == ("even", "odd")
+    beside = tmp_path / "a" / "list.csv"  # paths relative to the table
+    beside.write_text("path\tlabel\tsplit\n0.png\tx\tTrain\n1.png\ty\ttrain\n2.png\tx\tValidation\n")
+    assert [p.path for p in load(classes, table=str(beside)).pictures] == ["a/0.png", "a/1.png", "a/2.png"]
+    for text, why in (
+        ("path,label\na/1.png,\n", "line 2: a row needs a path and a label"),
+        ("path,label\na/1.png,x\na/1.png,y\n", "line 3: a/1.png is listed before with another"),
+        ("path,label\nnone/1.png,x\n", "none of the 1 images"),
+    ):
+        table.write_text(text)
+        with pytest.raises(ValueError, match=why):
+            load(classes, table="list.csv")
+    table.write_bytes("path,label\na/1.png,über\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="save it as `CSV UTF-8`"):
+        load(classes, table="list.csv")
     table.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="columns path,label"):
         load(classes, table="list.csv")
@@ -113,6 +149,19 @@ def test_any_size_grey_and_turned_images_become_one_tensor(tmp_path):
     assert image_files.image_size(tmp_path / "b" / "turned.png") == (4, 2)
 
 
+@pytest.mark.parametrize("end", ["png", "tiff"])
+def test_grey_of_16_bits_keeps_its_shades(tmp_path, end):
+    file = tmp_path / f"deep.{end}"
+    deep = torch.arange(256, dtype=torch.int32).mul(257).to(torch.uint16).view(16, 16)
+    Image.fromarray(deep.numpy()).save(file)
+    for mode in ("L", "RGB"):
+        pixels = image_files.to_tensor(image_files.decode(file, mode))
+        assert pixels[0].flatten().tolist() == list(range(256))
+    Image.fromarray(torch.rand(4, 4).numpy()).save(tmp_path / "real.tiff")
+    with pytest.raises(ValueError, match=r"real\.tiff has floating-point pixels.*8 or 16 bits"):
+        image_files.image_size(tmp_path / "real.tiff")
+
+
 def test_unreadable_files_are_listed_or_refused(classes):
     (classes / "a" / "bad.jpg").write_bytes(b"no image")
     tree = load(classes)
@@ -122,9 +171,20 @@ def test_unreadable_files_are_listed_or_refused(classes):
         load(classes, unreadable="refuse")
     noise = torch.randint(0, 256, (32, 32, 3), dtype=torch.uint8).numpy()
     Image.fromarray(noise).save(classes / "a" / "half.png")
-    (classes / "a" / "half.png").write_bytes((classes / "a" / "half.png").read_bytes()[:1000])
-    assert "a/half.png" not in load(classes).unreadable  # its header is right
+    whole = (classes / "a" / "half.png").read_bytes()
+    (classes / "a" / "half.png").write_bytes(whole[:1000])
+    assert "cut off" in load(classes).unreadable["a/half.png"]
+    (classes / "a" / "half.png").write_bytes(whole[:1000] + bytes(8) + whole[1008:])
+    assert "a/half.png" not in load(classes).unreadable  # begin and end are right
     assert "a/half.png" in load(classes, check="full").unreadable
+    settings = DataConfig(name="folder", root=str(classes), image_size=8, batch_size=4)
+    source = make_source(settings, 0, torch.device("cpu"))  # all of them are decoded, and it is skipped
+    assert source.own is not None
+    assert set(source.own.unreadable) == {"a/bad.jpg", "a/half.png"}
+    Image.fromarray(noise).save(classes / "a" / "moves.jpg")
+    with (classes / "a" / "moves.jpg").open("ab") as file:
+        file.write(bytes(100))  # what follows the end of a JPEG does not matter
+    assert "a/moves.jpg" not in load(classes).unreadable
 
 
 def test_formats_that_start_other_programs_are_not_opened(classes, monkeypatch):
@@ -176,3 +236,7 @@ def test_mistakes_say_what_to_do(classes, tmp_path):
     paint(one / "a" / "1.png")
     with pytest.raises(ValueError, match="cannot be split by class"):
         load(one, split="class")
+    paint(one / "b" / "0.png")
+    (one / "a" / "1.png").unlink()
+    with pytest.raises(ValueError, match="each class has one image"):
+        load(one)

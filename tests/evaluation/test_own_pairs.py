@@ -45,6 +45,11 @@ def test_our_format_with_spaces_and_folds(tmp_path):
     (tmp_path / "list.csv").write_text("a b/1.png, c.png, same, 3\n\n# a remark\na b/1.png\td.png\t0\t4\n")
     rows = read_list(tmp_path / "list.csv").rows
     assert rows == (("a b/1.png", "c.png", True, 3), ("a b/1.png", "d.png", False, 4))
+    (tmp_path / "list.csv").write_text('left,right,same\n"a, b.png",c.png,1\n')  # as spreadsheets write it
+    assert read_list(tmp_path / "list.csv").rows == (("a, b.png", "c.png", True, 0),)
+    (tmp_path / "list.csv").write_text("a b/1.png c.png 1\n")
+    with pytest.raises(ValueError, match="where a path has spaces, separate the columns by tabs or commas"):
+        read_list(tmp_path / "list.csv")
 
 
 @pytest.mark.parametrize(
@@ -90,8 +95,11 @@ def test_the_folder_is_found(people, tmp_path_factory):
     listing = tmp_path_factory.mktemp("elsewhere") / "pairs.txt"
     listing.write_text(LFW)
     assert find_images(listing, [listing.parent, people]) == people
-    with pytest.raises(ValueError, match=r"looked in .*elsewhere0 \(0\): name their folder with --images"):
+    with pytest.raises(ValueError, match=r"Ann_Lee_0001 and others, were not found in .*elsewhere0: name their folder"):
         find_images(listing, [listing.parent])
+    (people / "Bob" / "Bob_0003.png").unlink()
+    with pytest.raises(ValueError, match=r"^1 of the images that .* names are not in .*: Bob_0003$"):
+        find_images(listing, [listing.parent, people])
 
 
 def kept():

@@ -213,8 +213,9 @@ def test_data_of_another_shape_are_named(tmp_path):
 def test_generators_are_named_as_what_cannot_be_exported(tmp_path, monkeypatch):
     path, _ = make_run(tmp_path, model=SMALL)
     before = snapshot(tmp_path)
-    monkeypatch.setattr("hypersphere.export.run.load", lambda *args, **kwargs: hs.models.create("sngan_generator"))
-    with pytest.raises(ValueError, match=r"is a Generator, which gives no logits.*weights are in .*model\.safetensors"):
+    gan = hs.runs.Gan(hs.models.create("sngan_generator"), torch.nn.Identity())
+    monkeypatch.setattr("hypersphere.export.run.load", lambda *args, **kwargs: gan)
+    with pytest.raises(ValueError, match=r"is a Gan, which gives no logits.*weights are in .*model\.safetensors"):
         export_run(path)
     assert snapshot(tmp_path) == before
 

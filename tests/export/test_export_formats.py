@@ -153,6 +153,8 @@ def test_embedding_alone_has_no_class_vectors(tmp_path, monkeypatch, model, loss
         embedding = torch.export.load(tmp_path / "out" / "model.pt2").module()(digits(4))
         torch.testing.assert_close(embedding, normalize(wanted))
     card = (tmp_path / "out" / "README.md").read_text()
+    assert "Cosines are not calibrated" in card
+    assert "always names one" not in card
     code = card.split("## How to compare two images")[1].split("```text\n")[1].split("```")[0]
     names = {"embedding": embedding, "threshold": 0.0}
     exec(code, names)

@@ -116,6 +116,8 @@ def test_patterns() -> None:
         select(names, skip="head")
     with pytest.raises(ValueError, match=r"include pattern 'x' matches none of: .*, \.\.\.$"):
         select([str(i) for i in range(9)], "x")
+    with pytest.raises(ValueError, match=r"target pattern 'conv' matches none of: .*; did you mean '\*\.conv'\?$"):
+        select(names, "conv", argument="target")  # as PEFT means it
     assert matches("fc", ["a", "f?"])
     assert not matches("FC", "fc")  # names are case-sensitive on every system
     assert is_named("fc", ["*", "fc"])

@@ -127,6 +127,11 @@ def test_one_by_one_convolutions_are_heads_by_name_or_size():
     assert find_output_layers(plain).last is None
     plain.num_classes = 5
     assert find_output_layers(plain).last[0] == "1"
+    ends = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 5, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    assert find_output_layers(ends).last[0] == "2"
+    assert find_output_layers(ends).guessed
+    ends.insert(3, nn.BatchNorm2d(5))  # the end of a block, as a backbone has it
+    assert find_output_layers(ends).last is None
 
 
 def test_nothing_converted_is_a_warning_and_attention_is_listed(caplog):

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import hypersphere as hs
+from hypersphere.pretrained import resumable
 
 X = torch.randn(3, 2, 6, 6, generator=torch.Generator().manual_seed(0))
 
@@ -86,12 +87,52 @@ def test_transformers(tmp_path, rules):
     assert torch.equal(hs.load_pretrained(tmp_path / "twice", FromHub()).eval()(X), twin(X))
 
 
+class Trainer:
+    """As that of transformers: it looks for its own file names."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def _load_from_checkpoint(self, resume_from_checkpoint, model=None):
+        raise ValueError(f"Can't find a valid checkpoint at {resume_from_checkpoint}")
+
+    def _load_best_model(self):
+        self.warned = True
+
+
+def test_a_trainer_finds_its_checkpoints(tmp_path, caplog):
+    twin = moved(hs.convert(FromHub(), angular="linear"))
+    twin.save_pretrained(tmp_path / "checkpoint-2")
+    assert "resumable(Trainer)" in caplog.text
+    caplog.clear()
+    other = hs.convert(FromHub(), angular="linear").eval()
+    trainer = resumable(Trainer)(other)
+    trainer._load_from_checkpoint(str(tmp_path / "checkpoint-2"))
+    assert torch.equal(other(X), twin(X))
+    trainer.model = moved(other)
+    trainer.state = SimpleNamespace(best_model_checkpoint=str(tmp_path / "checkpoint-2"))
+    trainer._load_best_model()
+    assert torch.equal(other(X), twin(X))
+    other.save_pretrained(tmp_path / "checkpoint-3")
+    assert caplog.text == ""
+    with pytest.raises(ValueError, match="converted with other options"):
+        resumable(Trainer)(hs.convert(FromHub()))._load_from_checkpoint(tmp_path / "checkpoint-2")
+    with pytest.raises(ValueError, match="Can't find"):  # what is not converted is loaded as before
+        resumable(Trainer)(FromHub())._load_from_checkpoint(tmp_path / "checkpoint-2")
+    with pytest.raises(TypeError, match=r"transformers\.Trainer"):
+        resumable(FromHub)
+
+
 def test_plain_networks_and_parts(tmp_path):
     plain = FromHub()
     plain.save_pretrained(tmp_path / "plain")
     assert (tmp_path / "plain" / "model.safetensors").exists()
     with pytest.raises(ValueError, match="does not say how its network was converted"):
         hs.load_pretrained(tmp_path / "plain", FromHub())
+    twin = moved(hs.convert(FromHub(), angular="linear"))
+    twin.save_pretrained(tmp_path / "plain")  # takes the place of the plain network, whose weights would be loaded else
+    with pytest.raises(OSError, match="no file named"):
+        FromHub.from_pretrained(tmp_path / "plain")
     outer = nn.Module()
     outer.inner, outer.last = FromHub(), nn.Linear(5, 2)
     twin = hs.convert(outer, output_layer="last", angular="linear").eval()

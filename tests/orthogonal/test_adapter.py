@@ -64,6 +64,9 @@ def test_disable_enable_and_several_names() -> None:
     second = model(IMAGES)
     assert not torch.allclose(second, first, atol=1e-4)
     torch.testing.assert_close(hs.orthogonal.enable(model, "first")(IMAGES), first)
+    learned = [name for name, p in model.named_parameters() if p.requires_grad]
+    assert learned  # training goes on with the one that is enabled
+    assert all(".first." in name for name in learned)
     torch.testing.assert_close(hs.orthogonal.disable(model)(IMAGES), base)
     torch.testing.assert_close(hs.orthogonal.enable(model, "second")(IMAGES), second)
     with pytest.raises(ValueError, match="did you mean 'first'"):
@@ -168,7 +171,7 @@ def test_mistakes_change_nothing() -> None:
     model = convnet()
     flags = [p.requires_grad for p in model.parameters()]
     for wrong, message in (
-        ({"target": "nothing"}, "matches none"),
+        ({"target": "nothing"}, "target pattern 'nothing' matches none"),
         ({"blocks": 1000}, "more than the"),
         ({"method": "caylay"}, "did you mean"),
         ({"name": "a.b"}, "must be a word"),

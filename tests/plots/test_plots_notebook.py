@@ -47,6 +47,11 @@ def test_axes_of_the_caller():
     assert left.lines
     assert right.collections
     assert len(own.axes) == 2
+    curve = ([0.0, 0.5, 1.0], [0.0, 0.9, 1.0])
+    assert hs.plots.roc(curve, ax=left) is own  # one panel of the two that it has by itself
+    assert hs.plots.roc(curve, ax=[left, right]) is own
+    assert right.get_xscale() == "log"
+    assert hs.plots.class_biases([0.1, 0.2], ax=Figure().subplots(1, 2)).axes[1].patches
 
 
 def test_axes_that_do_not_fit_are_refused():
@@ -55,5 +60,7 @@ def test_axes_that_do_not_fit_are_refused():
         hs.plots.features_3d(RNG.normal(size=(6, 3)), [0, 1, 2, 0, 1, 2], ax=own.subplots())
     with pytest.raises(TypeError, match="matplotlib axes"):
         hs.plots.angular_curves(ax=3)
-    with pytest.raises(ValueError, match="one panel"):
+    with pytest.raises(ValueError, match=r"has 2 panels, and this picture has one"):
+        hs.plots.angular_curves(ax=own.subplots(1, 2))
+    with pytest.raises(ValueError, match=r"one panel, and this picture has 2: pass 2 axes"):
         hs.plots.roc(([0.0, 1.0], [0.0, 1.0]), scale="both", ax=own.subplots())

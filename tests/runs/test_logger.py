@@ -1,5 +1,6 @@
 """A user's own loop in a run folder: what reads runs reads it, and says what it cannot."""
 
+import gc
 import json
 import math
 
@@ -107,6 +108,18 @@ def test_a_network_as_people_write_them(tmp_path):
     torch.testing.assert_close(unit, hs.functional.unit(net.features(x).flatten(1)))
 
 
+def test_any_network_on_named_data_in_the_process_of_its_loop(tmp_path):
+    """No settings but the data: not how to build it, not the shape of its inputs, no name that we expect."""
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).eval()
+    with Logger(tmp_path / "mine", model=net, settings={"data.name": "digits"}, steps=1) as log:
+        log(1, loss=1.0)
+    run = Run(tmp_path / "mine")
+    assert 0 <= evaluate(run, parts=["classification"])["classification"]["accuracy"] <= 100
+    made = export_run(tmp_path / "mine", formats="torch", samples=4)
+    assert "(batch, 1, 8, 8)" in (made.folder / "README.md").read_text()
+    assert log.why_not is not None
+
+
 def test_a_head_belongs_to_it(tmp_path):
     net, head = own_nets.Net(0), hs.losses.ArcFace(8, 10, scale=16.0)
     settings = {**NAMED, "loss.name": "arcface", "loss.scale": 16.0}
@@ -122,6 +135,12 @@ def test_what_cannot_be_built_again_is_said_and_the_rest_works(tmp_path, capsys)
     with Logger(tmp_path / "mine", model=net, steps=10) as log:
         train(log, net, steps=10)
     assert not log.rebuilds
+    assert "named no data set (or network)" in log.why_not
+    x = torch.randn(3, 1, 8, 8)
+    torch.testing.assert_close(hs.load(tmp_path / "mine")(x), net(x))  # in this process, while the logger lives
+    assert hs.runs.is_alive(tmp_path / "mine", 0)
+    del log, net
+    gc.collect()
     page = write(tmp_path / "mine").read_text()
     assert "do not build it again" in page
     with pytest.raises(ValueError, match=r"trained by your own loop.*model.safetensors into your own network"):

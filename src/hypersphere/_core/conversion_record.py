@@ -4,7 +4,8 @@ A converted layer has the names and shapes of the plain one. Where another libra
 the plain network would take the weights and compute something else. Two libraries are told:
 
 - transformers: ``save_pretrained`` writes the record into ``config.json`` (``"hypersphere"``) and the weights under the
-  variant ``hypersphere``, which ``from_pretrained`` does not find unless it is named;
+  variant ``hypersphere``, which ``from_pretrained`` does not find unless it is named; weights of a plain network that
+  the folder had are replaced, as a plain network would replace them;
 - timm: the ``state_dict`` has one more entry, ``hypersphere``, which a plain network refuses.
 """
 
@@ -12,7 +13,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,10 +25,13 @@ from torch import Tensor, nn
 from .registries import ANGULAR, MAGNITUDES
 from .registry import Registry, is_address
 
+logger = logging.getLogger("hypersphere")
 KEY = "hypersphere"
 """The entry of ``config.json`` and of a ``state_dict``."""
 VARIANT = "hypersphere"
 FORMAT = 1
+RESUMES = "_hypersphere_resumes"
+"""Set on a network whose Trainer finds its checkpoints."""
 Record = dict[str, Any]
 _RECORD = "_hypersphere_record"
 _START = {"k": "_fixed", "rho": "_fixed"}  # attributes that hold what an argument was
@@ -108,12 +115,29 @@ class Saver:
         if "save_original_format" in inspect.signature(save).parameters:
             options["save_original_format"] = False  # the names of an older version of the plain network
         try:
-            return save(module, save_directory, *args, variant=name, **options)
+            saved = save(module, save_directory, *args, variant=name, **options)
         finally:
             if before is None:
                 delattr(config, KEY)
             else:
                 setattr(config, KEY, before)
+        if options.get("is_main_process", True):
+            _replace_plain(Path(save_directory))
+        if re.fullmatch(r"checkpoint-\d+", Path(save_directory).name) and not module.__dict__.get(RESUMES):
+            module.__dict__[RESUMES] = True  # said once
+            logger.warning(
+                "the Trainer does not find checkpoints of a converted network when it resumes or takes the best one: "
+                "make it with hypersphere.pretrained.resumable(Trainer)"
+            )
+        return saved
+
+
+def _replace_plain(folder: Path) -> None:
+    """Remove the weights of a plain network: ``from_pretrained`` would load them in the place of those just saved."""
+    stem = r"(model|pytorch_model)(-\d{5}-of-\d{5})?\.(safetensors|bin)(\.index\.json)?"
+    for file in [file for file in folder.iterdir() if re.fullmatch(stem, file.name)]:
+        logger.warning("%s was of a network that is not converted, and is replaced by the one that is saved", file)
+        file.unlink()
 
 
 def _saves_itself(module: nn.Module) -> bool:

@@ -122,17 +122,20 @@ def names_of(model: nn.Module) -> dict[int, str]:
     return {id(module): name for name, module in model.named_modules()}
 
 
-def select(names: Sequence[str], include: Patterns = None, skip: Patterns = None) -> set[str]:
+def select(
+    names: Sequence[str], include: Patterns = None, skip: Patterns = None, *, argument: str = "include"
+) -> set[str]:
     """The names that match a pattern of ``include`` (all, if None) and none of ``skip``.
 
     Patterns are shell globs on qualified names (``"layer1.*"``). One that matches nothing is an
-    error, since it is a typing mistake more often than a wish.
+    error, since it is a typing mistake more often than a wish. ``argument`` is what callers call ``include``.
     """
-    for argument, patterns in (("include", include), ("skip", skip)):
+    for said, patterns in ((argument, include), ("skip", skip)):
         for pattern in _as_tuple(patterns):
             if not any(matches(name, pattern) for name in names):
                 shown = ", ".join(map(repr, list(names)[:8])) + (", ..." if len(names) > 8 else "")
-                raise ValueError(f"{argument} pattern {pattern!r} matches none of: {shown}")
+                longer = f"; did you mean '*.{pattern}'?" if any(matches(n, f"*.{pattern}") for n in names) else ""
+                raise ValueError(f"{said} pattern {pattern!r} matches none of: {shown}{longer}")
     return {
         name
         for name in names

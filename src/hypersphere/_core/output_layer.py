@@ -1,8 +1,8 @@
 """Which layer of a model is its output layer: one answer for conversion, energies, orthogonal training and embeddings.
 
 A model that says so itself is believed (``get_classifier`` of timm, ``get_output_embeddings`` of transformers,
-``num_classes``). Else the last linear layer is taken, with those that give further outputs beside it: a guess that
-callers announce.
+``num_classes``). Else the last linear layer is taken, with those that give further outputs beside it, or a 1×1
+convolution that ends a network without linear layers: a guess that callers announce.
 """
 
 from __future__ import annotations
@@ -76,9 +76,13 @@ def find_output_layers(
         if beside:
             return OutputLayers((*beside, linears[-1]), "which give the outputs", guessed=True)
         return OutputLayers((linears[-1],), "the last linear layer", guessed=True)
-    convolutions = [(name, module) for name, module in model.named_modules() if isinstance(module, _CONV)]
-    if convolutions and set(convolutions[-1][1].kernel_size) == {1} and _is_head(convolutions[-1][0]):
-        return OutputLayers((convolutions[-1],), "the last layer, a 1×1 convolution", guessed=True)
+    trained = [(name, m) for name, m in model.named_modules() if any(True for _ in m.parameters(recurse=False))]
+    convolutions = [(name, module) for name, module in trained if isinstance(module, _CONV)]
+    small = [set(module.kernel_size) == {1} for _, module in convolutions]
+    if small and small[-1]:
+        last = convolutions[-1]
+        if _is_head(last[0]) or (last[1] is trained[-1][1] and not all(small)):  # nothing that learns comes after it
+            return OutputLayers((last,), "the last layer, a 1×1 convolution", guessed=True)
     return OutputLayers((), "no linear layer")
 
 

@@ -44,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     130 is Ctrl-C, 141 a reader that left before the end (``| head``).
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if len(words) > 1 and words[0] in ("-h", "--help"):  # `--help COMMAND`, or a group of settings
+        words = [words[1], "--help"] if words[1] in COMMANDS else ["train", "--help", words[1]]
     name = f"hypersphere {next((word for word in words if not word.startswith('-')), '')}".strip()
     code = 141
     try:
@@ -75,6 +77,9 @@ def _parse(words: list[str]) -> argparse.Namespace | int:
         if name == chosen:
             getattr(arguments, module.rpartition(".")[2])(subparser)
     try:
+        if chosen is not None and chosen not in COMMANDS:
+            names = ", ".join(COMMANDS)
+            parser.error(f"{chosen!r} is not a command{parsing.closest(chosen, COMMANDS)} (commands: {names})")
         options, strange = parser.parse_known_args(words)
         if strange:
             parsing.refuse(commands.choices.get(chosen or "", parser), strange)

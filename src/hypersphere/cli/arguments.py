@@ -44,6 +44,7 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     add("--inception", "GAN: the classifier that scores its images, FILE.onnx or a run folder")
     add("--pairs", "verify your own pairs: lines `left right 1|0 [fold]`, or LFW's pairs.txt", type=Path)
     add("--images", "folder of these images (default: that of the list, or of the run's data)", type=Path)
+    add("--folds", "number of folds of a list of pairs that has none (default: that of the run)", type=int)
     add("--out", "JSON file (default SEED FOLDER/evaluation.json)", type=Path)
     add("--json", "print JSON instead of tables", False)
     add.trust()
@@ -69,7 +70,7 @@ def listing(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere list``."""
     add = _Adder(parser)
     about = f"{', '.join(LISTED)}; or the name of a table, whose cells are shown"
-    add("what", about, "tables", nargs="?", type=_listed, metavar="WHAT|TABLE")
+    add("what", about, "tables", nargs="?", metavar="WHAT|TABLE")
     add(
         "pattern",
         "shell pattern on names, e.g. 'paper.*'; a whole name also shows its parameters",
@@ -77,13 +78,6 @@ def listing(parser: argparse.ArgumentParser) -> None:
         default="*",
     )
     add("--results", "folder of measured numbers (default: ./results, or the numbers in the package)", type=Path)
-
-
-def _listed(word: str) -> str:
-    """A kind of thing, or the name of a table or cell, which have a dot."""
-    if word not in LISTED and "." not in word:
-        raise argparse.ArgumentTypeError(f"{word!r} is none of {', '.join(LISTED)}, nor the name of a table")
-    return word
 
 
 def report(parser: argparse.ArgumentParser) -> None:

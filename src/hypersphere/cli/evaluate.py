@@ -18,6 +18,8 @@ def run(options: argparse.Namespace) -> int:
     found = Run(options.run, options.seed, trust=options.trust)
     if options.pairs is None and options.images is not None:
         raise ValueError("--images is the folder of a list of pairs: give the list with --pairs")
+    if options.pairs is None and options.folds is not None:
+        raise ValueError("--folds divides a list of pairs: give the list with --pairs")
     if options.out is not None and len(found.seeds) > 1:
         raise ValueError("--out writes one seed: add --seed, or leave --out out to write into each seed's folder")
     parts = None if options.parts is None else [part.strip() for part in options.parts.split(",") if part.strip()]
@@ -34,6 +36,8 @@ def run(options: argparse.Namespace) -> int:
                 device=options.device,
                 flip=options.flip,
                 center=options.center,
+                folds=options.folds,
+                root=options.root,
             )
             pairs.keep(path.with_suffix(".safetensors"))
             results.append(pairs.values)

@@ -8,21 +8,25 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+from .._core.checks import closest
 from ..recipes import results, tables
-from .arguments import NAMED
+from .arguments import LISTED, NAMED
 
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere list`` and return its exit status."""
     what, pattern, found = options.what, options.pattern, False
-    if "." in what:
+    if what not in LISTED:  # the name of a table, or of a cell of one
         what, pattern = "recipes", what
     for line in _lines(what, pattern, options.results):
         print(line)
         found = True
     if not found:
-        print(f"hypersphere list: no {what} match {pattern!r}", file=sys.stderr)
-        return 1
+        names = [*LISTED, *tables()] if options.what not in LISTED else []
+        print(f"hypersphere list: no {what} match {pattern!r}{closest(pattern, names)}", file=sys.stderr)
+        if names:
+            print(f"give one of {', '.join(LISTED)}, or the name of a table", file=sys.stderr)
+        return 2 if names else 1
     if what == "tables":
         print("\n`hypersphere list TABLE` shows the cells, `hypersphere train TABLE.CELL` trains one.")
     return 0
@@ -43,4 +47,5 @@ def _lines(what: str, pattern: str, measured: Path | None) -> Iterator[str]:
             if what == "recipes" and names:
                 yield results.render(table, measured or results.measured(table), names) + "\n"
             elif what == "tables" and fnmatch(table.name, pattern):
-                yield f"{table.name:{width}s} {len(table.cells):3d} cells  {table.title}"
+                word = "cell " if len(table.cells) == 1 else "cells"
+                yield f"{table.name:{width}s} {len(table.cells):3d} {word}  {table.title}"

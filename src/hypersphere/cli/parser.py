@@ -18,16 +18,16 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{**options, "add_help": False})
+        super().__init__(*args, **{**options, "add_help": False, "allow_abbrev": False})
         self.add_argument("-h", "--help", action=_Help, nargs="?", const="", metavar="GROUP", help="show help and exit")
 
     def help_on(self, wanted: str) -> str:
         """The text of ``--help GROUP``, of ``--help`` for an empty name."""
         groups = {group.title: group for group in self._action_groups if group.title is not None}
         settings = [name for name in groups if name not in _OWN]
-        wanted = wanted.removeprefix("--").partition(".")[0]
+        wanted = wanted.removeprefix("--").partition(".")[0] if settings else ""
         if wanted and wanted != "all" and wanted not in settings:
-            names = ", ".join(settings) or "none"
+            names = ", ".join(settings)
             self.error(f"--help {wanted}: there is no such group{closest(wanted, settings)} (groups: {names})")
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)

@@ -224,7 +224,7 @@ class FolderLoader:
         try:
             for batch in self._loader:
                 if isinstance(batch, _Unreadable):
-                    raise ValueError(batch.why)
+                    raise ValueError(f"{batch.why}; remove or replace this file")
                 yield batch
         except RuntimeError as error:
             if "DataLoader worker" not in str(error):

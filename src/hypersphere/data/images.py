@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
@@ -33,9 +33,25 @@ def decode(path: Path, mode: str = "RGB") -> Image:
 
     with _opened(path) as image:
         try:
-            return ImageOps.exif_transpose(image).convert(mode)
+            return _eight_bits(ImageOps.exif_transpose(image)).convert(mode)
         except (OSError, SyntaxError, ValueError, ArithmeticError, EOFError) as error:
             raise ValueError(f"{path} cannot be decoded as an image: {error}") from error
+
+
+def is_cut_off(path: Path) -> bool:
+    """Whether a JPEG or PNG file lacks its end, and cannot be decoded: found without decoding those that have it."""
+    with open(path, "rb") as file:
+        start = file.read(4)
+        file.seek(-min(64, file.seek(0, 2)), 2)
+        end = file.read()
+    mark = {b"\xff\xd8": b"\xff\xd9", b"\x89P": b"IEND"}.get(start[:2], b"")
+    if mark in end:
+        return False
+    try:
+        decode(path)  # something else may follow the end, as in photos that move
+    except ValueError:
+        return True
+    return False
 
 
 def image_size(path: Path) -> tuple[int, int]:
@@ -50,6 +66,17 @@ def image_size(path: Path) -> tuple[int, int]:
             tags.clear()
         turned = tags.get(0x0112, 1) in (5, 6, 7, 8)
         return (image.width, image.height) if turned else (image.height, image.width)
+
+
+def _eight_bits(image: Image) -> Image:
+    """Grey values of 16 bits as 8 bits: Pillow's own conversion would make all above 255 white."""
+    if not image.mode.startswith("I"):
+        return image
+    wide = image.convert("I")
+    _, highest = cast("tuple[float, float]", wide.getextrema())
+    if image.mode == "I" and highest < 256:
+        return wide
+    return wide.point(lambda value: value * (1 / 257))
 
 
 def fit(image: Image, height: int, width: int) -> Image:
@@ -84,6 +111,8 @@ def _opened(path: Path) -> Iterator[Image]:
             raise ValueError(
                 f"{path} declares {image.width}×{image.height} pixels, more than {MAX_PIXELS:,}: scale it down first"
             )
+        if image.mode == "F":
+            raise ValueError(f"{path} has floating-point pixels, whose range is not known: save it with 8 or 16 bits")
         yield image
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import os
+import unicodedata
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -19,10 +21,13 @@ import torch
 from .._core.checks import check_choice
 from ._store import Store
 from .folder import ImageFolder, ImageTree
-from .images import SUFFIXES, decode, decode_all, image_size
+from .images import SUFFIXES, decode, decode_all, image_size, is_cut_off
 from .types import Dataset, Split
 
 SPLITS = ("train", "val", "test")
+_WORDS = {"training": "train", "valid": "val", "validation": "val", "testing": "test"} | {one: one for one in SPLITS}
+_HIDDEN = (".", "__MACOSX")
+"""How names begin that programs make beside the images: ``.ipynb_checkpoints``, ``._1.jpg``."""
 _UNSPLIT = ""
 
 
@@ -132,7 +137,8 @@ def own_images(
         test: The part to test on, ``"test"`` or ``"val"``; the other one serves where there is none of that name.
         table: A CSV file with the columns ``path`` and ``label`` (and ``split``), paths relative to ``root``.
         unreadable: ``"skip"`` leaves files out that cannot be read and lists them; ``"refuse"`` raises an error.
-        check: ``"header"`` opens every file, ``"full"`` decodes it, ``"none"`` believes the names.
+        check: ``"header"`` opens every file and looks whether it was cut off, ``"full"`` decodes it, ``"none"``
+            believes the names.
         split_seed: Another number gives another split.
 
     Returns:
@@ -153,8 +159,11 @@ def own_images(
         path, why = next(iter(bad.items()))
         raise ValueError(
             f"{len(bad)} of {len(pictures)} images cannot be read; the first is {path}: {why}; remove them, "
-            "or leave them out with unreadable='skip'"
+            "or leave them out with unreadable='skip' (--data.unreadable skip)"
         )
+    if len(bad) == len(pictures):
+        path, why = next(iter(bad.items()))
+        raise ValueError(f"none of the {len(bad)} images of {store.root} can be read; the first is {path}: {why}")
     pictures = [picture for picture in pictures if picture.path not in bad]
     if any(picture.split == _UNSPLIT for picture in pictures):
         pictures = _split(pictures, split, held_out, split_seed)
@@ -170,7 +179,7 @@ def own_images(
     if len(train.classes) < 2:
         raise ValueError(
             f"{store.root} has one class to train on, {train.classes[0]!r}: there must be two or more, in folders of "
-            "their own" + ("; hold out fewer with held_out=" if unseen else "")
+            "their own" + ("; hold out fewer with held_out= (--data.held-out)" if unseen else "")
         )
     tested = _folder(store.root, parts[chosen], None if unseen else train.classes)
     name = store.root.name if store.name == "folder" else store.name
@@ -198,11 +207,20 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
     if table is not None:
         return _from_table(root, Path(table))
     if not root.is_dir():
-        raise FileNotFoundError(f"{root} is not a folder: name the one that holds your images with root=")
-    inside = {entry.name for entry in os.scandir(root) if entry.is_dir()}
-    if "train" in inside and inside & {"val", "test"}:
-        return [p for name in SPLITS if name in inside for p in _from_classes(root, root / name, name)]
-    pictures = _from_classes(root, root, _UNSPLIT)
+        raise FileNotFoundError(
+            f"{root} is not a folder: name the one that holds your images with root= (--data.root), and a CSV file of "
+            "paths and labels with table= (--data.table)"
+        )
+    inside = _folders(root)
+    place = root
+    while len(inside) == 1 and _folders(place / inside[0]) and not _images(os.listdir(place / inside[0])):
+        place /= inside[0]  # what an archive was unpacked to, or a folder "train" alone
+        inside = _folders(place)
+    parts = [(_WORDS[name.lower()], name) for name in inside if name.lower() in _WORDS]
+    if {"train"} < {split for split, _ in parts}:
+        parts.sort(key=lambda part: SPLITS.index(part[0]))
+        return [p for split, name in parts for p in _from_classes(root, place / name, split)]
+    pictures = _from_classes(root, place, _UNSPLIT)
     if not pictures:
         raise FileNotFoundError(
             f"data set 'folder': {root} has no images in class folders: expected {root}/<class>/<image>.jpg, or "
@@ -230,31 +248,56 @@ def write_table(file: Path, pictures: Iterable[Picture]) -> None:
         writer.writerows((p.path, p.label, p.split) for p in pictures)
 
 
+def _folders(place: Path) -> list[str]:
+    return sorted(entry.name for entry in os.scandir(place) if entry.is_dir() and not entry.name.startswith(_HIDDEN))
+
+
+def _images(names: Iterable[str]) -> list[str]:
+    return sorted(n for n in names if os.path.splitext(n)[1].lower() in SUFFIXES and not n.startswith(_HIDDEN))
+
+
 def _from_classes(root: Path, folder: Path, split: str) -> list[Picture]:
     found = []
-    for name in sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()):
+    for name in _folders(folder):
         for place, _, members in sorted(os.walk(folder / name)):
-            for member in sorted(members):
-                if os.path.splitext(member)[1].lower() in SUFFIXES:
-                    found.append(Picture(Path(place, member).relative_to(root).as_posix(), name, split))
+            if not any(part.startswith(_HIDDEN) for part in Path(place).relative_to(folder).parts):
+                paths = (Path(place, member).relative_to(root).as_posix() for member in _images(members))
+                found += [Picture(path, name, split) for path in paths]
     return found
 
 
 def _from_table(root: Path, table: Path) -> list[Picture]:
+    """The rows of a table: columns between commas, semicolons or tabs, paths relative to ``root`` or to the table."""
     file = table if table.is_absolute() or table.exists() else root / table
     if not file.exists():
         raise FileNotFoundError(f"table={str(table)!r} is neither here nor in {root}")
-    with open(file, newline="", encoding="utf-8-sig") as lines:
-        rows = list(csv.DictReader(lines))
-    if not rows or not {"path", "label"} <= set(rows[0]):
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not in UTF-8: save it as `CSV UTF-8` ({error})") from error
+    first = text.partition("\n")[0]
+    rows = csv.reader(io.StringIO(text), delimiter=max(",;\t", key=first.count), skipinitialspace=True)
+    columns = [word.strip().lower() for word in next(rows, [])]
+    if not {"path", "label"} <= set(columns):
         raise ValueError(f"{file} needs a first line with the columns path,label (and split, if it is to name one)")
-    pictures = [Picture(row["path"], row["label"], (row.get("split") or _UNSPLIT).strip()) for row in rows]
-    for number, picture in enumerate(pictures, start=2):
-        if picture.split not in (*SPLITS, _UNSPLIT):
-            raise ValueError(f"{file}, line {number}: split={picture.split!r} must be train, val or test")
+    found: dict[str, Picture] = {}
+    for row in filter(any, rows):
+        values = {name: word.strip() for name, word in zip(columns, row, strict=False)}
+        path, label, split = (values.get(name, "") for name in ("path", "label", "split"))
+        if not path or not label:
+            raise ValueError(f"{file}, line {rows.line_num}: a row needs a path and a label")
+        if split.lower() not in (*_WORDS, _UNSPLIT):
+            raise ValueError(f"{file}, line {rows.line_num}: split={split!r} must be train, val or test")
+        picture = Picture(path, label, _WORDS.get(split.lower(), _UNSPLIT))
+        if found.setdefault(path, picture) != picture:
+            raise ValueError(f"{file}, line {rows.line_num}: {path} is listed before with another label or split")
+    pictures = list(found.values())
     unnamed = sum(picture.split == _UNSPLIT for picture in pictures)
     if 0 < unnamed < len(pictures):
         raise ValueError(f"{file} names a split for some images and none for {unnamed}: name all or none")
+    if pictures and not (root / pictures[0].path).exists() and (file.parent / pictures[0].path).exists():
+        paths = (os.path.relpath(file.parent / picture.path, root) for picture in pictures)
+        pictures = [replace(p, path=Path(path).as_posix()) for p, path in zip(pictures, paths, strict=True)]
     return pictures
 
 
@@ -267,6 +310,8 @@ def _opened(root: Path, pictures: list[Picture], check: str) -> tuple[dict[str, 
         try:
             if check == "full":
                 decode(root / picture.path)
+            elif is_cut_off(root / picture.path):
+                return "the file was cut off: its end is missing"
             return image_size(root / picture.path)
         except (ValueError, OSError) as error:
             return str(error)
@@ -287,7 +332,7 @@ def _split(pictures: list[Picture], by: str, held_out: float, seed: int) -> list
         ranked = sorted(members, key=lambda label: _hash(seed, label))
         unseen = set(ranked[: max(1, round(held_out * len(ranked)))])
         if len(unseen) == len(ranked):
-            raise ValueError(f"{len(ranked)} class cannot be split by class: there must be some to train on and others")
+            raise ValueError("one class cannot be split by class: two or more are trained on, and others tested")
         return [Picture(p.path, p.label, "test" if p.label in unseen else "train") for p in pictures]
     tested: set[str] = set()
     for paths in members.values():
@@ -295,12 +340,17 @@ def _split(pictures: list[Picture], by: str, held_out: float, seed: int) -> list
         tested.update(ranked[: round(held_out * len(ranked)) if len(ranked) > 1 else 0])
     if not tested:
         most = max(map(len, members.values()))
-        raise ValueError(f"held_out={held_out} of at most {most} images per class is less than one image: raise it")
+        if most == 1:
+            raise ValueError("each class has one image, of which none can be held out: add images, or split by class")
+        raise ValueError(
+            f"held_out={held_out} of at most {most} images per class is less than one image: raise it (--data.held-out)"
+        )
     return [Picture(p.path, p.label, "test" if p.path in tested else "train") for p in pictures]
 
 
 def _hash(seed: int, name: str) -> bytes:
-    return hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest()
+    """Of the name in one normal form: macOS gives ``ü`` back as two characters."""
+    return hashlib.blake2b(unicodedata.normalize("NFC", f"{seed}:{name}").encode(), digest_size=8).digest()
 
 
 def _folder(root: Path, pictures: list[Picture], classes: tuple[str, ...] | None = None) -> ImageFolder:

@@ -1,13 +1,14 @@
 """Pairs of a user's own images: a folder, and a list of who is the same, in our format or in that of LFW.
 
-Ours has a line for each pair, ``left right same [fold]``: paths under the folder, 1 or 0, and a fold number if the list
-has folds. Where a path has spaces, tabs or commas separate the columns. LFW's begins with ``folds count`` (or with
-``count`` alone), then has for each fold ``count`` lines ``name 1 4`` of one person and ``count`` lines
-``name 1 other 2`` of two.
+Ours has a line for each pair, ``left right same [fold]``: paths under the folder, 1 or 0, and a fold number if the
+list has folds. Where a path has spaces, tabs or commas separate the columns; a first line may name them. LFW's begins
+with ``folds count`` (or with ``count`` alone), then has for each fold ``count`` lines ``name 1 4`` of one person and
+``count`` lines ``name 1 other 2`` of two.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +155,8 @@ def read_list(listing: str | Path) -> Listed:
         raise ValueError(f"{path} names no pairs")
     header = lines[0][1]
     lfw = len(header) <= 2 and all(word.isdigit() for word in header)
+    if len(lines) > 1 and not _is_image(header[0]) and _is_image(lines[1][1][0]):
+        del lines[0]  # the names of the columns
     rows = _lfw_rows(path, header, lines[1:]) if lfw else [_own_row(path, *line) for line in lines]
     if not rows:
         raise ValueError(f"{path} names no pairs")
@@ -167,27 +170,39 @@ def find_images(listing: str | Path, candidates: Iterable[Path]) -> Path:
         ValueError: If none holds them all; the message names the best one and what it lacks.
     """
     found = read_list(listing)
-    counts: dict[Path, int] = {}
-    for folder in dict.fromkeys(candidates):
-        counts[folder] = len(found.locate(folder)) if folder.is_dir() else 0
-        if counts[folder] == len(found.names):
+    located: dict[Path, set[str]] = {}
+    for folder in dict.fromkeys(filter(Path.is_dir, candidates)):
+        located[folder] = set(found.locate(folder))
+        if len(located[folder]) == len(found.names):
             return folder
-    looked = ", ".join(f"{folder} ({count})" for folder, count in counts.items())
+    if best := max(located, key=lambda folder: len(located[folder]), default=None):
+        missing = [name for name in found.names if name not in located[best]]
+        if located[best]:
+            raise ValueError(f"{len(missing)} of the images that {found.path} names are not in {best}: {missing[0]}")
+    looked = ", ".join(map(str, located))
     raise ValueError(
-        f"the {len(found.names)} images that {found.path} names were not found; looked in {looked}: name their folder "
-        "with --images"
+        f"the images that {found.path} names, {found.names[0]} and others, were not found in {looked}: name their "
+        "folder with --images"
     )
+
+
+def _is_image(name: str) -> bool:
+    return Path(name).suffix.lower() in SUFFIXES
 
 
 def _words(line: str) -> list[str]:
     """The columns of a line: between tabs, else between commas, else between spaces."""
     between = next((mark for mark in ("\t", ",") if mark in line), None)
-    return [word.strip() for word in line.split(between) if word.strip()]
+    columns = line.split() if between is None else next(csv.reader([line], delimiter=between, skipinitialspace=True))
+    return [word.strip() for word in columns if word.strip()]
 
 
 def _own_row(path: Path, number: int, words: list[str]) -> Row:
     if len(words) not in (3, 4) or words[2].lower() not in _SAME or (len(words) == 4 and not words[3].isdigit()):
-        raise ValueError(f"{path}, line {number}: {' '.join(words)[:80]!r} is not `left right 1|0 [fold]`")
+        raise ValueError(
+            f"{path}, line {number}: {' '.join(words)[:80]!r} is not `left right 1|0 [fold]`; where a path has spaces, "
+            "separate the columns by tabs or commas"
+        )
     return words[0], words[1], _SAME[words[2].lower()], int(words[3]) if len(words) == 4 else 0
 
 

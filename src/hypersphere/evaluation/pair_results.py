@@ -19,6 +19,7 @@ from ..data import Pairs
 from ..embedding import embed
 from ..runs import Run, environment, load, usable_device
 from ..runs.files import read_tensors, write_tensors
+from ..sources import evaluation_source
 from ..sources.source import IMAGENET_MEAN, IMAGENET_STD
 from .own_pairs import OwnPairs, Size, find_images, read_pairs
 from .trained_on import trained_on, warning_of
@@ -131,18 +132,21 @@ def verify_own_pairs(
     flip: bool | None = None,
     center: bool | None = None,
     folds: int | None = None,
+    root: str | None = None,
 ) -> OwnVerified:
-    """As :func:`evaluate_pairs`, with the pictures of the hardest pairs."""
+    """As :func:`evaluate_pairs`, with the pictures of the hardest pairs; ``root``: the run's data, if they moved."""
     place, number = usable_device(device), run.seeds[0] if seed is None else seed
     facts, settings, rule = run.facts(number), run.config.data, run.config.evaluation
+    if facts.image_size is None and run.own_loop(number) is not None:  # a loop that did not say: its data do
+        facts = evaluation_source(run.config, facts, number, place).facts
     if facts.in_channels is None or facts.image_size is None:
         raise ValueError(f"{run.path} was not trained on images: there are no pairs of images to verify")
     mirrored, centered = (
         bool(own if given is None else given) for own, given in ((rule.flip, flip), (rule.center, center))
     )
     size = Size(facts.in_channels, facts.image_size, facts.resized, settings.resize, settings.shrink)
-    root = find_images(listing, _places(run, listing)) if folder is None else Path(folder)
-    own = read_pairs(listing, root, size)
+    images = find_images(listing, _places(run, listing, root)) if folder is None else Path(folder)
+    own = read_pairs(listing, images, size)
     model = load(run.path, seed=number, device=place)
     features = embed(model, own.images, flip=mirrored, normalize=settings.normalize, **_moments(run, size))
     pairs = own.pairs.folded(_folds(own.pairs, rule.folds if folds is None else folds))
@@ -163,7 +167,7 @@ def verify_own_pairs(
         "run": run.name,
         "recipe": run.recipe,
         "seed": number,
-        "data": str(root),
+        "data": str(images),
         "listing": str(listing),
         "samples": len(own.files),
         "environment": environment(place),
@@ -214,9 +218,9 @@ def _folds(pairs: Pairs, wanted: int) -> int:
     return max(2, min(wanted, rarer))
 
 
-def _places(run: Run, listing: str | Path) -> list[Path]:
+def _places(run: Run, listing: str | Path, moved: str | None) -> list[Path]:
     """Where the images of a list may lie: beside it, in the run's folder of data, or in a folder of LFW's there."""
-    named = [run.config.evaluation.root, run.config.data.root]
+    named = [moved, run.config.evaluation.root, run.config.data.root]
     roots = [Path(listing).parent, *(Path(root).expanduser() for root in named if root)]
     return [root / below for root in roots for below in ("", "lfw", "lfw_funneled", "lfw-deepfunneled")]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -58,7 +59,7 @@ def card(run: Run, seed: int, job: Job, notes: dict[str, str], manifest: dict[st
 def _front(run: Run) -> str:
     """The block that model hubs read."""
     name = run.config.data.name
-    datasets = [] if name == UNNAMED else [f"datasets: [{quoted(name)}]"]
+    datasets = [] if name in (UNNAMED, "folder") else [f"datasets: [{quoted(name)}]"]
     return "\n".join(["---", "library_name: hypersphere", "license: other", *datasets, "---"])
 
 
@@ -81,8 +82,11 @@ def _what(run: Run, seed: int, job: Job) -> str:
 
 
 def _data(run: Run) -> str:
-    """The data set by its name, those of a loop that named none in words."""
-    return "data of your own" if run.config.data.name == UNNAMED else plain(run.config.data.name)
+    """The data set by its name, those of a loop that named none in words; of a folder, the name of the folder."""
+    settings = run.config.data
+    if settings.name == "folder" and settings.root:
+        return f"the images in {plain(Path(settings.root).name)}"
+    return "data of your own" if settings.name == UNNAMED else plain(settings.name)
 
 
 def _classes(names: tuple[str, ...]) -> str:
@@ -241,9 +245,11 @@ def _making(run: Run, seed: int, manifest: dict[str, Any]) -> str:
 
 def _limits(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
     facts = run.facts(seed)
+    count, name = facts.num_classes, _data(run)
+    knows = f"It knows the {count} classes of {name} and always names one of them; logits are"
+    learned = f"It learned from {count} classes of {name}; other kinds of inputs may lie anywhere. Cosines are"
     lines = [
-        f"- It knows the {facts.num_classes} classes of {_data(run)} and always names one of them; "
-        "logits are not calibrated probabilities.",
+        f"- {learned if job.embedding else knows} not calibrated probabilities.",
         "- Its accuracy was measured on that set's test split, and says nothing about other images, cameras or people.",
         "- The files compute in float32. Differences as above come from the order of sums.",
     ]

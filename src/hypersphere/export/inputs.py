@@ -132,6 +132,8 @@ def find_inputs(config: Config, facts: Facts, seed: int, root: str | None, count
     if not data.available(name, (rule.root if rule.data else None) or settings.root):
         return _random(config.data, facts, count)
     source = evaluation_source(replace(config, data=settings, evaluation=rule), facts, seed, torch.device("cpu"))
+    if facts.image_size is None and facts.in_features is None:  # a loop that did not say: its data do
+        facts = replace(source.facts, num_classes=facts.num_classes)
     if _sizes(source.facts) != _sizes(facts):
         raise ValueError(
             f"the data in {settings.root or 'the data folder'} are not those of the run: "

@@ -17,7 +17,7 @@ from torch import nn
 from .._core.checks import check_count, check_positive
 from .._core.version import __version__
 from ..config import to_dict, with_values
-from ..runs import Run, load
+from ..runs import Gan, Run, load
 from ..runs.files import write_bytes, write_json
 from .card import card
 from .checks import Check, compare, reference
@@ -106,7 +106,7 @@ def export_run(
     target = found.folder(number).path / "export" if out is None else Path(out).expanduser()
     check_target(target, force)
     model = load(found.path, seed=number)
-    if not hasattr(model, "features"):
+    if isinstance(model, Gan):
         raise ValueError(
             f"the network of {found.path} is a {type(model).__name__}, which gives no logits and embedding: it cannot "
             f"be exported. Its weights are in {found.folder(number).path / 'model.safetensors'}"

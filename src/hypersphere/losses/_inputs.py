@@ -97,7 +97,8 @@ def without_margin(options: dict[str, Any]) -> dict[str, Any]:
     """Options of a loss without a margin."""
     for name in ("margin", "annealing", "detach_margin"):
         if name in options:
-            raise TypeError(f"{name} has no effect here, this loss has no margin: use a loss with one, e.g. ASoftmax")
+            shown = "annealing (loss.warmup, loss.annealing)" if name == "annealing" else name
+            raise TypeError(f"{shown} has no effect here, this loss has no margin: use a loss with one, e.g. ASoftmax")
     return options
 
 

@@ -123,7 +123,7 @@ def adapter(
     output = find_output_layers(model) if target is None else OutputLayers((), "target")
     announce(output, model, "adapter")
     _refuse_merged(model, "adapter")
-    chosen = choose(model, target, None, output)
+    chosen = choose(model, target, None, output, "target")
     present = {weight: found for weight, _, _, found in iter_adapters(model)}
     check_free(model, [layer for layer in chosen if layer.name not in present])
     peers = Peers()
@@ -138,7 +138,7 @@ def adapter(
 
 
 def enable(model: nn.Module, name: str | None = None) -> nn.Module:
-    """Let the network compute with an adapter.
+    """Let the network compute with an adapter, which is then the one that is trained; the others are frozen.
 
     Args:
         model: A network to which :func:`adapter` or :func:`load_adapter` has added adapters.
@@ -163,6 +163,8 @@ def enable(model: nn.Module, name: str | None = None) -> nn.Module:
     check_choice("name", name, known)
     for *_, found in iter_adapters(model):
         found.active = name
+        for each in found.by_name:
+            found.blocks(each).requires_grad_(each == name)
     return model
 
 

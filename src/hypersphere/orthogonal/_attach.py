@@ -141,11 +141,13 @@ def attach(
     return model
 
 
-def choose(model: nn.Module, include: Patterns, skip: Patterns, output: OutputLayers) -> list[Neurons]:
+def choose(
+    model: nn.Module, include: Patterns, skip: Patterns, output: OutputLayers, argument: str = "include"
+) -> list[Neurons]:
     """The weights that the patterns mean, without those of the output layers."""
     layers = list(iter_neurons(model))
     names = list(dict.fromkeys(name for layer in layers for name in (layer.module_name, layer.name)))
-    select(names, include, skip)  # only for its complaint about patterns that match nothing
+    select(names, include, skip, argument=argument)  # only for its complaint about patterns that match nothing
     chosen = []
     for layer in layers:
         ways = (layer.module_name, layer.name)

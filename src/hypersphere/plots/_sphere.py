@@ -24,10 +24,10 @@ def new_spheres(
         figure = blank_figure(figsize=(panel * columns, (panel + 0.25) * rows), facecolor="white")
         figure.subplots_adjust(left=0.0, right=1.0, bottom=0.02, top=0.93, wspace=0.02, hspace=0.08)
     else:
-        figure = figure_of(given)
+        figure = figure_of(given[0])
     panels = []
     for index, title in enumerate(titles):
-        axes: Any = given or figure.add_subplot(rows, columns, index + 1, projection="3d")
+        axes: Any = given[index] if given else figure.add_subplot(rows, columns, index + 1, projection="3d")
         axes.computed_zorder = False
         axes.set_proj_type("ortho")
         axes.view_init(*view)

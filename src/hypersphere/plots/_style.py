@@ -36,7 +36,8 @@ SIZES = {"title": 10.0, "label": 9.5, "tick": 8.5, "legend": 8.5}
 P = ParamSpec("P")
 R = TypeVar("R")
 _CANVAS: ContextVar[Axes | None] = ContextVar("canvas", default=None)
-_AX = "    ax: Matplotlib axes to draw on instead of a new figure; the figure that holds them is returned."
+_AX = """    ax: Matplotlib axes to draw on instead of a new figure, as many as the picture has panels; the figure that
+        holds them is returned."""
 
 
 def picture(draw: Callable[P, R]) -> Callable[..., R]:
@@ -79,18 +80,22 @@ def picture(draw: Callable[P, R]) -> Callable[..., R]:
     return wrapper
 
 
-def given_axes(count: int, projection: str | None = None) -> Axes | None:
+def given_axes(count: int | None = None, projection: str | None = None) -> list[Axes] | None:
     """The axes that the caller of a plot gave, refused where the plot needs others; None: make a figure."""
-    axes = _CANVAS.get()
-    if axes is None:
+    given: Any = _CANVAS.get()
+    if given is None:
         return None
-    if not hasattr(axes, "get_figure"):
-        raise TypeError(f"ax={axes!r} must be matplotlib axes, e.g. those of plt.subplots()")
-    if count != 1:
-        raise ValueError(f"ax= is one panel, and this picture has {count}: leave ax out, or ask for one panel")
-    if projection == "3d" and getattr(axes, "name", "") != "3d":
+    several = isinstance(given, list | tuple) or hasattr(given, "flat")  # an array, as of plt.subplots(1, 2)
+    found = list(getattr(given, "flat", given)) if several else [given]
+    if not found or not all(hasattr(axes, "get_figure") for axes in found):
+        raise TypeError(f"ax={given!r} must be matplotlib axes, e.g. those of plt.subplots()")
+    if count is not None and len(found) != count:
+        have = "is one panel" if len(found) == 1 else f"has {len(found)} panels"
+        want = f"{count}: pass {count} axes, e.g. plt.subplots(1, {count})[1]" if count > 1 else "one: pass its axes"
+        raise ValueError(f"ax= {have}, and this picture has {want}, or leave ax out")
+    if projection == "3d" and any(getattr(axes, "name", "") != "3d" for axes in found):
         raise ValueError("ax must have three dimensions: make it with projection='3d'")
-    return axes
+    return found
 
 
 def figure_of(axes: Axes) -> Figure:
@@ -134,7 +139,7 @@ def new_figure(
     """A new figure (unknown to pyplot) and its styled axes, row by row; layout None: placed by hand."""
     given = given_axes(rows * columns, projection)
     if given is not None:
-        figure, panels = figure_of(given), [given]
+        figure, panels = figure_of(given[0]), given
     else:
         figure = blank_figure(figsize=size, facecolor="white", layout=layout)
         keywords = {"projection": projection} if projection else {}

@@ -105,7 +105,7 @@ def features_3d(
     """
     x, y, vectors, names = _inputs(features, labels, class_vectors, classes, 3)
     figure, (axes,) = new_spheres([title or ""], columns=1, panel=5.2, view=view)
-    if given_axes(1) is None:
+    if given_axes() is None:
         figure.set_size_inches(6.0, 5.2)
         figure.subplots_adjust(left=0.0, right=0.86)
     shades = colours(len(names))

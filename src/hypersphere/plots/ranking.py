@@ -10,18 +10,19 @@ from torch import Tensor
 
 from .._core.checks import check_choice
 from ._data import float_values
-from ._style import GREY, LINES, MARKERS, Figure, colours, label_axes, legend, new_figure, picture
+from ._style import GREY, LINES, MARKERS, Figure, colours, given_axes, label_axes, legend, new_figure, picture
 
 
 @picture
-def roc(curves: Any, *, scale: str = "both", title: str | None = None) -> Figure:
+def roc(curves: Any, *, scale: str | None = None, title: str | None = None) -> Figure:
     """True accept rate against false accept rate; the legend gives the area under each curve.
 
     Args:
         curves: name → curve, or a single curve: a pair (far, tar) of equally long sequences in [0, 1], rising, or a
             result with ``.roc`` (``.fpr``, ``.tpr``), such as that of :func:`hypersphere.metrics.verification`.
-        scale: scale of the FAR axis: ``"linear"`` (with the diagonal of chance), ``"log"``, or ``"both"`` side by side.
-            A FAR of 0 cannot be shown on a logarithmic axis and is left out there.
+        scale: scale of the FAR axis: ``"linear"`` (with the diagonal of chance), ``"log"``, or ``"both"`` side by side,
+            which is the default where ``ax`` is not a single panel. A FAR of 0 cannot be shown on a logarithmic axis
+            and is left out there.
         title: text above the picture; None has none.
 
     Returns:
@@ -35,6 +36,8 @@ def roc(curves: Any, *, scale: str = "both", title: str | None = None) -> Figure
         >>> type(figure).__name__
         'Figure'
     """
+    if scale is None:
+        scale = "linear" if len(given_axes() or ()) == 1 else "both"
     check_choice("scale", scale, ("linear", "log", "both"))
     named = {name: _roc_curve(name, curve) for name, curve in _named("curves", curves).items()}
     scales = ("linear", "log") if scale == "both" else (scale,)

@@ -157,13 +157,13 @@ def _new_panels(titles: list[str], dim: int, view: tuple[float, float], columns:
     panel = 2.7 if columns <= 3 else 2.2
     if dim == 3:
         figure, spheres = new_spheres(titles, columns=columns, panel=panel, view=view, zoom=1.52)
-        if given_axes(1) is None:
+        if given_axes() is None:
             figure.set_figheight((panel + 0.45) * math.ceil(len(titles) / columns))
             figure.subplots_adjust(bottom=0.07, top=0.87)
         return figure, spheres
     rows = math.ceil(len(titles) / columns)
     figure, panels = new_figure(rows, columns, size=(panel * columns, (panel + 0.5) * rows), layout=None)
-    if given_axes(1) is None:
+    if given_axes() is None:
         figure.subplots_adjust(left=0.01, right=0.99, bottom=0.09, top=0.86, wspace=0.04, hspace=0.3)
     turn = torch.linspace(0, 2 * math.pi, 181, dtype=torch.float64)
     for axes, title in zip(panels, titles, strict=False):

@@ -12,7 +12,7 @@ from .. import angular, data, magnitude
 from ..config import with_values
 from ..evaluation import Outputs, Verified, candidate_of, layer_energies, verify
 from ..evaluation.pair_results import PAIRS_FILE, KeptPairs, read_kept
-from ..runs import load
+from ..runs import is_alive, load
 from .subject import Subject
 
 
@@ -49,7 +49,7 @@ def evaluate_subject(
     if not (folder.path / "model.safetensors").exists() and folder.latest() is None:
         return Findings(seed, missing=("The training has no network yet, so this report shows the log only.",))
     own = run.own_loop(seed)
-    if own is not None and not own.get("rebuilds"):
+    if own is not None and not own.get("rebuilds") and not is_alive(run.path, seed):
         why = f"The network was trained by your own loop, and {own.get('why_not')}, so this report shows the log only."
         return Findings(seed, missing=(why,))
     model = load(run.path, seed=seed, device="cpu")

@@ -7,7 +7,7 @@ from .device import usable_device
 from .environment import environment
 from .facts import Facts
 from .gan import Gan
-from .loading import load
+from .loading import is_alive, load
 from .logger import Logger
 from .model import Classifier
 from .networks import Networks, attach, make_networks, merged
@@ -29,6 +29,7 @@ __all__ = [
     "attach",
     "beside",
     "environment",
+    "is_alive",
     "load",
     "make_networks",
     "merged",

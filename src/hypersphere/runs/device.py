@@ -30,5 +30,6 @@ def usable_device(device: torch.device | str, compute: bool = True, argument: st
             probe.item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"{argument}={str(device)!r} cannot be used here: {reason}") from error
+        hint = "; a GPU of NVIDIA or AMD is called cuda" if str(device).lower().startswith("gpu") else ""
+        raise ValueError(f"{argument}={str(device)!r} cannot be used here: {reason}{hint}") from error
     return place

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
@@ -64,13 +65,44 @@ def load(
     try:
         return _of_run(found).eval().to(place)
     except ValueError as error:
-        if found.own_loop() is None:
+        number = found.seeds[0]
+        if found.own_loop(number) is None:
             raise
+        alive = _living.get((found.path.resolve(), number))
+        if alive is not None:  # the loop was in this process: its network needs no settings
+            model, weights = merged(alive), found.folder(number).weights_path
+            _fill(model, _tensors(weights, "train again", found.folder(number).weights), weights, "train again")
+            return model.eval().to(place)
         raise ValueError(
             f"{found.path} was trained by your own loop, and its network could not be built again from its "
-            f"settings: {error}. Give Logger settings that build it (model.name, model.extra, loss.name), or load "
-            f"{found.folder().weights_path} into your own network"
+            f"settings: {error}. Give Logger settings that build it (model.name='yourmodule:Net', model.extra, "
+            f"loss.name), or load {found.folder(number).weights_path} into your own network"
         ) from error
+
+
+def keep_alive(path: Path, seed: int, network: nn.Module) -> None:
+    """Remember the network of a loop in this process, as long as somebody holds it, for :func:`load`."""
+    _living[path.resolve(), seed] = network
+
+
+def is_alive(path: str | Path, seed: int) -> bool:
+    """Tell whether the network of a run was trained by a loop in this process and still exists.
+
+    Args:
+        path: The run folder, e.g. ``"runs/mine"``.
+        seed: The number of the seed in it, e.g. 0.
+
+    Returns:
+        Whether :func:`load` needs no settings to build it.
+
+    Example:
+        >>> hs.runs.is_alive("runs/digits", 0)
+        False
+    """
+    return (Path(path).resolve(), seed) in _living
+
+
+_living: WeakValueDictionary[tuple[Path, int], nn.Module] = WeakValueDictionary()
 
 
 def _of_run(found: Run) -> nn.Module:

@@ -23,7 +23,7 @@ from ..config import Config, to_dict, with_values
 from .environment import environment
 from .facts import Facts
 from .files import write_json
-from .loading import load
+from .loading import keep_alive, load
 from .model import Classifier
 from .networks import merged
 from .run_folder import open_run, write_result
@@ -34,7 +34,7 @@ UNNAMED = f"{__name__}:unnamed"
 followed.add(UNNAMED)  # harmless, so a file may name it
 
 
-def unnamed(*_: Any, **__: Any) -> Any:
+def unnamed(num_classes: int = 0, **_: Any) -> Any:
     """Stands for a network or data set that the settings do not name."""
     raise ValueError(
         "the loop that made this run named no data set (or network): give Logger settings={'data.name': ..., "
@@ -49,7 +49,9 @@ class Logger:
     curves and tables. Features, evaluation and export must build the network again: name in ``settings`` what builds
     it, ``{"model.name": "mypackage.nets:Net"}`` with its arguments in ``model.extra``, the head in ``loss.name``, and
     the data in ``data.name``. Another process follows such an address only if it is given ``--trust mypackage``.
-    :meth:`save` tries to build it, and the folder says why if that fails.
+    :meth:`save` tries to build it, and the folder says why if that fails. In the process of the loop, as long as the
+    logger lives, ``hs.load``, ``hs.evaluation.evaluate``, ``hs.export.export_run`` and ``hs.report.write`` use the
+    network that it was given: any network will do there.
 
     A folder that holds a finished seed raises a ValueError; one with an unfinished log starts over.
 
@@ -174,9 +176,10 @@ class Logger:
             raise ValueError("there is no network to save: give model=... to Logger or to save")
         check_model(model, head)
         self.model, self.head = model, head
-        whole = model if head is None else Classifier(model, head)
-        self._folder.write_weights(merged(whole).state_dict())
+        self._whole = model if head is None else Classifier(model, head)
+        self._folder.write_weights(merged(self._whole).state_dict())
         self._note(self._rebuilt())
+        keep_alive(self.path, self.seed, self._whole)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -231,7 +234,7 @@ class Logger:
         try:
             load(self.path, seed=self.seed)
         except Exception as error:  # whatever a builder of the user's raises
-            return f"its settings do not build it again ({' '.join(str(error).split())[:300]})"
+            return f"its settings do not build it again ({' '.join(str(error.__cause__ or error).split())[:400]})"
         return None
 
     def _note(self, why: str | None) -> None:

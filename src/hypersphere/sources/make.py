@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -99,7 +99,11 @@ def _read(config: DataConfig, seed: int, rank: int) -> _Data:
     how = repr([*(getattr(config, name) for name in names), options])
     if _shared is not None and how in _shared:
         return _shared[how]
-    found = _prepared(data.load(config.name, config.root, progress=rank == 0, **options), config)
+
+    def load(**more: Any) -> Any:
+        return data.load(config.name, config.root, progress=rank == 0, **options, **more)
+
+    found = _prepared(load(), config, load)
     if _shared is not None:
         _shared[how] = found
         while len(_shared) > _KEPT:
@@ -107,7 +111,7 @@ def _read(config: DataConfig, seed: int, rank: int) -> _Data:
     return found
 
 
-def _prepared(dataset: Any, config: DataConfig) -> _Data:
+def _prepared(dataset: Any, config: DataConfig, load: Callable[..., Any]) -> _Data:
     if isinstance(dataset, data.OwnImages):
         if config.batch_size > len(dataset.train):
             raise ValueError(
@@ -115,7 +119,11 @@ def _prepared(dataset: Any, config: DataConfig) -> _Data:
                 f"--data.batch-size {len(dataset.train)} or less"
             )
         if dataset.bytes_at(config.image_size) <= config.resident * 2**30:
-            return _Data(dataset.resident(config.image_size), own=dataset)
+            try:
+                return _Data(dataset.resident(config.image_size), own=dataset)
+            except ValueError:  # a file that is damaged behind its header: find all of them, to skip or refuse them
+                dataset = load(check="full")
+                return _Data(dataset.resident(config.image_size), own=dataset)
     pairs = None
     if isinstance(dataset, data.Faces):
         pairs = dataset.test_pairs.within(dataset.test_index)

@@ -100,11 +100,14 @@ class Training:
         own = self.parts.source.own
         if own is None:
             return
-        self.progress.say(own.summary(self.config.data.image_size))
+        about = own.summary(self.config.data.image_size)
         write_table(self.folder.path / "split.csv", own.pictures)
         if own.unreadable:
             lines = (f"{path}: {why}\n" for path, why in own.unreadable.items())
-            write_bytes(self.folder.path / "unreadable.txt", "".join(lines).encode())
+            listed = self.folder.path / "unreadable.txt"
+            write_bytes(listed, "".join(lines).encode())
+            about += f" (all in {listed})"
+        self.progress.say(about)
 
     # The loop ---------------------------------------------------------------------------------------
 
