@@ -120,7 +120,12 @@ def test_registered_names_are_choices_everywhere(tmp_path, capsys):
     text = capsys.readouterr().out
     for name in ("cubic", "root", "quadratic", "spread", "mean_norm", "skewed"):
         assert name in text, name
-    for what, name in (("maps", "skewed"), ("plots", "two_lines"), ("panels", "remark"), ("models", "tiny")):
+    for what, name in (
+        ("maps", "skewed"),
+        ("plots", "two_lines"),
+        ("panels", "remark"),
+        ("models", "bring_your_own:Tiny"),
+    ):
         assert main(["list", what, name]) == 0
         assert name in capsys.readouterr().out
     words = (
