@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from snippets import blocks
+
 TOOLS = Path(__file__).parent.parent / "tools"
 sys.path.insert(0, str(TOOLS))
-from house import House  # noqa: E402
+from house import FLOOR, House  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +26,13 @@ def test_imports_go_down_only(house):
     """Wherever in a file they stand: at its top, in a function, in an ``import_module``."""
     assert not house.homeless(), f"add to ROOMS of tools/house.py:\n{lines(house.homeless())}"
     assert not house.upward(), lines(house.upward())
+
+
+def test_contributing_lists_the_rooms_in_their_order(house):
+    (block,) = [block for block in blocks((TOOLS.parent / "CONTRIBUTING.md").read_text()) if block.language == "text"]
+    listed = [room for line in block.text.splitlines() for room in line[:31].split()]
+    assert sorted(listed) == sorted(room for room in FLOOR if not room.startswith("__"))
+    assert listed == sorted(listed, key=FLOOR.__getitem__)
 
 
 def test_no_package_imports_what_another_keeps_to_itself(house):
