@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from snippets import blocks
+
 TOOLS = Path(__file__).parent.parent / "tools"
 sys.path.insert(0, str(TOOLS))
-from house import House  # noqa: E402
+from house import FLOOR, House  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +28,19 @@ def test_imports_go_down_only(house):
     assert not house.upward(), lines(house.upward())
 
 
+def test_contributing_lists_the_rooms_in_their_order(house):
+    (block,) = [block for block in blocks((TOOLS.parent / "CONTRIBUTING.md").read_text()) if block.language == "text"]
+    listed = [room for line in block.text.splitlines() for room in line[:31].split()]
+    assert sorted(listed) == sorted(room for room in FLOOR if not room.startswith("__"))
+    assert listed == sorted(listed, key=FLOOR.__getitem__)
+
+
 def test_no_package_imports_what_another_keeps_to_itself(house):
     assert not house.crossings(), lines(house.crossings())
+
+
+def test_no_file_imports_what_another_keeps_to_itself(house):
+    assert not house.borrowed(), lines(house.borrowed())
 
 
 def test_files_are_short_enough_to_hold_in_the_head(house):
@@ -57,9 +70,14 @@ ACROSS = [
     "def f():\n    from ..functional._fused import fused",
     "from .. import functional\nfunctional._fused.fused()",
 ]
+BORROWED = [
+    "from ..functional.angular import _table",
+    "from ._layer import _helper",
+    "from . import _layer\n_layer._helper()",
+]
 FINE = [
     "from ..functional import angular\nfrom .._core import errors\nfrom .._core.errors import check",
-    "from ._layer import Layer\nfrom . import _layer\n_layer._helper()",
+    "from ._layer import Layer\nfrom . import _layer\n_layer.helper()",
     "import importlib\nimportlib.import_module('hypersphere.functional')",
     "def f():\n    from ..functional import angular",
     "import torch._dynamo\nfrom os import _exit",
@@ -79,10 +97,11 @@ def small_house(folder, text):
 
 
 def test_the_rules_find_upward_imports_and_private_crossings(tmp_path):
-    for text in (*UP, *ACROSS, *FINE):
+    for text in (*UP, *ACROSS, *BORROWED[1:], *FINE):
         house = House(small_house(tmp_path, text))
         assert len(house.upward()) == (text in UP), text
         assert bool(house.crossings()) == (text in ACROSS), text
+        assert bool(house.borrowed()) == (text in BORROWED), text
         assert house.homeless() == ["hypersphere.cellar"]
 
 

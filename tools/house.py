@@ -85,6 +85,14 @@ class House:
         """Imports of an underscore module, or of an underscore name, of a package that the importer is not part of."""
         return [one for one in self.imports if any(not self._within(one.module, home) for home in self._homes(one))]
 
+    def borrowed(self) -> list[Import]:
+        """Imports of an underscore name (not of a module) from another file: such a name is private to its file."""
+        return [
+            one
+            for one in self.imports
+            if one.target[-1].startswith("_") and not one.target[-1].startswith("__") and one.target not in self.modules
+        ]
+
     def long(self) -> list[str]:
         """Files with more lines than fit in a head."""
         return [
@@ -248,6 +256,7 @@ def main() -> int:
         "in no room of the table": house.homeless(),
         "imports that go up": house.upward(),
         "private crossings": house.crossings(),
+        "private names of another file": house.borrowed(),
         "too long": house.long(),
         "__all__ inside a package": house.listed(),
     }

@@ -224,7 +224,7 @@ def test_leading_dimensions_and_reductions(case, batch):
 
 def test_a_new_loss_is_a_few_lines(batch):
     class Quadratic(L.MarginSoftmax):
-        def target(self, cos, g):
+        def target(self, cos, sample):
             return cos - self.margin * (1 - cos) ** 2
 
     x, y = batch

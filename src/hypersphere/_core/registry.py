@@ -170,10 +170,10 @@ def _origin(value: Any) -> tuple[str, str]:
 
 
 def _described(value: Any) -> dict[str, str]:
-    """Help by argument, from the ``Args:`` section of a docstring (of a class, else of its ``__init__``)."""
-    texts = [inspect.getdoc(value), inspect.getdoc(getattr(value, "__init__", None))]
+    """Help by argument, from the ``Args:`` sections of docstrings: of a class also those of what it inherits from."""
+    parts = (*reversed(getattr(value, "__mro__", (value,))), getattr(value, "__init__", None))
     found: dict[str, str] = {}
-    for text in filter(None, texts):
+    for text in (inspect.cleandoc(part.__doc__) for part in parts if getattr(part, "__doc__", None)):
         section = re.search(r"^Args:\n((?:[ \t]+.*\n?|\n)+)", text, flags=re.M)
         if section is None:
             continue

@@ -9,6 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from .._core.checks import closest
+from .._core.registry import is_address
 from ..recipes import results, tables
 from .arguments import LISTED, NAMED
 
@@ -34,11 +35,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _lines(what: str, pattern: str, measured: Path | None) -> Iterator[str]:
     if what in NAMED:
-        for entry in NAMED[what].entries():
+        named = NAMED[what]
+        for entry in (named.entry(pattern),) if is_address(pattern) else named.entries():
             if fnmatch(entry.name, pattern):
                 yield f"{entry.name:22s} {entry.about or entry.label}"
                 if entry.name == pattern:
-                    yield from (f"  {one.name}={one.default!r}: {one.help}" for one in entry.options)
+                    yield from (f"  {one.name}={one.default!r}: {one.help}".rstrip(": ") for one in entry.options)
     else:
         width = max(map(len, tables()))
         for table in tables().values():

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .._core.checks import check_count
 from .._core.registries import MAPS
 from ..functional import orthogonalize
-from ..functional.orthogonalize import Orthogonalizer
+from ..functional.orthogonalize import Orthogonalizer, apply_own
 
 # A start draws N(0, 1) of a given shape; attach fixes device, dtype and generator.
 Draw = Callable[..., Tensor]
@@ -123,11 +123,7 @@ class Own(Map):
     function: Callable[[Tensor], Tensor]
 
     def __call__(self, raw: Tensor) -> Tensor:
-        matrix = self.function(raw)
-        if not isinstance(matrix, Tensor) or matrix.shape != raw.shape:
-            shape = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__
-            raise ValueError(f"method returned {shape} for blocks {tuple(raw.shape)}: return one matrix a block")
-        return matrix
+        return apply_own(self.function, raw)
 
 
 class _Structured(Map):

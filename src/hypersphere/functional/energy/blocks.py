@@ -38,7 +38,7 @@ def sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: int, raw: Te
 
         return transformed_sweep(unit, beta, kernel, block)
     differentiated = unit.requires_grad and torch.is_grad_enabled()
-    return _sweep(unit, beta, *kernel, block, differentiated, True, raw.detach())[0]
+    return sweep_op(unit, beta, *kernel, block, differentiated, True, raw.detach())[0]
 
 
 def is_fused(points: Tensor) -> bool:
@@ -92,8 +92,8 @@ _LIBRARY.define(
     f"energy_sweep(Tensor unit, Tensor? beta, {_SETTINGS}, bool grad, bool fused, Tensor? raw) -> (Tensor, Tensor)"
 )
 _LIBRARY.define(f"energy_hessian_product(Tensor unit, Tensor v, Tensor? beta, {_SETTINGS}) -> Tensor")
-_sweep = torch.ops.hypersphere.energy_sweep.default
-_hessian_product = torch.ops.hypersphere.energy_hessian_product.default
+sweep_op = torch.ops.hypersphere.energy_sweep.default
+hessian_op = torch.ops.hypersphere.energy_hessian_product.default
 
 
 def _do_sweep(
@@ -272,11 +272,11 @@ def _backward(ctx: Any, grad_values: Tensor | None, grad_gradient: Tensor | None
     unit, beta, gradient = ctx.saved_tensors
     total: Tensor | None = None
     if ctx.fused and torch.is_grad_enabled():  # a second derivative will be asked for
-        gradient = _sweep(unit, beta, *ctx.settings, True, False, None)[1]
+        gradient = sweep_op(unit, beta, *ctx.settings, True, False, None)[1]
     if grad_values is not None:
         total = grad_values[:, None, None] * gradient
     if grad_gradient is not None:
-        curved = _hessian_product(unit, grad_gradient.contiguous(), beta, *ctx.settings)
+        curved = hessian_op(unit, grad_gradient.contiguous(), beta, *ctx.settings)
         total = curved if total is None else total + curved
     return total, *[None] * 9
 
@@ -294,7 +294,7 @@ def _(
     if beta is not None:
         beta = beta.movedim(in_dims[1], 0) if in_dims[1] is not None else beta.expand(size, *beta.shape)
         beta = beta.flatten(0, 1)
-    values, gradient = _sweep(mapped.flatten(0, 1), beta, *settings[:-1], None)
+    values, gradient = sweep_op(mapped.flatten(0, 1), beta, *settings[:-1], None)
     if not gradient.numel():
         return (values.unflatten(0, (size, -1)), gradient), (0, None)
     return (values.unflatten(0, (size, -1)), gradient.unflatten(0, (size, -1))), (0, 0)

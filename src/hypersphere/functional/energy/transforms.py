@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .blocks import _hessian_product, _sweep
+from .blocks import hessian_op, sweep_op
 from .kernel import Kernel
 
 _Dims = tuple[int | None, ...]
@@ -24,7 +24,7 @@ def transformed_sweep(unit: Tensor, beta: Tensor | None, kernel: Kernel, block: 
 class _Sweep(torch.autograd.Function):
     @staticmethod
     def forward(unit: Tensor, beta: Tensor | None, *settings: Any) -> tuple[Tensor, Tensor]:
-        return _sweep(unit, beta, *settings, True, False, None)
+        return sweep_op(unit, beta, *settings, True, False, None)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -65,7 +65,7 @@ class _Sweep(torch.autograd.Function):
 class _HessianProduct(torch.autograd.Function):
     @staticmethod
     def forward(unit: Tensor, v: Tensor, beta: Tensor | None, *settings: Any) -> Tensor:
-        return _hessian_product(unit, v, beta, *settings)
+        return hessian_op(unit, v, beta, *settings)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -4,7 +4,7 @@ from .algorithms import polish
 from .beside import side_by_side
 from .from_last import FromLast, Solved
 from .grouped import usable
-from .maps import Orthogonalizer, methods, orthogonalize, register_orthogonalizer
+from .maps import Orthogonalizer, apply_own, methods, orthogonalize, register_orthogonalizer
 from .precision import is_reduced
 from .rotation import connect, rotate, rotate_all, solve
 from .warm import WarmCayley
@@ -18,6 +18,7 @@ __all__ = [
     "WarmCayley",
     "WarmPolar",
     "WarmQR",
+    "apply_own",
     "connect",
     "is_reduced",
     "methods",

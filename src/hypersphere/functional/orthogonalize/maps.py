@@ -69,7 +69,7 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
     if u.numel() == 0:
         return u.clone()
     if callable(own):
-        return own(upcast(u)).to(u.dtype)
+        return apply_own(own, upcast(u)).to(u.dtype)
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         from .operator import orthogonalize_op
 
@@ -77,6 +77,19 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
     if u.dtype in (torch.float32, torch.float64):
         return _Orthogonalize.apply(u, method)
     return _Orthogonalize.apply(upcast(u), method).to(u.dtype)
+
+
+def apply_own(function: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
+    """The matrices that a user's function makes of ``u``.
+
+    Raises:
+        ValueError: If it does not return a tensor of the same shape.
+    """
+    matrix = function(u)
+    if not isinstance(matrix, Tensor) or matrix.shape != u.shape:
+        shape = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__
+        raise ValueError(f"method returned {shape} for blocks {tuple(u.shape)}: return one matrix a block")
+    return matrix
 
 
 @dataclass(frozen=True)

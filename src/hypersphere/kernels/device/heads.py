@@ -15,7 +15,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .math import _asin, angular
+from .math import angular, arcsin
 
 FRACTION = tl.constexpr(4)
 CURRICULAR = tl.constexpr(5)
@@ -65,7 +65,7 @@ def late_kernel(
 def _rule(z, t, threshold, p0, p1, p2, sigma, F: tl.constexpr, FAST: tl.constexpr):
     """f(z), f′(z) and, for the binary rule, ∂f/∂σ."""
     if F == FRACTION:
-        deviation, slope = _asin(z, FAST)
+        deviation, slope = arcsin(z, FAST)
         turned = (_HALF_PI - deviation) * p0
         value, slope = z + sigma * (tl.cos(turned) - z), 1.0 + sigma * (tl.sin(turned) * slope * p0 - 1.0)
         return value, slope, slope

@@ -37,7 +37,7 @@ def _log1p(n):
 
 
 @triton.jit
-def _value(n, rho, alpha, beta, H: tl.constexpr):
+def h_value(n, rho, alpha, beta, H: tl.constexpr):
     if H == SPHERE:
         return tl.where(n < _TINY, 0.0, alpha + 0.0 * n)
     elif H == BALL:
@@ -56,7 +56,7 @@ def _value(n, rho, alpha, beta, H: tl.constexpr):
 
 
 @triton.jit
-def _slopes(n, rho, alpha, beta, H: tl.constexpr):
+def h_slopes(n, rho, alpha, beta, H: tl.constexpr):
     """h′ in n and in ρ."""
     none = tl.zeros(n.shape, tl.float32)
     if H == BALL:
@@ -89,7 +89,7 @@ def _log_ratio(n):
 
 
 @triton.jit
-def _ratio(n, rho, alpha, beta, H: tl.constexpr):
+def h_ratio(n, rho, alpha, beta, H: tl.constexpr):
     """h(n)/n and its slopes in n and in ρ."""
     none = tl.zeros(n.shape, tl.float32)
     safe = tl.where(n < _TINY, 1.0, n)
@@ -154,11 +154,11 @@ def magnitude_kernel(
     inside = i < TOTAL
     n = tl.load(norms + i, mask=inside, other=1.0)
     if RATIO:
-        value, _, _ = _ratio(n, reach, alpha, beta, H)
+        value, _, _ = h_ratio(n, reach, alpha, beta, H)
         tl.store(r + i, value * scale, mask=inside)
     else:
         tl.store(r + i, tl.where(n < _TINY, 0.0, scale / tl.where(n < _TINY, 1.0, n)), mask=inside)
-        tl.store(s + i, _value(n, reach, alpha, beta, H), mask=inside)
+        tl.store(s + i, h_value(n, reach, alpha, beta, H), mask=inside)
 
 
 @triton.jit
@@ -176,12 +176,12 @@ def magnitude_backward_kernel(
     zero = n < _TINY
     over = tl.where(zero, 0.0, 1.0 / tl.where(zero, 1.0, n))
     if RATIO:
-        _, slope, reaching = _ratio(n, reach, alpha, beta, H)
+        _, slope, reaching = h_ratio(n, reach, alpha, beta, H)
         total = along * slope
         wide = along * reaching
     else:
         value = tl.load(gs + i, mask=inside, other=0.0)
-        slope, reaching = _slopes(n, reach, alpha, beta, H)
+        slope, reaching = h_slopes(n, reach, alpha, beta, H)
         total = value * slope - along * over * over
         wide = value * reaching
     tl.store(out + i, 0.5 * total * over, mask=inside)

@@ -44,7 +44,7 @@ def _signed(value, c):
 
 
 @triton.jit
-def _asin(c, FAST: tl.constexpr):
+def arcsin(c, FAST: tl.constexpr):
     """asin c and 1/√(1−c²); beyond ±1 the values at ±1."""
     a = tl.abs(c)
     if FAST == 2:
@@ -125,10 +125,10 @@ def curvature(k):
 def bent(c, half, FAST: tl.constexpr):
     """Of the sigmoid: θ′ = asin c, dθ′/dc, t = tanh(θ′/2k) and 1 − t²."""
     if FAST:
-        deviation, slope = _asin(c, FAST)
+        deviation, slope = arcsin(c, FAST)
         t, curve = _tanh(deviation * half, FAST)
     else:
-        deviation, slope = _asin(tl.abs(c), False)
+        deviation, slope = arcsin(tl.abs(c), False)
         t, curve = _tanh_above(deviation * half)
         t = _signed(t, c)
         deviation = _signed(deviation, c)
@@ -144,7 +144,7 @@ def bare(c, half, G: tl.constexpr, FAST: tl.constexpr):
         a = tl.abs(c)
         return c * a, a
     elif G == LINEAR:
-        return _asin(c, FAST)
+        return arcsin(c, FAST)
     else:
         _deviation, slope, t, curve = bent(c, half, FAST)
         return t, curve * slope
@@ -221,7 +221,7 @@ def _series(x):
 @triton.jit
 def angular_k_slope(g, c, k, half, top):
     """∂g/∂k of the sigmoid from g and c; for k > 2, where the two terms cancel, by a series."""
-    deviation, _ = _asin(c, False)
+    deviation, _ = arcsin(c, False)
     t = g / top
     end = 1.0 / top
     steep = (t * (1.0 - end * end) * (0.5 * _HALF_PI) - (1.0 - t * t) * end * deviation * 0.5) * top * top / (k * k)

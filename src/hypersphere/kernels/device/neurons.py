@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .magnitude import _ratio, _slopes, _value
+from .magnitude import h_ratio, h_slopes, h_value
 from .math import angular, angular_k_slope, curvature
 
 _TINY = tl.constexpr(1.1754944e-38)
@@ -55,10 +55,10 @@ def neurons(
     argument = _argument(n, length, j, inside)
     _, half, top = _curve(k, fixed_k, j, inside)
     if RATIO:
-        r, _, _ = _ratio(argument, reach, alpha, beta, H)
+        r, _, _ = h_ratio(argument, reach, alpha, beta, H)
         v, _ = angular(y * (r * shift), half, top, G, False)
     else:
-        s = _value(argument, reach, alpha, beta, H)
+        s = h_value(argument, reach, alpha, beta, H)
         g, _ = angular(y * (_over(n) * shift), half, top, G, False)
         v = s * g
     if mult is not None:
@@ -81,7 +81,7 @@ def neurons_backward(
     if mult is not None:
         along = dv * _per_neuron(mult, j, inside)
     if RATIO:
-        r, in_n, in_rho = _ratio(argument, reach, alpha, beta, H)
+        r, in_n, in_rho = h_ratio(argument, reach, alpha, beta, H)
         c = y * (r * shift)
         g, slope = angular(c, half, top, G, False)
         s = 1.0
@@ -91,8 +91,8 @@ def neurons_backward(
         in_rho *= dc * y * shift
     else:
         over = _over(n)
-        s = _value(argument, reach, alpha, beta, H)
-        in_n, in_rho = _slopes(argument, reach, alpha, beta, H)
+        s = h_value(argument, reach, alpha, beta, H)
+        in_n, in_rho = h_slopes(argument, reach, alpha, beta, H)
         c = y * (over * shift)
         g, slope = angular(c, half, top, G, False)
         dc = along * s * slope

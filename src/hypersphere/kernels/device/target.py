@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from .heads import log1p
-from .math import _asin
+from .math import arcsin
 from .rows import length
 
 _HALF_PI = tl.constexpr(1.5707963267948966)
@@ -47,7 +47,7 @@ def _own(direction, w, labels, r, k, rows, d, classes, ignored):
 def _margin(c, m, cos_m, drop, ANGLE: tl.constexpr):
     """ψ(c) and ψ′(c); ``drop`` is m·sin m."""
     if ANGLE:
-        deviation, steep = _asin(c, False)
+        deviation, steep = arcsin(c, False)
         turned = (_HALF_PI - deviation) + m
         near = c >= -cos_m
         return tl.where(near, tl.cos(turned), c - drop), tl.where(near, tl.sin(turned) * steep, 1.0)
