@@ -29,6 +29,7 @@ from torch import nn
 
 import harness
 import hypersphere as hs
+from hypersphere._core.registries import ANGULAR, MAGNITUDES
 
 GS = ("cosine", "linear", "sigmoid")
 
@@ -127,6 +128,9 @@ def groups(images: int = 128) -> dict[str, dict[str, Callable[[], tuple[Callable
             g: lambda g=g, b=batch: step(cnn9(sphere(g)), b, captured=False) for g in GS
         }
     table["captured, batch 1024"] |= {name: lambda op=op: step(cnn9(op), 1024) for name, op in OTHERS.items()}
+    table["every g × h, captured, batch 1024"] = {"Conv2d": lambda: step(cnn9(), 1024, compiled=True)} | {
+        f"{g} × {h}": lambda g=g, h=h: step(cnn9(decoupled(h, g)), 1024) for g in ANGULAR for h in MAGNITUDES
+    }
     table["captured, batch 1024"]["sigmoid, compiled"] = lambda: step(cnn9(sphere("sigmoid")), 1024, compiled=True)
     table["evaluation, captured, batch 1024"] = {
         "Conv2d": lambda: step(cnn9(), 1024, compiled=True, training=False)
