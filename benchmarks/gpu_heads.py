@@ -24,6 +24,7 @@ from torch import Tensor, nn
 import harness
 import hypersphere as hs
 from hypersphere import kernels
+from hypersphere._core import registries
 
 N, D = 512, 512
 GROWTH = (100_000, 300_000, 1_000_000)
@@ -50,17 +51,16 @@ def peer(name: str, classes: int) -> nn.Module | None:
     return head
 
 
+def declared(entry: Any, **options: Any) -> Callable[[int], nn.Module | None]:
+    return lambda classes: entry.value(D, classes, device="cuda", **options)
+
+
 HEADS: dict[str, Callable[[int], nn.Module | None]] = {
-    "ArcFace": lambda c: L.ArcFace(D, c, device="cuda"),
-    "GA-Softmax sigmoid": lambda c: L.GASoftmax(D, c, margin=2, angular="sigmoid", device="cuda"),
-    "CurricularFace": lambda c: L.CurricularFace(D, c, device="cuda"),
-    "SphereFace annealed, smoothed": lambda c: L.SphereFace(
-        D, c, annealing="sphereface", label_smoothing=0.1, device="cuda"
+    **{entry.label: declared(entry) for entry in registries.HEADS.entries() if entry.name != "triplet"},
+    "GA-Softmax sigmoid": declared(registries.HEADS.entry("ga_softmax"), margin=2, angular="sigmoid"),
+    "SphereFace annealed, smoothed": declared(
+        registries.HEADS.entry("a_softmax"), annealing="sphereface", label_smoothing=0.1
     ),
-    "SphereFace-R v2": lambda c: L.SphereFaceR(D, c, device="cuda"),
-    "SphereFace2": lambda c: L.SphereFace2(D, c, device="cuda"),
-    "Softmax": lambda c: L.Softmax(D, c, device="cuda"),
-    "Sub-center ArcFace, K=3": lambda c: L.SubcenterArcFace(D, c, device="cuda"),
     "peer: bf16 linear + cross-entropy": PlainLinear,
     "peer: pytorch-metric-learning ArcFace": lambda c: peer("ArcFaceLoss", c),
 }
@@ -215,7 +215,7 @@ def warm(quick: bool) -> None:
 
 
 def skipped(name: str, quick: bool) -> bool:
-    return quick and not name.startswith(("ArcFace", "peer", "GA"))
+    return quick and name not in ("ArcFace", "GA-Softmax sigmoid") and not name.startswith("peer")
 
 
 def growth(steps: dict[str, Any]) -> dict[str, Any]:
