@@ -108,6 +108,20 @@ def test_a_seed_folder_is_known_from_within(tmp_path, monkeypatch):
     assert Run(".").seeds == Run("seed-1/..").seeds == (0, 1)
 
 
+def test_a_data_folder_that_was_named_from_elsewhere_is_found(tmp_path, monkeypatch):
+    (tmp_path / "start" / "photos").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "start")
+    path, _ = make_run(Path("runs"), model=SMALL)
+    values = json.loads((path / "config.json").read_text())
+    values["data"]["root"] = "photos"
+    (path / "config.json").write_text(json.dumps(values))
+    assert Run(path).config.data.root == "photos"
+    monkeypatch.chdir(tmp_path)
+    assert Run(tmp_path / "start" / path).config.data.root == str(tmp_path / "start" / "photos")
+    (tmp_path / "start" / "runs").rename(tmp_path / "moved")
+    assert Run(tmp_path / "moved" / path.name).config.data.root == "photos"  # nobody knows from where
+
+
 def test_folders_that_do_not_belong_to_a_seed_are_ignored(tmp_path):
     path, _ = make_run(tmp_path, model=SMALL)
     for name in ("seed-0 (copy)", "seed-x", "seed-01", "seed-"):

@@ -50,6 +50,8 @@ def test_the_recipes_train_on_a_folder(recipe, words, pictures, tmp_path, capsys
     assert train(recipe, pictures, tmp_path, *words.split()) == 0
     said = capsys.readouterr()
     run = tmp_path / f"{recipe}.own"
+    assert ("  retrieval: map " in said.out) == (recipe == "products")
+    assert f"`hypersphere report {run}`" in said.out
     assert "1 file cannot be read and is left out, the first is class 0/broken.png" in said.out + said.err
     assert "broken.png" in (run / "seed-0" / "unreadable.txt").read_text()
     rows = list(csv.DictReader((run / "seed-0" / "split.csv").open()))
@@ -128,6 +130,11 @@ def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, t
         ("few_shot", ("--evaluation.ways", "5", *streamed), "lower --evaluation.ways"),
         ("few_shot", ("--evaluation.queries", "9", *streamed), "0 of the 3 classes that are held out have the 14"),
         ("faces", ("--data.held-out", "0.9", "--evaluation.folds", "2"), "has one class to train on"),
+        (
+            "open.lfw.arcface",
+            ("--data.name", "folder"),
+            "never saw, and data.split=image holds out images of every class",
+        ),
         ("classify", ("--data.batch-size", "999"), "images to train on: give --data.batch-size"),
     ):
         assert train(recipe, pictures, tmp_path / "early", *words) == 2

@@ -208,8 +208,8 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
         return _from_table(root, Path(table))
     if not root.is_dir():
         raise FileNotFoundError(
-            f"{root} is not a folder: name the one that holds your images with root= (--data.root), and a CSV file of "
-            "paths and labels with table= (--data.table)"
+            f"{root} is not a folder: name the one that holds your images with root= (--data.root to train, --root "
+            "afterwards), and a CSV file of paths and labels with table= (--data.table)"
         )
     inside = _folders(root)
     place = root

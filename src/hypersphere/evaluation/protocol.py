@@ -61,6 +61,9 @@ def evaluate_also(candidate: Candidate) -> dict[str, float]:
         }
 
 
+_UNSEEN = ("verification", "identification", "few_shot")
+
+
 def check_evaluation(config: Config, source: Source, team: Team) -> None:
     """Raise before the training if the network cannot be evaluated afterwards as the settings say.
 
@@ -77,6 +80,18 @@ def check_evaluation(config: Config, source: Source, team: Team) -> None:
         >>> candidate = candidate_of(hs.runs.Run("runs/digits"))
         >>> check_evaluation(candidate.config, candidate.source, candidate.team)
     """
+    rule, own = config.evaluation, source.own
+    if (
+        own is not None
+        and not own.unseen
+        and config.data.split == "image"
+        and rule.protocol in _UNSEEN
+        and not rule.data
+    ):
+        raise ValueError(
+            f"{rule.protocol} is for classes that training never saw, and data.split=image holds out images of every "
+            "class: give --data.split class, or --evaluation.protocol classification"
+        )
     for name in config.evaluation.also:
         find(name, "evaluation.also").check(config, source, team)
     find(config.evaluation.protocol, "evaluation.protocol").check(config, source, team)

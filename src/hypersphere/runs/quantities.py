@@ -39,7 +39,7 @@ class Quantity:
 
 def declared() -> tuple[Quantity, ...]:
     """Those of the log, then those of every measurement."""
-    return (*LOGGED, *(one for entry in MEASUREMENTS.entries() for one in _of(entry)))
+    return (*LOGGED, *(one for entry in MEASUREMENTS.entries() for one in given_by(entry)))
 
 
 def quantity(key: str) -> Quantity:
@@ -57,7 +57,7 @@ def quantity(key: str) -> Quantity:
     return Quantity(key, key.replace("_", " "), unit, True if unit else None)
 
 
-def _of(entry: Entry[Any]) -> tuple[Quantity, ...]:
+def given_by(entry: Entry[Any]) -> tuple[Quantity, ...]:
     """What a measurement gives: the quantities it declares, else one with its own name."""
     if "quantities" in entry.extra:
         return tuple(entry.extra["quantities"])

@@ -11,10 +11,10 @@ from typing import Any
 
 from .._core.trust import check_trusted
 from .._core.trust import trust as trust_modules
-from ..config import Config
+from ..config import Config, with_values
 from .facts import Facts, facts_from
 from .files import read_json
-from .run_folder import read_config
+from .run_folder import read_config, run_path
 from .seed_folder import SeedFolder
 
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
@@ -51,7 +51,7 @@ class Run:
         if not self.path.is_dir():
             what = "is a file" if self.path.exists() else "does not exist"
             raise ValueError(f"{self.path} {what}: give the run folder that `hypersphere train` printed at its end")
-        self.config = _settings(self.path)
+        self.config = _from_here(_settings(self.path), self.path)
         names = (_SEED.fullmatch(entry.name) for entry in self.path.iterdir() if entry.is_dir())
         found = tuple(sorted(int(name[1]) for name in names if name))
         if seed is not None and seed not in found:
@@ -165,6 +165,16 @@ class Run:
     def command(self) -> str:
         """What to type to train it again."""
         return str(self.environment().get("command") or f"hypersphere train {self.recipe}")
+
+
+def _from_here(config: Config, path: Path) -> Config:
+    """A data folder that was named from where training was started is found from elsewhere, beside the run's folder."""
+    root, run = config.data.root, run_path(config)
+    there = path.resolve()
+    if not root or Path(root).expanduser().exists() or run.is_absolute() or there.parts[-len(run.parts) :] != run.parts:
+        return config
+    found = there.parents[len(run.parts) - 1] / root
+    return with_values(config, {"data.root": str(found)}) if found.exists() else config
 
 
 def _split(path: Path) -> tuple[Path, int | None]:
