@@ -23,7 +23,7 @@ def name(page: Path) -> str:
 
 # Tutorials take a while: `make docs` runs them, and a block that raises ends it.
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in TUTORIALS], ids=name)
-def test_snippets_run(page, tmp_path, monkeypatch):
+def test_snippets_run(page, tmp_path, monkeypatch, unregistered):
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     snippets = [block for block in blocks(page.read_text()) if block.language == "python"]

@@ -263,15 +263,6 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def unregistered():
-    """What an example registers is gone after it."""
-    before = {kind: dict(table._entries) for kind, table in KINDS.items()}
-    yield
-    for kind, entries_before in before.items():
-        KINDS[kind]._entries = entries_before
-
-
 @pytest.mark.parametrize("address", EXAMPLES)
 def test_an_example_runs_and_prints_what_it_says(address, workplace, unregistered, monkeypatch):
     monkeypatch.chdir(workplace)

@@ -21,6 +21,7 @@ import torch
 
 from haste import hasten_compiler, hasten_export, hasten_interpreter, hasten_torch
 from hypersphere import data, kernels
+from hypersphere._core.registries import KINDS
 
 torch.set_num_threads(1)  # one core for each worker
 hasten_torch()
@@ -34,6 +35,16 @@ else:
 def reproducible() -> None:
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")  # a training before this test may have chosen another
+
+
+@pytest.fixture
+def unregistered() -> Iterator[None]:
+    """What a test registers is gone after it."""
+    before = {table: {entry.name: entry for entry in table.entries()} for table in KINDS.values()}
+    yield
+    for table, entries in before.items():
+        table._entries.clear()
+        table._entries.update(entries)
 
 
 @pytest.fixture

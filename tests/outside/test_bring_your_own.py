@@ -17,6 +17,7 @@ from hypersphere.train.training import Training
 SMALL = """--schedule.steps 6 --schedule.milestones none --run.device cpu --run.progress off --run.tensorboard no
 --run.eval-every 3 --run.checkpoint-every 2 --run.log-every 1"""
 NARROW = "--model.widths 4,4,4 --model.feature-dim 8"
+pytestmark = pytest.mark.usefixtures("unregistered")
 ADDRESSES = {
     "g": "--model.conv sphere --model.angular bring_your_own:Cubic",
     "h": "--model.conv decoupled --model.magnitude bring_your_own:Root",
@@ -27,15 +28,6 @@ ADDRESSES = {
     "measurement": "--evaluation.also bring_your_own:mean_norm",
     "orthogonal map": "--orthogonal.method bring_your_own:skewed",
 }
-
-
-@pytest.fixture(autouse=True)
-def _tables_as_they_were():
-    kept = {kind: dict(table._entries) for kind, table in KINDS.items() if len(table) > 0}
-    yield
-    for kind, entries in kept.items():
-        KINDS[kind]._entries.clear()
-        KINDS[kind]._entries.update(entries)
 
 
 def train(folder, *words):
