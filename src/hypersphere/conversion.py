@@ -200,6 +200,10 @@ def _without_twin(model: nn.Module) -> dict[str, str]:
         elif isinstance(module, nn.MultiheadAttention):
             own = "in_proj_weight" if module.in_proj_weight is not None else "q_proj_weight"
             kept[f"{name}.{own}".lstrip(".")] = "MultiheadAttention computes its projections without a layer"
+        elif not isinstance(module, (*_LAYERS, Decoupled)) and "parametrizations" not in name.split("."):
+            for own, weight in module.named_parameters(recurse=False):
+                if weight.dim() == 3 and min(weight.shape) > 1:  # (experts, out, in) of a mixture of experts
+                    kept[f"{name}.{own}".lstrip(".")] = f"{type(module).__name__} computes with it without a layer"
     return kept
 
 
