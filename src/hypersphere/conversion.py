@@ -21,6 +21,7 @@ from ._core.conversion_record import describe_rules, remember
 from ._core.errors import check_model
 from ._core.neurons import Patterns, holds_columns, is_named, select
 from ._core.output_layer import OutputLayer, OutputLayers, announce, find_output_layers
+from ._core.streams import aligned, html_table
 from .functional.operators.decoupled import AngularRule, MagnitudeRule
 from .nn.layer import Decoupled
 from .nn.recurrent_layer import RecurrentLayer
@@ -55,12 +56,18 @@ class ConversionReport:
     converted: dict[str, str] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        return "\n".join([self._title(), *(f"  {line}" for line in aligned(self._rows(), left=2))])
+
+    def _repr_html_(self) -> str:
+        return html_table(self._title(), (), self._rows(), left=2)
+
+    def _title(self) -> str:
+        return f"converted {len(self.converted)} layers, kept {len(self.kept)}"
+
+    def _rows(self) -> list[tuple[str, str]]:
         rows = [(name or "(itself)", f"-> {what}") for name, what in self.converted.items()]
-        rows += [(name or "(itself)", f"kept: {why}") for name, why in self.kept.items()]
-        width = max((len(name) for name, _ in rows), default=0)
-        first = f"converted {len(self.converted)} layers, kept {len(self.kept)}"
-        return "\n".join([first, *(f"  {name:{width}}  {what}" for name, what in rows)])
+        return rows + [(name or "(itself)", f"kept: {why}") for name, why in self.kept.items()]
 
 
 def convert(
@@ -193,6 +200,10 @@ def _without_twin(model: nn.Module) -> dict[str, str]:
         elif isinstance(module, nn.MultiheadAttention):
             own = "in_proj_weight" if module.in_proj_weight is not None else "q_proj_weight"
             kept[f"{name}.{own}".lstrip(".")] = "MultiheadAttention computes its projections without a layer"
+        elif not isinstance(module, (*_LAYERS, Decoupled)) and "parametrizations" not in name.split("."):
+            for own, weight in module.named_parameters(recurse=False):
+                if weight.dim() == 3 and min(weight.shape) > 1:  # (experts, out, in) of a mixture of experts
+                    kept[f"{name}.{own}".lstrip(".")] = f"{type(module).__name__} computes with it without a layer"
     return kept
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from ._core.arrays import as_tensor
 from ._core.errors import check_floating
 from ._core.neurons import Patterns, iter_neurons, select
-from ._core.streams import aligned
+from ._core.streams import aligned, html_table
 from .functional import energy as energy_of
 
 __all__ = ["EnergyTable", "LayerEnergy", "energy"]
@@ -67,17 +66,7 @@ class EnergyTable:
         return "\n".join([self._title(), *aligned([_HEADER, *self._cells()])])
 
     def _repr_html_(self) -> str:
-        def line(tag: str, row: tuple[str, ...]) -> str:
-            sides = ("left", *["right"] * (len(row) - 1))
-            cells = (
-                f'<{tag} style="text-align:{side}">{html.escape(cell)}</{tag}>'
-                for side, cell in zip(sides, row, strict=True)
-            )
-            return f"<tr>{''.join(cells)}</tr>"
-
-        body = "".join(line("td", row) for row in self._cells())
-        caption = f"<caption>{html.escape(self._title())}</caption>"
-        return f"<table>{caption}<thead>{line('th', _HEADER)}</thead><tbody>{body}</tbody></table>"
+        return html_table(self._title(), _HEADER, self._cells())
 
     def _title(self) -> str:
         return f"Hyperspherical energy, mean over pairs ({self.settings})"

@@ -211,17 +211,16 @@ def test_onnx_has_few_nodes(angular, first, behind_relu):
     """
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
-    model = statistics(
-        nn.Sequential(
-            hs.nn.SphereConv2d(3, 16, 7, padding=3, angular=angular),
-            nn.BatchNorm2d(16),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            hs.nn.SphereConv2d(16, 64, 3, padding=1, angular=angular),
-            nn.BatchNorm2d(64),
-            nn.ReLU(inplace=True),
-        )
+    plain = nn.Sequential(
+        nn.Conv2d(3, 16, 7, padding=3, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 64, 3, padding=1, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(inplace=True),
     )
+    model = statistics(hs.convert(plain, angular=angular, output_layer=False))  # its layers share g and h
     x = torch.randn(1, 3, 8, 8)
     x[..., :4] = 0
     for made in (hs.nn.fuse(model), hs.nn.fold(model)):

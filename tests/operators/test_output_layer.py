@@ -134,6 +134,19 @@ def test_one_by_one_convolutions_are_heads_by_name_or_size():
     assert find_output_layers(ends).last is None
 
 
+def test_stacks_of_experts_are_listed():
+    class Experts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.token = nn.Parameter(torch.zeros(2, 4, 3)), nn.Parameter(torch.zeros(1, 4, 3))
+
+    model = nn.Sequential(nn.Conv1d(3, 4, 3), Experts(), nn.Linear(4, 2))
+    assert hs.convert(model).conversion_report.kept["1.up"] == "Experts computes with it without a layer"
+    assert set(hs.convert(model).conversion_report.kept) == {"1.up", "2"}
+    hs.orthogonal.attach(model, blocks=2, neurons="keep")
+    assert set(hs.convert(model).conversion_report.kept) == {"0", "1.up", "2"}
+
+
 def test_nothing_converted_is_a_warning_and_attention_is_listed(caplog):
     model = nn.Sequential(OrderedDict(attention=nn.MultiheadAttention(4, 2)))
     report = hs.convert(model, output_layer=False).conversion_report

@@ -27,6 +27,17 @@ def test_ipython_shows_the_picture():
     assert data["image/png"][:8] == b"\x89PNG\r\n\x1a\n"
 
 
+def test_results_are_tables():
+    found = hs.metrics.verification([0.9, 0.1, 0.8, 0.2], [1, 0, 1, 0], folds=2)
+    page = found._repr_html_()
+    assert "<caption>VerificationResult</caption>" in page
+    assert '<td style="text-align:left">pairs</td><td style="text-align:right">4</td>' in page
+    assert f'>accuracy</td><td style="text-align:right">{found.accuracy:.4f} ± ' in page
+    report = hs.convert(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))).conversion_report
+    assert repr(report) == "converted 1 layers, kept 1\n  0  -> SphereLinear\n  1  kept: output layer"
+    assert '<td style="text-align:left">-&gt; SphereLinear</td>' in report._repr_html_()
+
+
 @pytest.mark.parametrize("read", [torch.as_tensor, np.asarray, np.ndarray.tolist])
 def test_names_are_classes_and_any_array_will_do(read):
     figure = hs.plots.features_2d(read(POINTS), np.array(NAMES))

@@ -107,7 +107,7 @@ def test_own_pairs_of_a_trained_network_and_their_report(pictures, tmp_path, cap
     assert "of features of image and mirror side by side" in card
 
 
-def test_large_sets_are_streamed_to_the_same_split(pictures, tmp_path):
+def test_large_sets_are_streamed_to_the_same_split(pictures, tmp_path, capsys):
     options = "--model.feature-dim 8 --data.resident 0"
     assert train("classify", pictures, tmp_path / "stream", *options.split()) == 0
     assert train("classify", pictures, tmp_path / "device", "--model.feature-dim", "8") == 0
@@ -115,6 +115,15 @@ def test_large_sets_are_streamed_to_the_same_split(pictures, tmp_path):
         (tmp_path / name / "classify.own" / "seed-0" / "split.csv").read_text() for name in ("stream", "device")
     )
     assert one == two
+    seed = tmp_path / "device" / "classify.own" / "seed-0"
+    (seed / "result.json").unlink()  # as if it had been stopped at its last checkpoint
+    (pictures / "class 1" / "9.png").write_bytes((pictures / "class 1" / "1.png").read_bytes())
+    try:
+        assert train("classify", pictures, tmp_path / "device", "--model.feature-dim", "8") == 2
+    finally:
+        (pictures / "class 1" / "9.png").unlink()
+    assert "are not those that" in capsys.readouterr().err
+    assert train("classify", pictures, tmp_path / "device", "--model.feature-dim", "8") == 0
 
 
 def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, tmp_path, capsys):

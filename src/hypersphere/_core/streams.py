@@ -1,11 +1,12 @@
-"""Text for the standard output: tables in columns, and silence where its reader is gone."""
+"""Tables for the standard output and for notebooks, and silence where the reader of the output is gone."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from html import escape
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
@@ -16,6 +17,30 @@ def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
         for row in rows
     )
     return ["  ".join(line).rstrip() for line in lines]
+
+
+def html_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """The same rows as a table of a notebook."""
+
+    def line(tag: str, row: Sequence[str]) -> str:
+        sides = ("left" if column < left else "right" for column in range(len(row)))
+        cells = (
+            f'<{tag} style="text-align:{side}">{escape(cell)}</{tag}>' for side, cell in zip(sides, row, strict=True)
+        )
+        return f"<tr>{''.join(cells)}</tr>"
+
+    head = f"<thead>{line('th', header)}</thead>" if header else ""
+    body = "".join(line("td", row) for row in rows)
+    return f"<table><caption>{escape(title)}</caption>{head}<tbody>{body}</tbody></table>"
+
+
+class Shown:
+    """A result whose ``repr`` is ``Name(accuracy=0.9, 20 pairs)``: a notebook shows a table of it."""
+
+    def _repr_html_(self) -> str:
+        title, _, inside = repr(self).removesuffix(")").partition("(")
+        pairs = (part.partition("=") if "=" in part else part.partition(" ")[::-1] for part in inside.split(", "))
+        return html_table(title, (), [(name, value) for name, _, value in pairs])
 
 
 def hush() -> None:

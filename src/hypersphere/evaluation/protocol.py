@@ -80,14 +80,9 @@ def check_evaluation(config: Config, source: Source, team: Team) -> None:
         >>> candidate = candidate_of(hs.runs.Run("runs/digits"))
         >>> check_evaluation(candidate.config, candidate.source, candidate.team)
     """
-    rule, own = config.evaluation, source.own
-    if (
-        own is not None
-        and not own.unseen
-        and config.data.split == "image"
-        and rule.protocol in _UNSEEN
-        and not rule.data
-    ):
+    rule = config.evaluation
+    ours = rule.protocol in _UNSEEN and rule.data is None and config.data.split == "image"
+    if ours and source.own is not None and not source.own.unseen:
         raise ValueError(
             f"{rule.protocol} is for classes that training never saw, and data.split=image holds out images of every "
             "class: give --data.split class, or --evaluation.protocol classification"

@@ -12,11 +12,12 @@ from .._core.arrays import takes_arrays
 from .._core.checks import check_count
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
+from .._core.streams import Shown
 from ._inputs import check_dimensions, check_features, check_labels, class_directions, directions, rows_within
 
 
 @dataclass(frozen=True, eq=False)
-class ClassificationResult:
+class ClassificationResult(Shown):
     """What :func:`classification` gives; rates are fractions in [0, 1].
 
     Attributes:

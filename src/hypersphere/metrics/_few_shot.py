@@ -14,6 +14,7 @@ from .._core.arrays import takes_arrays
 from .._core.checks import check_choice, check_count, check_positive
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
+from .._core.streams import Shown
 from ..functional import unit
 from ._inputs import check_features, check_labels
 
@@ -21,7 +22,7 @@ _EPISODES = 100  # trained at once
 
 
 @dataclass(frozen=True, eq=False)
-class FewShotResult:
+class FewShotResult(Shown):
     """What :func:`few_shot` gives; rates are fractions in [0, 1].
 
     Attributes:

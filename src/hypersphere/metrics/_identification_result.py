@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from .._core.checks import check_count
+from .._core.streams import Shown
 from ._roc import check_rate
 
 
 @dataclass(frozen=True, eq=False)
-class IdentificationResult:
+class IdentificationResult(Shown):
     """Ranks and scores of all searches; rates are fractions in [0, 1].
 
     Attributes:

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from .._core.arrays import takes_arrays
 from .._core.checks import check_count
+from .._core.streams import Shown
 
 
 @dataclass(frozen=True, eq=False)
-class InceptionResult:
+class InceptionResult(Shown):
     """What :func:`inception_score` gives.
 
     Attributes:

@@ -10,12 +10,13 @@ from torch import Tensor
 from .._core.arrays import takes_arrays
 from .._core.checks import check_count
 from .._core.modes import without_autocast
+from .._core.streams import Shown
 from ._counting import Groups, count_at_least
 from ._inputs import check_beside, check_features, check_labels, directions, rows_within
 
 
 @dataclass(frozen=True, eq=False)
-class RetrievalResult:
+class RetrievalResult(Shown):
     """Means over the queries that have something to find; rates are fractions in [0, 1].
 
     Attributes:

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from .._core.arrays import takes_arrays
 from .._core.checks import check_count
+from .._core.streams import Shown
 from ._inputs import score_column
 from ._roc import ROC, accept_counts, roc_curve
 
 
 @dataclass(frozen=True, eq=False)
-class VerificationResult:
+class VerificationResult(Shown):
     """What verification gives; rates are fractions in [0, 1].
 
     Attributes:

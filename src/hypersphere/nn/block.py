@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import kernels
-from .._core.modes import autocast_dtype, is_exporting, remembered
+from .._core.modes import autocast_dtype, class_of, is_exporting, remembered
 from .._core.sphere import upcast
 from ..functional.operators import (
     Activation,
@@ -42,12 +42,12 @@ class Parts(NamedTuple):
 
 def is_norm(module: nn.Module) -> bool:
     """Whether this is a BatchNorm that a block can take over: torch's own, or one that says over whom it averages."""
-    return type(module) in (*_DIMENSIONS, nn.SyncBatchNorm) or hasattr(type(module), "statistics_group")
+    return class_of(module) in (*_DIMENSIONS, nn.SyncBatchNorm) or hasattr(type(module), "statistics_group")
 
 
 def is_activation(module: nn.Module) -> bool:
     """Whether this is an activation that a block can take over."""
-    return type(module) in ACTIVATIONS
+    return class_of(module) in ACTIVATIONS
 
 
 def run(parts: Parts, x: Tensor, q: Tensor | None = None, give_q: bool = False) -> tuple[Tensor, Tensor | None]:

@@ -13,7 +13,7 @@ from .. import angular as angular_module
 from .. import kernels
 from .. import magnitude as magnitude_module
 from .._core.checks import check_choice
-from .._core.modes import behind, is_exporting, outside_the_tracer
+from .._core.modes import behind, class_of, is_exporting, outside_the_tracer
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
 from ..functional.operators.deployed import deployed, deployed_unit
 from ..functional.operators.geometry import Geometry
@@ -148,6 +148,7 @@ def _known(op: Any, norm: Any) -> tuple[Tensor, Tensor | None, Tensor | None] | 
     for module in (op, norm):
         real = copy.copy(module)
         if real is not None:
+            real.__class__ = class_of(module)  # the stand-in of a layer with parts that others share cannot be copied
             for kind in ("_parameters", "_buffers"):
                 tensors = {name: t if t is None else behind(t) for name, t in getattr(module, kind).items()}
                 if any(t is None and getattr(module, kind)[name] is not None for name, t in tensors.items()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import math
 import time
@@ -101,7 +102,17 @@ class Training:
         if own is None:
             return
         about = own.summary(self.config.data.image_size)
-        write_table(self.folder.path / "split.csv", own.pictures)
+        table = self.folder.path / "split.csv"
+        if table.exists() and self.folder.latest() is not None:
+            with open(table, newline="", encoding="utf-8") as file:
+                before = {tuple(row) for row in list(csv.reader(file))[1:]}
+            changed = {row[0] for row in before ^ {(one.path, one.label, one.split) for one in own.pictures}}
+            if changed:
+                raise ValueError(
+                    f"the images in {own.train.root} are not those that {self.folder.path} was started with: "
+                    f"{len(changed)} differ, the first is {min(changed)}. Restore them, or give another --run.name"
+                )
+        write_table(table, own.pictures)
         if own.unreadable:
             lines = (f"{path}: {why}\n" for path, why in own.unreadable.items())
             listed = self.folder.path / "unreadable.txt"

@@ -256,6 +256,7 @@ class Chart {
     context.textAlign = "center";
     context.textBaseline = "top";
     for (const tick of across.ticks(Math.max(2, (plot.right - plot.left) / 95))) {
+      if (this.options.x === "step" && !Number.isInteger(tick)) continue;
       const x = clamp(across.to(tick), plot.left, plot.right);
       line(context, Math.round(x) + 0.5, plot.bottom, Math.round(x) + 0.5, plot.bottom + 4);
       const half = context.measureText(tickText(tick)).width / 2 + 1;
