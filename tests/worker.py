@@ -40,11 +40,11 @@ def reproducible() -> None:
 @pytest.fixture
 def unregistered() -> Iterator[None]:
     """What a test registers is gone after it."""
-    before = {table: {entry.name: entry for entry in table.entries()} for table in KINDS.values()}
+    before = {kind: {entry.name: entry for entry in table.entries()} for kind, table in KINDS.items()}
     yield
-    for table, entries in before.items():
-        table._entries.clear()
-        table._entries.update(entries)
+    for kind, entries in before.items():
+        KINDS[kind]._entries.clear()
+        KINDS[kind]._entries.update(entries)
 
 
 @pytest.fixture
