@@ -207,6 +207,53 @@ def test_norms_of_filters_that_are_a_factor(g, h, weighted):
         )
 
 
+def test_filters_of_zeros_learn_where_the_weight_itself_is_the_kernel():
+    layer = hs.nn.DecoupledLinear(4, 3, magnitude="linear", angular="cosine", weighted="linear")
+    nn.init.zeros_(layer.weight)
+    layer(torch.randn(5, 4)).sum().backward()
+    assert layer.weight.grad.abs().max() > 0
+    assert hs.nn.fuse(nn.Sequential(layer, nn.ReLU())).fusion.blocks == []
+
+
+def test_what_was_saved_may_return_in_another_order():
+    """As from torch.autograd.graph.save_on_cpu."""
+    model = nn.Sequential(conv(3, 4), nn.BatchNorm2d(4), nn.ReLU())
+    x = torch.randn(2, 3, 5, 5).contiguous(memory_format=torch.channels_last)
+    plain = copy.deepcopy(model)
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: t.clone(memory_format=torch.contiguous_format), lambda t: t
+    ):
+        loss = hs.nn.fuse(model)(x).square().sum()
+    loss.backward()
+    with plain_operations():
+        plain(x).square().sum().backward()
+    torch.testing.assert_close(model[0].weight.grad, plain[0].weight.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_parameters_with_gaps_between_their_numbers():
+    model = nn.Sequential(conv(3, 4), nn.BatchNorm2d(4), nn.ReLU())
+    model[1].weight = nn.Parameter(torch.randn(4, 2)[:, 0])
+    assert not model[1].weight.is_contiguous()
+    compare(hs.nn.fuse(model), copy.deepcopy(model), torch.randn(2, 3, 4, 4))
+
+
+def test_a_backward_pass_under_autocast_has_the_dtypes_of_the_forward_pass():
+    layer, x = hs.nn.SphereLinear(6, 4, angular="linear"), torch.randn(3, 6, requires_grad=True)
+    expected = torch.autograd.grad(layer(x).sum(), [x, layer.weight])
+    loss = layer(x).sum()
+    with torch.autocast(x.device.type, torch.bfloat16):
+        found = torch.autograd.grad(loss, [x, layer.weight])
+    torch.testing.assert_close(found, expected)
+
+
+def test_modules_that_are_replaced_all_at_once():
+    model, other = hs.nn.fuse(network()), hs.nn.fuse(network())
+    x = torch.randn(2, 3, 6, 6)
+    model.eval()(x)
+    model._modules = other.eval()._modules
+    torch.testing.assert_close(model(x), other(x))
+
+
 def test_layers_that_differ_in_their_filters_alone():
     """Same input, same settings: the number of outputs tells their launches apart."""
     for model in (hs.nn.SphereLinear(8, 3), hs.nn.SphereLinear(8, 40), hs.nn.SphereLinear(8, 5)):

@@ -24,6 +24,16 @@ def test_values_and_gradients(size, stride, padding, last):
     torch.testing.assert_close(x.grad, y.grad)
 
 
+def test_a_gradient_in_another_order():
+    x = torch.randn(2, 3, 4, 6, requires_grad=True)
+    factors = torch.randn(2, 2, 3, 3)
+    found, expected = (
+        torch.autograd.grad((z.permute(0, 2, 3, 1) * factors).sum(), x)[0]
+        for z in (fused_max_pool(x, (2, 2), (2, 2), (0, 0), False)[0], F.max_pool2d(x, 2))
+    )
+    torch.testing.assert_close(found, expected)
+
+
 def test_nan_is_the_largest():
     x = torch.randn(1, 2, 4, 4)
     x[0, 0, 1, 1] = float("nan")

@@ -170,7 +170,9 @@ def backward(
         dz = torch.zeros_like(y)
     elif dz.stride() != plan.y_stride:
         dz = arranged(dz, plan.last)
-    x, weight = t.x, t.weight if plan.dense else arranged(t.weight, plan.weight_last)
+    if y.stride() != plan.y_stride:  # what was saved may come back in another order, e.g. from the CPU
+        y = arranged(y, plan.last)
+    x, weight = arranged(t.x, plan.last), t.weight if plan.dense else arranged(t.weight, plan.weight_last)
     mode = backward_mode(there, t, need, dq is not None, group is not None)
     small = plan.like.new_empty(plan.back.size)
     again = None if fresh else _cleared(plan, memory, group)
@@ -215,9 +217,12 @@ def backward(
     if apart is not None:
         apart = [arranged(m.unflatten(1, (plan.groups, -1)).sum(2), plan.last) for m in apart]
         gr, gs = at(apart[0]), None if s is None else at(apart[1])
+    dq_in = None
+    if wants_maps and not plan.depthwise and (need[0] if t.q is None else need[1]):
+        dq_in = memory.new_empty_strided(plan.q_shape, plan.q_stride)  # before the branch, which writes it: after it,
+        # this memory could be what the convolution beside it works with
     beside = branch(plan.device, stream) if need[0] else None
     dx, dunit = convolve_backward(dy, x, kept.unit, plan, (need[0], need[2] and beside is None))
-    dq_in = None
     if wants_maps:
         side, also = stream if beside is None or plan.depthwise else beside.stream, r
         if not plan.is_sphere:
@@ -226,8 +231,7 @@ def backward(
         partial = () if between is None else (between,)
         if plan.depthwise and dx is not None:  # each channel has its own norms, whose gradient is added to dx
             run.spread(side, gr, also, at(dx), None, x_, *partial)
-        elif not plan.depthwise and (need[0] if t.q is None else need[1]):
-            dq_in = memory.new_empty_strided(plan.q_shape, plan.q_stride)
+        elif dq_in is not None:
             run.spread(side, gr, also, at(dq_in), None, None, *partial)
     dweight = None
     if beside is None:

@@ -42,7 +42,7 @@ def backward(
     dz: Tensor | None, dq: Tensor | None, z: Tensor, chosen: Tensor, shape: torch.Size, pooling: Pooling
 ) -> Tensor:
     """The gradient of x, whose shape is given."""
-    last, index = channels_last(z) or channels_last(chosen), z.get_device()
+    last, index = channels_last(chosen), z.get_device()
     if is_elsewhere(index):
         with torch.cuda.device(index):
             return backward(dz, dq, z, chosen, shape, pooling)

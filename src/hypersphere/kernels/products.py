@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._core.modes import without_autocast
 from .layout import arranged
 from .plan import Plan
 
@@ -51,6 +52,9 @@ def convolve_backward(
     """The gradients of x and w that are needed."""
     if not any(need):
         return None, None
+    if plan.linear and torch.is_autocast_enabled(dy.device.type):  # gradients have the dtype of what they belong to
+        with without_autocast(dy.device):
+            return convolve_backward(dy, x, w, plan, need)
     if plan.linear:
         return torch.mm(dy, w) if need[0] else None, torch.mm(dy.t(), x) if need[1] else None
     dx, dw, _ = _backward_of_convolution(dy, x, w, None, *plan.convolution, (*need, False))

@@ -172,7 +172,7 @@ class FusedSequential(nn.Sequential):
 def _steps(module: FusedSequential) -> list[Any]:
     """What :func:`_blocks` finds, as long as modules, classes and hooks are the same."""
     known = _STEPS.get(module)
-    if known is None or not known.holds():
+    if known is None or not known.holds(module):
         known = _STEPS[module] = _Steps(module)
     return known.steps
 
@@ -180,18 +180,20 @@ def _steps(module: FusedSequential) -> list[Any]:
 class _Steps:
     """The steps of a Sequential, and what they were found from."""
 
-    __slots__ = ("containers", "members", "steps")
+    __slots__ = ("containers", "members", "own", "steps")
 
     def __init__(self, module: nn.Module) -> None:
-        held = [module, *_inner(module)]
-        self.containers = [(one._modules, list(one._modules.values())) for one in held]
-        flat = list(_flat(module))
-        self.members = [(one, one.__class__, _hooked(one)) for one in (*held[1:], *flat)]
+        inner, flat = list(_inner(module)), list(_flat(module))
+        self.own = list(module._modules.values())
+        self.containers = [(one, list(one._modules.values())) for one in inner]
+        self.members = [(one, one.__class__, _hooked(one)) for one in (*inner, *flat)]
         self.steps = list(_blocks(iter(flat)))
 
-    def holds(self) -> bool:
-        for modules, before in self.containers:
-            if list(modules.values()) != before:
+    def holds(self, module: nn.Module) -> bool:
+        if list(module._modules.values()) != self.own:
+            return False
+        for one, before in self.containers:
+            if list(one._modules.values()) != before:
                 return False
         for module, kind, hooked in self.members:
             if module.__class__ is not kind or _hooked(module) is not hooked:

@@ -56,10 +56,12 @@ class Decoupled(nn.Module):
         """Why no fused step serves this layer, None if one does."""
         if self.weighted == "product":
             return "weighted='product'"
-        for name in ("angular", "magnitude"):
-            rule = getattr(self, name)
-            if getattr(rule, "closed_form", lambda: None)() is None:
+        for name in ("magnitude", "angular"):
+            form: Any = getattr(getattr(self, name), "closed_form", lambda: None)()
+            if form is None:
                 return f"{name} is none of the built-in ones"
+        if self.weighted == "linear" and form[0] == "cosine":
+            return "weighted='linear' with the cosine, where filters of zeros learn"
         return None
 
     def reset_parameters(self) -> None:

@@ -136,10 +136,11 @@ def restart(model: nn.Module) -> nn.Module:
         >>> hs.orthogonal.restart(model) is model
         True
     """
-    for blocks in model.modules():
-        if isinstance(blocks, BlockMatrix):
-            blocks.forget()
-            blocks.peers.restart()
+    found = [one for one in model.modules() if isinstance(one, BlockMatrix)]
+    for blocks in found:
+        blocks.forget()
+    for peers in {id(blocks.peers): blocks.peers for blocks in found}.values():  # layers share them
+        peers.restart()
     return model
 
 

@@ -112,7 +112,8 @@ class Training:
                     f"the images in {own.train.root} are not those that {self.folder.path} was started with: "
                     f"{len(changed)} differ, the first is {min(changed)}. Restore them, or give another --run.name"
                 )
-        write_table(table, own.pictures)
+        else:
+            write_table(table, own.pictures)
         if own.unreadable:
             lines = (f"{path}: {why}\n" for path, why in own.unreadable.items())
             listed = self.folder.path / "unreadable.txt"
@@ -234,7 +235,6 @@ class Training:
     def save(self) -> None:
         """Write a checkpoint, unless the weights are not finite: the last one on disk is always good."""
         self.step.complete()
-        restart(self.parts.objective)  # a resumed run starts from the parameters alone: so must this one
         weights, classes = self.parts.objective.state_dict(), self.parts.classes
         floats = {n: local([value])[0].isfinite().all() for n, value in weights.items() if value.is_floating_point()}
         whole = bool(torch.stack(list(floats.values())).all())
@@ -242,6 +242,7 @@ class Training:
             self.step.check()
             bad = (name for name, finite in floats.items() if not finite)
             raise NotFinite(self.step.step, math.nan, next(bad, "a class vector of another process"))
+        restart(self.parts.objective)  # a resumed run starts from the parameters alone: so must this one
         random = self.team.gather(torch.get_rng_state())
         device_random = self.team.gather(torch.cuda.get_rng_state()) if self.team.device.type == "cuda" else []
         meters, optimizers = self.step.state_dict(), self.parts.optimizers.state_dict()

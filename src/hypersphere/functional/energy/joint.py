@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -174,7 +174,7 @@ def _backward(ctx: Any, d_total: Tensor | None, d_values: Tensor | None, *_: Ten
 torch.library.register_autograd("hypersphere::set_energies", _backward, setup_context=_setup, lib=_LIBRARY)
 
 
-@lru_cache(maxsize=64)
+@cache  # never given back: a CUDA graph may read them
 def _tables(
     sizes: tuple[int, ...], factors: tuple[float, ...], parts: tuple[int, ...] | None, device: torch.device
 ) -> tuple[Tensor, Tensor]:

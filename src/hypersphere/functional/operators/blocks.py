@@ -111,7 +111,7 @@ def fused_block(
     learning = False
     for tensor in (x, q, *tensors):
         if tensor is not None:
-            if type(tensor) not in PLAIN:
+            if type(tensor) not in PLAIN or (tensor.dim() < 2 and not tensor.is_contiguous()):
                 return None
             learning = learning or tensor.requires_grad
     if learning and torch.is_grad_enabled():

@@ -50,6 +50,8 @@ def decouple(
     """The operator itself on x (N, C, ...): where ‖x‖, ‖w‖, h and g enter."""
     x = as_convolution_takes(x, weight)
     joins = weighted is None or (weighted != "product" and hasattr(h, "closed_form"))
+    if weighted == "linear" and _is_cosine(_closed_form(g, 2)):
+        joins = False  # w itself is the kernel, so that filters of zeros have gradients
     if joins and kernel is None and kernels.usable(x):
         found = fused_block(x, weight, geometry, h, g, scale=weight_factor(weight, geometry, h, weighted))
         if found is not None:

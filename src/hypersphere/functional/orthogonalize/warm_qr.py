@@ -164,7 +164,7 @@ def qr_gradient(beside: Beside, solved: Sequence[Solved]) -> list[Tensor]:
     return layout.views(out, [one[0].shape for one in solved])
 
 
-@functools.lru_cache(maxsize=16)
+@functools.cache  # never given back: a CUDA graph may read them
 def _places(layout: Layout) -> tuple[Tensor, ...]:
     """For each matrix: its last row of tiles and the corner tile; the stripes before that row, and those in it."""
     tiles, stripes, last = layout.tiles.tolist(), layout.stripes.tolist(), _last(layout)
@@ -177,7 +177,7 @@ def _places(layout: Layout) -> tuple[Tensor, ...]:
     return tuple(_integers(rows, 3, layout) for rows in chosen)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.cache  # never given back: a CUDA graph may read them
 def _jobs(layout: Layout) -> list[Tensor]:
     """Both products of each doubling of the inverse inside the corners, then the product for the part left of them.
 
