@@ -12,6 +12,7 @@ from PIL import EpsImagePlugin, Image
 import hypersphere as hs
 from hypersphere.config import DataConfig
 from hypersphere.data import images as image_files
+from hypersphere.data.own import list_images
 from hypersphere.sources import make_source
 
 
@@ -81,7 +82,13 @@ def test_a_tree_of_splits_is_taken_as_it_is(tmp_path):
     assert len(load(tmp_path, test="val").test) == 4
     (tmp_path / "val").rename(tmp_path / "Validation")
     assert len(load(tmp_path, test="val").test) == 4  # not two classes, "train" and "Validation"
-    for name in ("Validation", "test"):
+    for name in ("Bus", "Train", "Test"):  # vehicles, and parts of speech: folders with images are classes
+        paint(tmp_path / "vehicles" / name / "0.jpg")
+    assert len({p.label for p in list_images(tmp_path / "vehicles")}) == 3
+    shutil.rmtree(tmp_path / "vehicles" / "Bus")
+    with pytest.raises(FileNotFoundError, match="no images in class folders"):
+        load(tmp_path / "vehicles")
+    for name in ("Validation", "test", "vehicles"):
         shutil.rmtree(tmp_path / name)
     alone = load(tmp_path, held_out=0.4)  # a folder train alone is split here
     assert (alone.classes, len(alone.test)) == (("cat", "dog"), 2)
@@ -105,6 +112,9 @@ def test_a_table_names_paths_and_labels(classes, tmp_path):
     rows = [f'"a/{i}.png"; even' for i in range(8)] + ["", f"{classes / 'b' / '0.png'};odd", "b/1.png;odd"]
     table.write_text("\n".join(["Path ; LABEL", *rows]), encoding="utf-8-sig")
     assert load(classes, table="list.csv").unreadable == {}
+    table.write_text("path,label\n" + "".join(f"a/{i}.png,{'xy'[i % 2]}\n" for i in range(10)) * 2)
+    assert len(load(classes, table="list.csv").pictures) == 20  # listed twice, seen twice
+    table.write_text("\n".join(["Path ; LABEL", *rows]), encoding="utf-8-sig")
     assert load(classes, table="list.csv").classes == ("even", "odd")
     beside = tmp_path / "a" / "list.csv"  # paths relative to the table
     beside.write_text("path\tlabel\tsplit\n0.png\tx\tTrain\n1.png\ty\ttrain\n2.png\tx\tValidation\n")
@@ -113,6 +123,7 @@ def test_a_table_names_paths_and_labels(classes, tmp_path):
         ("path,label\na/1.png,\n", "line 2: a row needs a path and a label"),
         ("path,label\na/1.png,x\na/1.png,y\n", "line 3: a/1.png is listed before with another"),
         ("path,label\nnone/1.png,x\n", "none of the 1 images"),
+        ("path,label\n", "names no images"),
     ):
         table.write_text(text)
         with pytest.raises(ValueError, match=why):

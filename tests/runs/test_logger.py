@@ -134,6 +134,8 @@ def test_what_cannot_be_built_again_is_said_and_the_rest_works(tmp_path, capsys)
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     with Logger(tmp_path / "mine", model=net, steps=10) as log:
         train(log, net, steps=10)
+        log.save()
+        log.save()  # while the network lives that the first one left
     assert not log.rebuilds
     assert "named no data set (or network)" in log.why_not
     x = torch.randn(3, 1, 8, 8)

@@ -52,6 +52,7 @@ class OwnImages(ImageTree):
         unreadable: What is wrong with each file that was left out, by path.
         unseen: Whether the test classes are others than those of training.
         smallest: Height and width of the image with the shortest side; None where the files were not opened.
+        split_here: Whether the split was made here, not by the user's folders or table.
 
     Example:
         >>> photos = hs.data.load("folder", "photos")
@@ -63,6 +64,7 @@ class OwnImages(ImageTree):
     unreadable: Mapping[str, str] = field(default_factory=dict)
     unseen: bool = False
     smallest: tuple[int, int] | None = None
+    split_here: bool = False
 
     def resident(self, size: int | tuple[int, int]) -> Dataset:
         """Decode all images into memory at one size (scaled to cover it, the middle cut out).
@@ -161,11 +163,12 @@ def own_images(
             f"{len(bad)} of {len(pictures)} images cannot be read; the first is {path}: {why}; remove them, "
             "or leave them out with unreadable='skip' (--data.unreadable skip)"
         )
-    if len(bad) == len(pictures):
+    if bad and len(bad) == len(pictures):
         path, why = next(iter(bad.items()))
         raise ValueError(f"none of the {len(bad)} images of {store.root} can be read; the first is {path}: {why}")
     pictures = [picture for picture in pictures if picture.path not in bad]
-    if any(picture.split == _UNSPLIT for picture in pictures):
+    split_here = any(picture.split == _UNSPLIT for picture in pictures)
+    if split_here:
         pictures = _split(pictures, split, held_out, split_seed)
     parts = {name: [p for p in pictures if p.split == name] for name in SPLITS}
     chosen = test if parts[test] else "val" if test == "test" else "test"
@@ -183,7 +186,7 @@ def own_images(
         )
     tested = _folder(store.root, parts[chosen], None if unseen else train.classes)
     name = store.root.name if store.name == "folder" else store.name
-    return OwnImages(name, train, tested, tuple(pictures), bad, unseen, smallest)
+    return OwnImages(name, train, tested, tuple(pictures), bad, unseen, smallest, split_here)
 
 
 def list_images(root: Path, table: str | None = None) -> list[Picture]:
@@ -216,11 +219,13 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
     while len(inside) == 1 and _folders(place / inside[0]) and not _images(os.listdir(place / inside[0])):
         place /= inside[0]  # what an archive was unpacked to, or a folder "train" alone
         inside = _folders(place)
-    parts = [(_WORDS[name.lower()], name) for name in inside if name.lower() in _WORDS]
+    words = [(_WORDS[name.lower()], name) for name in inside if name.lower() in _WORDS]
+    parts = [(split, name) for split, name in words if _folders(place / name)]
     if {"train"} < {split for split, _ in parts}:
         parts.sort(key=lambda part: SPLITS.index(part[0]))
         return [p for split, name in parts for p in _from_classes(root, place / name, split)]
-    pictures = _from_classes(root, place, _UNSPLIT)
+    no_classes = {"train"} < {split for split, _ in words} and len(words) == len(inside)
+    pictures = [] if no_classes else _from_classes(root, place, _UNSPLIT)
     if not pictures:
         raise FileNotFoundError(
             f"data set 'folder': {root} has no images in class folders: expected {root}/<class>/<image>.jpg, or "
@@ -280,7 +285,8 @@ def _from_table(root: Path, table: Path) -> list[Picture]:
     columns = [word.strip().lower() for word in next(rows, [])]
     if not {"path", "label"} <= set(columns):
         raise ValueError(f"{file} needs a first line with the columns path,label (and split, if it is to name one)")
-    found: dict[str, Picture] = {}
+    known: dict[str, Picture] = {}
+    pictures = []  # an image that is listed twice counts twice
     for row in filter(any, rows):
         values = {name: word.strip() for name, word in zip(columns, row, strict=False)}
         path, label, split = (values.get(name, "") for name in ("path", "label", "split"))
@@ -289,13 +295,15 @@ def _from_table(root: Path, table: Path) -> list[Picture]:
         if split.lower() not in (*_WORDS, _UNSPLIT):
             raise ValueError(f"{file}, line {rows.line_num}: split={split!r} must be train, val or test")
         picture = Picture(path, label, _WORDS.get(split.lower(), _UNSPLIT))
-        if found.setdefault(path, picture) != picture:
+        if known.setdefault(path, picture) != picture:
             raise ValueError(f"{file}, line {rows.line_num}: {path} is listed before with another label or split")
-    pictures = list(found.values())
+        pictures.append(picture)
+    if not pictures:
+        raise ValueError(f"{file} names no images")
     unnamed = sum(picture.split == _UNSPLIT for picture in pictures)
     if 0 < unnamed < len(pictures):
         raise ValueError(f"{file} names a split for some images and none for {unnamed}: name all or none")
-    if pictures and not (root / pictures[0].path).exists() and (file.parent / pictures[0].path).exists():
+    if not (root / pictures[0].path).exists() and (file.parent / pictures[0].path).exists():
         paths = (os.path.relpath(file.parent / picture.path, root) for picture in pictures)
         pictures = [replace(p, path=Path(path).as_posix()) for p, path in zip(pictures, paths, strict=True)]
     return pictures

@@ -155,7 +155,7 @@ def read_list(listing: str | Path) -> Listed:
         raise ValueError(f"{path} names no pairs")
     header = lines[0][1]
     lfw = len(header) <= 2 and all(word.isdigit() for word in header)
-    if len(lines) > 1 and not _is_image(header[0]) and _is_image(lines[1][1][0]):
+    if len(lines) > 1 and "." not in header[0] and _is_image(lines[1][1][0]):
         del lines[0]  # the names of the columns
     rows = _lfw_rows(path, header, lines[1:]) if lfw else [_own_row(path, *line) for line in lines]
     if not rows:

@@ -148,7 +148,7 @@ def verify_own_pairs(
     images = find_images(listing, _places(run, listing, root)) if folder is None else Path(folder)
     own = read_pairs(listing, images, size)
     model = load(run.path, seed=number, device=place)
-    features = embed(model, own.images, flip=mirrored, normalize=settings.normalize, **_moments(run, size))
+    features = embed(model, own.images, flip=mirrored, normalize=settings.normalize, **_moments(run, size, root))
     pairs = own.pairs.folded(_folds(own.pairs, rule.folds if folds is None else folds))
     result = metrics.verify_pairs(features, pairs, center=centered)
     scores = metrics.pair_scores(features, pairs.left, pairs.right)
@@ -225,13 +225,13 @@ def _places(run: Run, listing: str | Path, moved: str | None) -> list[Path]:
     return [root / below for root in roots for below in ("", "lfw", "lfw_funneled", "lfw-deepfunneled")]
 
 
-def _moments(run: Run, size: Size) -> dict[str, Any]:
+def _moments(run: Run, size: Size, moved: str | None) -> dict[str, Any]:
     """Mean and standard deviation of the training images, where inputs are normalised by them."""
     settings = run.config.data
     if settings.normalize not in data.MEASURED:
         return {}
     options = {name: getattr(settings, name) for name in ("split", "held_out", "split_seed", "table", "unreadable")}
-    dataset = data.load(settings.name, settings.root, **(options if settings.name == "folder" else {}))
+    dataset = data.load(settings.name, moved or settings.root, **(options if settings.name == "folder" else {}))
     if isinstance(dataset, data.OwnImages):
         if size.resized != "cover":
             return {"mean": IMAGENET_MEAN, "std": IMAGENET_STD}

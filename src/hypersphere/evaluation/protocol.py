@@ -81,8 +81,8 @@ def check_evaluation(config: Config, source: Source, team: Team) -> None:
         >>> check_evaluation(candidate.config, candidate.source, candidate.team)
     """
     rule = config.evaluation
-    ours = rule.protocol in _UNSEEN and rule.data is None and config.data.split == "image"
-    if ours and source.own is not None and not source.own.unseen:
+    own = source.own if rule.protocol in _UNSEEN and rule.data is None else None
+    if own is not None and own.split_here and not own.unseen:
         raise ValueError(
             f"{rule.protocol} is for classes that training never saw, and data.split=image holds out images of every "
             "class: give --data.split class, or --evaluation.protocol classification"

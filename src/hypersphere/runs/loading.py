@@ -80,6 +80,11 @@ def load(
         ) from error
 
 
+def build_again(path: Path, seed: int) -> nn.Module:
+    """The network of a run from its settings alone, as another process has to build it."""
+    return _of_run(Run(path, seed))
+
+
 def keep_alive(path: Path, seed: int, network: nn.Module) -> None:
     """Remember the network of a loop in this process, as long as somebody holds it, for :func:`load`."""
     _living[path.resolve(), seed] = network

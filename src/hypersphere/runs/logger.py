@@ -23,7 +23,7 @@ from ..config import Config, to_dict, with_values
 from .environment import environment
 from .facts import Facts
 from .files import write_json
-from .loading import keep_alive, load
+from .loading import build_again, keep_alive
 from .model import Classifier
 from .networks import merged
 from .run_folder import open_run, write_result
@@ -230,9 +230,9 @@ class Logger:
         write_result(self.path, self.config)
 
     def _rebuilt(self) -> str | None:
-        """None if ``load`` gives the same network, else what is in the way."""
+        """None if its settings give the same network, else what is in the way."""
         try:
-            load(self.path, seed=self.seed)
+            build_again(self.path, self.seed)
         except Exception as error:  # whatever a builder of the user's raises
             return f"its settings do not build it again ({' '.join(str(error.__cause__ or error).split())[:400]})"
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable
 from functools import cached_property
@@ -171,10 +172,12 @@ def _from_here(config: Config, path: Path) -> Config:
     """A data folder that was named from where training was started is found from elsewhere, beside the run's folder."""
     root, run = config.data.root, run_path(config)
     there = path.resolve()
-    if not root or Path(root).expanduser().exists() or run.is_absolute() or there.parts[-len(run.parts) :] != run.parts:
+    if not root or os.path.exists(os.path.expanduser(root)):  # False, not an error, where one may not enter
+        return config
+    if run.is_absolute() or there.parts[-len(run.parts) :] != run.parts:
         return config
     found = there.parents[len(run.parts) - 1] / root
-    return with_values(config, {"data.root": str(found)}) if found.exists() else config
+    return with_values(config, {"data.root": str(found)}) if os.path.exists(found) else config
 
 
 def _split(path: Path) -> tuple[Path, int | None]:

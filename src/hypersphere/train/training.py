@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -82,9 +83,9 @@ class Training:
         if self.team.writer:
             self.folder.prepare(self.config.run.keep)
             check_room(self.folder.path, self._bytes() * (self.config.run.keep + 2))
+            self._describe_data()
             write_json(self.folder.path / "environment.json", environment(self.team.device))
             write_json(self.folder.path / "facts.json", dataclasses.asdict(self.parts.source.facts))
-            self._describe_data()
         self.team.wait()
         self._resume()
         self.callbacks.start(Started(self.config, self.seed, self.folder.path, self.step.step, self.parts.objective))
@@ -105,12 +106,14 @@ class Training:
         table = self.folder.path / "split.csv"
         if table.exists() and self.folder.latest() is not None:
             with open(table, newline="", encoding="utf-8") as file:
-                before = {tuple(row) for row in list(csv.reader(file))[1:]}
-            changed = {row[0] for row in before ^ {(one.path, one.label, one.split) for one in own.pictures}}
+                before: Counter[tuple[str, ...]] = Counter(tuple(row) for row in list(csv.reader(file))[1:])
+            now: Counter[tuple[str, ...]] = Counter((one.path, one.label, one.split) for one in own.pictures)
+            changed = {row[0] for row in (before - now) + (now - before)}
             if changed:
                 raise ValueError(
                     f"the images in {own.train.root} are not those that {self.folder.path} was started with: "
-                    f"{len(changed)} differ, the first is {min(changed)}. Restore them, or give another --run.name"
+                    f"{len(changed)} differ, the first is {min(changed)} (hidden files are no longer read). Restore "
+                    "them, replacing damaged ones by others of the same name, or give another --run.name"
                 )
         else:
             write_table(table, own.pictures)
