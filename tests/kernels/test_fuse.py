@@ -6,10 +6,10 @@ import itertools
 import pickle
 import sys
 import warnings
-from contextlib import contextmanager
 
 import pytest
 import torch
+from fused import compare, conv, network, plain_operations
 from torch import nn
 
 import hypersphere as hs
@@ -17,21 +17,7 @@ import programs
 from hypersphere import kernels
 from hypersphere.functional.angular import ANGULAR
 from hypersphere.functional.magnitude import MAGNITUDES
-from hypersphere.kernels import block, launch, layout
-
-
-def conv(cin, cout, g="linear", h="sphere", **options):
-    return hs.nn.DecoupledConv2d(cin, cout, 3, padding=1, angular=g, magnitude=h, **options)
-
-
-def network(g="linear", h="sphere"):
-    return nn.Sequential(
-        conv(3, 4, g, h), nn.BatchNorm2d(4), nn.ReLU(),
-        conv(4, 6, g, h, bias=True, affine=True), nn.BatchNorm2d(6), nn.PReLU(6),
-        nn.MaxPool2d(2),
-        nn.Sequential(conv(6, 4, g, h), nn.GELU()),
-        nn.Flatten(), hs.nn.SphereLinear(36, 5, angular=g), nn.BatchNorm1d(5),
-    )  # fmt: skip
+from hypersphere.kernels import launch
 
 
 class Unit(nn.Module):
@@ -47,37 +33,6 @@ class Unit(nn.Module):
     def forward(self, x):
         out = self.relu(self.bn1(self.conv1(x)))
         return self.relu(self.act2(self.bn2(self.conv2(out))) + x)
-
-
-@contextmanager
-def plain_operations():
-    """No kernels inside."""
-    before, interpreting = set(launch._enabled), launch._interpreting
-    kernels.enable()
-    launch._interpreting = False
-    try:
-        yield
-    finally:
-        kernels.enable(*before)
-        launch._interpreting = interpreting
-
-
-def compare(fused, plain, x, tolerance=2e-5):
-    """Outputs, gradients and buffers of two models, one of them without kernels."""
-    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
-    out = fused(a)
-    seed = torch.randn_like(out)
-    out.backward(seed)
-    with plain_operations():
-        expected = plain(b)
-        expected.backward(seed)
-    torch.testing.assert_close(out, expected, rtol=tolerance, atol=tolerance)
-    scale = max(float(p.grad.norm()) for p in plain.parameters())
-    pairs = [(a.grad, b.grad), *((p.grad, q.grad) for p, q in zip(fused.parameters(), plain.parameters(), strict=True))]
-    for mine, theirs in pairs:
-        assert float((mine - theirs).norm()) < tolerance * max(scale, float(theirs.norm()))
-    for mine, theirs in zip(fused.buffers(), plain.buffers(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
 
 
 PASSES = ("unit", "stats", "apply", "reduce", "grad", "unit_backward")
@@ -207,57 +162,12 @@ def test_norms_of_filters_that_are_a_factor(g, h, weighted):
         )
 
 
-def test_filters_of_zeros_learn_where_the_weight_itself_is_the_kernel():
-    layer = hs.nn.DecoupledLinear(4, 3, magnitude="linear", angular="cosine", weighted="linear")
-    nn.init.zeros_(layer.weight)
-    layer(torch.randn(5, 4)).sum().backward()
-    assert layer.weight.grad.abs().max() > 0
-    assert hs.nn.fuse(nn.Sequential(layer, nn.ReLU())).fusion.blocks == []
-
-
-def test_what_was_saved_may_return_in_another_order():
-    """As from torch.autograd.graph.save_on_cpu."""
-    model = nn.Sequential(conv(3, 4), nn.BatchNorm2d(4), nn.ReLU())
-    x = torch.randn(2, 3, 5, 5).contiguous(memory_format=torch.channels_last)
-    plain = copy.deepcopy(model)
-    with torch.autograd.graph.saved_tensors_hooks(
-        lambda t: t.clone(memory_format=torch.contiguous_format), lambda t: t
-    ):
-        loss = hs.nn.fuse(model)(x).square().sum()
-    loss.backward()
-    with plain_operations():
-        plain(x).square().sum().backward()
-    torch.testing.assert_close(model[0].weight.grad, plain[0].weight.grad, rtol=1e-4, atol=1e-4)
-
-
-def test_parameters_with_gaps_between_their_numbers():
-    model = nn.Sequential(conv(3, 4), nn.BatchNorm2d(4), nn.ReLU())
-    model[1].weight = nn.Parameter(torch.randn(4, 2)[:, 0])
-    assert not model[1].weight.is_contiguous()
-    compare(hs.nn.fuse(model), copy.deepcopy(model), torch.randn(2, 3, 4, 4))
-
-
-def test_a_backward_pass_under_autocast_has_the_dtypes_of_the_forward_pass():
-    layer, x = hs.nn.SphereLinear(6, 4, angular="linear"), torch.randn(3, 6, requires_grad=True)
-    expected = torch.autograd.grad(layer(x).sum(), [x, layer.weight])
-    loss = layer(x).sum()
-    with torch.autocast(x.device.type, torch.bfloat16):
-        found = torch.autograd.grad(loss, [x, layer.weight])
-    torch.testing.assert_close(found, expected)
-
-
 def test_modules_that_are_replaced_all_at_once():
     model, other = hs.nn.fuse(network()), hs.nn.fuse(network())
     x = torch.randn(2, 3, 6, 6)
     model.eval()(x)
     model._modules = other.eval()._modules
     torch.testing.assert_close(model(x), other(x))
-
-
-def test_layers_that_differ_in_their_filters_alone():
-    """Same input, same settings: the number of outputs tells their launches apart."""
-    for model in (hs.nn.SphereLinear(8, 3), hs.nn.SphereLinear(8, 40), hs.nn.SphereLinear(8, 5)):
-        compare(model, copy.deepcopy(model), torch.randn(7, 8))
 
 
 def test_hooks_are_called():
@@ -282,58 +192,6 @@ def test_layers_that_are_not_fused_are_listed_with_the_reason():
     model(torch.randn(1, 3, 8, 8)).sum().backward()
     with pytest.raises(TypeError, match=r"not a torch\.nn\.Module"):
         hs.nn.fuse("resnet")
-
-
-@pytest.mark.parametrize("shape", [(0, 3, 6, 6), (1, 3, 6, 6)])
-def test_batches_of_none_and_one(shape):
-    model = nn.Sequential(conv(3, 4), nn.BatchNorm2d(4), nn.ReLU())
-    plain = copy.deepcopy(model)
-    hs.nn.fuse(model)
-    if shape[0] == 0:
-        model.eval()
-        plain.eval()
-        assert model(torch.randn(shape)).shape == (0, 4, 6, 6)
-    else:
-        compare(model, plain, torch.randn(shape))
-    one = hs.nn.fuse(nn.Sequential(hs.nn.SphereLinear(3, 4), nn.BatchNorm1d(4)))
-    with pytest.raises(ValueError, match="more than 1 value per channel"):
-        one(torch.randn(1, 3))
-
-
-def test_inputs_that_are_not_contiguous():
-    model = nn.Sequential(conv(3, 4), nn.BatchNorm2d(4), nn.ReLU())
-    plain = copy.deepcopy(model)
-    compare(hs.nn.fuse(model), plain, torch.randn(3, 2, 6, 7).transpose(0, 1)[:, :, :, ::2])
-    model.to(memory_format=torch.channels_last)
-    model(torch.randn(4, 3, 6, 7, dtype=torch.float32)[::2])
-
-
-def test_maps_are_channels_last_between_blocks_alone(monkeypatch):
-    """What comes in and goes out, also to a module that is not known, has the usual order."""
-
-    class Seen(nn.Module):
-        def forward(self, x):
-            assert x.is_contiguous()
-            return x.view(x.shape)
-
-    module = importlib.import_module("hypersphere.nn.fuse")
-    monkeypatch.setattr(module, "wants_channels_last", lambda x: x.is_contiguous())
-    orders = []
-    monkeypatch.setattr(block, "forward", _noting(block.forward, orders))
-    model = nn.Sequential(conv(3, 4), nn.ReLU(), nn.MaxPool2d(2), Seen(), conv(4, 4), nn.Dropout(0.0), conv(4, 2))
-    plain = copy.deepcopy(model)
-    hs.nn.fuse(model)
-    compare(model, plain, torch.randn(2, 3, 4, 4))
-    assert orders == [True] * 3
-    assert model(torch.randn(2, 3, 4, 4)).is_contiguous()
-
-
-def _noting(forward, orders):
-    def noting(spec, t, *rest):
-        orders.append(layout.channels_last(t.x))
-        return forward(spec, t, *rest)
-
-    return noting
 
 
 @pytest.mark.gpu

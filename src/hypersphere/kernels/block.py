@@ -92,20 +92,10 @@ def forward(
     x = t.x
     memory = plan.like.new_empty(plan.kept.size)
     small = memory.new_empty(mode.scratch.size) if mode.scratch.size else memory
-    given: Any = t
-    addresses: Any = [None if v is None else v.data_ptr() for v in t]
-    stream = stream_for(plan.index, addresses)
-    run: Any = mode.ready
-    at: Any = Tensor.data_ptr
-    if run is None or stream is None or group is not None:
-        run, at = Noted(mode), _itself
-        x_, q_, w, k, a, b, rho, gamma, beta, leaks, mean, var, tracked, norm, batches = given
-        sums, total, table, inverse, r, s, norms, radius = plan.views(memory)
-        source, between = mode.scratch.views(small)
-    else:
-        x_, q_, w, k, a, b, rho, gamma, beta, leaks, mean, var, tracked, norm, batches = addresses
-        sums, total, table, inverse, r, s, norms, radius = plan.at(memory.data_ptr())
-        source, between = mode.scratch.at(small.data_ptr())
+    stream, run, at, given = _begin(mode, t, group)
+    x_, q_, w, k, a, b, rho, gamma, beta, leaks, mean, var, tracked, norm, batches = given
+    sums, total, table, inverse, r, s, norms, radius = _pieces(plan, memory, at)
+    source, between = _pieces(mode.scratch, small, at)
     if plan.unit is None:
         unit = unit_weight(plan, t.weight, x.dtype, memory)
     else:
@@ -176,26 +166,14 @@ def backward(
     mode = backward_mode(there, t, need, dq is not None, group is not None)
     small = plan.like.new_empty(plan.back.size)
     again = None if fresh else _cleared(plan, memory, group)
-    tensors: Any = (x, weight, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var, dz, dq)
-    addresses: Any = [None if v is None else v.data_ptr() for v in tensors]
-    stream = stream_for(plan.index, addresses)
-    run: Any = mode.ready
-    at: Any = Tensor.data_ptr
-    if run is None or stream is None or group is not None:
-        run, at = Noted(mode), _itself
-        x_, w, k, a, b, gamma, beta, leaks, mean, var, dz_, dq_ = tensors
-        sums, _, table, inverse, r, s, norms, radius = plan.views(memory)
-        rest, gr, gs, through, between = plan.back.views(small)
-        if again is not None:
-            sums = again
-        slope = sums[-3:]
-    else:
-        x_, w, k, a, b, gamma, beta, leaks, mean, var, dz_, dq_ = addresses
-        sums, _, table, inverse, r, s, norms, radius = plan.at(memory.data_ptr())
-        rest, gr, gs, through, between = plan.back.at(small.data_ptr())
-        if again is not None:
-            sums = again.data_ptr()
-        slope = sums + plan.offsets[1] + 8
+    tensors = (x, weight, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var, dz, dq)
+    stream, run, at, given = _begin(mode, tensors, group)
+    x_, w, k, a, b, gamma, beta, leaks, mean, var, dz_, dq_ = given
+    sums, _, table, inverse, r, s, norms, radius = _pieces(plan, memory, at)
+    rest, gr, gs, through, between = _pieces(plan.back, small, at)
+    if again is not None:
+        sums = at(again)
+    slope = sums[-3:] if at is _itself else sums + plan.offsets[1] + 8
     y_ = at(y)
     dgamma = dbeta = into = onto = None
     if t.gamma is not None and (need[7] or need[8]):
@@ -204,8 +182,8 @@ def backward(
     if plan.is_train and group is None:
         run.reduce(stream, y_, r, s, k, a, b, sums, table, rest, leaks, dz_, dq_, into, onto)
     elif plan.is_train:
-        given = (y_, r, s, k, a, b, sums, table, rest, leaks, dz_, dq_)
-        dgamma, dbeta = sums_of_gradients(plan, given, dgamma, dbeta, group, stream)
+        passed = (y_, r, s, k, a, b, sums, table, rest, leaks, dz_, dq_)
+        dgamma, dbeta = sums_of_gradients(plan, passed, dgamma, dbeta, group, stream)
     wants_maps, apart = need[0] or need[1] or need[6], None
     if not wants_maps:
         gr = gs = None
@@ -268,6 +246,20 @@ def backward(
         dbeta if need[8] else None,
         _row(held, plan, 4, t.leaks) if need[9] else None,
     )
+
+
+def _begin(mode: Mode, tensors: Any, group: Any) -> tuple[int | None, Any, Any, Any]:
+    """The stream, the launches of a pass, what they take of a tensor, and that of all these tensors."""
+    addresses = [None if v is None else v.data_ptr() for v in tensors]
+    stream = stream_for(mode.plan.index, addresses)
+    if mode.ready is None or stream is None or group is not None:
+        return stream, Noted(mode), _itself, tensors
+    return stream, mode.ready, Tensor.data_ptr, addresses
+
+
+def _pieces(where: Any, memory: Tensor, at: Any) -> Any:
+    """The pieces of a buffer in the form that launches take."""
+    return where.views(memory) if at is _itself else where.at(memory.data_ptr())
 
 
 def _itself(tensor: Tensor) -> Tensor:
