@@ -4,6 +4,7 @@ import csv
 import shutil
 import struct
 import zlib
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ import hypersphere as hs
 from hypersphere.config import DataConfig
 from hypersphere.data import images as image_files
 from hypersphere.data.own import list_images
-from hypersphere.sources import make_source
+from hypersphere.sources import make_source, training_moments
 
 
 def paint(path, colour=(10, 20, 30), size=(12, 8), **options):
@@ -114,6 +115,18 @@ def test_a_table_names_paths_and_labels(classes, tmp_path):
     assert load(classes, table="list.csv").unreadable == {}
     table.write_text("path,label\n" + "".join(f"a/{i}.png,{'xy'[i % 2]}\n" for i in range(10)) * 2)
     assert len(load(classes, table="list.csv").pictures) == 20  # listed twice, seen twice
+    forms = ("a/{}.png", "./a//{}.png", f"{classes}/a/{{}}.png", "b/../link/{}.png")
+    again = (form.format(i) for form in forms for i in range(10))
+    (classes / "link").symlink_to("a")
+    table.write_text("path,label\n" + "".join(f"{path},{'xy'[int(path[-5]) % 2]}\n" for path in again))
+    once = load(classes, table="list.csv")
+    parts = [{Path(file).resolve() for file in part.files} for part in (once.train, once.test)]
+    assert (len(once.pictures), [len(part) for part in parts]) == (40, [8, 2])  # by any name, in one part
+    assert not parts[0] & parts[1]
+    table.write_text("path,label,split\na/1.png,x,train\n./a/1.png,x,test\n")
+    with pytest.raises(ValueError, match="is listed before with another label or split"):
+        load(classes, table="list.csv")
+    (classes / "link").unlink()
     table.write_text("\n".join(["Path ; LABEL", *rows]), encoding="utf-8-sig")
     assert load(classes, table="list.csv").classes == ("even", "odd")
     beside = tmp_path / "a" / "list.csv"  # paths relative to the table
@@ -251,3 +264,17 @@ def test_mistakes_say_what_to_do(classes, tmp_path):
     (one / "a" / "1.png").unlink()
     with pytest.raises(ValueError, match="each class has one image"):
         load(one)
+
+
+def test_moments_are_those_of_training_where_a_file_is_damaged_behind_its_header(classes):
+    file = classes / load(classes).train.files[0]
+    whole = file.read_bytes()
+    file.write_bytes(whole[:45] + bytes(8) + whole[53:])
+    config = DataConfig(name="folder", root=str(classes), image_size=8, batch_size=4, normalize="mean")
+    source = make_source(config, 0, torch.device("cpu"))
+    assert len(source.own.unreadable) == 1
+    expected = hs.data.types.pixel_moments(source.loader.inputs)
+    found = training_moments(config, 0)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(torch.tensor(ours).double(), theirs, rtol=1e-6, atol=1e-6)
+    assert training_moments(DataConfig(name="folder", root=str(classes), resident=0), 0)[0] == (0.485, 0.456, 0.406)

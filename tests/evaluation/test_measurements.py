@@ -11,6 +11,7 @@ import hypersphere as hs
 from hypersphere import report
 from hypersphere._core.registries import MEASUREMENTS
 from hypersphere.cli import main
+from hypersphere.config import to_dict
 from hypersphere.evaluation import describe, evaluate, find, known, measurement
 from hypersphere.runs import Run
 from hypersphere.runs.quantities import Quantity, declared, quantity
@@ -74,10 +75,20 @@ def test_a_declared_measurement_has_its_label_everywhere(tmp_path, monkeypatch, 
     hs.register("measurement", "second_label", lambda candidate: {"second_label": 7.0}, label="Second", unit="%")
     assert (find("second_label").also, find("second_label").protocol) == (True, False)
     assert quantity("second_label") == Quantity("second_label", "Second", "%")
-    run(settings(tmp_path, "labels", evaluation=EvaluationConfig(also=("first_label", "second_label"))))
+
+    @measurement("third_label", label="Third")
+    def third_label(candidate):
+        return {"third_label": 7.0, "under_another_name": 8.0}
+
+    assert quantity("third_label").label == "Third"
+    names = ("first_label", "second_label", "third_label")
+    config = settings(tmp_path, "labels", evaluation=EvaluationConfig(also=names))
+    (tmp_path / "settings.json").write_text(json.dumps(to_dict(config)))
+    assert main(["train", "--config", str(tmp_path / "settings.json")]) == 0
+    assert "  third_label: third_label 7.00, under_another_name 8.00\n" in capsys.readouterr().out
     page = report.build([tmp_path / "labels"], data=False)
     assert "Label of the first sample, lower is better" in page
-    assert "the final network also by First label, Second" in page
+    assert "the final network also by First label, Second, Third" in page
     assert main(["train", "--help", "evaluation"]) == 0
     assert "first_label" in capsys.readouterr().out
     assert main(["list", "measurements", "first*"]) == 0

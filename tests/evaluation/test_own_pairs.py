@@ -148,7 +148,7 @@ class FakeRun:
 
     def __init__(self, path, name, root=None, classes=()):
         self.config = Config(data=DataConfig(name=name, root=None if root is None else str(root)))
-        self.path, self._facts = path, Facts(2, classes=classes)
+        self.path, self.split, self._facts = path, path / "split.csv", Facts(2, classes=classes)
 
     def folder(self, seed):
         return self

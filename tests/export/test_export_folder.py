@@ -161,6 +161,19 @@ def test_a_format_that_cannot_be_had_is_named_with_the_reason(tmp_path, capsys, 
     assert "### `model.onnx`" not in card
 
 
+def test_the_card_names_the_folder_of_the_images_however_it_was_given(tmp_path, monkeypatch):
+    photos = tmp_path / "photos of [mine]"
+    photos.mkdir()
+    monkeypatch.chdir(photos)
+    path, _ = make_run(tmp_path / "runs", model=SMALL)
+    values = json.loads((path / "config.json").read_text())
+    for root in (".", f"../{photos.name}/"):
+        values["data"] |= {"name": "folder", "root": root}
+        (path / "config.json").write_text(json.dumps(values))
+        export_run(path, formats="safetensors", out=tmp_path / "out", force=True)
+        assert r"- Data: the images in photos of \[mine\]" in (tmp_path / "out" / "README.md").read_text(), root
+
+
 def test_without_a_runtime_onnx_is_written_and_said_to_be_unchecked(tmp_path, monkeypatch):
     path, _ = make_run(tmp_path, model=ModelConfig(name="mlp", extra={"hidden": (4,)}))
     genuine = formats.importlib.util.find_spec

@@ -118,6 +118,8 @@ def test_a_data_folder_that_was_named_from_elsewhere_is_found(tmp_path, monkeypa
     assert Run(path).config.data.root == "photos"
     monkeypatch.chdir(tmp_path)
     assert Run(tmp_path / "start" / path).config.data.root == str(tmp_path / "start" / "photos")
+    (tmp_path / "photos").mkdir()  # another one, which the run never saw
+    assert Run(tmp_path / "start" / path).config.data.root == str(tmp_path / "start" / "photos")
     (tmp_path / "start" / "runs").rename(tmp_path / "moved")
     assert Run(tmp_path / "moved" / path.name).config.data.root == "photos"  # nobody knows from where
 

@@ -19,3 +19,7 @@ if __name__ == "__main__":
         run(with_values(diverging(folder), here))
     except Stopped as stopped:
         (folder / f"stopped-{os.environ['RANK']}.txt").write_text(str(stopped))
+    try:  # a folder that holds a run with other settings
+        run(with_values(next(iter(parallel_cases(folder))), {**here, "data.pad": 3}))
+    except (ValueError, Stopped) as refused:
+        (folder / f"refused-{os.environ['RANK']}.txt").write_text(f"{type(refused).__name__}: {refused}")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import pytest
 import torch
@@ -9,7 +10,9 @@ from PIL import Image
 
 import hypersphere as hs
 from hypersphere.cli import main
+from hypersphere.evaluation import candidate_of
 from hypersphere.losses import fitting_margin, fitting_scale
+from hypersphere.runs import Run
 
 FAST = """--data.image-size 16 --data.resize 20 --data.batch-size 16 --data.pad 1 --data.workers 0 --model.name cnn3
 --model.widths 4,4,4 --model.feature-dim 8 --schedule.steps 6 --schedule.milestones none --schedule.warmup 0
@@ -124,6 +127,30 @@ def test_large_sets_are_streamed_to_the_same_split(pictures, tmp_path, capsys):
         (pictures / "class 1" / "9.png").unlink()
     assert "are not those that" in capsys.readouterr().err
     assert train("classify", pictures, tmp_path / "device", "--model.feature-dim", "8") == 0
+    _leaves_out_what_turns_out_damaged(pictures, tmp_path / "stream", options.split(), capsys)
+
+
+def _leaves_out_what_turns_out_damaged(pictures, folder, options, capsys):
+    """A file that is damaged behind its header stops a streamed training once; then it goes on, file or no file."""
+    seed = folder / "classify.own" / "seed-0"
+    before = list(csv.DictReader((seed / "split.csv").open()))
+    name = next(row["path"] for row in before if row["split"] == "test" and row["path"].endswith(".png"))
+    whole = (pictures / name).read_bytes()
+    (pictures / name).write_bytes(whole[:60] + bytes(20) + whole[80:])
+    (seed / "result.json").unlink()
+    shutil.rmtree(seed / "checkpoints" / "step-00000006")
+    capsys.readouterr()
+    try:
+        assert train("classify", pictures, folder, *options) == 2
+        assert "damaged.txt: give the same command again to continue without it" in capsys.readouterr().err
+        (pictures / name).unlink()
+        assert train("classify", pictures, folder, *options) == 0
+        said = capsys.readouterr()
+        assert "1 left out since (in " in said.out + said.err
+        assert list(csv.DictReader((seed / "split.csv").open())) == [row for row in before if row["path"] != name]
+        assert candidate_of(Run(folder / "classify.own")).source.own.pictures[-1].path == before[-1]["path"]
+    finally:
+        (pictures / name).write_bytes(whole)
 
 
 def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, tmp_path, capsys):

@@ -13,8 +13,10 @@ from safetensors.torch import load_file
 
 import hypersphere as hs
 import programs
+from hypersphere.runs import Team
 from hypersphere.train import Stopped, run
 from hypersphere.train.distributed import _share_mean
+from hypersphere.train.peers import writer_first
 
 HERE = Path(__file__).parent
 CASES = ["no_batchnorm", "batchnorm", "running_norm", "gan", "pairs", "triplet", "orthogonal_descent"]
@@ -69,6 +71,29 @@ def test_what_is_not_finite_is_named_by_step_and_layer(folders):
     assert first == second
     assert named(first) == named(str(alone.value))
     assert re.fullmatch(r"the loss is not finite at step \d+, first in (layer|parameter) model\..*", named(first))
+
+
+@pytest.mark.slow
+def test_what_the_writer_refuses_no_process_waits_for(folders):
+    first, second = ((folders[1] / f"refused-{rank}.txt").read_text() for rank in (0, 1))
+    assert first.startswith("ValueError: ")
+    assert "holds a run with other settings: data.pad" in first
+    assert second == first.replace("ValueError", "Stopped")
+
+
+def test_the_others_are_told_what_the_writer_raises(monkeypatch):
+    sent = []
+
+    def broadcast(box, source):
+        sent.append(box[0]) if not sent else box.__setitem__(0, sent[0])
+
+    monkeypatch.setattr(torch.distributed, "broadcast_object_list", broadcast)
+    writer, other = (Team(rank, 2, torch.device("cpu")) for rank in (0, 1))
+    with pytest.raises(ZeroDivisionError):
+        writer_first(writer, lambda: 1 / 0)
+    with pytest.raises(Stopped, match="division by zero") as told:
+        writer_first(other, lambda: pytest.fail("only the writer works"))
+    assert (told.value.code, told.value.speaker) == (2, 0)
 
 
 def named(message: str) -> str:

@@ -8,16 +8,13 @@ import os
 import shlex
 import sys
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Any
 
-from .._core.registries import MEASUREMENTS
 from .._core.trust import check_trusted, trust
 from .._core.trust import named as trusted
 from ..config import Config, overridden, read_values, to_dict, with_values
 from ..recipes import get
 from ..runs import run_path
-from ..runs.quantities import given_by
 from ..train import Stopped
 from ..train import run as train
 
@@ -41,10 +38,8 @@ def run(options: argparse.Namespace) -> int:
             f"best {result['best_accuracy']:.2f}% (step {result['best_step']}), "
             f"{result['steps_per_second']:.1f} steps/s"
         )
-        for name in config.evaluation.also:
-            keys = [one.key for one in given_by(MEASUREMENTS.entry(name, "evaluation.also"))]
-            own = {key: v for key, v in result["metrics"].items() if any(fnmatchcase(key, one) for one in keys)}
-            print(f"  {name}: " + ", ".join(f"{key} {value:.2f}" for key, value in own.items()))
+        for name, keys in result.get("also", {}).items():
+            print(f"  {name}: " + ", ".join(f"{key} {result['metrics'][key]:.2f}" for key in keys))
     if summary:
         place = shlex.quote(str(run_path(config)))
         print(f"in {place}; `hypersphere report {place}` writes a page about it")

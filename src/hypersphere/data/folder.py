@@ -224,7 +224,7 @@ class FolderLoader:
         try:
             for batch in self._loader:
                 if isinstance(batch, _Unreadable):
-                    raise ValueError(f"{batch.why}; remove or replace this file")
+                    raise UnreadableImage(batch.file, batch.why)
                 yield batch
         except RuntimeError as error:
             if "DataLoader worker" not in str(error):
@@ -259,10 +259,19 @@ class FolderLoader:
         return self.epoch(self._order.epoch)
 
 
+class UnreadableImage(ValueError):
+    """An image of a batch cannot be read: ``file`` is its path, and ``why`` names it, too."""
+
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(f"{why}; remove or replace this file")
+        self.file, self.why = file, why
+
+
 @dataclass(frozen=True)
 class _Unreadable:
     """What travels from a worker in the place of a batch with an image that cannot be read."""
 
+    file: str
     why: str
 
 
@@ -284,7 +293,7 @@ class _Decoded(Dataset[tuple[Tensor, int] | _Unreadable]):
             return self._sample(file, key)
         except (ValueError, OSError, MemoryError) as error:  # raised in a worker, it would come with its traceback
             told = str(error) or type(error).__name__
-            return _Unreadable(told if file in told else f"{file} cannot be read: {told}")
+            return _Unreadable(file, told if file in told else f"{file} cannot be read: {told}")
 
     def _sample(self, file: str, key: Key) -> tuple[Tensor, int]:
         number, epoch, position = key

@@ -169,7 +169,7 @@ def own_images(
     pictures = [picture for picture in pictures if picture.path not in bad]
     split_here = any(picture.split == _UNSPLIT for picture in pictures)
     if split_here:
-        pictures = _split(pictures, split, held_out, split_seed)
+        pictures = _split(store.root, pictures, split, held_out, split_seed)
     parts = {name: [p for p in pictures if p.split == name] for name in SPLITS}
     chosen = test if parts[test] else "val" if test == "test" else "test"
     for name in ("train", chosen):
@@ -185,7 +185,7 @@ def own_images(
             "their own" + ("; hold out fewer with held_out= (--data.held-out)" if unseen else "")
         )
     tested = _folder(store.root, parts[chosen], None if unseen else train.classes)
-    name = store.root.name if store.name == "folder" else store.name
+    name = Path(os.path.abspath(store.root)).name if store.name == "folder" else store.name
     return OwnImages(name, train, tested, tuple(pictures), bad, unseen, smallest, split_here)
 
 
@@ -290,6 +290,7 @@ def _from_table(root: Path, table: Path) -> list[Picture]:
     for row in filter(any, rows):
         values = {name: word.strip() for name, word in zip(columns, row, strict=False)}
         path, label, split = (values.get(name, "") for name in ("path", "label", "split"))
+        path = path and Path(os.path.normpath(path)).as_posix()  # one spelling: ./a.jpg is a.jpg
         if not path or not label:
             raise ValueError(f"{file}, line {rows.line_num}: a row needs a path and a label")
         if split.lower() not in (*_WORDS, _UNSPLIT):
@@ -331,11 +332,16 @@ def _opened(root: Path, pictures: list[Picture], check: str) -> tuple[dict[str, 
     return bad, min(sizes, key=min, default=None)
 
 
-def _split(pictures: list[Picture], by: str, held_out: float, seed: int) -> list[Picture]:
-    """Train and test, by the order of a hash of seed and name: stable when others come and go."""
-    members: dict[str, list[str]] = {}
+def _split(root: Path, pictures: list[Picture], by: str, held_out: float, seed: int) -> list[Picture]:
+    """Train and test, by the order of a hash of seed and name: stable when others come and go.
+
+    A file that is listed twice, also by a link or an absolute path, is in one part.
+    """
+    first: dict[object, str] = {}  # the name by which each file is split
+    named = {p.path: first.setdefault(_identity(root / p.path), p.path) for p in pictures}
+    members: dict[str, set[str]] = {}
     for picture in pictures:
-        members.setdefault(picture.label, []).append(picture.path)
+        members.setdefault(picture.label, set()).add(named[picture.path])
     if by == "class":
         ranked = sorted(members, key=lambda label: _hash(seed, label))
         unseen = set(ranked[: max(1, round(held_out * len(ranked)))])
@@ -353,7 +359,16 @@ def _split(pictures: list[Picture], by: str, held_out: float, seed: int) -> list
         raise ValueError(
             f"held_out={held_out} of at most {most} images per class is less than one image: raise it (--data.held-out)"
         )
-    return [Picture(p.path, p.label, "test" if p.path in tested else "train") for p in pictures]
+    return [Picture(p.path, p.label, "test" if named[p.path] in tested else "train") for p in pictures]
+
+
+def _identity(file: Path) -> object:
+    """What all names of a file have in common."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return file
+    return (found.st_dev, found.st_ino) if found.st_ino else file
 
 
 def _hash(seed: int, name: str) -> bytes:

@@ -25,7 +25,7 @@ from .evaluate import candidate_of, evaluate, outputs_of
 from .measurement import Measurement, describe, find, known, measurement
 from .own_pairs import read_pairs
 from .pair_results import evaluate_pairs
-from .protocol import check_evaluation, evaluate_also, evaluate_protocol
+from .protocol import check_evaluation, evaluate_also, evaluate_each, evaluate_protocol
 from .robustness import make_attack
 from .verification import Verified, mean_length, verify
 
@@ -40,6 +40,7 @@ __all__ = [
     "describe",
     "evaluate",
     "evaluate_also",
+    "evaluate_each",
     "evaluate_pairs",
     "evaluate_protocol",
     "find",

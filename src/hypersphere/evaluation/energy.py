@@ -56,6 +56,7 @@ def _lines(part: Mapping[str, Any]) -> list[str]:
     "energy",
     label="Energy",
     about="hyperspherical energy of the hidden layers (s = 2), as the log has it",
+    quantities=(),  # the log declares it
     also=False,
     suits=("closed", "open", "gan"),
     details=_details,

@@ -11,7 +11,7 @@ import torch
 from .._core.registries import MEASUREMENTS
 from ..config import Config
 from ..runs import Run, Team, environment, load, usable_device
-from ..sources import evaluation_source
+from ..sources import as_split, evaluation_source
 from .candidate import Candidate, Outputs
 from .inception import check_inherited
 from .measurement import find, known
@@ -131,7 +131,7 @@ def candidate_of(
     if root is not None:
         config = replace(config, data=replace(config.data, root=root), evaluation=replace(config.evaluation, root=root))
     network = load(run.path, seed=number, device=place)
-    source = evaluation_source(config, run.facts(number), number, place)
+    source = evaluation_source(as_split(config, run.folder(number)), run.facts(number), number, place)
     return Candidate(network, source, Team(0, 1, place), config)
 
 

@@ -67,14 +67,14 @@ class Measurement:
 
 
 def measurement(
-    name: str, *, label: str | None = None, quantities: tuple[Quantity, ...] = (), **fields: Any
+    name: str, *, label: str | None = None, quantities: tuple[Quantity, ...] | None = None, **fields: Any
 ) -> Callable[[Numbers], Numbers]:
     """Declare the decorated function as a measurement.
 
     Args:
         name: Name on the command line (``--evaluation.also``, ``--parts``) and in files.
         label: Its name for people; None is the name in words.
-        quantities: Labels, units and directions of the numbers that it gives.
+        quantities: Labels, units and directions of the numbers that it gives; None is one with its own name and label.
         **fields: Further fields of :class:`Measurement`: ``about`` (one line of help), ``protocol`` (may be
             ``evaluation.protocol``), ``also`` (may be in ``evaluation.also``), ``suits`` (the runs that include it by
             default), ``details`` (computes further values), ``lines`` (formats the numbers), ``words`` (describes the
@@ -91,7 +91,8 @@ def measurement(
     """
 
     def added(evaluate: Numbers) -> Numbers:
-        MEASUREMENTS.add(name, evaluate, label=label, quantities=quantities, **fields)
+        given = {} if quantities is None else {"quantities": quantities}
+        MEASUREMENTS.add(name, evaluate, label=label, **given, **fields)
         return evaluate
 
     return added

@@ -7,7 +7,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,7 @@ from ..data import Pairs
 from ..embedding import embed
 from ..runs import Run, environment, load, usable_device
 from ..runs.files import read_tensors, write_tensors
-from ..sources import evaluation_source
-from ..sources.source import IMAGENET_MEAN, IMAGENET_STD
+from ..sources import evaluation_source, training_moments
 from .own_pairs import OwnPairs, Size, find_images, read_pairs
 from .trained_on import trained_on, warning_of
 from .verification import in_percent
@@ -148,7 +147,7 @@ def verify_own_pairs(
     images = find_images(listing, _places(run, listing, root)) if folder is None else Path(folder)
     own = read_pairs(listing, images, size)
     model = load(run.path, seed=number, device=place)
-    features = embed(model, own.images, flip=mirrored, normalize=settings.normalize, **_moments(run, size, root))
+    features = embed(model, own.images, flip=mirrored, normalize=settings.normalize, **_moments(run, number, root))
     pairs = own.pairs.folded(_folds(own.pairs, rule.folds if folds is None else folds))
     result = metrics.verify_pairs(features, pairs, center=centered)
     scores = metrics.pair_scores(features, pairs.left, pairs.right)
@@ -225,15 +224,10 @@ def _places(run: Run, listing: str | Path, moved: str | None) -> list[Path]:
     return [root / below for root in roots for below in ("", "lfw", "lfw_funneled", "lfw-deepfunneled")]
 
 
-def _moments(run: Run, size: Size, moved: str | None) -> dict[str, Any]:
+def _moments(run: Run, seed: int, moved: str | None) -> dict[str, Any]:
     """Mean and standard deviation of the training images, where inputs are normalised by them."""
     settings = run.config.data
     if settings.normalize not in data.MEASURED:
         return {}
-    options = {name: getattr(settings, name) for name in ("split", "held_out", "split_seed", "table", "unreadable")}
-    dataset = data.load(settings.name, moved or settings.root, **(options if settings.name == "folder" else {}))
-    if isinstance(dataset, data.OwnImages):
-        if size.resized != "cover":
-            return {"mean": IMAGENET_MEAN, "std": IMAGENET_STD}
-        dataset = dataset.resident(size.shape)
-    return {"mean": dataset.mean, "std": dataset.std}
+    mean, std = training_moments(replace(settings, root=moved or settings.root), seed)
+    return {"mean": mean, "std": std}

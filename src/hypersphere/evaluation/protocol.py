@@ -53,12 +53,26 @@ def evaluate_also(candidate: Candidate) -> dict[str, float]:
         >>> evaluate_also(candidate_of(hs.runs.Run("runs/digits")))
         {}
     """
+    return {key: value for numbers in evaluate_each(candidate).values() for key, value in numbers.items()}
+
+
+def evaluate_each(candidate: Candidate) -> dict[str, dict[str, float]]:
+    """As :func:`evaluate_also`, by the name of the measurement.
+
+    Args:
+        candidate: the trained network, its test split and its settings.
+
+    Returns:
+        The numbers of each measurement in ``evaluation.also``.
+
+    Example:
+        >>> from hypersphere.evaluation import candidate_of, evaluate_each
+        >>> evaluate_each(candidate_of(hs.runs.Run("runs/digits")))
+        {}
+    """
+    names = candidate.config.evaluation.also
     with candidate.evaluating():
-        return {
-            key: value
-            for name in candidate.config.evaluation.also
-            for key, value in _numbers(find(name, "evaluation.also"), candidate).items()
-        }
+        return {name: _numbers(find(name, "evaluation.also"), candidate) for name in names}
 
 
 _UNSEEN = ("verification", "identification", "few_shot")

@@ -18,7 +18,7 @@ def trained_on(run: Run, seed: int, files: Sequence[Path]) -> list[int]:
     Of a user's own images the split is written down: a file counts if it is one of the training files, or a copy of it
     with the same name and class. Of sets of people it counts if its folder is named like a person of that split.
     """
-    split, root = run.folder(seed).path / "split.csv", Path(run.config.data.root or "").expanduser()
+    split, root = run.folder(seed).split, Path(run.config.data.root or "").expanduser()
     if not split.is_file():
         faces = getattr(DATASETS.get(run.config.data.name), "of", None) == "people"
         people = set(run.facts(seed).classes) if faces else set()  # every image of theirs is trained on

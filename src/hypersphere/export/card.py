@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def _data(run: Run) -> str:
     """The data set by its name, those of a loop that named none in words; of a folder, the name of the folder."""
     settings = run.config.data
     if settings.name == "folder" and settings.root:
-        return f"the images in {plain(Path(settings.root).name)}"
+        return f"the images in {plain(Path(os.path.abspath(os.path.expanduser(settings.root))).name)}"
     return "data of your own" if settings.name == UNNAMED else plain(settings.name)
 
 

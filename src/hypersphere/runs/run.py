@@ -172,12 +172,13 @@ def _from_here(config: Config, path: Path) -> Config:
     """A data folder that was named from where training was started is found from elsewhere, beside the run's folder."""
     root, run = config.data.root, run_path(config)
     there = path.resolve()
-    if not root or os.path.exists(os.path.expanduser(root)):  # False, not an error, where one may not enter
+    if not root or os.path.isabs(os.path.expanduser(root)):
         return config
     if run.is_absolute() or there.parts[-len(run.parts) :] != run.parts:
         return config
-    found = there.parents[len(run.parts) - 1] / root
-    return with_values(config, {"data.root": str(found)}) if os.path.exists(found) else config
+    started = there.parents[len(run.parts) - 1]
+    moved = started != Path.cwd() and os.path.exists(started / root)  # False, not an error, where one may not enter
+    return with_values(config, {"data.root": str(started / root)}) if moved else config
 
 
 def _split(path: Path) -> tuple[Path, int | None]:

@@ -58,6 +58,7 @@ class SeedFolder:
     def __init__(self, run: Path, seed: int, config: Config | None = None) -> None:
         self.path = run / f"seed-{seed}"
         self.checkpoints = self.path / "checkpoints"
+        self.split, self.damaged = self.path / "split.csv", self.path / "damaged.txt"
         self.config = config
 
     def lock(self) -> AbstractContextManager[None]:

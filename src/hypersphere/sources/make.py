@@ -11,11 +11,11 @@ import torch
 
 from .. import data
 from ..config import Config, DataConfig
-from ..runs import Facts, Team
+from ..runs import Facts, SeedFolder, Team
 from .faces import on_faces
 from .graph import Graph
 from .resident import Resident
-from .source import Source
+from .source import IMAGENET_MEAN, IMAGENET_STD, Source
 from .tree import Tree
 
 
@@ -62,6 +62,27 @@ def make_source(
     if isinstance(dataset, data.Dataset | data.PointClouds):
         return Resident(dataset, config, seed, device, rank, world, channels_last, pairs, own)
     raise ValueError(f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on")
+
+
+def as_split(config: Config, folder: SeedFolder) -> Config:
+    """The settings that read the user's images as a run has split them, where it has stopped at damaged ones.
+
+    They may be gone by now, which would change the split of the others.
+    """
+    if not (folder.split.exists() and folder.damaged.exists() and folder.latest() is not None):
+        return config
+    return replace(config, data=replace(config.data, table=str(folder.split.absolute())))
+
+
+def training_moments(config: DataConfig, seed: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel of the images to train on, pixels in [0, 1].
+
+    Images that are streamed are normalised by ImageNet's.
+    """
+    found = _read(replace(config, batch_size=1, per_class=1), seed, 0).dataset
+    if isinstance(found, data.ImageTree | data.ImageFolder):
+        return IMAGENET_MEAN, IMAGENET_STD
+    return found.mean, found.std
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Several trainings at once in one process: each has its turn, and none notices the others.
 
 On a GPU every training replays its captured step on its own stream, so that small networks share it. The results
-are those of the trainings alone.
+are those of the trainings alone, as far as a training alone repeats its own: see :func:`run_at_once`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ class Outcome:
 def run_at_once(
     jobs: Iterable[Job], count: int, ended: Callable[[Outcome], None] = lambda outcome: None
 ) -> list[Outcome]:
-    """Train all jobs, ``count`` at a time, each bit for bit as :func:`hypersphere.train.run` would.
+    """Train all jobs, ``count`` at a time, each as :func:`hypersphere.train.run` would.
+
+    On a CPU the weights are the same bit for bit. On a GPU they are so only where a training alone gives the same
+    weights twice: cuDNN must be deterministic (``torch.backends.cudnn.deterministic = True``), and kernels that add
+    atomically off.
 
     A job that fails does not stop the others. Calling it again continues where it was, as with one training. Ctrl-C
     (and a termination signal) saves all that are training; those that have not begun do not begin.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from ..sources import as_split
 from .build import make_parts, make_step
 from .diagnose import FINITE, blame, spoiled
 from .step import Mark, NotFinite
@@ -68,7 +69,7 @@ def _go_back(training: Training, bad: int) -> Generator[Mark, None, int]:
 
 def _walk(training: Training, until: int) -> Generator[Mark, None, tuple[int, bool]]:
     """Step from the last checkpoint on, up to ``until`` or a failure: which step, and if all weights are finite."""
-    training.parts = make_parts(training.config, training.seed, training.team)
+    training.parts = make_parts(as_split(training.config, training.folder), training.seed, training.team)
     step = make_step(training.parts, training.restore(), eager=True)
     try:
         while step.step < until and not _stopped(training):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from ..runs import SeedFolder, Team, open_run, run_path, write_result
 from ..runs.files import check_room
 from .callbacks import Callback
 from .distributed import team
-from .peers import together
+from .own_images import settle
+from .peers import together, writer_first
 from .progress import Progress
 from .step import Mark
 from .training import Training
@@ -64,18 +65,20 @@ def _run(config: Config, crew: Team, callbacks: Sequence[Callback]) -> dict[str,
 
             for _ in seed_turns(config, seed, crew, progress, callbacks, listen):
                 pass
-    summary = write_result(folder, config) if crew.writer else {}
-    crew.wait()
+    summary: dict[str, Any] = {}
+    writer_first(crew, lambda: summary.update(write_result(folder, config)))
     return summary
 
 
 def begin(config: Config, crew: Team) -> Path:
     """Make the run folder, or see that it may continue."""
     folder = run_path(config)
-    if crew.writer:
+
+    def make() -> None:
         check_room(folder, 2**16)
         open_run(config)
-    crew.wait()
+
+    writer_first(crew, make)
     return folder
 
 
@@ -97,7 +100,13 @@ def seed_turns(
     See :meth:`Training.turns` for what is yielded. ``begun`` gets the training once it is there.
     """
     folder = SeedFolder(run_path(config), seed, config)
-    with folder.lock() if crew.writer else nullcontext():
+    with ExitStack() as held:
+
+        def hold() -> None:
+            held.enter_context(folder.lock())
+            settle(folder)
+
+        writer_first(crew, hold)
         done = folder.result
         crew.wait()
         if done is not None:

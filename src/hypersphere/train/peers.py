@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -40,6 +40,27 @@ def together(team: Team, folder: Path) -> Iterator[None]:
         gone = _gone(team)
         speaker = team.rank if _speaks(team, folder, gone) else -1
         raise Stopped(_message(team, gone, error), speaker=speaker) from error
+
+
+def writer_first(team: Team, work: Callable[[], object]) -> None:
+    """Let the writer do something that the others wait for. If it fails, no process continues.
+
+    Raises:
+        Stopped: With the writer's message, in the other processes; the writer raises its own exception.
+    """
+    failed: list[Exception] = []
+    told: list[str | None] = [None]
+    if team.writer:
+        try:
+            work()
+        except Exception as error:
+            failed, told = [error], [str(error) or type(error).__name__]
+    if team.world > 1:
+        dist.broadcast_object_list(told, 0)
+    if failed:
+        raise failed[0]
+    if told[0] is not None:
+        raise Stopped(told[0], code=2)
 
 
 def _of_exchange(error: RuntimeError) -> bool:

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import math
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..config import Config
-from ..data import write_table
+from ..data.folder import UnreadableImage
 from ..data.loader import IGNORE
-from ..evaluation import Candidate, evaluate_also, evaluate_protocol, layer_energies, mean_length
+from ..evaluation import Candidate, evaluate_each, evaluate_protocol, layer_energies, mean_length
 from ..orthogonal import restart
 from ..regularizers import Energies
 from ..runs import WARNINGS, SeedFolder, Team, environment, merged
 from ..runs.files import check_room, write_bytes, write_json
 from ..runs.manifest import check_shapes, fitting
 from ..runs.seed_folder import CLASSES
+from ..sources import as_split
+from . import own_images
 from .build import make_parts, make_step
 from .callbacks import Callback, Callbacks, Started
 from .collapse import Collapse, sign_of_collapse
 from .compiled import forget_compiled
 from .explain import explain
+from .peers import writer_first
 from .progress import Progress
 from .shards import local, whole_state
 from .step import Mark, NotFinite
@@ -63,7 +66,7 @@ class Training:
         self.scores: dict[str, float] = {}
         self._warned: bool | None = None
         forget_compiled(config)
-        self.parts = make_parts(config, seed, team)
+        self.parts = make_parts(as_split(config, folder), seed, team)
         self.step = make_step(self.parts)
         self._first_energies = self._energies(half_space=True).hidden
 
@@ -80,13 +83,7 @@ class Training:
             What the device should have done before the next turn, so that it neither idles nor is waited for.
             Nothing breaks if it is not looked at.
         """
-        if self.team.writer:
-            self.folder.prepare(self.config.run.keep)
-            check_room(self.folder.path, self._bytes() * (self.config.run.keep + 2))
-            self._describe_data()
-            write_json(self.folder.path / "environment.json", environment(self.team.device))
-            write_json(self.folder.path / "facts.json", dataclasses.asdict(self.parts.source.facts))
-        self.team.wait()
+        writer_first(self.team, self._prepare)
         self._resume()
         self.callbacks.start(Started(self.config, self.seed, self.folder.path, self.step.step, self.parts.objective))
         try:
@@ -94,35 +91,24 @@ class Training:
             self.result = self._finish()
         except NotFinite as error:
             raise Stopped((yield from explain(self, error))) from error
+        except UnreadableImage as error:
+            own = self.parts.source.own
+            if own is None or self.config.data.unreadable == "refuse":
+                raise
+            raise ValueError(own_images.note(error, own, self.folder)) from error
         finally:
             self.callbacks.end(self.result)
 
-    def _describe_data(self) -> None:
-        """Write down how the user's own images were split, and which of them could not be read."""
-        own = self.parts.source.own
-        if own is None:
-            return
-        about = own.summary(self.config.data.image_size)
-        table = self.folder.path / "split.csv"
-        if table.exists() and self.folder.latest() is not None:
-            with open(table, newline="", encoding="utf-8") as file:
-                before: Counter[tuple[str, ...]] = Counter(tuple(row) for row in list(csv.reader(file))[1:])
-            now: Counter[tuple[str, ...]] = Counter((one.path, one.label, one.split) for one in own.pictures)
-            changed = {row[0] for row in (before - now) + (now - before)}
-            if changed:
-                raise ValueError(
-                    f"the images in {own.train.root} are not those that {self.folder.path} was started with: "
-                    f"{len(changed)} differ, the first is {min(changed)} (hidden files are no longer read). Restore "
-                    "them, replacing damaged ones by others of the same name, or give another --run.name"
-                )
-        else:
-            write_table(table, own.pictures)
-        if own.unreadable:
-            lines = (f"{path}: {why}\n" for path, why in own.unreadable.items())
-            listed = self.folder.path / "unreadable.txt"
-            write_bytes(listed, "".join(lines).encode())
-            about += f" (all in {listed})"
-        self.progress.say(about)
+    def _prepare(self) -> None:
+        """Make the folder, or see that it may continue; nothing of a run that may not is changed."""
+        self.folder.prepare(self.config.run.keep)
+        check_room(self.folder.path, self._bytes() * (self.config.run.keep + 2))
+        if self.parts.source.own is not None:
+            self.progress.say(own_images.describe(self.parts.source.own, self.config, self.folder))
+        for damage in self.folder.set_aside():
+            self.progress.say(damage)
+        write_json(self.folder.path / "environment.json", environment(self.team.device))
+        write_json(self.folder.path / "facts.json", dataclasses.asdict(self.parts.source.facts))
 
     # The loop ---------------------------------------------------------------------------------------
 
@@ -257,8 +243,6 @@ class Training:
             self.team.wait()
             optimizers = classes.without(optimizers)
             weights = {name: value for name, value in weights.items() if name not in classes.names}
-        if not self.team.writer:
-            return
         projection = self.parts.projection
         state = {
             "optimizers": optimizers,
@@ -271,8 +255,11 @@ class Training:
             "seconds": self.seconds,
             "last": {name: float(value) for name, value in self.last.items()},
         }
+        writer_first(self.team, partial(self._write_checkpoint, weights, state, folder))
+
+    def _write_checkpoint(self, weights: dict[str, Tensor], state: dict[str, Any], classes: Path | None) -> None:
         try:
-            self.folder.save(self.step.step, weights, state, self.config.run.keep, folder)
+            self.folder.save(self.step.step, weights, state, self.config.run.keep, classes)
         except OSError as error:
             last = self.folder.latest()
             raise OSError(
@@ -281,16 +268,16 @@ class Training:
             ) from error
 
     def _resume(self) -> None:
-        for damage in self.folder.set_aside() if self.team.writer else ():
-            self.progress.say(damage)
         step = self.restore()
-        self.team.wait()
-        if self.team.writer:
+
+        def rewind() -> None:
             lost = self.folder.rewind_log(step or -1)
             if lost is not None:
                 self.progress.say(lost)
             if step:
                 self.progress.say(f"continuing from step {step} ({self.folder.checkpoint(step)})")
+
+        writer_first(self.team, rewind)
 
     def restore(self) -> int:
         """Load the newest checkpoint that the writer sees; 0 if there is none."""
@@ -336,7 +323,8 @@ class Training:
         if not self.scores:  # everything but the result was there: the log has this evaluation already
             self.scores = evaluate_protocol(self._candidate())
             self.last |= self.folder.logged()
-        metrics = self.scores | evaluate_also(self._candidate())
+        also = evaluate_each(self._candidate())
+        metrics = self.scores | {key: value for numbers in also.values() for key, value in numbers.items()}
         if self._first_energies:
             metrics["initial_energy"] = sum(self._first_energies.values())  # in half space, as in thesis Table 7.2
         metrics["seconds_per_100_steps"] = 100 * self.seconds / config.schedule.steps
@@ -358,17 +346,23 @@ class Training:
             "precision": config.run.precision,
             "environment": environment(self.team.device),
         }
+        if also:
+            result["also"] = {name: list(numbers) for name, numbers in also.items()}
         if self.at_once > 1:
             result["at_once"] = self.at_once
         if (self.folder.path / WARNINGS).exists():
             result["warning"] = (self.folder.path / WARNINGS).read_text(encoding="utf-8").strip()
+        weights: dict[str, Tensor] = {}
         if done is None and (self.team.writer or self.parts.classes is not None):
             weights = whole_state(merged(self.parts.objective.classifier()).state_dict())
-            if self.team.writer:
+
+        def write() -> None:
+            if done is None:
                 self.folder.write_weights(weights)
                 self.folder.write_result(result)
+
         self.progress.stop()
-        self.team.wait()
+        writer_first(self.team, write)
         return result
 
     def _goodbye(self, now: int) -> str:

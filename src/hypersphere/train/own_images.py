@@ -1,0 +1,68 @@
+"""The user's own images in a training: the split that is written down, and the files that are left out.
+
+Every image is opened before the first step. A streamed one that is damaged behind its header shows only when a batch
+needs it: the training stops and notes the file, and the same command continues without it. The split of all others
+stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..config import Config
+from ..data import OwnImages, list_images, write_table
+from ..data.folder import UnreadableImage
+from ..runs import SeedFolder
+from ..runs.files import write_bytes
+
+
+def describe(own: OwnImages, config: Config, folder: SeedFolder) -> str:
+    """Write down the split and the files that could not be read; a few words about them for the user.
+
+    Raises:
+        ValueError: If a training that is to continue was started with other images.
+    """
+    about = own.summary(config.data.image_size)
+    if folder.split.exists() and folder.latest() is not None:
+        before, now = Counter(list_images(folder.path, str(folder.split))), Counter(own.pictures)
+        changed = {picture.path for picture in (before - now) + (now - before)}
+        if changed:
+            raise ValueError(
+                f"the images in {own.train.root} are not those that {folder.path} was started with: "
+                f"{len(changed)} differ, the first is {min(changed)} (hidden files are no longer read). Restore "
+                "them, replacing damaged ones by others of the same name, or give another --run.name"
+            )
+        if folder.damaged.exists():
+            about += f"; {len(_noted(folder)):,} left out since (in {folder.damaged})"
+    else:
+        write_table(folder.split, own.pictures)
+    if own.unreadable:
+        listed = folder.path / "unreadable.txt"
+        write_bytes(listed, "".join(f"{path}: {why}\n" for path, why in own.unreadable.items()).encode())
+        about += f" (all in {listed})"
+    return about
+
+
+def note(error: UnreadableImage, own: OwnImages, folder: SeedFolder) -> str:
+    """Note a damaged image, so that the training can continue without it; what to tell the user."""
+    if folder.latest() is None:
+        return str(error)
+    path = next(p.path for p in own.pictures if str(own.train.root / p.path) == error.file)
+    with open(folder.damaged, "a", encoding="utf-8") as out:  # another process may note one at the same time
+        out.write(f"{path}: {' '.join(error.why.split())}\n")
+    return f"{error.why}; it is noted in {folder.damaged}: give the same command again to continue without it"
+
+
+def settle(folder: SeedFolder) -> None:
+    """Take the images that were noted out of the split; one process does so, before the images are read."""
+    if not (folder.split.exists() and folder.damaged.exists()):
+        return
+    before = list_images(folder.path, str(folder.split))
+    starts = {line[:end] for line in _noted(folder) for end in range(len(line)) if line.startswith(": ", end)}
+    kept = [picture for picture in before if picture.path not in starts]
+    if len(kept) < len(before):
+        write_table(folder.split, kept)
+
+
+def _noted(folder: SeedFolder) -> list[str]:
+    return folder.damaged.read_text(encoding="utf-8").splitlines()
