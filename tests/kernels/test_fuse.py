@@ -106,14 +106,6 @@ def test_second_derivatives():
         assert float((a - b).norm()) < 1e-3 * float(b.norm())
 
 
-def test_a_retained_graph_gives_the_same_gradient_twice():
-    model = hs.nn.fuse(network())
-    x = torch.randn(2, 3, 6, 6, requires_grad=True)
-    out = model(x).square().sum()
-    first = torch.autograd.grad(out, x, retain_graph=True)[0]
-    torch.testing.assert_close(torch.autograd.grad(out, x)[0], first)
-
-
 def test_linear_layers_hand_the_norms_of_rows_on():
     """Σ z² of each row comes with z, whatever the shape of the rows; a convolution has no use for it."""
     layers = [hs.nn.SphereLinear(5, 6, angular="linear"), nn.GELU(), hs.nn.SphereLinear(6, 4, angular="sigmoid")]
