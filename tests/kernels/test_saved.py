@@ -30,17 +30,16 @@ def elsewhere():
     )
 
 
+def tensors():
+    return {id(one): one for one in gc.get_objects() if type(one) is torch.Tensor}
+
+
 def bytes_made(run):
     """What a function returns, and how many bytes of tensors that it made exist after it."""
-    gc.freeze()
-    try:
-        out = run()
-        gc.collect()
-        tensors = [one for one in gc.get_objects() if type(one) is torch.Tensor]
-    finally:
-        gc.unfreeze()
-    storages = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in tensors}
-    return out, sum(storages.values())
+    before, out = tensors(), run()
+    gc.collect()
+    made = [one.untyped_storage() for key, one in tensors().items() if key not in before]
+    return out, sum({one.data_ptr(): one.nbytes() for one in made}.values())
 
 
 @pytest.mark.parametrize("how", ["hooks", "checkpoint"])
