@@ -268,6 +268,11 @@ def _absorb(part: Parts) -> None:
             module.__class__ = _handing_on(type(module))
 
 
+def change_class(module: nn.Module, cls: type[nn.Module]) -> None:
+    """Make a module one of another class; what an operator computes with it stays computed there."""
+    module.__class__ = _handing_on(cls) if isinstance(module, _HandsOn) else cls
+
+
 class _HandsOn:
     """Mixin of a module that an operator has already computed: it hands its input on."""
 
