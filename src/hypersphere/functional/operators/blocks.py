@@ -104,7 +104,11 @@ def fused_block(
     group = None if norm is None else norm.group
     if compiling:
         fields = _fields(weight.shape, geometry, *numbers)
-        return None if group is not None or fields is None else _block_op(x, q, tensors, fields, norm)
+        if group is not None or fields is None:
+            return None
+        if q is None and geometry.groups == 1:  # here, the compiler joins it to what makes x, and its gradient to x's
+            q = upcast(x).square().sum(1, keepdim=True)
+        return _block_op(x, q, tensors, fields, norm)
     spec = _spec(weight.shape, geometry, *numbers)
     if spec is None or is_transformed_or_dual():
         return None
