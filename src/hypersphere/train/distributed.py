@@ -17,7 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .._core.leftovers import this_host
 from ..losses.batch import BatchWide
 from ..magnitude import WithRadius
-from ..nn.fuse import change_class
+from ..nn.absorb import change_class
 from ..runs import Team, usable_device
 
 
