@@ -34,10 +34,9 @@ def is_hooked(module: nn.Module) -> bool:
 def absorb(part: Parts, shared: bool) -> None:
     """Let the operator compute what follows it, and let that hand its input on."""
     part.op.follows = (part.norm, part.act)
-    if part.norm is not None:
-        part.norm.__class__ = _handing_on(type(part.norm), False)
-    if part.act is not None and not isinstance(part.act, _HandsOn):
-        part.act.__class__ = _handing_on(type(part.act), shared)
+    for module, called_elsewhere in ((part.norm, False), (part.act, shared)):
+        if module is not None and not isinstance(module, _HandsOn):
+            change_class(module, _handing_on(type(module), called_elsewhere))
 
 
 def change_class(module: nn.Module, cls: type[nn.Module]) -> None:
