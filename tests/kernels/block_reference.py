@@ -36,6 +36,7 @@ class Case:
     dilation: int = 1
     groups: int = 1
     transposed: bool = False
+    extra: int = 0  # output_padding
     dtype: torch.dtype = torch.float32
     last: bool = False
     k: float = 0.3
@@ -108,6 +109,7 @@ class Case:
 
         options = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
         function = decoupled_conv_transpose if self.transposed else decoupled_conv
+        options |= {"output_padding": self.extra} if self.transposed else {}
         u = function(t["x"], t["weight"], **options, magnitude=Magnitude(), angular=Angular())
         if "scale" in t:
             u = u * t["scale"].view(shape) + t["shift"].view(shape)
@@ -128,11 +130,11 @@ class Case:
         t = {name: v.to(self.dtype if name == "x" else torch.float32) for name, v in self.tensors.items()}
         x = t.pop("x")
         if self.last:
-            x = x.contiguous(memory_format=torch.channels_last)
+            x = x.contiguous(memory_format=torch.channels_last_3d if dims == 3 else torch.channels_last)
         mean, var = self.mean.clone(), self.var.clone()
         window = [(v,) * dims for v in (self.kernel, self.stride, self.padding, self.dilation)]
         fields = Fields(
-            Window(*window, self.groups, self.transposed, ()),
+            Window(*window, self.groups, self.transposed, (self.extra,) * dims if self.extra else ()),
             angular=self.g,
             k=None if "k" in t else self.k,
             magnitude=self.h,

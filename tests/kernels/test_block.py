@@ -55,7 +55,7 @@ def test_k_alone_before_batchnorm(k):
 
 GEOMETRIES = [
     {"size": (7,), "stride": 2},
-    {"size": (4, 3, 5)},
+    {"size": (4, 3, 5), "last": True},
     {"dilation": 2, "padding": 2},
     {"transposed": True, "stride": 2},
     {"transposed": True, "groups": 2, "channels": 4},
@@ -64,7 +64,7 @@ GEOMETRIES = [
     {"groups": 6, "channels": 6, "size": (6, 5), "stride": 2},
     {"groups": 2, "channels": 4, "last": True},
     {"kernel": 5, "padding": 2, "stride": 2, "groups": 6, "channels": 6, "last": True},
-    {"kernel": 4, "padding": 1, "stride": 3, "transposed": True, "size": (3, 2)},
+    {"kernel": 2, "padding": 0, "stride": 3, "transposed": True, "size": (2, 3, 2), "extra": 1},
     {"kernel": 1, "padding": 0, "stride": 2},
     {"chained": True, "last": True},
     {"channels": 4, "filters": 40, "size": (9, 9), "kernel": 1, "padding": 0, "last": True},

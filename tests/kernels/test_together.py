@@ -1,9 +1,17 @@
 """BatchNorm's statistics over several processes: two that have the same batch are one that has it twice."""
 
-import torch
+import copy
+from types import SimpleNamespace
 
+import pytest
+import torch
+from fused import compare, conv
+from torch import nn
+
+import hypersphere as hs
 from hypersphere.kernels import LAUNCHES, block
 from hypersphere.kernels.spec import Fields, Window, spec_of
+from hypersphere.train.distributed import synchronized
 
 WINDOW = Window((3, 3), (1, 1), (1, 1), (1, 1))
 
@@ -36,3 +44,28 @@ def test_two_processes_with_the_same_batch(monkeypatch):
         for name in ("weight", "k", "gamma", "beta"):
             mine, theirs = getattr(grads, name), getattr(expected, name)
             torch.testing.assert_close(2 * mine, theirs, rtol=1e-4, atol=1e-4)
+
+
+class Unit(nn.Module):
+    """Attributes instead of a row: the convolution computes all three."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn, self.act = conv(3, 4, "sigmoid"), nn.BatchNorm2d(4), nn.ReLU()
+
+    def forward(self, x):
+        return self.act(self.bn(self.conv(x)))
+
+
+@pytest.mark.parametrize("unit", [False, True])
+def test_the_synchronized_batchnorm_of_the_program_is_part_of_a_block(unit, monkeypatch):
+    """As by plain operations, if all_reduce finds that another process has the same batch."""
+    made = {"is_initialized": lambda: True, "get_world_size": lambda group=None: 2}
+    made |= {"group": SimpleNamespace(WORLD="all"), "all_reduce": lambda message, group=None: message.mul_(2)}
+    for name, value in made.items():
+        monkeypatch.setattr(torch.distributed, name, value)
+    model = Unit() if unit else nn.Sequential(*Unit().children())
+    plain = synchronized(copy.deepcopy(model))
+    model = synchronized(hs.nn.fuse(model))
+    compare(model, plain, torch.randn(2, 3, 5, 4), 1e-4)
+    assert LAUNCHES["finish_kernel"] == 2

@@ -152,7 +152,7 @@ def backward(
         group: As in :func:`forward`.
     """
     there = kept.mode or mode_for(spec, t, False, True, True)
-    plan, y, memory = there.plan, kept.y, kept.memory
+    plan, y, unit, memory = there.plan, kept.y, kept.unit, kept.memory
     if is_elsewhere(plan.index):
         with torch.cuda.device(plan.index):
             return backward(spec, t, kept, dz, dq, need, fresh, group)
@@ -162,10 +162,12 @@ def backward(
         dz = arranged(dz, plan.last)
     if y.stride() != plan.y_stride:  # what was saved may come back in another order, e.g. from the CPU
         y = arranged(y, plan.last)
-    x, weight = arranged(t.x, plan.last), t.weight if plan.dense else arranged(t.weight, plan.weight_last)
+    if unit.stride() != plan.unit_stride and plan.unit is not None:
+        unit = arranged(unit, plan.weight_last or plan.weight_moves)
+    x, weight = arranged(t.x, plan.last), arranged(t.weight, plan.weight_last)
     mode = backward_mode(there, t, need, dq is not None, group is not None)
     small = plan.like.new_empty(plan.back.size)
-    again = None if fresh else _cleared(plan, memory, group)
+    again = None if fresh and group is None else _cleared(plan, memory, group)  # of several processes: written here
     tensors = (x, weight, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var, dz, dq)
     stream, run, at, given = _begin(mode, tensors, group)
     x_, w, k, a, b, gamma, beta, leaks, mean, var, dz_, dq_ = given
@@ -200,7 +202,7 @@ def backward(
         dq_in = memory.new_empty_strided(plan.q_shape, plan.q_stride)  # before the branch, which writes it: after it,
         # this memory could be what the convolution beside it works with
     beside = branch(plan.device, stream) if need[0] else None
-    dx, dunit = convolve_backward(dy, x, kept.unit, plan, (need[0], need[2] and beside is None))
+    dx, dunit = convolve_backward(dy, x, unit, plan, (need[0], need[2] and beside is None))
     if wants_maps:
         side, also = stream if beside is None or plan.depthwise else beside.stream, r
         if not plan.is_sphere:
@@ -218,7 +220,7 @@ def backward(
     else:
         if need[2]:
             with torch.cuda.stream(beside.side):
-                _, dunit = convolve_backward(dy, x, kept.unit, plan, (False, True))
+                _, dunit = convolve_backward(dy, x, unit, plan, (False, True))
                 assert dunit is not None
                 dweight = _weight_gradient(plan, run, weight, w, dunit, inverse, memory, at, beside.stream)
         beside.join()

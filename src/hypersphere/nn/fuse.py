@@ -7,6 +7,7 @@ custom forward pass the operator computes what follows it, which then hands its 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
+from .absorb import absorb, is_hooked, is_layer, rows_of
 from .block import ACTIVATIONS, Parts, is_activation, is_norm, pool, run, wants_channels_last
 from .layer import Decoupled
 
@@ -91,16 +93,17 @@ def fuse(model: nn.Module) -> nn.Module:
                 if isinstance(part, Parts) and id(part.op) not in taken:
                     taken.add(id(part.op))
                     _note(report, part, names)
+    uses = Counter(id(child) for module in model.modules() for child in module._modules.values())
     for module in list(model.modules()):
         if not isinstance(module, FusedSequential) and any(isinstance(m, Decoupled) for m in module.children()):
-            for part in _traced(module):
+            for part, shared in rows_of(module, uses):
                 if id(part.op) not in taken:
                     taken.add(id(part.op))
-                    _absorb(part)
+                    absorb(part, shared)
                     _note(report, part, names)
     for module in model.modules():
-        if isinstance(module, Decoupled) and id(module) not in taken and id(module) in names:
-            _note(report, Parts(module), names)
+        if isinstance(module, Decoupled) and id(module) not in taken:
+            _note(report, Parts(module, *(module.follows or ())), names)
     object.__setattr__(model, "fusion", report)
     return model
 
@@ -114,7 +117,7 @@ def blocks_of(model: nn.Module) -> list[Parts]:
                 if isinstance(part, Parts):
                     found.setdefault(id(part.op), part)
     for module in model.modules():
-        if isinstance(module, Decoupled) and _is_layer(module):
+        if isinstance(module, Decoupled) and is_layer(module):
             found.setdefault(id(module), Parts(module, *(module.follows or ())))
     return list(found.values())
 
@@ -158,7 +161,7 @@ class FusedSequential(nn.Sequential):
                 if move and step.op.weight.dim() == 4:
                     x = x.contiguous(memory_format=torch.channels_last)
                 x, q = run(step, x, q, read_on)
-            elif type(step) is nn.MaxPool2d and not _hooked(step):
+            elif type(step) is nn.MaxPool2d and not is_hooked(step):
                 x, q = pool(step, x, read_on)
             else:
                 x, q = step(x.contiguous() if move and type(step) not in _ANY_ORDER else x), None
@@ -186,7 +189,7 @@ class _Steps:
         inner, flat = list(_inner(module)), list(_flat(module))
         self.own = list(module._modules.values())
         self.containers = [(one, list(one._modules.values())) for one in inner]
-        self.members = [(one, one.__class__, _hooked(one)) for one in (*inner, *flat)]
+        self.members = [(one, one.__class__, is_hooked(one)) for one in (*inner, *flat)]
         self.steps = list(_blocks(iter(flat)))
 
     def holds(self, module: nn.Module) -> bool:
@@ -196,7 +199,7 @@ class _Steps:
             if list(one._modules.values()) != before:
                 return False
         for module, kind, hooked in self.members:
-            if module.__class__ is not kind or _hooked(module) is not hooked:
+            if module.__class__ is not kind or is_hooked(module) is not hooked:
                 return False
         return True
 
@@ -217,7 +220,7 @@ def _flat(module: nn.Module) -> Iterator[nn.Module]:
     for child in module._modules.values():
         if child is None:
             continue
-        if type(child).forward in (nn.Sequential.forward, FusedSequential.forward) and not _hooked(child):
+        if type(child).forward in (nn.Sequential.forward, FusedSequential.forward) and not is_hooked(child):
             yield from _flat(child)
         else:
             yield child
@@ -228,110 +231,21 @@ def _blocks(modules: Iterator[nn.Module]) -> Iterator[Any]:
     op: Decoupled | None = None
     norm: Any = None
     for module in modules:
+        if type(module) is nn.Identity and not is_hooked(module):
+            continue
         if op is not None:
-            if norm is None and is_norm(module) and not _hooked(module):
+            if norm is None and is_norm(module) and not is_hooked(module):
                 norm = module
                 continue
-            if is_activation(module) and not _hooked(module):
+            if is_activation(module) and not is_hooked(module):
                 yield Parts(op, norm, module)
                 op = norm = None
                 continue
             yield Parts(op, norm)
             op = norm = None
-        if isinstance(module, Decoupled) and not _hooked(module) and module.follows is None and _is_layer(module):
+        if isinstance(module, Decoupled) and not is_hooked(module) and module.follows is None and is_layer(module):
             op = module
         else:
             yield module
     if op is not None:
         yield Parts(op, norm)
-
-
-def _is_layer(module: Decoupled) -> bool:
-    return type(module).read is not Decoupled.read
-
-
-def _hooked(module: nn.Module) -> bool:
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        or "forward" in module.__dict__
-    )
-
-
-def _absorb(part: Parts) -> None:
-    """Let the operator compute what follows it, and let that hand its input on."""
-    part.op.follows = (part.norm, part.act)
-    for module in part[1:]:
-        if module is not None and not isinstance(module, _HandsOn):
-            module.__class__ = _handing_on(type(module))
-
-
-class _HandsOn:
-    """Mixin of a module that an operator has already computed: it hands its input on."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return input
-
-
-def _handing_on(cls: type[nn.Module]) -> type[nn.Module]:
-    if cls not in _MADE:
-        _MADE[cls] = _make(cls)
-    return _MADE[cls]
-
-
-_MADE: dict[type[nn.Module], type[nn.Module]] = {}
-
-
-def _make(cls: type[nn.Module]) -> type[nn.Module]:
-    made = type(cls.__name__, (_HandsOn, cls), {"__module__": __name__, "__reduce_ex__": _reduce, "plain": cls})
-    return made
-
-
-def _reduce(self: Any, protocol: int) -> Any:
-    """Pickled as the plain class and changed back: the class itself is made at run time."""
-    return _restore, (self.plain,), self.__dict__
-
-
-def _restore(cls: type[nn.Module]) -> nn.Module:
-    made = _handing_on(cls)
-    return made.__new__(made)
-
-
-def _traced(module: nn.Module) -> list[Parts]:
-    """Rows in the forward pass of a module: each link has one reader, each module one call."""
-    try:
-        graph = _Tracer().trace(module)
-    except Exception:  # control flow, other kinds of arguments: nothing can be said about it
-        return []
-    children = dict(module.named_children())
-    calls = [node.target for node in graph.nodes if node.op == "call_module"]
-    found = []
-    for node in graph.nodes:
-        op = children.get(str(node.target)) if node.op == "call_module" else None
-        if not isinstance(op, Decoupled) or not _is_layer(op) or calls.count(node.target) != 1 or _hooked(op):
-            continue
-        norm, after = _next(node, children, calls, is_norm)
-        act, _ = _next(after if norm is not None else node, children, calls, is_activation)
-        if norm is not None or act is not None:
-            found.append(Parts(op, norm, act))
-    return found
-
-
-def _next(node: Any, children: dict[str, nn.Module], calls: list[Any], fits: Any) -> tuple[Any, Any]:
-    """The module that alone reads a node, if it fits and is called once."""
-    if len(node.users) != 1:
-        return None, node
-    (user,) = node.users
-    module = children.get(str(user.target)) if user.op == "call_module" else None
-    if module is None or not fits(module) or calls.count(user.target) != 1 or _hooked(module):
-        return None, node
-    return module, user
-
-
-class _Tracer(torch.fx.Tracer):
-    """Looks into one forward pass only: every child is a leaf."""
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return True

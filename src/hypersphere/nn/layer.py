@@ -84,9 +84,8 @@ class Decoupled(nn.Module):
         """The layer with all that it computes, by kernels; None where plain operations must be used."""
         if not kernels.usable(x):
             return self._exported(x)
-        norm, act = self.follows or (None, None)
-        found = fused_step(Parts(self, norm, act), x, None, False)
-        return self._exported(x) if found is None else found[0]
+        found = fused_step(Parts(self, *self._follows_here()), x, None, False)
+        return self._exported(x) if found is None else self._done(found[0])
 
     def exported(self, x: Tensor, norm: Any = None) -> Tensor | None:
         """The layer and a BatchNorm as exporters see them in evaluation mode; None where the usual code must serve."""
@@ -107,15 +106,27 @@ class Decoupled(nn.Module):
 
     def _exported(self, x: Tensor) -> Tensor | None:
         """The same with all that follows."""
-        norm, act = self.follows or (None, None)
+        norm, act = self._follows_here()
         out = self.exported(x, norm)
         return out if out is None or act is None else act.plain.forward(act, out)
 
     def _followed(self, out: Tensor) -> Tensor:
         """What follows, by plain operations."""
-        for module in self.follows or ():
+        for module in self._follows_here():
             if module is not None:
                 out = module.plain.forward(module, out)
+        return self._done(out)
+
+    def _follows_here(self) -> tuple[Any, Any]:
+        """``follows``; in compiled graphs without an activation that others call: they do not see what is rectified."""
+        norm, act = self.follows or (None, None)
+        return norm, None if act is not None and act.shared and torch.compiler.is_compiling() else act
+
+    def _done(self, out: Tensor) -> Tensor:
+        """An output, with a note for an activation that is called elsewhere, too."""
+        act = None if self.follows is None else self.follows[1]
+        if act is not None and act.shared and not torch.compiler.is_compiling() and not out.is_inference():
+            out.rectified = out._version  # type: ignore[attr-defined]
         return out
 
     def _rescale(self, out: Tensor, channel_dim: int, bias: Tensor | None) -> Tensor:
@@ -137,6 +148,14 @@ class Decoupled(nn.Module):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + self._rules_repr()
+
+
+def is_rectified(x: Any) -> bool:
+    """Whether x came out of an operator with a ReLU that others call, too, and was not written to since."""
+    if torch.compiler.is_compiling() or not isinstance(x, Tensor):
+        return False
+    version = getattr(x, "rectified", None)
+    return version is not None and version == x._version
 
 
 def _known(op: Any, norm: Any) -> tuple[Tensor, Tensor | None, Tensor | None] | None:

@@ -17,6 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .._core.leftovers import this_host
 from ..losses.batch import BatchWide
 from ..magnitude import WithRadius
+from ..nn.absorb import change_class
 from ..runs import Team, usable_device
 
 
@@ -138,6 +139,9 @@ class SynchronizedBatchNorm(_BatchNorm):
     are torch's BatchNorm. Same parameters, buffers and ``state_dict``.
     """
 
+    def statistics_group(self) -> None:
+        """The processes whose batches count as one, for blocks that compute it with an operator: all of them."""
+
     def forward(self, input: Tensor) -> Tensor:
         if not self.training or not dist.is_initialized() or dist.get_world_size() == 1:
             return super().forward(input)
@@ -189,13 +193,8 @@ class _Sum(torch.autograd.Function):
 
 
 def synchronized(module: nn.Module) -> nn.Module:
-    """Replace every BatchNorm in ``module`` (in place, parameters kept) by a synchronized one."""
-    for name, child in module.named_children():
-        module.set_submodule(name, synchronized(child))
-    if not isinstance(module, _BatchNorm) or isinstance(module, SynchronizedBatchNorm):
-        return module
-    twin = SynchronizedBatchNorm(module.num_features, module.eps, module.momentum, module.affine)
-    twin.track_running_stats = module.track_running_stats
-    twin._parameters, twin._buffers = module._parameters, module._buffers
-    twin.training = module.training
-    return twin
+    """Make every BatchNorm in ``module`` a synchronized one; all else of it stays."""
+    for part in module.modules():
+        if isinstance(part, _BatchNorm) and not isinstance(part, SynchronizedBatchNorm):
+            change_class(part, SynchronizedBatchNorm)
+    return module

@@ -104,7 +104,11 @@ def fused_block(
     group = None if norm is None else norm.group
     if compiling:
         fields = _fields(weight.shape, geometry, *numbers)
-        return None if group is not None or fields is None else _block_op(x, q, tensors, fields, norm)
+        if group is not None or fields is None:
+            return None
+        if q is None and geometry.groups == 1:  # here, the compiler joins it to what makes x, and its gradient to x's
+            q = upcast(x).square().sum(1, keepdim=True)
+        return _block_op(x, q, tensors, fields, norm)
     spec = _spec(weight.shape, geometry, *numbers)
     if spec is None or is_transformed_or_dual():
         return None
@@ -199,9 +203,10 @@ class _Block(torch.autograd.Function):
         spec, group, give_q, state = call
         block: Any = kernels.block
         z, out, read, kept = block.forward(spec, block.Inputs(x, q, *learned, *state), True, give_q, group)
-        ctx.call, ctx.fresh = (spec, group, *kept[1:]), True  # what is small beside y stays with the node as it is
+        *tensors, mode = kept
+        ctx.call, ctx.fresh = (spec, group, mode), True
         statistics = state[:2] if spec.fields.norm == "eval" else (None, None)
-        ctx.save_for_backward(kept[0], read, q, *learned, *statistics)
+        ctx.save_for_backward(*tensors, read, q, *learned, *statistics)  # checkpointing and offloading see all of it
         ctx.set_materialize_grads(False)
         return z, out
 
@@ -209,16 +214,17 @@ class _Block(torch.autograd.Function):
     def backward(ctx: Any, dz: Tensor | None, dq: Tensor | None) -> tuple[Any, ...]:
         if dz is None and dq is None:
             return (None,) * 11
-        y, *saved = ctx.saved_tensors
+        y, unit, memory, *saved = ctx.saved_tensors
         need = ctx.needs_input_grad[1:]
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
             with torch.enable_grad():
                 found = differentiated(composed_block(ctx.call[0].fields, *saved), saved, need, (dz, dq))
             return None, *found
-        spec, group, *rest = ctx.call
+        spec, group, mode = ctx.call
         block, fresh = kernels.block, ctx.fresh
         ctx.fresh = False
-        return None, *block.backward(spec, block.Inputs(*saved), block.Kept(y, *rest), dz, dq, need, fresh, group)
+        kept = block.Kept(y, unit, memory, mode)
+        return None, *block.backward(spec, block.Inputs(*saved), kept, dz, dq, need, fresh, group)
 
 
 # without torch's own step before it, which looks for what is_plain_eager has ruled out

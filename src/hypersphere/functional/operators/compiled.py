@@ -30,8 +30,9 @@ LIBRARY.define(
 
 
 def _forward(*args: Any) -> tuple[Tensor, ...]:
-    spec, tensors = decode(args[-1]), args[:-2]
-    inputs = kernels.block.Inputs._make((*tensors, None, args[-2], None))
+    (x, q, *tensors, running, text) = args
+    inputs = kernels.block.Inputs._make((x, q if q is None else q.contiguous(), *tensors, None, running, None))
+    spec = decode(text)
     z, q, _, kept = kernels.block.forward(spec, inputs, False, True)
     assert q is not None
     return z, q, kept.y, kept.unit, kept.memory
