@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from energy_reference import reference_energy
+from energy_reference import duplicated, gradient_without_duplicates, reference_energy
 
 pytest.importorskip("triton")
 
@@ -132,6 +132,21 @@ def test_few_neurons(half_space, weighted):
     exact = differentiated(lambda x: energy(x, 2.0, "euclidean", half_space, wide, "sum"), w.double())
     assert value.item() == pytest.approx(exact[0].item(), rel=1e-5)
     assert apart(gradient, exact[1]) < 1e-5
+
+
+@pytest.mark.parametrize("block_size", [None, 8])
+@pytest.mark.parametrize(("half_space", "weighted"), [(False, False), (True, True)])
+def test_neurons_of_one_direction_do_not_push_each_other(half_space, weighted, block_size):
+    w = duplicated(torch.randn(9, 33, generator=seeded(8)))
+    beta = torch.linspace(0.5, 2, len(w)) if weighted else None
+    _, gradient = differentiated(lambda x: energy(x, 2.0, "euclidean", half_space, beta, block_size=block_size), w)
+    assert apart(gradient, gradient_without_duplicates(w, 2.0, half_space, beta)) < 3e-5
+
+
+def test_what_counts_as_one_direction_is_said_once():
+    from hypersphere.kernels.device import pair
+
+    assert pair.SAME.value == pytest.approx(2 * torch.finfo(torch.float32).eps ** 2, rel=1e-6)
 
 
 def test_second_derivatives_and_nan():

@@ -3,8 +3,9 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from energy_reference import duplicated, gradient_without_duplicates
 
-from hypersphere.functional import energy
+from hypersphere.functional import class_energy, energy, polarization
 from hypersphere.functional.energy.kernel import Kernel, derivatives, pair_energy
 
 BLOCKS = [None, 4]
@@ -31,6 +32,40 @@ def test_identical_neurons_have_large_finite_energy_and_finite_gradients(s, dist
     assert torch.isfinite(gradient).all()
     if s <= 2:
         assert torch.isfinite(torch.autograd.grad(gradient.sum(), w)[0]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("block_size", BLOCKS)
+@pytest.mark.parametrize(("s", "half_space", "weighted"), [(2.0, False, False), (1.0, True, True), (5.0, True, False)])
+def test_neurons_of_one_direction_do_not_push_each_other(s, half_space, weighted, block_size, dtype):
+    w = duplicated(vectors(7, 6, dtype=dtype)).requires_grad_()
+    beta = torch.linspace(0.5, 2, 7) if weighted else None
+    (gradient,) = torch.autograd.grad(energy(w, s, "euclidean", half_space, beta, block_size=block_size), w)
+    expected = gradient_without_duplicates(w, s, half_space, beta)
+    torch.testing.assert_close(gradient, expected.to(dtype), rtol=1e-4, atol=1e-5)
+
+
+def test_neurons_of_one_direction_in_every_mode():
+    """Compiled, mapped, differentiated twice and forwards; by angle, by class, and beside given points."""
+    w = duplicated(vectors(7, 6))
+    expected = gradient_without_duplicates(w, 2.0, False).float()
+    near = {"rtol": 1e-4, "atol": 1e-6}
+    leaf = w.clone().requires_grad_()
+    (first,) = torch.autograd.grad(torch.compile(energy, fullgraph=True, backend="aot_eager")(leaf), leaf)
+    torch.testing.assert_close(first, expected, **near)
+    for tiles in (None, 4):
+        mapped = torch.func.vmap(torch.func.grad(lambda x, tiles=tiles: energy(x, block_size=tiles)))(w.expand(2, 7, 6))
+        torch.testing.assert_close(mapped, expected.expand(2, 7, 6), **near)
+        moved = torch.func.jvp(lambda x, tiles=tiles: energy(x, block_size=tiles), (w,), (w.flip(0),))[1]
+        torch.testing.assert_close(moved, (expected * w.flip(0)).sum(), **near)
+        (first,) = torch.autograd.grad(energy(leaf, block_size=tiles), leaf, create_graph=True)
+        assert torch.autograd.grad(first.sum(), leaf)[0].abs().max() < 10
+    values = [
+        energy(leaf, distance="angular", half_space=True),
+        class_energy(leaf, torch.tensor([1, 4, 0])),
+        polarization(leaf, w[[1, 1]].detach()),
+    ]
+    assert all(torch.autograd.grad(value, leaf)[0].abs().max() < 1 for value in values)
 
 
 @pytest.mark.parametrize("block_size", BLOCKS)

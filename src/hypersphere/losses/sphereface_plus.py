@@ -7,6 +7,7 @@ from torch import Tensor
 from .._core.checks import check_choice, check_positive
 from .._core.modes import without_autocast
 from .._core.sphere import unit, upcast
+from ..functional.energy.duplicates import distinct
 from ..functional.energy.kernel import Kernel, pair_energy
 from ._classes import block_width, reduce_classes
 from .head import ClassHead
@@ -73,7 +74,8 @@ class SphereFacePlus(JoinedHead):
             kernel = Kernel.build(self.s, self.distance, False, None, own.dtype)
 
             def score(rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
-                return pair_energy(rows[0] @ unit(upcast(classes[0])).T, kernel)
+                vectors = unit(upcast(classes[0]))
+                return pair_energy(distinct(rows[0] @ vectors.T, rows[0], vectors, kernel), kernel)
 
             width = block_width(self.owner.chunk, labels.shape[0], w.shape[0], w.device)
             total = reduce_classes(score, [own], [w], [], labels, width=width, logsumexp=False).total

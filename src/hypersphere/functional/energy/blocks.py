@@ -25,6 +25,7 @@ from torch import Tensor
 from ... import kernels
 from ..._core.modes import is_plain_eager, is_transformed
 from ...kernels.launch import on
+from .duplicates import distinct, duplicates, may_look
 from .kernel import FUSED_POWER, Kernel, derivatives, pair_energy
 
 _FUSED_DIM = 32
@@ -81,7 +82,8 @@ class _ClassSweep(torch.autograd.Function):
 
 def _class_definition(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
     own = torch.arange(len(points), device=points.device) == classes[:, None]
-    cosines = (points.index_select(0, classes.clamp(min=0)) @ points.mT).masked_fill(own, 0)
+    rows = points.index_select(0, classes.clamp(min=0))
+    cosines = distinct((rows @ points.mT).masked_fill(own, 0), rows, points, kernel)
     return pair_energy(cosines, kernel).masked_fill(own | (classes < 0)[:, None], 0).sum()
 
 
@@ -147,7 +149,7 @@ def _(
 
 def _sweep_one(points: Tensor, beta: Tensor | None, kernel: Kernel, block: int, gradient: Tensor | None) -> Tensor:
     total = torch.zeros((), dtype=torch.float64, device=_accumulator(points.device))
-    fast = _fast_kernel(kernel) if beta is None and _may_look(points.device) else None
+    fast = _fast_kernel(kernel) if beta is None and may_look(points.device) else None
     tile = points.new_empty(2, min(block, len(points)) ** 2)
     for rows, columns, diagonal in _tiles(len(points), block):
         left, right = points[rows], points[columns]
@@ -180,7 +182,10 @@ def _tile(
         at_zero = derivatives(x.new_zeros(()), kernel)
         value, slope = fast(x, spare, kernel.s)
         return (value - len(x) * at_zero[0], slope.fill_diagonal_(0)) if diagonal else (value, slope)
-    energies, slope, _ = derivatives(x, kernel, *pair)
+    same = duplicates(x, left, right, kernel)
+    energies, slope, _ = derivatives(x if same is None else torch.where(same, x.sign(), x), kernel, *pair)
+    if same is not None:
+        slope.masked_fill_(same, 0)
     if diagonal:
         energies.fill_diagonal_(0)
         slope.fill_diagonal_(0)
@@ -313,8 +318,11 @@ def _do_hessian_product(
                 if rows == columns:
                     cosines.fill_diagonal_(0)
                 _, slope, curvature = derivatives(cosines, kernel, *pair, second=True)
+                same = duplicates(cosines, points[rows], points[columns], kernel)
                 change = tangents[rows] @ points[columns].t() + points[rows] @ tangents[columns].t()
                 mixed = change if curvature is None else change * curvature
+                if same is not None:
+                    mixed, slope = mixed.masked_fill(same, 0), slope.masked_fill(same, 0)
                 if rows == columns:
                     mixed.fill_diagonal_(0)
                     slope.fill_diagonal_(0)
@@ -351,11 +359,6 @@ def _pair_weights(beta: Tensor | None, rows: slice, columns: slice) -> tuple[Ten
         return None, None
     left, right = beta[rows, None], beta[None, columns]
     return left * right, (left.abs() - right.abs()) ** 2
-
-
-def _may_look(device: torch.device) -> bool:
-    """Whether a value may be read back: while a CUDA graph is recorded it may not."""
-    return device.type == "cpu" or (device.type == "cuda" and not torch.cuda.is_current_stream_capturing())
 
 
 def _accumulator(device: torch.device) -> torch.device:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .duplicates import distinct
 from .kernel import Kernel, opposite, pair_energy
 
 DENSE_PAIRS = 2**20
@@ -14,7 +15,7 @@ DENSE_PAIRS = 2**20
 def dense(points: Tensor, beta: Tensor | None, kernel: Kernel) -> Tensor:
     """Σ_{i≠j} φ(c_ij) of each set of unit vectors (..., N, d), with a matrix of all cosines."""
     itself = torch.eye(points.shape[-2], dtype=torch.bool, device=points.device)
-    cosines = (points @ points.mT).masked_fill(itself, 0)
+    cosines = distinct((points @ points.mT).masked_fill(itself, 0), points, points, kernel)
     if beta is None:
         energies = pair_energy(cosines, kernel)
     else:

@@ -12,6 +12,7 @@ from ..._core.checks import check_positive
 from ..._core.errors import check_floating
 from ..._core.modes import whole, without_autocast
 from ..._core.sphere import unit, upcast
+from .duplicates import distinct
 from .kernel import Kernel, pair_energy
 
 
@@ -100,8 +101,9 @@ def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
     check_positive("s", s, zero=True)
     with without_autocast(w.device):
         neurons = unit(upcast(whole(w)))
-        cosines = unit(upcast(points)).to(neurons) @ neurons.mT
+        places = unit(upcast(points)).to(neurons)
         kernel = Kernel.build(float(s), "euclidean", False, None, neurons.dtype)
+        cosines = distinct(places @ neurons.mT, places, neurons, kernel)
         return pair_energy(cosines, kernel).mean(-1).amin(-1)
 
 

@@ -12,6 +12,7 @@ from ..._core.modes import is_plain_eager, whole, without_autocast
 from ..._core.sphere import unit, upcast
 from .blocks import class_sweep, is_fused, sweep
 from .dense import DENSE_PAIRS, dense, pairs_of, with_opposites
+from .duplicates import distinct
 from .joint import joint_energies, together
 from .kernel import Kernel, pair_energy
 
@@ -37,7 +38,8 @@ def energy(
     Half precision is computed and returned in float32, with or without autocast. Matrix products follow torch's float32
     matmul precision, so that with TF32 allowed the floor should be about 1e-2. The function is twice differentiable. A
     set of no or one neuron has energy 0 in full space. A zero vector has no direction: it counts as orthogonal to every
-    other one and gets gradient 0. NaN in ``w`` gives NaN.
+    other one and gets gradient 0. Two neurons of one direction, up to rounding (a distance of 2·eps), have none to part
+    along: the pair counts in the energy and has gradient 0. NaN in ``w`` gives NaN.
 
     Args:
         w: sets of neurons, one neuron per row.
@@ -152,7 +154,8 @@ def class_energy(
             total = class_sweep(points, torch.where(counts, classes, -1), kernel, upcast(w))
             return total / (counts.sum() * (len(points) - 1)).clamp_min(1)
         own = torch.arange(len(points), device=w.device) == classes[:, None]
-        cosines = (points.index_select(0, classes) @ points.mT).masked_fill(own, 0)
+        rows = points.index_select(0, classes)
+        cosines = distinct((rows @ points.mT).masked_fill(own, 0), rows, points, kernel)
         total = torch.where(counts, pair_energy(cosines, kernel).masked_fill(own, 0).sum(1), 0.0).sum()
     return total / (counts.sum() * (len(points) - 1)).clamp_min(1)
 

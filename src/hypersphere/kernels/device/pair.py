@@ -4,7 +4,8 @@ Euclidean: φ = f(q), q = 2v, f(q) = q^(−s/2), or −½·log q for s = 0. With
 and the same with −β_j and w for the opposite vector.
 Angular: φ = θ^(−s), or −log θ, cos θ = c. In half space φ(v) + φ(w), which for s = 2 and s = 0 is as simple as φ alone,
 since v + w = 2: 1/(vw) and −½·log 4vw. Below the floor f continues along its tangent, as in
-``functional.energy.kernel``. NaN passes through.
+``functional.energy.kernel``. Where v or w is that of one direction, up to sign, the derivative counts as 0. NaN passes
+through.
 """
 
 # mypy: ignore-errors
@@ -16,6 +17,7 @@ import triton.language as tl
 _HALF_PI = tl.constexpr(1.5707963267948966)
 _PI = tl.constexpr(3.141592653589793)
 _EPS = tl.constexpr(1.1920929e-07)
+SAME = tl.constexpr(2.842171e-14)  # 2·eps²: ``functional/energy/duplicates.py`` says why
 
 
 @triton.jit
@@ -28,6 +30,18 @@ def pair(
 
     GUARD: distances may lie below the floor. FAST: use the hardware's logarithm, which the interpreter lacks.
     """
+    value, slope = _pair(v, w, a, b, s, floor, S, ANGULAR, HALF, WEIGHTED, GUARD, FAST)
+    if GUARD:
+        slope = tl.where((v <= SAME) | (w <= SAME), 0.0, slope)
+    return value, slope
+
+
+@triton.jit
+def _pair(
+    v, w, a, b, s, floor,
+    S: tl.constexpr, ANGULAR: tl.constexpr, HALF: tl.constexpr, WEIGHTED: tl.constexpr,
+    GUARD: tl.constexpr, FAST: tl.constexpr,
+):  # fmt: skip
     if ANGULAR:
         theta = _angle(v, w)
         product = v * w
