@@ -98,6 +98,7 @@ def test_several_sets_at_once():
 MAKERS = {
     "MHE": MHE,
     "sampled": lambda model: MHE(model, sample=8),
+    "weighted": lambda model: MHE(model, sample=8, weights={"0": torch.linspace(0.5, 2, 16, device="cpu")}),
     "CoMHE": lambda model: CoMHE(model, refresh=2),
     "adversarial": lambda model: CoMHE(model, projection="adversarial"),
     "SRIP": SRIP,

@@ -6,6 +6,8 @@ import torch
 from energy_reference import duplicated, gradient_without_duplicates
 
 from hypersphere.functional import class_energy, energy, polarization
+from hypersphere.functional.energy import duplicates as module
+from hypersphere.functional.energy.duplicates import duplicates
 from hypersphere.functional.energy.kernel import Kernel, derivatives, pair_energy
 
 BLOCKS = [None, 4]
@@ -66,6 +68,19 @@ def test_neurons_of_one_direction_in_every_mode():
         polarization(leaf, w[[1, 1]].detach()),
     ]
     assert all(torch.autograd.grad(value, leaf)[0].abs().max() < 1 for value in values)
+
+
+def test_neurons_of_one_direction_are_found_without_waiting_for_a_gpu(monkeypatch):
+    w = torch.nn.functional.normalize(vectors(300, 40))
+    w[7], w[9] = w[5] * (1 + 1e-7), -w[5]
+    w[11] = torch.nn.functional.normalize(w[5] + 1e-4 * w[6], dim=0)
+    listed = duplicates(w @ w.T, w, w, Kernel(2.0, False, False, 1e-5))
+    assert listed.triu(1).nonzero().tolist() == [[5, 7], [5, 9], [7, 9]]
+    monkeypatch.setattr(module, "_is_compared_whole", lambda cosines: True)
+    assert torch.equal(duplicates(w @ w.T, w, w, Kernel(2.0, False, False, 1e-5)), listed)
+    monkeypatch.setattr(module, "_is_compared_whole", lambda cosines: False)
+    monkeypatch.setattr(module, "may_look", lambda device: False)
+    assert torch.equal(duplicates(w @ w.T, w, w, Kernel(2.0, False, False, 1e-5)), listed)
 
 
 @pytest.mark.parametrize("block_size", BLOCKS)

@@ -13,6 +13,7 @@ from hypersphere.regularizers._draws import DeviceDraws, key_of
 MAKERS = {
     "MHE": MHE,
     "MHE, sampled": lambda model: MHE(model, sample=4),
+    "MHE, weighted": lambda model: MHE(model, sample=4, weights={next(iter(MHE(model).layers())): torch.ones(8)}),
     "SRIP": SRIP,
     "Orthonormal": Orthonormal,
     "Polarization": Polarization,
@@ -102,6 +103,29 @@ def test_redraws_when_due_and_two_calls_before_one_backward():
     assert same == [True, True, False, True, True, False]
     assert seen[-1].std().item() == pytest.approx(5**-0.5, rel=0.1)
     (reg() + reg() + reg() + reg()).backward()
+
+
+class Counted(nn.Module):
+    def forward(self, weight):
+        self.times = getattr(self, "times", 0) + 1
+        return weight
+
+
+@pytest.mark.parametrize("host", [True, False])
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_call_computes_parametrized_weights_once(name, host, monkeypatch):
+    model = network()
+    counted = [layer for layer in model if hasattr(layer, "weight")]
+    for layer in counted:
+        nn.utils.parametrize.register_parametrization(layer, "weight", Counted())
+    reg = MAKERS[name](model)
+    monkeypatch.setattr(type(reg), "_on_host", lambda self: host)
+    reg()
+    reg()
+    for layer in counted:
+        layer.parametrizations.weight[0].times = 0
+    reg().backward()  # at the third call bases are drawn again
+    assert max(layer.parametrizations.weight[0].times for layer in counted) == 1
 
 
 @pytest.mark.slow

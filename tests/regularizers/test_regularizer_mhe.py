@@ -43,7 +43,7 @@ def test_weights_in_channels_last_order_are_not_copied():
     model, other = small(), small().to(memory_format=torch.channels_last)
     other.load_state_dict(model.state_dict())
     reg = MHE(other)
-    assert reg._sets()[0][0].data_ptr() == other[0].weight.data_ptr()
+    assert reg._sets()[0][0][0].data_ptr() == other[0].weight.data_ptr()
     value = reg()
     value.backward()
     expected = MHE(model)()

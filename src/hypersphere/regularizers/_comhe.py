@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -137,7 +138,8 @@ class CoMHE(EnergyRegularizer):
         self._check_shapes()
         self._plain = self._settle_small(check_choice("small", small, ("plain", "skip", "error")))
         self._wanted = self._list_projections()
-        self._redraw(0)
+        self._channels = {n.name: channel_count(n) for n in self._hidden} if projection == "group" else {}
+        self._redraw(0, self._matrices(self._hidden))
 
     def _settle_small(self, small: str) -> frozenset[str]:
         """Drop or mark the hidden layers that ``dim`` does not compress."""
@@ -175,26 +177,38 @@ class CoMHE(EnergyRegularizer):
         return wanted
 
     @torch.no_grad()
-    def _redraw(self, index: int) -> None:
+    def _redraw(self, index: int, matrices: dict[str, Tensor]) -> None:
         """Draw every projection again on the host, as number ``index``."""
         for key, (rows, columns, neurons) in self._wanted.items():
-            drawn = self._drawn(rows, columns, HostDraws(host_generator(self.seed, key, index)))
-            self._keep(key, drawn if columns == 0 else drawn.to(compute_dtype(neurons.weight.dtype)), neurons.weight)
+            drawn, weight = (
+                self._drawn(rows, columns, HostDraws(host_generator(self.seed, key, index))),
+                matrices[neurons.name],
+            )
+            self._keep(key, drawn if columns == 0 else drawn.to(compute_dtype(weight.dtype)), weight)
 
     def _drawn(self, rows: int, columns: int, draws: Draws) -> Tensor:
         if columns == 0:
             return draws.permutation(rows)
         return torch.stack([MATRICES[self.matrix](rows, columns, draws) for _ in range(self.count)])
 
-    def _current(self) -> dict[str, Tensor]:
+    def _matrices(self, layers: Sequence[Neurons]) -> dict[str, Tensor]:
+        """The neurons of each layer by name, but of those whose factors are taken instead."""
+        taken = [n for n in layers if self.projection != "bilateral" or low_rank_factors(n) is None]
+        return {neurons.name: neurons.matrix() for neurons in taken}
+
+    def _bases(self, matrices: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The projections that are kept, beside the layers."""
+        return {key: self._basis(key, matrices[neurons.name]) for key, (_, _, neurons) in self._wanted.items()}
+
+    def _current(self, matrices: dict[str, Tensor]) -> dict[str, Tensor]:
         """The projections of this call, drawn again where that is due."""
         if self._on_host():
             if self.training and self.refresh and self.steps and self.steps % self.refresh == 0:
-                self._redraw(self.steps // self.refresh)
-            return {key: self._basis(key, neurons.weight) for key, (_, _, neurons) in self._wanted.items()}
+                self._redraw(self.steps // self.refresh, matrices)
+            return self._bases(matrices)
         kept = {key: self.get_buffer(key) for key in self._wanted}
         if not self.training or self.refresh is None:
-            return {key: self._basis(key, neurons.weight) for key, (_, _, neurons) in self._wanted.items()}
+            return self._bases(matrices)
         seed, steps = self._counter
         due, index = (steps > 0) & (steps % self.refresh == 0), steps // self.refresh
         with torch.no_grad():
@@ -231,39 +245,37 @@ class CoMHE(EnergyRegularizer):
 
     # Energies ----------------------------------------------------------------------------------------
 
-    def _sets(self) -> list[list[Tensor]]:
-        current = self._current()
+    def _sets(self) -> tuple[list[list[Tensor]], list[Tensor | None]]:
+        matrices = self._matrices(self._hidden)
+        current = self._current(matrices)
         if self.projection in ("angle_preserving", "adversarial", "learned"):
-            current = self._learn(current)
+            current = self._learn(current, matrices)
         if self.projection in ("group", "bilateral") or self._counter.device.type == "cpu":
-            return [self._views(neurons, current) for neurons in self._hidden]
-        return self._projected_together(current)
+            return [self._views(neurons, matrices, current) for neurons in self._hidden], []
+        return self._projected_together(current, matrices), []
 
     def _layer_sets(self, neurons: Neurons) -> list[Tensor]:
-        return self._views(neurons, {key: self._basis(key, one.weight) for key, (_, _, one) in self._wanted.items()})
+        return self._views(neurons, self._matrices([neurons]), {key: self.get_buffer(key) for key in self._wanted})
 
-    def _views(self, neurons: Neurons, current: dict[str, Tensor]) -> list[Tensor]:
+    def _views(self, neurons: Neurons, matrices: dict[str, Tensor], current: dict[str, Tensor]) -> list[Tensor]:
         """The sets of vectors that a layer has energies of."""
+        matrix = matrices.get(neurons.name)
+        if matrix is None:
+            return [factor[None, None] for factor in low_rank_factors(neurons) or ()]
         if neurons.name in self._plain:
-            return [neurons.matrix()]
+            return [matrix]
         if self.projection == "group":
-            order = current[self._key(neurons, channel_count(neurons), "order")] if self.stochastic else None
-            return channel_views(neurons, self.group, order)
-        matrix = neurons.matrix()
-        if self.projection == "bilateral":
-            bases = mixing = matrix.new_empty(0)
-            if low_rank_factors(neurons) is None:
-                bases = current[self._key(neurons, matrix.shape[-1], "basis")]
-                mixing = current[self._key(neurons, matrix.shape[-2], "mixing")]
-            with without_autocast(matrix.device):
-                return list(bilateral_views(neurons, bases, mixing))
+            channels = self._channels[neurons.name]
+            order = current[self._key(neurons, channels, "order")] if self.stochastic else None
+            return channel_views(matrix, channels, self.group, order)
         bases = current[self._key(neurons, matrix.shape[-1], "basis")]
         with without_autocast(matrix.device):
+            if self.projection == "bilateral":
+                return list(bilateral_views(matrix, bases, current[self._key(neurons, matrix.shape[-2], "mixing")]))
             return [project(upcast(matrix), bases)]
 
-    def _projected_together(self, current: dict[str, Tensor]) -> list[list[Tensor]]:
+    def _projected_together(self, current: dict[str, Tensor], matrices: dict[str, Tensor]) -> list[list[Tensor]]:
         """As :meth:`_views` of each layer, with one product for all layers that share a basis."""
-        matrices = {neurons.name: neurons.matrix() for neurons in self._hidden}
         shared: dict[str, list[str]] = {}
         for neurons in self._hidden:
             if neurons.name not in self._plain:
@@ -300,12 +312,12 @@ class CoMHE(EnergyRegularizer):
 
     # Learned projections (thesis 6.3.4, 6.3.5) -------------------------------------------------------
 
-    def _learn(self, current: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _learn(self, current: dict[str, Tensor], matrices: dict[str, Tensor]) -> dict[str, Tensor]:
         """The projections after this call's steps, differentiable if unrolled; in training mode they are kept."""
         sets: dict[str, list[Tensor]] = {}
         for neurons in self._hidden:
             if neurons.name not in self._plain:
-                weight = unit(upcast(neurons.matrix()))
+                weight = unit(upcast(matrices[neurons.name]))
                 sets.setdefault(self._key(neurons, weight.shape[-1], "basis"), []).append(weight)
         learned = {}
         for key, weights in sets.items():

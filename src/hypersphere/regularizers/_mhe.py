@@ -49,17 +49,17 @@ class EnergyRegularizer(Regularizer):
         self.distance = check_choice("distance", distance, ("euclidean", "angular"))
         self.half_space = half_space
 
-    def _sets(self) -> list[list[Tensor]]:
-        """Of each hidden layer the sets of this call, (..., N, d) tensors."""
+    def _sets(self) -> tuple[list[list[Tensor]], list[Tensor | None]]:
+        """Of each hidden layer the sets of this call, (..., N, d) tensors, and the lengths β of its neurons.
+
+        No lengths where all are 1, and None for a layer where they are. Each weight is read once: a parametrized one
+        is computed then, a sharded one gathered.
+        """
         raise NotImplementedError
 
     def _layer_sets(self, neurons: Neurons) -> list[Tensor]:
         """The sets of one hidden layer, without this call's draws or steps."""
         raise NotImplementedError
-
-    def _betas(self) -> list[Tensor | None]:
-        """The lengths of the neurons of each hidden layer, None for 1; empty where all are 1."""
-        return []
 
     def _combine(self, energies: list[Tensor]) -> Tensor:
         """The value of a layer from the energies of its sets: their mean."""
@@ -70,32 +70,37 @@ class EnergyRegularizer(Regularizer):
         return [1 / sets[0].shape[:-2].numel()]
 
     def _penalty(self, labels: Tensor | None) -> Tensor:
-        hidden = self._sets() if self._hidden and self.hidden else []
+        hidden, betas = self._sets() if self._hidden and self.hidden else ([], [])
         output = self._output if self.output else None
         apart = output is not None and labels is not None
-        together = self._penalty_together(hidden, None if apart else output)
+        classes = None if output is None else output.matrix()
+        together = self._penalty_together(hidden, betas, None if apart else classes)
         if together is None:
-            return self._penalty_by_layer(hidden, output, labels)
-        if not apart or output is None:
+            return self._penalty_by_layer(hidden, betas, classes, labels)
+        if not apart or classes is None:
             return together
-        return together + self.output * self._output_energy(output, labels).to(together.device)
+        return together + self.output * self._output_energy(classes, labels).to(together.device)
 
-    def _penalty_by_layer(self, hidden: list[list[Tensor]], output: Neurons | None, labels: Tensor | None) -> Tensor:
+    def _penalty_by_layer(
+        self, hidden: list[list[Tensor]], betas: list[Tensor | None], classes: Tensor | None, labels: Tensor | None
+    ) -> Tensor:
         terms = []
         if hidden:
-            betas, every = self._betas(), [one for sets in hidden for one in sets]
+            every = [one for sets in hidden for one in sets]
             settings = self.s, self.distance, self.half_space
             weighted = [energy(one, *settings, beta) for one, beta in zip(every, betas, strict=False)]
             energies = iter(weighted or self._energies(every))
             values = [self._combine([next(energies) for _ in sets]) for sets in hidden]
             terms.append(self.hidden * total_of(values))
-        if output is not None:
-            terms.append(self.output * self._output_energy(output, labels))
+        if classes is not None:
+            terms.append(self.output * self._output_energy(classes, labels))
         return total_of(terms) if terms else torch.zeros(())
 
-    def _penalty_together(self, hidden: list[list[Tensor]], output: Neurons | None) -> Tensor | None:
+    def _penalty_together(
+        self, hidden: list[list[Tensor]], betas: list[Tensor | None], classes: Tensor | None
+    ) -> Tensor | None:
         """The sum over all layers in one call, where there is one for them."""
-        sets, factors, halves, betas = [], [], [], self._betas() if hidden else []
+        sets, factors, halves = [], [], []
         for layer in hidden:
             shares = self._shares(layer)
             if shares is None:
@@ -103,26 +108,26 @@ class EnergyRegularizer(Regularizer):
             sets += layer
             factors += [self.hidden * share for share in shares]
             halves += [self.half_space] * len(layer)
-        if output is not None:
-            sets.append(output.matrix())
-            factors.append(self.output / sets[-1].shape[0])
+        if classes is not None:
+            sets.append(classes)
+            factors.append(self.output / classes.shape[0])
             halves.append(False)
-        betas += [None] * (len(sets) - len(betas))
-        return weighted_energy(sets, factors, self.s, self.distance, halves, betas)
+        lengths = [*betas, *[None] * (len(sets) - len(betas))]
+        return weighted_energy(sets, factors, self.s, self.distance, halves, lengths)
 
     def _energies(self, sets: list[Tensor]) -> list[Tensor]:
         return set_energies(sets, self.s, self.distance, [self.half_space] * len(sets))
 
     def _value(self, neurons: Neurons) -> Tensor:
         if neurons is self._output:
-            return self._output_energy(neurons, None)
+            return self._output_energy(neurons.matrix(), None)
         return self._combine(self._energies(self._layer_sets(neurons)))
 
-    def _output_energy(self, neurons: Neurons, labels: Tensor | None) -> Tensor:
-        if labels is None:
-            return energy(neurons.matrix(), self.s, self.distance).mean()
-        ignored = getattr(neurons.module, "ignore_index", -100)  # the head's, else cross-entropy's
-        return class_energy(neurons.matrix().flatten(0, 1), labels, self.s, self.distance, ignore_index=ignored)
+    def _output_energy(self, classes: Tensor, labels: Tensor | None) -> Tensor:
+        if labels is None or self._output is None:
+            return energy(classes, self.s, self.distance).mean()
+        ignored = getattr(self._output.module, "ignore_index", -100)  # the head's, else cross-entropy's
+        return class_energy(classes.flatten(0, 1), labels, self.s, self.distance, ignore_index=ignored)
 
 
 class MHE(EnergyRegularizer):
@@ -206,37 +211,44 @@ class MHE(EnergyRegularizer):
     def _value(self, neurons: Neurons) -> Tensor:
         if neurons is self._output:
             return super()._value(neurons)
-        matrix, beta = neurons.matrix(), self._buffers.get(_beta(neurons))
-        beta = None if beta is None else beta.to(matrix.device)
-        return energy(matrix, self.s, self.distance, self.half_space, beta).mean()
+        matrix = neurons.matrix()
+        return energy(matrix, self.s, self.distance, self.half_space, self._lengths(neurons, matrix.device)).mean()
 
-    def _sets(self) -> list[list[Tensor]]:
-        orders = self._orders()
-        return [[self._chosen(neurons.in_memory_order(), orders.get(neurons.name))] for neurons in self._hidden]
-
-    def _betas(self) -> list[Tensor | None]:
-        betas = [self._buffers.get(_beta(neurons)) for neurons in self._hidden]
+    def _sets(self) -> tuple[list[list[Tensor]], list[Tensor | None]]:
+        matrices = [neurons.in_memory_order() for neurons in self._hidden]
+        orders = self._orders([matrix.shape[1] for matrix in matrices])
+        sets = [[self._chosen(matrix, order)] for matrix, order in zip(matrices, orders, strict=True)]
+        betas = [self._lengths(n, matrix.device) for n, matrix in zip(self._hidden, matrices, strict=True)]
         if all(beta is None for beta in betas):
-            return []
-        orders, placed = self._orders(), zip(betas, self._hidden, strict=True)
-        return [
-            None if beta is None else self._chosen(beta.to(n.weight.device), orders.get(n.name)) for beta, n in placed
-        ]
+            return sets, []
+        placed = zip(betas, orders, strict=True)
+        return sets, [None if beta is None else self._chosen(beta, order) for beta, order in placed]
+
+    def _lengths(self, neurons: Neurons, device: torch.device) -> Tensor | None:
+        """The β of a layer, moved to it once: a graph that is recorded cannot copy from the host."""
+        beta = self._buffers.get(_beta(neurons))
+        if beta is None or beta.device == device:
+            return beta
+        moved = beta.to(device)
+        if not torch.compiler.is_compiling():
+            self.register_buffer(_beta(neurons), moved)
+        return moved
 
     def _chosen(self, values: Tensor, order: Tensor | None) -> Tensor:
         """Of each set in (groups, neurons, ...) what belongs to the first neurons of ``order``."""
         return values if order is None else values[:, order[: self.sample].to(values.device)]
 
-    def _orders(self) -> dict[str, Tensor]:
-        """This call's order of the neurons of each layer that is sampled."""
-        if self.sample is None:
-            return {}
-        counts = {neurons.name: neurons.matrix().shape[1] for neurons in self._hidden}
-        counts = {name: count for name, count in counts.items() if count > self.sample}
-        if not counts or self._on_host():
-            return {name: self.draws(name).permutation(count) for name, count in counts.items()}
-        draws = DeviceDraws(key_of(self._counter[0], "sample", self._counter[1]))
-        return dict(zip(counts, draws.permutations(list(counts.values())), strict=True))
+    def _orders(self, counts: list[int]) -> list[Tensor | None]:
+        """This call's order of the neurons of each layer, None for one that is not sampled."""
+        larger = {
+            n.name: count for n, count in zip(self._hidden, counts, strict=True) if self.sample and count > self.sample
+        }
+        if not larger or self._on_host():
+            orders = {name: self.draws(name).permutation(count) for name, count in larger.items()}
+        else:
+            draws = DeviceDraws(key_of(self._counter[0], "sample", self._counter[1]))
+            orders = dict(zip(larger, draws.permutations(list(larger.values())), strict=True))
+        return [orders.get(neurons.name) for neurons in self._hidden]
 
 
 def _beta(neurons: Neurons) -> str:

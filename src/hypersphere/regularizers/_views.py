@@ -32,13 +32,11 @@ def preservation(neurons: Tensor, bases: Tensor, preserve: str) -> Tensor:
     return (difference * difference).sum()
 
 
-def channel_views(neurons: Neurons, group: int, order: Tensor | None) -> list[Tensor]:
-    """The neurons cut into ``group`` input channels each (thesis 6.9), in ``order``: (views, G, N, part).
+def channel_views(matrix: Tensor, channels: int, group: int, order: Tensor | None) -> list[Tensor]:
+    """The neurons (G, N, d) cut into ``group`` input channels each (thesis 6.9), in ``order``: (views, G, N, part).
 
     A last, smaller part has a separate entry.
     """
-    matrix = neurons.matrix()
-    channels = channel_count(neurons)
     cut = matrix.unflatten(-1, (channels, -1))
     if order is not None:
         cut = cut[..., order.to(cut.device), :]
@@ -56,19 +54,13 @@ def channel_count(neurons: Neurons) -> int:
     return neurons.matrix().shape[-1] // neurons.weight.shape[2:].numel()
 
 
-def bilateral_views(neurons: Neurons, bases: Tensor, mixing: Tensor) -> tuple[Tensor, Tensor]:
-    """Y_1 = P_1 W, (C, G, N, r), and Y_2 = W P_2, (C, G, r', d), with rows as vectors (thesis E.20).
-
-    A layer with low-rank bilateral neurons learns both: they are taken as they are.
-    """
-    factors = low_rank_factors(neurons)
-    if factors is not None:
-        return factors[0][None, None], factors[1][None, None]
-    matrix = neurons.matrix()
+def bilateral_views(matrix: Tensor, bases: Tensor, mixing: Tensor) -> tuple[Tensor, Tensor]:
+    """Y_1 = P_1 W, (C, G, N, r), and Y_2 = W P_2, (C, G, r', d), with rows as vectors (thesis E.20)."""
     return project(matrix, bases), mixing.to(matrix)[:, None] @ matrix
 
 
 def low_rank_factors(neurons: Neurons) -> tuple[Tensor, Tensor] | None:
+    """What a layer with low-rank bilateral neurons learns: Y_1 and Y_2 themselves."""
     if not parametrize.is_parametrized(neurons.module, neurons.tensor_name):
         return None
     entry = neurons.module.get_submodule(f"parametrizations.{neurons.tensor_name}")
