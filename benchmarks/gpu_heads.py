@@ -14,6 +14,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from hypersphere._core import registries
 
 N, D = 512, 512
 GROWTH = (100_000, 300_000, 1_000_000)
+SECONDS = 0.3  # for each number
 L = hs.losses
 
 
@@ -61,6 +63,7 @@ HEADS: dict[str, Callable[[int], nn.Module | None]] = {
     "SphereFace annealed, smoothed": declared(
         registries.HEADS.entry("a_softmax"), annealing="sphereface", label_smoothing=0.1
     ),
+    "ArcFace, class weights": lambda c: L.ArcFace(D, c, class_weight=torch.rand(c), device="cuda"),
     "peer: bf16 linear + cross-entropy": PlainLinear,
     "peer: pytorch-metric-learning ArcFace": lambda c: peer("ArcFaceLoss", c),
 }
@@ -82,12 +85,13 @@ def step(head: nn.Module, classes: int, half: bool) -> Callable[[], Tensor]:
     return run
 
 
-def timed(run: Callable[[], object], seconds: float = 0.3, most: int = 60) -> dict[str, float]:
+def timed(run: Callable[[], object], most: int = 60) -> dict[str, float]:
     for _ in range(3):
         run()
     torch.cuda.synchronize()
-    times, begin = [], time.perf_counter()
-    while len(times) < most and (len(times) < 7 or time.perf_counter() - begin < seconds):
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < most and (len(times) < 7 or time.perf_counter() - begin < SECONDS):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
         run()
@@ -201,17 +205,21 @@ def stages(classes: int, half: bool, rounds: int = 3) -> dict[str, float]:
 
 
 def warm(quick: bool) -> None:
-    """Compile every kernel that will be measured."""
-    for name, build in HEADS.items():
-        if name.startswith("peer") or skipped(name, quick):
-            continue
-        for classes in (10_575, 100_000):
-            head = build(classes)
-            for half in (True, False):
-                if head is not None and (half or classes < 20_000 or name == "ArcFace"):
-                    step(head, classes, half)()
-            torch.cuda.synchronize()
-            del head
+    """Compile every kernel that will be measured, those of several heads side by side."""
+
+    def once(name: str, classes: int) -> None:
+        head = HEADS[name](classes)
+        for half in (True, False):
+            if head is not None and (half or classes < 20_000 or name == "ArcFace"):
+                step(head, classes, half)()
+        torch.cuda.synchronize()
+
+    names = [name for name in HEADS if not name.startswith("peer") and not skipped(name, quick)]
+    with ThreadPoolExecutor(12) as pool:
+        begun = [pool.submit(once, name, classes) for classes in (10_575, 100_000) for name in names]
+        for one in begun:
+            one.result()
+    torch.cuda.empty_cache()
 
 
 def skipped(name: str, quick: bool) -> bool:
@@ -230,16 +238,20 @@ def growth(steps: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    global SECONDS
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=harness.RESULTS / "gpu_heads_cuda.json")
     parser.add_argument("--quick", action="store_true", help="ArcFace, GA-Softmax and the peers only")
     parser.add_argument("--parts", default="steps,errors,follows,stages", help="which to measure (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each number (default %(default)s)")
     options = parser.parse_args()
+    SECONDS = options.seconds
     parts = options.parts.split(",")
     kernels.enable(*kernels.FAMILIES)
     with harness.preparing():
         warm(options.quick)
-    payload: dict[str, Any] = {"environment": harness.environment("cuda"), "sizes": {"N": N, "d": D}}
+    payload: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    payload |= {"environment": harness.environment("cuda"), "sizes": {"N": N, "d": D}}  # other parts stay
 
     def done(part: str, found: Any) -> None:
         payload[part] = found

@@ -4,6 +4,7 @@
 
 Maps: forward + backward of one matrix, as a CUDA graph, beside the factorization one would call instead. "warm" is
 what a training step does: the parameter has moved by ±1e-3 a step as Adam moves it, and R starts from the last one.
+The largest size shows how they grow: d³ where products fill the GPU. Blocks of 64 (PE-OPT) are one call as well.
 Steps: the training program's own captured step over real Adam updates, batches of 128 and 1024.
 """
 
@@ -24,6 +25,8 @@ from hypersphere import kernels
 from hypersphere.functional.orthogonalize import connect
 
 SIZES = (144, 576, 1152, 2304)
+LARGEST = 4608
+_BLOCK = 64
 
 
 def main() -> None:
@@ -33,6 +36,7 @@ def main() -> None:
     kernels.enable(*kernels.FAMILIES)
     device = torch.device("cuda")
     sizes = SIZES[1:3] if options.quick else SIZES
+    grown = SIZES[1:] if options.quick else (*SIZES, LARGEST)
     parts = options.parts.split(",")
     payload: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
     payload["environment"] = harness.environment("cuda")  # parts that are not measured now stay as they were
@@ -41,7 +45,7 @@ def main() -> None:
             maps(64, device)
         with harness.alone():
             if "maps" in parts:
-                payload["maps"] = {d: maps(d, device) for d in sizes}
+                payload["maps"] = {d: maps(d, device) for d in grown}
                 payload["growth"] = growth(payload["maps"])
                 options.out.write_text(json.dumps(payload, indent=2) + "\n")
             if "precision" in parts:
@@ -89,7 +93,11 @@ def maps(d: int, device: torch.device) -> dict[str, float]:
 
         out[f"{method} cold"] = timed(both, 5, captured=False)
     for method in WARM:
-        out[f"{method} warm, with the move"] = timed(warm_map(method, d, grad))
+        out[f"{method} warm, with the move"] = timed(warm_map(method, grad))
+    if d % _BLOCK == 0:
+        out[f"cayley warm, blocks of {_BLOCK}"] = timed(
+            warm_map("cayley", torch.randn(d // _BLOCK, _BLOCK, _BLOCK, device=device))
+        )
     u = start(d, "gram_schmidt", device).requires_grad_()
     out["torch.linalg.qr"] = timed(lambda: torch.autograd.grad(torch.linalg.qr(u)[0], u, grad), 5, captured=False)
 
@@ -97,7 +105,8 @@ def maps(d: int, device: torch.device) -> dict[str, float]:
         w, _, vt = torch.linalg.svd(u)
         return torch.autograd.grad(w @ vt, u, grad)
 
-    out["torch.linalg.svd"] = timed(svd, 2, captured=False)
+    if d < LARGEST:  # it takes seconds there
+        out["torch.linalg.svd"] = timed(svd, 2, captured=False)
     identity = torch.eye(d, device=device)
 
     def solve() -> object:
@@ -110,10 +119,10 @@ def maps(d: int, device: torch.device) -> dict[str, float]:
     return out
 
 
-def warm_map(method: str, d: int, grad: Tensor) -> Callable[[], object]:
-    """Forward and backward from the last step's result, of a parameter that has moved by ±1e-3."""
-    warm = WARM[method]([torch.Size((1, d, d))], grad.device)
-    u = start(d, method, grad.device).requires_grad_()
+def warm_map(method: str, grad: Tensor) -> Callable[[], object]:
+    """Forward and backward from the last step's result, of parameters (count, d, d) that have moved by ±1e-3."""
+    warm = WARM[method]([grad.shape], grad.device)
+    u = torch.cat([start(grad.shape[-1], method, grad.device) for _ in grad]).requires_grad_()
 
     def both() -> object:
         with torch.no_grad():
@@ -129,7 +138,7 @@ def growth(table: dict[int, dict[str, float]]) -> dict[str, Any]:
     """The powers of d with which each map grows from each size to the next, over the three largest."""
     sizes = sorted(table)[-3:]
     found: dict[str, Any] = {"d": sizes}
-    for name in table[sizes[0]]:
+    for name in (name for name in table[sizes[0]] if all(name in table[d] for d in sizes)):
         found[name] = harness.exponents(sizes, [table[d][name] for d in sizes])
     print("growth exponents", found)
     return found
