@@ -60,6 +60,9 @@ def declared(entry: Any, **options: Any) -> Callable[[int], nn.Module | None]:
 HEADS: dict[str, Callable[[int], nn.Module | None]] = {
     **{entry.label: declared(entry) for entry in registries.HEADS.entries() if entry.name != "triplet"},
     "GA-Softmax sigmoid": declared(registries.HEADS.entry("ga_softmax"), margin=2, angular="sigmoid"),
+    "GA-Softmax sigmoid, learned k": declared(
+        registries.HEADS.entry("ga_softmax"), margin=2, angular=hs.angular.Sigmoid(learnable=True)
+    ),
     "SphereFace annealed, smoothed": declared(
         registries.HEADS.entry("a_softmax"), annealing="sphereface", label_smoothing=0.1
     ),

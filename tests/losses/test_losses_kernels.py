@@ -13,7 +13,6 @@ from hypersphere.losses import _direct
 pytest.importorskip("triton")
 L = hs.losses
 N, D, C = 9, 20, 70
-OWN = {"w_learnable_k", "ga_shared_k", "w_subcenters_k"}  # a k of each class: plain operations
 
 
 @pytest.fixture(autouse=True)
@@ -48,13 +47,15 @@ def test_values_and_gradients(case):
     wanted = outcome(exact, x.double(), y)
     kernels.LAUNCHES.clear()
     near(outcome(head, x, y), wanted, 2e-5)
-    assert (kernels.LAUNCHES["gradient_kernel"] == 3) == (case not in OWN), dict(kernels.LAUNCHES)
+    assert kernels.LAUNCHES["gradient_kernel"] == 3, dict(kernels.LAUNCHES)
     bounded = getattr(head, "scale", None) is not None and "curricular" not in case and case != "sphereface2"
     assert bounded <= (kernels.LAUNCHES["sums_kernel"] == 0), "e^u is bounded: forward prepares the gradients"
     near(outcome(head, x, y, half=True), wanted, 0.05)
 
 
-@pytest.mark.parametrize("case", ["softmax_bias", "ga_sigmoid", "r_v2_annealed", "subcenter", "curricularface"])
+@pytest.mark.parametrize(
+    "case", ["softmax_bias", "ga_sigmoid", "ga_shared_k", "r_v2_annealed", "subcenter", "curricularface"]
+)
 @pytest.mark.parametrize("chunk", ["auto", 40])
 def test_every_option(case, chunk):
     options = {"label_smoothing": 0.1, "class_weight": torch.rand(C), "reduction": "sum"}

@@ -110,7 +110,8 @@ def backward(
     d_w = torch.empty_like(w) if lodging is None else lodging.gradient
     parts = x.new_empty((samples, tiles), dtype=torch.float32) if inputs.amplitude is not None else None
     d_bias = None if inputs.bias is None else torch.zeros_like(inputs.bias, dtype=torch.float32)
-    d_sigma = x.new_zeros(1, dtype=torch.float32) if job.rule.kind == "binary" else None
+    curved, sigma = job.rule.kind == "curved", inputs.sigma
+    d_sigma = torch.zeros_like(sigma) if sigma is not None and (curved or job.rule.kind == "binary") else None
     d_lse, d_total = d_lse.float().contiguous(), d_total.float().contiguous()
     gradient = x.new_empty(samples * padded(blocks[0].size * job.rule.sub_centers))
     below, buffer = stacked(x_parts), None
@@ -120,7 +121,8 @@ def backward(
             vectors = buffer = _units(job, w, block, buffer)
         g = gradient[: samples * padded(block.rows.stop - block.rows.start)].view(samples, -1)
         some_bias = lse if d_bias is None else d_bias[block.first :]
-        extra = (lse if parts is None else parts, some_bias, lse if d_sigma is None else d_sigma)
+        some_sigma = lse if d_sigma is None else d_sigma[block.first :] if curved else d_sigma
+        extra = (lse if parts is None else parts, some_bias, some_sigma)
         tensors = (*_operands(inputs, x, vectors, block), lse, d_lse, d_total, g, lse, *extra)
         _gradient(job, inputs, tile, block, tiles, tensors, int(job.lse))
         g_parts = split(g)
@@ -212,7 +214,8 @@ def _operands(inputs: Inputs, x: Tensor, vectors: Tensor, block: Block) -> tuple
     here = slice(block.first, block.first + block.size)
     rows = [x if one is None else one for one in (inputs.amplitude, inputs.threshold, inputs.t)]
     columns = [x if one is None else one[here] for one in (inputs.bias, inputs.q)]
-    return x, vectors, inputs.labels, *rows, *columns, x if inputs.sigma is None else inputs.sigma
+    sigma = x if inputs.sigma is None else inputs.sigma[here] if inputs.sigma.numel() > 1 else inputs.sigma
+    return x, vectors, inputs.labels, *rows, *columns, sigma
 
 
 def _constants(job: Pass, inputs: Inputs, tile: Tile, lse: int) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .launch import interpreting
 
-KINDS = ("cosine", "linear", "sigmoid", "square_cosine", "fraction", "curricular", "binary")
+KINDS = ("cosine", "linear", "sigmoid", "square_cosine", "fraction", "curricular", "binary", "curved")
 BLOCK = {True: 1 << 26, False: 1 << 25}  # logits of a block, in half precision and in float32
 LARGEST = 80.0  # of log Σ e^u, so that the sum and its reciprocal are float32 numbers with room for factors
 
@@ -37,7 +37,8 @@ class Rule:
 class Inputs(NamedTuple):
     """Tensors of a pass. ``x`` (N, d) and ``w`` (C·K, d) are multiplied; the others are (N,), (C,) or one number.
 
-    ``operand`` is x in the dtype of the products, where that is at hand.
+    ``sigma`` is one number, or (C,) of the rule "curved". ``operand`` is x in the dtype of the products, where that is
+    at hand.
     """
 
     x: Tensor
@@ -99,7 +100,12 @@ class Pass:
 
     def is_at_once(self, inputs: Inputs) -> bool:
         """Whether forward can prepare the gradients: e^u is bounded, and there is room for G until backward."""
-        if not (self.lse and self.rule.normalize) or self.total or inputs.bias is not None:
+        if (
+            not (self.lse and self.rule.normalize)
+            or self.total
+            or inputs.bias is not None
+            or self.rule.kind == "curved"
+        ):
             return False
         rows, width = inputs.w.shape[0], self.block(inputs) * self.rule.sub_centers
         return self.bound + math.log(rows) <= LARGEST and (width == rows or self.lodges(inputs, width))

@@ -28,6 +28,7 @@ class Known(NamedTuple):
         bias: which of the class tensors is added to the logits.
         sigma: the number on the device that f reads, if it does.
         bound: the largest |u| that there can be, if there is one.
+        k: which of the class tensors is the curvature that f reads.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Known(NamedTuple):
     bias: int | None = None
     sigma: Tensor | None = None
     bound: float = math.inf
+    k: int | None = None
 
 
 def fits(rows: list[Tensor], classes: list[Tensor]) -> bool:
@@ -117,7 +119,9 @@ class _Fused(torch.autograd.Function):
             grads[known.amplitude] = d_amplitude.view_as(tensors[known.amplitude])
         if known.bias is not None and d_bias is not None:
             grads[start + known.bias] = d_bias.to(tensors[start + known.bias].dtype)
-        if d_sigma is not None:
+        if known.k is not None and d_sigma is not None:
+            grads[start + known.k] = d_sigma.to(tensors[start + known.k].dtype)
+        elif d_sigma is not None:
             grads[start + settings.classes] = d_sigma.view_as(tensors[start + settings.classes])
         for place, grad in enumerate(d_own, start):
             if ctx.needs_input_grad[3 + place]:
@@ -134,6 +138,8 @@ def _job(settings: _Settings, labels: Tensor, weights: Tensor | None, tensors: A
     rule = Rule(known.kind, known.numbers, known.normalize, 1 if w.dim() == 2 else w.shape[1])
     total = 2 if weights is not None else 0 if settings.logsumexp else 1
 
+    sigma = known.sigma if known.k is None else classes[known.k]
+
     def row(place: int | None) -> Tensor | None:
         return None if place is None else rows[place].detach().reshape(-1).contiguous()
 
@@ -146,7 +152,7 @@ def _job(settings: _Settings, labels: Tensor, weights: Tensor | None, tensors: A
         row(known.t),
         None if known.bias is None else classes[known.bias].detach(),
         None if weights is None else weights.float().contiguous(),
-        None if known.sigma is None else known.sigma.detach().float().reshape(1),
+        None if sigma is None else sigma.detach().float().reshape(-1).contiguous(),
     )
     return Pass(rule, settings.logsumexp, total, settings.half, settings.width, known.bound), inputs
 

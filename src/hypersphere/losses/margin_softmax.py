@@ -352,8 +352,10 @@ class MarginSoftmax(ClassHead):
         if self._linear:
             return Known("cosine", normalize=self.normalize, bias=bias, bound=bound)
         form = self.angular.closed_form() if isinstance(self.angular, _angular.Angular) else None
-        if form is None or form[0] not in KINDS or isinstance(form[1], Tensor) or not self.normalize:
+        if form is None or form[0] not in KINDS or not self.normalize:
             return None
+        if isinstance(form[1], Tensor):
+            return Known("curved", amplitude=1, bias=bias, bound=bound, k=1 if bias is None else 2)
         half_k, top = 0.5 / form[1], 1 / math.tanh(math.pi / (4 * form[1]))
         return Known(form[0], (half_k, top, 0.0), amplitude=1, bias=bias, bound=bound)
 

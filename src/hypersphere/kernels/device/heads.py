@@ -6,6 +6,7 @@ With z_ij = x_i·ŵ_j (the largest over the sub-centers of a class) and u_ij = a
     1 linear   (2/π)·asin z               4 fraction    z + σ·(cos(acos(z)/m) − z)
     2 sigmoid  tanh(asin(z)/2k)/tanh(π/4k)  5 curricular  z + σ·(z·(t_i + z) − z) where z > T_i, else z
     6 binary   log(1 + e^v), v = r·(2·((z+1)/2)^t − 1 + m) + σ
+    7 curved   the sigmoid with a k of each class, σ_j
 
 σ is a number on the device: the share of the margin, or a learned bias. Products have a float32 accumulator.
 """
@@ -15,11 +16,12 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .math import angular, arcsin
+from .math import angular, arcsin, bent, curvature
 
 FRACTION = tl.constexpr(4)
 CURRICULAR = tl.constexpr(5)
 BINARY = tl.constexpr(6)
+CURVED = tl.constexpr(7)
 FLOOR = tl.constexpr(-1.7014117e38)  # half of the lowest float32: a finite −∞
 _HALF_PI = tl.constexpr(1.5707963267948966)
 _LOG2_E = tl.constexpr(1.4426950216293335)  # as a float32 number, and the rest
@@ -63,7 +65,7 @@ def late_kernel(
 
 @triton.jit
 def _rule(z, t, threshold, p0, p1, p2, sigma, F: tl.constexpr, FAST: tl.constexpr):
-    """f(z), f′(z) and, for the binary rule, ∂f/∂σ."""
+    """f(z), f′(z) and, for the rules in which it is learned, ∂f/∂σ."""
     if F == FRACTION:
         deviation, slope = arcsin(z, FAST)
         turned = (_HALF_PI - deviation) * p0
@@ -83,6 +85,12 @@ def _rule(z, t, threshold, p0, p1, p2, sigma, F: tl.constexpr, FAST: tl.constexp
         e = tl.exp(-tl.abs(v))
         logistic = tl.where(v >= 0.0, 1.0, e) / (1.0 + e)
         return tl.maximum(v, 0.0) + log1p(e), logistic * p0 * p2 * power, logistic
+    elif F == CURVED:
+        half, top = curvature(sigma)
+        deviation, steep, bend, curve = bent(z, half, False)
+        value = bend * top
+        turn = 2.0 * half * half * (value * (top - 1.0 / top) * _HALF_PI - curve * deviation * top)
+        return value, curve * steep * half * top, turn
     else:
         value, slope = angular(z, p0, p1, F, FAST)
         return value, slope, slope
@@ -182,7 +190,7 @@ def _logits(
     z, n, c, samples, classes, amplitude, threshold, t, bias, sigma, p0, p1, p2,
     F: tl.constexpr, AMPLITUDE: tl.constexpr, BIAS: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
-    limit, mean, number = _row_numbers(n, samples, threshold, t, sigma, F)
+    limit, mean, number = _numbers(n, c, samples, classes, threshold, t, sigma, F)
     u, _, _ = _rule(z, mean, limit, p0, p1, p2, number, F, FAST)
     if AMPLITUDE:
         u = u * tl.load(amplitude + n, mask=n < samples, other=0.0)[:, None]
@@ -192,15 +200,17 @@ def _logits(
 
 
 @triton.jit
-def _row_numbers(n, samples, threshold, t, sigma, F: tl.constexpr):
-    """T_i, t_i and σ, if the rule has them."""
+def _numbers(n, c, samples, classes, threshold, t, sigma, F: tl.constexpr):
+    """T_i, t_i and σ, or σ_j, if the rule has them."""
     limit = tl.zeros(n.shape, tl.float32)
     mean = limit
     number = 0.0
     if F == CURRICULAR:
         limit = tl.load(threshold + n, mask=n < samples, other=0.0)
         mean = tl.load(t + n, mask=n < samples, other=0.0)
-    if F >= FRACTION:
+    if F == CURVED:
+        number = tl.load(sigma + c, mask=c < classes, other=1.0)[None, :]
+    elif F >= FRACTION:
         number = tl.load(sigma).to(tl.float32)
     return limit, mean, number
 
@@ -227,7 +237,7 @@ def gradient_kernel(
     z, which = _closest(x, w, n, c, samples, classes, d, K, BK, EVEN, PRECISION)
     own = tl.load(labels + n, mask=n < samples, other=-1) - first
     counts = (n < samples)[:, None] & (c < classes)[None, :] & (c[None, :] != own[:, None])
-    limit, mean, number = _row_numbers(n, samples, threshold, t, sigma, F)
+    limit, mean, number = _numbers(n, c, samples, classes, threshold, t, sigma, F)
     value, slope, turn = _rule(z, mean, limit, p0, p1, p2, number, F, FAST)
     u = value
     size = tl.full((BN,), 1.0, tl.float32)
@@ -256,6 +266,8 @@ def gradient_kernel(
         tl.atomic_add(d_bias + c, tl.sum(g, 0), mask=c < classes)
     if F == BINARY:
         tl.atomic_add(d_sigma, tl.sum(tl.sum(g * turn, 1), 0))
+    if F == CURVED:
+        tl.atomic_add(d_sigma + c, tl.sum(g * turn * size[:, None], 0), mask=c < classes)
     g = g * slope * size[:, None]
     for k in tl.static_range(K):
         part = g if K == 1 else tl.where(which == k, g, 0.0)
