@@ -88,4 +88,3 @@ def floored(logits: Tensor, labels: Tensor) -> Tensor:
     shares = (logits.float().softmax(1) + 1e-4).log()
     own = shares.gather(1, labels.clamp_min(0)[:, None])[:, 0]
     return -(0.99 * own + 0.01 * shares.mean(1)).mean()
-
