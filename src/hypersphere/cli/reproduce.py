@@ -186,8 +186,7 @@ def _at_once(todo: list[Work], count: int) -> tuple[bool, bool]:
             work.say(outcome.error)
 
     outcomes = run_at_once(owners, count, ended)
-    stopped = any(isinstance(one.error, Stopped) and one.error.code == 130 for one in outcomes)
-    return any(one.error is not None for one in outcomes), stopped
+    return any(one.error is not None for one in outcomes), any(one.stopped for one in outcomes)
 
 
 def shortened(config: Config, steps: int) -> Config:

@@ -23,6 +23,7 @@ from .board import Board
 from .distributed import team
 from .launch import begin, events_of, interrupt, seed_turns, signals
 from .step import Mark
+from .stopped import Stopped
 from .surroundings import Surroundings
 from .training import Training
 
@@ -77,6 +78,11 @@ class Outcome:
     job: Job
     result: dict[str, Any] | None = None
     error: Exception | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody stopped it: the same call goes on."""
+        return isinstance(self.error, Stopped) and self.error.code == 130
 
 
 def run_at_once(
@@ -195,10 +201,9 @@ class _Schedule:
                 outcome = Outcome(outcome.job, error=error)
         self._outcomes.append(outcome)
         if outcome.result is not None:
-            words = f"{outcome.job.name}: {outcome.result['final_accuracy']:.2f}%"
+            self._board.ended(f"{outcome.job.name}: {outcome.result['final_accuracy']:.2f}%")
         else:
-            words = f"{outcome.job.name}: {outcome.error}"
-        self._board.ended(words, failed=outcome.error is not None)
+            self._board.ended(f"{outcome.job.name}: {outcome.error}", "stopped" if outcome.stopped else "failed")
         self._ended(outcome)
 
 
