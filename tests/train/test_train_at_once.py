@@ -196,6 +196,20 @@ def test_reproduce_at_once(tmp_path, capsys):
     assert main([*shared, "--at-once", "0"]) != 0
 
 
+def test_cuda_gets_more_queues_before_it_starts(monkeypatch):
+    name = "CUDA_DEVICE_MAX_CONNECTIONS"
+    monkeypatch.setenv(name, "1")
+    run_at_once([], 2)
+    assert os.environ[name] == "1"  # the user's number counts
+    monkeypatch.delenv(name)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "is_initialized", lambda: True)
+        run_at_once([], 2)
+    assert name not in os.environ  # too late
+    run_at_once([], 2)
+    assert os.environ[name] == "32"
+
+
 def test_the_board_has_a_row_for_each(capsys, monkeypatch):
     board = Board(5, "plain")
     rows = [board.row() for _ in range(2)]

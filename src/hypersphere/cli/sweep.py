@@ -27,6 +27,7 @@ from ..runs import Run, run_path
 from ..runs.files import write_json
 from ..train import Job, Stopped, room, run_at_once
 from ..train import run as train
+from ..train.at_once import many_queues
 from .train import chosen_config
 
 
@@ -73,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
             print(one.name)
         return 0
     print(f"{len(found)} runs in {folder}", flush=True)
+    many_queues()  # before the memory of the GPU is asked for
     stopped = _as_many_as_fit(found, folder) if jobs is None else _together(found, folder, jobs)
     if stopped:
         return stopped
