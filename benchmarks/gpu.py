@@ -27,7 +27,7 @@ PARTS: dict[str, list[list[str]]] = {
     "heads": [["gpu_heads.py"]],
     "energy": [["gpu_energy.py"]],
     "orthogonal": [["gpu_orthogonal.py", "--parts", "maps,precision"], ["gpu_orthogonal.py", "--parts", "steps"]],
-    "at_once": [["gpu_at_once.py"]],
+    "at_once": [["gpu_at_once.py"], ["gpu_at_once.py", "--queues", "8"]],
 }
 KNOW_QUICK = ("gpu_heads.py", "gpu_orthogonal.py")
 EXPECTED = {

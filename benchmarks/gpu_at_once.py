@@ -1,10 +1,12 @@
 """Many trainings on one GPU: steps/s of K captured CNN-9s that share it, and of one batched network for K seeds.
 
-    python benchmarks/gpu_at_once.py [--counts 1,2,4,8] [--steps N] [--conv sigmoid0.3|original|...] [--out FILE]
+    python benchmarks/gpu_at_once.py [--counts 1,2,4,8] [--queues 32] [--steps N] [--conv sigmoid0.3|...] [--out FILE]
 
 Every training replays its captured step (batch 128, bfloat16, channels last, weight projection every 100 steps) on a
 stream of its own, one turn after the other, as ``hypersphere reproduce --at-once K`` does. ``alone`` compares the
 weights of a training among others with those of the same training alone, and of the same training alone once more.
+``--queues`` is how many CUDA opens to the GPU: 32, as the program asks for, or 8, its own default. The file keeps what
+was measured with other numbers of them.
 
 ``step`` is what one captured step consists of. ``program`` is the same by :func:`hypersphere.train.run_at_once`: runs
 with logs and checkpoints in their folders, and no evaluation before the last step; the rates of all are added.
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -190,14 +193,17 @@ def main() -> None:
     parser.add_argument("--conv", default="sigmoid0.3", help="row of paper.table1 (default %(default)s)")
     parser.add_argument("--batched", default="1,4", help="groups of the batched network; empty: none")
     parser.add_argument("--program", default="", help="trainings at once by the program; empty: none")
+    parser.add_argument("--queues", default="32", help="to the GPU (default %(default)s)")
     parser.add_argument("--out", type=Path, default=RESULTS / "gpu_at_once.json")
     options = parser.parse_args()
     counts = [int(count) for count in options.counts.split(",")]
+    os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = options.queues  # which CUDA reads when it starts
     config, everyone = settings(options.conv), images(50_000)
+    before = json.loads(options.out.read_text()) if options.out.exists() else {}
     found: dict[str, Any] = {"environment": environment("cuda"), "conv": options.conv, "batch": 128, "at_once": {}}
 
     def keep() -> None:
-        options.out.write_text(json.dumps(found, indent=2) + "\n")
+        options.out.write_text(json.dumps({**before, f"{options.queues} queues": found}, indent=2) + "\n")
 
     begin = time.perf_counter()
     works: list[One] = []

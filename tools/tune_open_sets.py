@@ -92,12 +92,12 @@ def table(name: str, folder: Path, steps: int | None = None) -> list[str]:
             [
                 loss,
                 f"`{best}`" if best else "the recipe's",
-                _mean(finals),
-                "" if loss == "softmax" else _gain(finals, base),
-                _mean(one["final_accuracy"] for one in found[best]),
-                _mean(one["final_accuracy"] for one in plain),
-                _mean(one["train_accuracy"] for one in runs if "train_accuracy" in one),
-                _mean(one["metrics"]["mean_length"] for one in runs if "mean_length" in one.get("metrics", {})),
+                mean(finals),
+                "" if loss == "softmax" else gain(finals, base),
+                mean(one["final_accuracy"] for one in found[best]),
+                mean(one["final_accuracy"] for one in plain),
+                mean(one["train_accuracy"] for one in runs if "train_accuracy" in one),
+                mean(one["metrics"]["mean_length"] for one in runs if "mean_length" in one.get("metrics", {})),
                 f"{warned} of {len(found)}",
             ]
         )
@@ -116,7 +116,7 @@ def _runs(name: str, folder: Path, steps: int | None, validated: bool) -> dict[s
     for one in results.read(tables()[name], folder):
         changed = dict(one.get("changed", {}))
         if bool(changed.pop("data.validate", False)) == validated and one["steps"] == length:
-            scores.setdefault(one["cell"], {}).setdefault(shlex.join(_words(changed)), []).append(one)
+            scores.setdefault(one["cell"], {}).setdefault(words(changed), []).append(one)
     return scores
 
 
@@ -131,7 +131,7 @@ def _short(steps: int | None) -> list[str]:
     return [] if steps is None else ["--steps", str(steps)]
 
 
-def _gain(values: Sequence[float], base: Sequence[float]) -> str:
+def gain(values: Sequence[float], base: Sequence[float]) -> str:
     """The difference of the means, with its 95 % interval."""
     interval = welch(values, base) if values and base else None
     if interval is None:
@@ -139,7 +139,7 @@ def _gain(values: Sequence[float], base: Sequence[float]) -> str:
     return f"{statistics.fmean(values) - statistics.fmean(base):+.2f} [{interval[0]:+.2f}, {interval[1]:+.2f}]"
 
 
-def _mean(values: Iterable[float]) -> str:
+def mean(values: Iterable[float]) -> str:
     """Mean and standard error."""
     found = list(values)
     if not found:
@@ -148,13 +148,17 @@ def _mean(values: Iterable[float]) -> str:
     return f"{statistics.fmean(found):.2f}" + ("" if error is None else f" ± {error:.2f}")
 
 
-def _words(changed: Mapping[str, Any]) -> list[str]:
+def words(changed: Mapping[str, Any]) -> str:
     """The options that make these changes."""
-    words = []
+    found = []
     for option, value in sorted(changed.items()):
-        text = ";".join(f"{key}={one}" for key, one in value.items()) if isinstance(value, dict) else str(value)
-        words += [f"--{option.replace('_', '-')}", text]
-    return words
+        text = str(value)
+        if isinstance(value, dict):
+            text = ";".join(f"{key}={one}" for key, one in value.items())
+        elif isinstance(value, list):
+            text = ",".join(map(str, value))
+        found += [f"--{option.replace('_', '-')}", text]
+    return shlex.join(found)
 
 
 def main() -> None:

@@ -77,6 +77,7 @@ def test_a_failed_one_does_not_stop_the_others(tmp_path):
     outcomes = {one.job.name: one for one in run_at_once([*jobs, Job(absent, 0)], 3)}
     assert isinstance(outcomes["diverging seed 0"].error, Stopped)
     assert "not finite" in str(outcomes["diverging seed 0"].error)
+    assert not outcomes["diverging seed 0"].stopped
     assert outcomes["absent seed 0"].error is not None
     assert outcomes["good seed 0"].result is not None
     assert outcomes["g2 seed 1"].result["seed"] == 1
@@ -149,7 +150,7 @@ def test_interrupted_work_goes_on(tmp_path, monkeypatch):
         patch.setattr(Training, "_log", log)
         patch.setattr(module._Schedule, "__init__", remember)
         outcomes = run_at_once(jobs, 2)
-    assert [one.error.code for one in outcomes] == [130, 130]
+    assert [one.stopped for one in outcomes] == [True, True]
     assert {one.job.config.recipe for one in outcomes} == {"a", "b"}  # c has not begun
     outcomes = run_at_once(jobs, 2)
     assert all(one.result is not None for one in outcomes)
@@ -195,6 +196,20 @@ def test_reproduce_at_once(tmp_path, capsys):
     assert main([*shared, "--at-once", "0"]) != 0
 
 
+def test_cuda_gets_more_queues_before_it_starts(monkeypatch):
+    name = "CUDA_DEVICE_MAX_CONNECTIONS"
+    monkeypatch.setenv(name, "1")
+    run_at_once([], 2)
+    assert os.environ[name] == "1"  # the user's number counts
+    monkeypatch.delenv(name)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "is_initialized", lambda: True)
+        run_at_once([], 2)
+    assert name not in os.environ  # too late
+    run_at_once([], 2)
+    assert os.environ[name] == "32"
+
+
 def test_the_board_has_a_row_for_each(capsys, monkeypatch):
     board = Board(5, "plain")
     rows = [board.row() for _ in range(2)]
@@ -202,7 +217,7 @@ def test_the_board_has_a_row_for_each(capsys, monkeypatch):
         row.start(f"training {i}", 100, 0)
         row.update(10 * (i + 1), {"loss": 1.5, "rate": 20.0 + i})
     board.ended("training 2: 90.00%")
-    board.ended("training 3: it broke", failed=True)
+    board.ended("training 3: it broke", "failed")
     lines = board.text().splitlines()
     assert lines[0] == "1 done, 1 failed, 2 at work, 1 waiting of 5 trainings; 41.0 steps/s together"
     assert [line.split()[:3] for line in lines[1:]] == [["training", "0", "10/100"], ["training", "1", "20/100"]]

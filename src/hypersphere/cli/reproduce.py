@@ -20,13 +20,15 @@ from ..config import Config, changed, material, overridden, with_values
 from ..recipes import Cell, Table, results, tables
 from ..train import Job, Outcome, Stopped, run_at_once
 from ..train import run as train
+from ..train.at_once import many_queues
 from . import arguments
 from .parser import Parser
 
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere reproduce`` and return its exit status."""
-    check_count("--at-once", options.at_once)
+    if check_count("--at-once", options.at_once) > 1:
+        many_queues()
     orders = [_Order(one) for one in _asked(options)]
     failed = False
     if not options.only_print:
@@ -186,8 +188,7 @@ def _at_once(todo: list[Work], count: int) -> tuple[bool, bool]:
             work.say(outcome.error)
 
     outcomes = run_at_once(owners, count, ended)
-    stopped = any(isinstance(one.error, Stopped) and one.error.code == 130 for one in outcomes)
-    return any(one.error is not None for one in outcomes), stopped
+    return any(one.error is not None for one in outcomes), any(one.stopped for one in outcomes)
 
 
 def shortened(config: Config, steps: int) -> Config:

@@ -25,8 +25,9 @@ from ..config import Config, read_text, settings, to_dict, with_values
 from ..plots.sweep import sweep as draw
 from ..runs import Run, run_path
 from ..runs.files import write_json
-from ..train import Job, Outcome, Stopped, room, run_at_once
+from ..train import Job, Stopped, room, run_at_once
 from ..train import run as train
+from ..train.at_once import many_queues
 from .train import chosen_config
 
 
@@ -73,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
             print(one.name)
         return 0
     print(f"{len(found)} runs in {folder}", flush=True)
+    many_queues()  # before the memory of the GPU is asked for
     stopped = _as_many_as_fit(found, folder) if jobs is None else _together(found, folder, jobs)
     if stopped:
         return stopped
@@ -164,7 +166,7 @@ def _on_gpu(found: list[Combination], todo: list[Combination], device: str) -> i
     first, *others = owners
     with room.measured(device) as peak:
         outcomes = run_at_once([first], 1)
-    if others and not _is_stopped(outcomes):
+    if others and not any(one.stopped for one in outcomes):
         jobs = room.room(device).fits(peak, len(others))
         print(
             f"one run took {peak.device_memory / 2**30:.2f} GiB of the GPU; the others run {jobs} at a time", flush=True
@@ -174,11 +176,7 @@ def _on_gpu(found: list[Combination], todo: list[Combination], device: str) -> i
         if outcome.error is not None:
             owners[outcome.job].error = str(outcome.error)
     _say_errors(found)
-    return 130 if _is_stopped(outcomes) else 0
-
-
-def _is_stopped(outcomes: list[Outcome]) -> bool:
-    return any(isinstance(one.error, Stopped) and one.error.code == 130 for one in outcomes)
+    return 130 if any(one.stopped for one in outcomes) else 0
 
 
 def _together(found: list[Combination], folder: Path, jobs: int) -> int:

@@ -6,6 +6,7 @@ are those of the trainings alone, as far as a training alone repeats its own: se
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable
@@ -23,6 +24,7 @@ from .board import Board
 from .distributed import team
 from .launch import begin, events_of, interrupt, seed_turns, signals
 from .step import Mark
+from .stopped import Stopped
 from .surroundings import Surroundings
 from .training import Training
 
@@ -78,6 +80,21 @@ class Outcome:
     result: dict[str, Any] | None = None
     error: Exception | None = None
 
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody stopped it: the same call goes on."""
+        return isinstance(self.error, Stopped) and self.error.code == 130
+
+
+def many_queues() -> None:
+    """Give CUDA 32 queues instead of 8, unless it has started or ``CUDA_DEVICE_MAX_CONNECTIONS`` says how many.
+
+    A captured step has branches of its own, each of which takes a queue. With 8 of them the steps of two trainings
+    already wait for each other, and several at once are no faster than one.
+    """
+    if not torch.cuda.is_initialized():
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+
 
 def run_at_once(
     jobs: Iterable[Job], count: int, ended: Callable[[Outcome], None] = lambda outcome: None
@@ -90,6 +107,9 @@ def run_at_once(
 
     A job that fails does not stop the others. Calling it again continues where it was, as with one training. Ctrl-C
     (and a termination signal) saves all that are training; those that have not begun do not begin.
+
+    On a GPU call it before anything else uses CUDA: the trainings need more queues to the device than CUDA opens by
+    itself, and it asks for them by ``CUDA_DEVICE_MAX_CONNECTIONS=32``, which CUDA reads when it starts.
 
     Args:
         jobs: One for each seed of each run.
@@ -109,6 +129,7 @@ def run_at_once(
         []
     """
     check_count("at_once", count)
+    many_queues()
     return _Schedule(list(jobs), count, ended).run()
 
 
@@ -195,10 +216,9 @@ class _Schedule:
                 outcome = Outcome(outcome.job, error=error)
         self._outcomes.append(outcome)
         if outcome.result is not None:
-            words = f"{outcome.job.name}: {outcome.result['final_accuracy']:.2f}%"
+            self._board.ended(f"{outcome.job.name}: {outcome.result['final_accuracy']:.2f}%")
         else:
-            words = f"{outcome.job.name}: {outcome.error}"
-        self._board.ended(words, failed=outcome.error is not None)
+            self._board.ended(f"{outcome.job.name}: {outcome.error}", "stopped" if outcome.stopped else "failed")
         self._ended(outcome)
 
 

@@ -23,7 +23,7 @@ class Board:
 
     def __init__(self, total: int, kind: str = "auto") -> None:
         self.total, self.kind = total, settle(kind)
-        self.done = self.failed = 0
+        self.ends = dict.fromkeys(("done", "failed", "stopped"), 0)
         self._rows: list[_Row] = []
         self._shown = time.monotonic()
         self._live: Any = None
@@ -32,9 +32,9 @@ class Board:
         """The progress of a training that begins, which writes TensorBoard's ``events`` as usual."""
         return _Row(self, events)
 
-    def ended(self, words: str, failed: bool = False) -> None:
-        """Count a training that is done or has failed, and say so."""
-        self.done, self.failed = self.done + (not failed), self.failed + failed
+    def ended(self, words: str, how: str = "done") -> None:
+        """Count a training that is ``"done"``, has ``"failed"`` or was ``"stopped"`` to go on later, and say so."""
+        self.ends[how] += 1
         self.say(words)
 
     def say(self, text: str) -> None:
@@ -49,9 +49,9 @@ class Board:
 
     def text(self) -> str:
         """The table: how many are done, and a line for every training that runs."""
-        waiting = self.total - self.done - self.failed - len(self._rows)
+        waiting = self.total - sum(self.ends.values()) - len(self._rows)
         rate = sum(row.rate for row in self._rows)
-        counts = {"done": self.done, "failed": self.failed, "at work": len(self._rows), "waiting": waiting}
+        counts = {**self.ends, "at work": len(self._rows), "waiting": waiting}
         words = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "done")
         lines = [f"{words} of {self.total} trainings; {rate:.1f} steps/s together"]
         table = aligned([row.cells() for row in self._rows], left=4)

@@ -114,7 +114,8 @@ class Training:
 
     def _steps(self) -> Iterator[Mark]:
         total = self.config.schedule.steps
-        self.progress.start(f"{self.config.recipe} seed {self.seed}", total, self.step.step)
+        name = self.config.run.name or self.config.recipe
+        self.progress.start(f"{name} seed {self.seed}", total, self.step.step)
         since, done, idle = time.perf_counter(), self.step.step, 0.0
         while self.step.step < total:
             self.step()
