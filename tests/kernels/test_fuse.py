@@ -112,8 +112,10 @@ def test_an_activation_that_modules_share():
             model(torch.randn(2, 3, 4, 4)).sum().backward()
 
 
-def test_second_derivatives():
-    model = hs.nn.fuse(network())
+@pytest.mark.parametrize(("h", "training"), [("sphere", True), ("tanh", False)])
+def test_second_derivatives(h, training):
+    """In evaluation the radius of tanh is the running one, not the batch's."""
+    model = hs.nn.fuse(network(h=h)).train(training)
     plain = copy.deepcopy(model)
     x = torch.randn(2, 3, 6, 6, requires_grad=True)
 

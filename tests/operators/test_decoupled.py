@@ -39,6 +39,16 @@ def test_gradients_of_learnable_parameters(share):
     assert gradgradcheck(run, (x, *parameters.values()), fast_mode=True)
 
 
+def test_gradients_are_the_same_where_a_second_derivative_will_be_asked_for():
+    """gradgradcheck does not tell: it only compares second derivatives with what the first of such a pass are."""
+    x, w = draw(2, 2, 4, 4), draw(3, 2, 3, 3, seed=1)
+    for g, h, weighted in itertools.product(G, H, (None, "separate")):
+        loss = F.decoupled_conv(x, w, padding=1, magnitude=h, angular=g, weighted=weighted).square().sum()
+        twice = torch.autograd.grad(loss, (x, w), create_graph=True)
+        for found, expected in zip(twice, torch.autograd.grad(loss, (x, w)), strict=True):
+            assert torch.allclose(found, expected), (g, h, weighted)
+
+
 def test_cosine_sphereconv_is_the_convolution_of_normalised_patches_and_kernels():
     x, w = draw(2, 3, 6, 6), draw(5, 3, 3, 3, seed=1)
     patches = TF.unfold(x, 3, padding=1)

@@ -139,18 +139,24 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 
 
 def differentiated(
-    outputs: Sequence[Tensor], inputs: Sequence[Any], need: Sequence[bool], grads: Sequence[Tensor | None]
+    define: Callable[..., Sequence[Tensor]],
+    inputs: Sequence[Any],
+    need: Sequence[bool],
+    grads: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
     """The gradient of each input that needs one, in a form that can be differentiated again.
 
-    Backward passes of hand-written kernels use it where a second derivative will be asked for; ``outputs`` is what the
-    definition, in plain operations, makes of ``inputs``.
+    Backward passes of hand-written kernels use it where a second derivative will be asked for; ``define`` is the
+    definition, in plain operations, as a function of the inputs. It is given views of them: one input may have been
+    computed from another, and that way belongs to the graph outside.
     """
-    pairs = zip(outputs, grads, strict=False)
-    given = [(out, grad.to(out.dtype)) for out, grad in pairs if grad is not None and out.requires_grad]
-    wanted = [tensor for tensor, needed in zip(inputs, need, strict=False) if needed]
-    reached, upstream = [out for out, _ in given], [grad for _, grad in given]
-    found = iter(torch.autograd.grad(reached, wanted, upstream, create_graph=True, allow_unused=True))
+    with torch.enable_grad():
+        views = [t.view_as(t) if needed else t for t, needed in zip(inputs, need, strict=False)]
+        pairs = zip(define(*views, *inputs[len(views) :]), grads, strict=False)
+        given = [(out, grad.to(out.dtype)) for out, grad in pairs if grad is not None and out.requires_grad]
+        reached, upstream = [out for out, _ in given], [grad for _, grad in given]
+        wanted = [view for view, needed in zip(views, need, strict=False) if needed]
+        found = iter(torch.autograd.grad(reached, wanted, upstream, create_graph=True, allow_unused=True))
     return [next(found) if needed else None for needed in need]
 
 

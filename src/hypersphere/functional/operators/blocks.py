@@ -216,11 +216,10 @@ class _Block(torch.autograd.Function):
             return (None,) * 11
         y, unit, memory, *saved = ctx.saved_tensors
         need = ctx.needs_input_grad[1:]
-        if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
-            with torch.enable_grad():
-                found = differentiated(composed_block(ctx.call[0].fields, *saved), saved, need, (dz, dq))
-            return None, *found
         spec, group, mode = ctx.call
+        if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
+            define = functools.partial(composed_block, spec.fields, mode.plan.views(memory)[-1])
+            return None, *differentiated(define, saved, need, (dz, dq))
         block, fresh = kernels.block, ctx.fresh
         ctx.fresh = False
         kept = block.Kept(y, unit, memory, mode)
@@ -233,6 +232,7 @@ _apply_block: Any = super(torch.autograd.Function, _Block).apply
 
 def composed_block(
     f: Fields,
+    reach: Tensor | None,
     x: Tensor,
     q: Tensor | None,
     weight: Tensor,
@@ -246,7 +246,7 @@ def composed_block(
     mean: Tensor | None = None,
     var: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(z, q′) by plain differentiable operations, without running statistics: the definition."""
+    """(z, q′) by plain differentiable operations: the definition; ``reach`` is ρ times the mean norm that was used."""
     geometry = Geometry(*f.window)
     wide = upcast(x)
     if q is None:
@@ -257,8 +257,8 @@ def composed_block(
     if n.shape[1] not in (1, y.shape[1]):
         n = n.repeat_interleave(y.shape[1] // n.shape[1], dim=1)
     radius: Any = f.rho if rho is None else rho
-    if f.running:
-        radius = radius * n.detach().mean()
+    if f.running and reach is not None:
+        radius = radius * (reach / radius).detach()
     channels = [-1] + [1] * (y.dim() - 2)
     if f.angular == "cosine":
         value = y * magnitude_ratio(n, f.magnitude, f.alpha, f.beta, radius)

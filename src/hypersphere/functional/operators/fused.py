@@ -132,7 +132,11 @@ class _Fused(torch.autograd.Function):
         x, w, r, n, s, k, y = ctx.saved_tensors
         inputs, need, form, g = (x, w, r, n, s, ctx.k if k is None else k), ctx.needs_input_grad, ctx.form, ctx.geometry
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
-            return (*_differentiate(inputs, need, form, g, grad), None, None)
+
+            def define(x: Tensor, w: Tensor, r: Any, n: Any, s: Any, k: Any) -> list[Tensor]:
+                return [composed(x, w, Maps(r if n is None else None, n, s), k, form, g)]
+
+            return (*differentiated(define, inputs, need[:6], [grad]), None, None)
         if y is not None:
             return (*_product_gradients(inputs, y, grad, need, form, g), None, None)
         out = ctx.kept.recover() if ctx.kept else None
@@ -205,15 +209,6 @@ def _times(map_: Tensor, factor: float) -> Tensor:
 def _reduced(full: Tensor, like: Tensor) -> Tensor:
     """Sum (N, C, ...) over the channels that a map shares."""
     return full.sum(1, keepdim=True) if like.shape[1] == 1 != full.shape[1] else full
-
-
-def _differentiate(
-    inputs: tuple[Any, ...], need: Sequence[bool], form: str, g: Geometry, grad: Tensor
-) -> list[Tensor | None]:
-    x, w, r, n, s, k = inputs
-    with torch.enable_grad():
-        out = composed(x, w, Maps(r if n is None else None, n, s), k, form, g)
-        return differentiated([out], inputs, need[:6], [grad])
 
 
 class _Kept(NamedTuple):

@@ -136,27 +136,20 @@ class _Recurrence(torch.autograd.Function):
         need = ctx.needs_input_grad[:_DIFFERENTIABLE]
         nothing = (None,) * (len(ctx.needs_input_grad) - _DIFFERENTIABLE)
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
-            return (*_differentiate(t, kept, ctx.options, need, (dout, dcells)), *nothing)
+            settings, sizes, reverse = ctx.options
+
+            def define(*tensors: Any) -> tuple[Tensor, ...]:
+                t = Tensors(*tensors)
+                start = (t.hidden,) if t.cell is None else (t.hidden, t.cell)
+                return unroll(t.pre, start, sizes, reverse, settings.mode, _neurons(t, settings, kept.means))
+
+            return (*differentiated(define, t, need, (dout, dcells)), *nothing)
         if dout is None:
             dout = kept.states.new_zeros((t.pre.shape[0], t.hidden.shape[1]))
         dcells = dcells if dcells is None else dcells.contiguous()
         settings, sizes, reverse = ctx.options
         found = kernels.backward(t, settings, sizes, reverse, kept, dout.contiguous(), dcells, need)
         return (*(grad if needed else None for grad, needed in zip(found, need, strict=True)), *nothing)
-
-
-def _differentiate(
-    t: Tensors,
-    kept: kernels.Kept,
-    options: tuple[Settings, tuple[int, ...], bool],
-    need: Sequence[bool],
-    grads: tuple[Tensor | None, Tensor | None],
-) -> list[Tensor | None]:
-    settings, sizes, reverse = options
-    with torch.enable_grad():
-        start = (t.hidden,) if t.cell is None else (t.hidden, t.cell)
-        states = unroll(t.pre, start, sizes, reverse, settings.mode, _neurons(t, settings, kept.means))
-        return differentiated(states, t, need, grads)
 
 
 def _neurons(t: Tensors, settings: Settings, means: Tensor | None) -> Callable[[Tensor, int], Tensor]:
