@@ -91,7 +91,7 @@ def measurement(
     """
 
     def added(evaluate: Numbers) -> Numbers:
-        given = {} if quantities is None else {"quantities": quantities}
+        given: dict[str, Any] = {} if quantities is None else {"quantities": quantities}
         MEASUREMENTS.add(name, evaluate, label=label, **given, **fields)
         return evaluate
 
