@@ -19,7 +19,7 @@ SOURCES = 32
 
 _BLOCK, _STEP = 64, PADDING
 _CHUNK = 256  # dimensions that one program multiplies: several programs share a wide layer
-_WIDE = 64  # entries of a gradient that one program computes
+_WIDE, _WARPS, _STAGES = 64, 4, 2  # entries of a gradient that one program computes, and how it runs
 
 
 def set_energies(
@@ -97,6 +97,6 @@ def set_gradients(
     gradients[grid](
         unit, inverse, table, slopes, along, numbers, unit if d_total is None else d_total,
         unit if d_values is None else d_values, result, groups, along.shape[1], TOTAL=d_total is not None,
-        EACH=d_values is not None, FAST=unit.is_cuda, BLOCK=_BLOCK, STEP=_WIDE, num_warps=4, num_stages=2,
+        EACH=d_values is not None, FAST=unit.is_cuda, BLOCK=_BLOCK, STEP=_WIDE, num_warps=_WARPS, num_stages=_STAGES,
     )  # fmt: skip
     return result
