@@ -125,7 +125,8 @@ def test_a_full_list_of_close_pairs(monkeypatch):
 def test_few_neurons(half_space, weighted):
     """By the kernels of several sets, near pairs from their difference, whatever products round to."""
     w = crowded()[:24]
-    w[5] = w[3] + 0.02 * w[8]
+    w[5] = w[3] + 0.007 * w[8]
+    w[12] = -w[3] + 0.01 * w[9]
     beta = torch.linspace(0.5, 2, len(w)) if weighted else None
     value, gradient = differentiated(lambda x: energy(x, 2.0, "euclidean", half_space, beta, "sum"), w)
     wide = None if beta is None else beta.double()

@@ -35,7 +35,7 @@ def set_energies(
 ) -> tuple[Tensor, ...]:
     """Return Σ factor·energy, the energy of each set, and what the gradient needs.
 
-    The latter are the directions, 1/‖w‖, φ', and Σ_j φ'·c by tile.
+    The latter are the directions, 1/‖w‖, φ', Σ_j φ'·c by tile, and apart from them φ' of near pairs and their tiles.
 
     Args:
         sources: The neurons, float32 and contiguous: one or more sets in each tensor.
@@ -54,7 +54,8 @@ def set_energies(
     new = sources[0].new_empty
     unit, inverse = new(sum(source.numel() for source in sources)), new(rows)
     high, low = new(2, padded, dtype=torch.float16)
-    products, slopes, along = new(chunks, square), new(square), new(rows, tall)
+    products, slopes, along, steep = new(chunks, square), new(square), new(rows, tall), new(square)
+    marks = new(groups, tall * tall, dtype=torch.int32)
     partial, values, total = new(groups, tall * tall), new(groups), new(())
     ticket = new(1, dtype=torch.int32)
     first = 0
@@ -71,12 +72,13 @@ def set_energies(
     )
     programs = sum(triton.cdiv(count, _BLOCK) ** 2 for count in counts)
     set_pairs[(groups, tall * tall)](
-        unit, products, table, unit if beta is None else beta, numbers, slopes, along, partial, ticket, values, total,
+        unit, products, table, unit if beta is None else beta, numbers, slopes, along, steep, marks, partial, ticket,
+        values, total,
         s, math.sqrt(floor) if angular else floor, groups, tall * tall, tall, square, programs,
         S=int(s) if s in (0.0, 1.0, 2.0) else -1, ANGULAR=angular, WEIGHTED=beta is not None, FAST=unit.is_cuda,
         BLOCK=_BLOCK, CHUNK=_CHUNK, AT_ONCE=16, WIDE=16, num_warps=16,
     )  # fmt: skip
-    return total, values, unit, inverse, slopes, along
+    return total, values, unit, inverse, slopes, along, steep, marks
 
 
 def set_gradients(
@@ -84,6 +86,8 @@ def set_gradients(
     inverse: Tensor,
     slopes: Tensor,
     along: Tensor,
+    steep: Tensor,
+    marks: Tensor,
     table: Tensor,
     numbers: Tensor,
     d_total: Tensor | None,
@@ -95,8 +99,8 @@ def set_gradients(
     groups = len(sizes) // 3
     grid = (groups, triton.cdiv(max(sizes[::3]), _BLOCK), triton.cdiv(max(sizes[1::3]), _WIDE))
     gradients[grid](
-        unit, inverse, table, slopes, along, numbers, unit if d_total is None else d_total,
-        unit if d_values is None else d_values, result, groups, along.shape[1], TOTAL=d_total is not None,
-        EACH=d_values is not None, FAST=unit.is_cuda, BLOCK=_BLOCK, STEP=_WIDE, num_warps=_WARPS, num_stages=_STAGES,
+        unit, inverse, table, slopes, along, steep, marks, numbers, unit if d_total is None else d_total,
+        unit if d_values is None else d_values, result, groups, along.shape[1], marks.shape[1],
+        TOTAL=d_total is not None, EACH=d_values is not None, FAST=unit.is_cuda, BLOCK=_BLOCK, STEP=_WIDE, num_warps=_WARPS, num_stages=_STAGES,
     )  # fmt: skip
     return result

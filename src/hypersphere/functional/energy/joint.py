@@ -84,11 +84,11 @@ def together(sets: Sequence[Tensor], s: float, weights: Sequence[Tensor | None] 
 _LIBRARY = torch.library.Library("hypersphere", "FRAGMENT")
 _LIBRARY.define(
     "set_energies(Tensor[] sets, int[] sizes, float[] factors, Tensor? beta, float s, bool angular, float floor)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 _LIBRARY.define(
-    "set_gradients(Tensor unit, Tensor inverse, Tensor slopes, Tensor along, Tensor? d_total, Tensor? d_values,"
-    " int[] sizes, float[] factors) -> Tensor"
+    "set_gradients(Tensor unit, Tensor inverse, Tensor slopes, Tensor along, Tensor steep, Tensor marks,"
+    " Tensor? d_total, Tensor? d_values, int[] sizes, float[] factors) -> Tensor"
 )
 _energies = torch.ops.hypersphere.set_energies.default
 _gradients = torch.ops.hypersphere.set_gradients.default
@@ -114,6 +114,8 @@ def _do_gradients(
     inverse: Tensor,
     slopes: Tensor,
     along: Tensor,
+    steep: Tensor,
+    marks: Tensor,
     d_total: Tensor | None,
     d_values: Tensor | None,
     sizes: list[int],
@@ -122,7 +124,8 @@ def _do_gradients(
     table, numbers = _tables(tuple(sizes), tuple(factors), None, unit.device)
     d_values = None if d_values is None else d_values.contiguous()
     with on(unit.device):
-        return kernels.sets.set_gradients(unit, inverse, slopes, along, table, numbers, d_total, d_values, sizes)
+        saved = unit, inverse, slopes, along, steep, marks
+        return kernels.sets.set_gradients(*saved, table, numbers, d_total, d_values, sizes)
 
 
 _LIBRARY.impl("set_energies", _do_energies, "CompositeExplicitAutograd")
@@ -134,7 +137,8 @@ def _(sets: list[Tensor], sizes: list[int], *_: Any) -> tuple[Tensor, ...]:
     counts, new = sizes[::3], sets[0].new_empty
     rows, tall = sum(counts), -(-max(counts) // 64)
     entries, square = sum(w.numel() for w in sets), sum(count * count for count in counts)
-    return new(()), new(len(counts)), new(entries), new(rows), new(square), new(rows, tall)
+    marks = new(len(counts), tall * tall, dtype=torch.int32)
+    return new(()), new(len(counts)), new(entries), new(rows), new(square), new(rows, tall), new(square), marks
 
 
 @torch.library.register_fake("hypersphere::set_gradients", lib=_LIBRARY)
@@ -150,8 +154,8 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
 
 
 def _backward(ctx: Any, d_total: Tensor | None, d_values: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-    *saved, beta = ctx.saved_tensors[:5]
-    sets = list(ctx.saved_tensors[5:])
+    *saved, beta = ctx.saved_tensors[:7]
+    sets = list(ctx.saved_tensors[7:])
     found: list[Tensor | None] = [None] * len(sets)
     if d_total is None and d_values is None:
         pass

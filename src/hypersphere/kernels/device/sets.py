@@ -99,12 +99,16 @@ def cosines(high, low, table, parts, slab, BLOCK: tl.constexpr, STEP: tl.constex
 
 @triton.jit
 def set_pairs(
-    unit, parts, table, beta, numbers, slopes, along, partial, ticket, values, total,
+    unit, parts, table, beta, numbers, slopes, along, steep, marks, partial, ticket, values, total,
     s, floor, groups, tiles, width, slab, programs,
     S: tl.constexpr, ANGULAR: tl.constexpr, WEIGHTED: tl.constexpr, FAST: tl.constexpr,
     BLOCK: tl.constexpr, CHUNK: tl.constexpr, AT_ONCE: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """One tile of one set: Σφ, φ' of each pair, and Σ_j φ'·c of each row. The last program adds up the tiles."""
+    """One tile of one set: Σφ, φ' of each pair, and Σ_j φ'·c of each row. The last program adds up the tiles.
+
+    Of near pairs along ±ŵ_j, whose φ' is steep, ``steep`` has φ' and the sum φ'·(c ∓ 1): their share of the gradient is
+    taken from the difference ŵ_j ∓ ŵ_i, as it is little of ŵ_j. ``marks`` says which tiles have any.
+    """
     group, tile = tl.program_id(0), tl.program_id(1)
     entry = table + group * COLUMNS
     count = tl.load(entry + 1)
@@ -140,7 +144,14 @@ def set_pairs(
             slope -= back
         slope = tl.where(counted, -slope, 0.0)
         tl.store(partial + group * tiles + tile, tl.sum(tl.sum(value, 1), 0))
-        tl.store(slopes + shift + row[:, None] * count + column[None, :], slope, mask=square)
+        where = shift + row[:, None] * count + column[None, :]
+        close = near & (slope * c > 0.0)
+        found = tl.max(tl.max(close.to(tl.int32), 1), 0)
+        tl.store(marks + group * tiles + tile, found)
+        if found > 0:
+            tl.store(steep + where, tl.where(close, slope, 0.0), mask=square)
+            c = tl.where(close, tl.where(c > 0.0, -v, w), c)
+        tl.store(slopes + where, tl.where(close, 0.0, slope), mask=square)
         tl.store(along + (first + row) * width + right, tl.sum(slope * c, 1), mask=row < count)
         tl.debug_barrier()
         if tl.atomic_add(ticket, 1) == programs - 1:
@@ -216,8 +227,20 @@ def _parts(x, FAST: tl.constexpr):
 
 
 @triton.jit
+def _add_differences(total, own, steep, points, first, row, k, count, dim, BLOCK: tl.constexpr):
+    """total + Σ_j φ'·(ŵ_j ∓ ŵ_i) over the near pairs of a tile; the sign of φ', which is symmetric, says which."""
+    for column in range(first, tl.minimum(first + BLOCK, count)):
+        slope = tl.load(steep + column * count, mask=row < count, other=0.0)
+        if tl.max(tl.abs(slope), 0) > 0.0:
+            point = tl.load(points + column * dim, mask=k < dim, other=0.0)
+            sign = tl.where(slope < 0.0, -1.0, 1.0)
+            total += slope[:, None] * (point[None, :] - sign[:, None] * own)
+    return total
+
+
+@triton.jit
 def gradients(
-    unit, inverse, table, slopes, along, numbers, d_total, d_values, result, groups, width,
+    unit, inverse, table, slopes, along, steep, marks, numbers, d_total, d_values, result, groups, width, tiles,
     TOTAL: tl.constexpr, EACH: tl.constexpr, FAST: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """2·(Σ_j φ'·ŵ_j − ŵ_i·Σ_j φ'·c)/‖w_i‖ of some rows and entries, times the gradients of the sum and of the set."""
@@ -229,6 +252,10 @@ def gradients(
     if (tl.program_id(1) * BLOCK < count) & (tl.program_id(2) * STEP < dim):
         start, first = tl.load(entry), tl.load(entry + 3)
         shift = tl.load(entry + 4)
+        tall = tl.cdiv(count, BLOCK)
+        tile = group * tiles + tl.program_id(1) * tall
+        across = tl.arange(0, 16)
+        marked = tl.max(tl.load(marks + tile + across, mask=across < tall, other=0), 0)
         total = tl.zeros((BLOCK, STEP), tl.float32)
         radial = tl.zeros((BLOCK,), tl.float32)
         for other in range(0, count, BLOCK):
@@ -255,6 +282,12 @@ def gradients(
         mask = (row < count)[:, None] & (k < dim)[None, :]
         where = start + row[:, None] * dim + k[None, :]
         own = tl.load(unit + where, mask=mask, other=0.0)
+        if marked > 0:
+            for right in range(tall):
+                if tl.load(marks + tile + right) > 0:
+                    total = _add_differences(
+                        total, own, steep + shift + row, unit + start + k, right * BLOCK, row, k, count, dim, BLOCK
+                    )  # fmt: skip
         factor = 0.0
         if TOTAL:
             factor += tl.load(d_total) * tl.load(numbers + groups + group)
