@@ -101,6 +101,7 @@ def set_gradients(
     gradients[grid](
         unit, inverse, table, slopes, along, steep, marks, numbers, unit if d_total is None else d_total,
         unit if d_values is None else d_values, result, groups, along.shape[1], marks.shape[1],
-        TOTAL=d_total is not None, EACH=d_values is not None, FAST=unit.is_cuda, BLOCK=_BLOCK, STEP=_WIDE, num_warps=_WARPS, num_stages=_STAGES,
+        TOTAL=d_total is not None, EACH=d_values is not None, FAST=unit.is_cuda, BLOCK=_BLOCK, STEP=_WIDE,
+        num_warps=_WARPS, num_stages=_STAGES,
     )  # fmt: skip
     return result
