@@ -36,6 +36,15 @@ def test_a_backward_pass_under_autocast_has_the_dtypes_of_the_forward_pass():
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.gpu
+def test_a_layer_on_another_device_than_its_input():
+    """Also where one like it has run: launches would take its address as it is."""
+    x = torch.randn(7, 8)
+    hs.nn.SphereLinear(8, 3)(x)
+    with pytest.raises(ValueError, match="x is on cuda:0 and weight of the layer on cpu: move one of them"):
+        hs.nn.SphereLinear(8, 3, device="cpu")(x)
+
+
 def test_layers_that_differ_in_their_filters_alone():
     """Same input, same settings: the number of outputs tells their launches apart."""
     for model in (hs.nn.SphereLinear(8, 3), hs.nn.SphereLinear(8, 40), hs.nn.SphereLinear(8, 5)):

@@ -63,10 +63,16 @@ def mode_for(spec: Spec, t: Any, track: bool, give_q: bool, learning: bool) -> M
     """How a layer's forward pass runs on ``Inputs`` like these; everything is compiled ahead at the first call."""
     x, w = t.x, t.weight
     kinds = [None if v is None else v.dtype for v in t]
-    key = (x.shape, x.stride(), w.shape, w.stride(), x.get_device(), interpreting(), track, give_q, learning, *kinds)
+    places = (x.get_device(), w.get_device())
+    key = (x.shape, x.stride(), w.shape, w.stride(), places, interpreting(), track, give_q, learning, *kinds)
     mode: Mode | None = spec.modes.get(key)
     if mode is not None:
         return mode
+    for name, tensor in t._asdict().items():
+        if tensor is not None and tensor.device != x.device:
+            raise ValueError(
+                f"x is on {x.device} and {name} of the layer on {tensor.device}: move one of them with .to()"
+            )
     plan = plan_for(spec, x, w)
     e = plan.epilogue
     moved = track and t.mean is not None

@@ -10,7 +10,6 @@ The gradient of the weight is one product over all steps at the end. Kept for ba
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -19,7 +18,9 @@ import torch
 from torch import Tensor
 
 from . import device
-from .recurrent_launch import Launches, next_power, precision, tile_for
+from .launch import on
+from .layout import next_power
+from .recurrent_launch import Launches, precision, tile_for
 from .spec import ANGULAR, MAGNITUDES
 
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "GRU": 3, "LSTM": 4}
@@ -122,10 +123,6 @@ def steps(sizes: tuple[int, ...], reverse: bool) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _on(device: torch.device) -> Any:
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-
-
 def forward(t: Tensors, f: Settings, sizes: tuple[int, ...], reverse: bool, keep: bool) -> Kept:
     """Return all states, and with ``keep`` what backward needs. The running mean of the norms is updated along the way.
 
@@ -143,7 +140,7 @@ def forward(t: Tensors, f: Settings, sizes: tuple[int, ...], reverse: bool, keep
     parts = -(-units // tile.units)
     averaging = f.running and f.training
     new, wide = t.pre.new_empty, torch.float32
-    with _on(t.pre.device):
+    with on(t.pre.device):
         states = _with_start(t.hidden, total, reverse, t.pre.dtype)
         cells = None if t.cell is None else _with_start(t.cell, total, reverse, torch.float32)
         y = new((total, gates * units)) if keep else None
@@ -195,7 +192,7 @@ def backward(
     def shares(wanted: Any, columns: int) -> Tensor | None:
         return t.pre.new_empty((total, columns), dtype=torch.float32) if wanted else None
 
-    with _on(t.pre.device):
+    with on(t.pre.device):
         dpre, dy = torch.empty_like(t.pre), torch.empty_like(t.pre)
         carry = t.pre.new_empty((batch, units), dtype=torch.float32) if gates > 1 else None
         pieces = t.pre.new_empty((total, parts), dtype=torch.float32)

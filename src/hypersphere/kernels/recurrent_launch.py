@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .launch import LAUNCHES, runner
+from .layout import next_power
 
 _TILE_BYTES = 1 << 15  # of one stage; shared memory holds two
 _COMPILED: dict[Any, Any] = {}
@@ -36,10 +37,6 @@ def tile_for(batch: int, units: int, gates: int, dtype: torch.dtype, how: str) -
         depth //= 2
     warps = 8 if columns == 32 else 2 if rows == 16 and how != "ieee" else 4
     return Tile(rows, columns, depth, warps, 3)
-
-
-def next_power(n: int) -> int:
-    return 1 << (n - 1).bit_length()
 
 
 def precision(x: Tensor) -> str:

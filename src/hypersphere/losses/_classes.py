@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from .._core.modes import is_transformed, without_autocast
+from .._core.modes import differentiated, is_transformed, without_autocast
 
 Score: TypeAlias = Callable[[list[Tensor], list[Tensor], list[Tensor]], Tensor]
 """score(row tensors (N, ...), class tensors (B, ...), shared scalars) -> (N, B), of any block of B classes."""
@@ -138,7 +138,14 @@ class _Blockwise(torch.autograd.Function):
         labels, weights, lse, *tensors = ctx.saved_tensors
         score, counts, width, wanted = ctx.settings
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # a second derivative will be asked for
-            return (None,) * 6 + _dense_gradients(ctx, (d_lse, d_total, *d_own))
+
+            def define(*own: Tensor) -> list[Tensor]:
+                with without_autocast(labels.device):
+                    lse, total, at_labels = _dense(score, *_split(own, counts), labels, weights, wanted)
+                return [lse, total, *at_labels]
+
+            found = differentiated(define, tensors, ctx.needs_input_grad[6:], (d_lse, d_total, *d_own))
+            return *((None,) * 6), *found
         needed = ctx.needs_input_grad[6:]
         _, classes, _ = _split(tensors, counts)
         of_classes = range(counts[0], counts[0] + counts[1])
@@ -194,29 +201,6 @@ def _pullback(score: Score, counts: tuple[int, int], tensors: list[Tensor], need
         return list(zip(places, found, strict=True))
 
     return u.detach(), pull_back
-
-
-def _dense_gradients(ctx: Any, cotangents: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
-    """The gradients as functions that can be differentiated: of the dense definition."""
-    labels, weights, _, *tensors = ctx.saved_tensors
-    score, counts, _, wanted = ctx.settings
-    places = [place for place, needed in enumerate(ctx.needs_input_grad[6:]) if needed]
-    with torch.enable_grad(), without_autocast(labels.device):
-        own = [t.view_as(t) for t in tensors]  # one input may be made of another: what counts is each by itself
-        lse, total, at_labels = _dense(score, *_split(own, counts), labels, weights, wanted)
-        outputs = (lse, total, *at_labels)
-        pairs = [(out, grad) for out, grad in zip(outputs, cotangents, strict=True) if out.requires_grad]
-        found = torch.autograd.grad(
-            [out for out, _ in pairs],
-            [own[place] for place in places],
-            [grad for _, grad in pairs],
-            create_graph=True,
-            allow_unused=True,
-        )
-    gradients: list[Tensor | None] = [None] * len(own)
-    for place, gradient in zip(places, found, strict=True):
-        gradients[place] = gradient
-    return tuple(gradients)
 
 
 def _split(tensors: Any, counts: tuple[int, int]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
+from .._core.modes import differentiated
 from ..kernels.job import Inputs, Pass, Rule
 
 
@@ -61,9 +62,8 @@ class _Additive(torch.autograd.Function):
         heads, target = kernels.heads, kernels.target
         labels, x, w, direction, length, scaled, operand, lse, share = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative will be asked for
-            with torch.enable_grad():
-                found = torch.autograd.grad(ctx.plain(x, w), (x, w), d_loss, create_graph=True, allow_unused=True)
-            return None, None, None, None, *found
+            need = ctx.needs_input_grad[4:]
+            return None, None, None, None, *differentiated(lambda x, w: [ctx.plain(x, w)], (x, w), need, [d_loss])
         own = _target(ctx.settings, direction, w, labels)
         d_lse, d_cos = target.shares(own, lse, d_loss, share)
         inputs = Inputs(scaled, own.w, labels, operand=operand)

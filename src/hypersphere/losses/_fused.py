@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
-from .._core.modes import is_plain_eager
+from .._core.modes import differentiated, is_plain_eager
 from .._core.sphere import norm, unit
 from ..kernels.job import Inputs, Pass, Rule
 from ..kernels.launch import usable
@@ -107,8 +107,23 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: Any, d_lse: Tensor, d_total: Tensor, *d_own: Tensor) -> tuple[Any, ...]:
         labels, weights, lse, *tensors = ctx.saved_tensors
         settings = ctx.settings
-        if torch.is_grad_enabled():  # a second derivative will be asked for
-            return (None,) * 3 + _plain_gradients(ctx, (d_lse, d_total, *d_own))
+        if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the dense definition
+            end = settings.rows + settings.classes
+
+            def define(*own: Tensor) -> list[Tensor]:
+                each = list(own)
+                seen = reduce_classes(
+                    settings.score, each[: settings.rows], each[settings.rows : end], each[end:], labels,
+                    weights=weights, logsumexp=settings.logsumexp, whole=settings.whole,
+                )  # fmt: skip
+                return [seen.logsumexp, seen.total, *seen.own]
+
+            return (
+                None,
+                None,
+                None,
+                *differentiated(define, tensors, ctx.needs_input_grad[3:], (d_lse, d_total, *d_own)),
+            )
         job, inputs = _job(settings, labels, weights, tensors)
         d_x, d_w, d_amplitude, d_bias, d_sigma = kernels.heads.backward(job, inputs, lse, d_lse, d_total, ctx.kept)
         ctx.kept = None  # free it: the backward pass reads it once
@@ -157,30 +172,6 @@ def _job(settings: _Settings, labels: Tensor, weights: Tensor | None, tensors: A
     return Pass(rule, settings.logsumexp, total, settings.half, settings.width, known.bound), inputs
 
 
-def _plain_gradients(ctx: Any, cotangents: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
-    """The gradients as functions that can be differentiated: of the dense definition."""
-    labels, weights, _, *tensors = ctx.saved_tensors
-    settings = ctx.settings
-    places = [place for place, needed in enumerate(ctx.needs_input_grad[3:]) if needed]
-    with torch.enable_grad():
-        own = [t.view_as(t) for t in tensors]
-        end = settings.rows + settings.classes
-        seen = reduce_classes(
-            settings.score, own[: settings.rows], own[settings.rows : end], own[end:], labels,
-            weights=weights, logsumexp=settings.logsumexp, whole=settings.whole,
-        )  # fmt: skip
-        outputs = (seen.logsumexp, seen.total, *seen.own)
-        pairs = [(out, grad) for out, grad in zip(outputs, cotangents, strict=True) if out.requires_grad]
-        found = torch.autograd.grad(
-            [out for out, _ in pairs], [own[place] for place in places], [grad for _, grad in pairs],
-            create_graph=True, allow_unused=True,
-        )  # fmt: skip
-    gradients: list[Tensor | None] = [None] * len(own)
-    for place, gradient in zip(places, found, strict=True):
-        gradients[place] = gradient
-    return tuple(gradients)
-
-
 def polar_rows(x: Tensor) -> tuple[Tensor, Tensor] | None:
     """(‖x‖ with its last dimension kept, x/‖x‖) by one kernel, where it runs; else None."""
     fine = (
@@ -205,12 +196,11 @@ class _Polar(torch.autograd.Function):
         return direction, length
 
     @staticmethod
-    def backward(ctx: Any, d_direction: Tensor, d_length: Tensor) -> Tensor:
+    def backward(ctx: Any, d_direction: Tensor, d_length: Tensor) -> Tensor | None:
         x, direction, length = ctx.saved_tensors
         if torch.is_grad_enabled():
-            with torch.enable_grad():
-                again = (unit(x), norm(x, keepdim=True))
-                return torch.autograd.grad(again, x, (d_direction, d_length), create_graph=True)[0]
+            define = lambda x: (unit(x), norm(x, keepdim=True))  # noqa: E731
+            return differentiated(define, [x], [True], (d_direction, d_length))[0]
         flat = (-1, x.shape[-1])
         out = kernels.rows.polar_backward(
             direction.reshape(flat), length.reshape(-1), d_direction.reshape(flat), d_length.reshape(-1)

@@ -49,7 +49,7 @@ class Fusion:
 
     def __str__(self) -> str:
         lines = [f"{len(self.blocks)} blocks fused, {len(self.alone)} operators alone, {len(self.left)} left plain"]
-        lines += ["  " + " + ".join(names) for names in self.blocks]
+        lines += ["  " + " + ".join(names) for names in (*self.blocks, *((name,) for name in self.alone))]
         lines += [f"  {name}: {why}" for name, why in self.left.items()]
         return "\n".join(lines)
 

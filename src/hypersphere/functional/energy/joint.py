@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ... import kernels
-from ..._core.modes import is_plain_eager, without_autocast
+from ..._core.modes import differentiated, is_plain_eager, without_autocast
 from ..._core.sphere import unit, upcast
 from ...kernels.launch import device_runs, enabled, on, usable
 from .dense import DENSE_PAIRS, dense, pairs_of, with_opposites
@@ -160,14 +160,12 @@ def _backward(ctx: Any, d_total: Tensor | None, d_values: Tensor | None, *_: Ten
     if d_total is None and d_values is None:
         pass
     elif torch.is_grad_enabled():  # a second derivative will be asked for
-        with torch.enable_grad():
-            values = torch.stack(_by_definition(sets, ctx.sizes, beta, *ctx.settings))
-            total = values @ values.new_tensor(ctx.factors)
-            asked = [(total, d_total), (values, d_values)]
-            reached, incoming = zip(*((out, grad) for out, grad in asked if grad is not None), strict=True)
-            wanted = [w for w in sets if w.requires_grad]
-            each = iter(torch.autograd.grad(reached, wanted, incoming, create_graph=True))
-            found = [next(each) if w.requires_grad else None for w in sets]
+
+        def define(*sets: Tensor) -> tuple[Tensor, Tensor]:
+            values = torch.stack(_by_definition(list(sets), ctx.sizes, beta, *ctx.settings))
+            return values @ values.new_tensor(ctx.factors), values
+
+        found = differentiated(define, sets, [w.requires_grad for w in sets], (d_total, d_values))
     else:
         flat = _gradients(*saved, d_total, d_values, ctx.sizes, ctx.factors)
         pieces = flat.split([w.numel() for w in sets])

@@ -232,15 +232,13 @@ def _magnitude(value: str | MagnitudeRule) -> MagnitudeRule:
     return registries.MAGNITUDES.find(value, "magnitude")()
 
 
-def _same_padding(
-    x: Tensor, kernel: tuple[int, ...], dilation: tuple[int, ...], mode: str = "constant"
-) -> tuple[Tensor, tuple[int, ...]]:
+def _same_padding(x: Tensor, kernel: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
     """x and the numbers that ``padding="same"`` means: padded here where the two sides differ."""
     totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
-    if mode == "constant" and all(total % 2 == 0 for total in totals):
+    if all(total % 2 == 0 for total in totals):
         return x, tuple(total // 2 for total in totals)
     sides = [side for total in reversed(totals) for side in (total // 2, total - total // 2)]
-    return F.pad(x, sides, mode=mode), (0,) * len(kernel)
+    return F.pad(x, sides), (0,) * len(kernel)
 
 
 def _check_tensors(x: Tensor, weight: Tensor, lowest: int, highest: int) -> None:

@@ -248,13 +248,31 @@ def k_total(one, other, k, top):
 
 
 @triton.jit
+def _normal(x):
+    """Φ(x) and e^(−x²/2), which both take: Φ(−|x|) = e^(−x²/2)·P(t), t = 1/(1+0.318·|x|); relative error 1e-6."""
+    root = tl.rsqrt(0.31819805153394637 * tl.abs(x) + 1.0)
+    t = root * root
+    bell = tl.exp2(-0.7213475204444817 * x * x)
+    p = 0.032838160314 * t - 0.117554225089
+    p = p * t + 0.099784229688
+    p = p * t + 0.02459939862
+    p = p * t + 0.091864560714
+    p = p * t + 0.114816250022
+    p = p * t + 0.126688523255
+    p = p * t + 0.126963243408
+    tail = p * t * bell
+    return tl.where(x < 0.0, tail, 1.0 - tail), bell
+
+
+@triton.jit
 def activate(x, leak, ACT: tl.constexpr):
     if ACT == RELU:
         return tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
     elif ACT == LEAKY:
         return tl.where(x < 0.0, x * leak, x)
     elif ACT == GELU:
-        return x * (0.5 + 0.5 * tl.erf(x * 0.7071067811865476))
+        phi, _ = _normal(x)
+        return x * phi
     elif ACT == GELU_TANH:
         t, _ = tanh_exact(0.7978845608028654 * (x + 0.044715 * x * x * x))
         return x * (0.5 + 0.5 * t)
@@ -270,8 +288,8 @@ def activation_slope(x, leak, ACT: tl.constexpr):
     if ACT == LEAKY:
         return tl.where(x <= 0.0, leak, 1.0)
     elif ACT == GELU:
-        bell = 0.3989422804014327 * tl.exp(-0.5 * x * x)
-        return 0.5 + 0.5 * tl.erf(x * 0.7071067811865476) + x * bell
+        phi, bell = _normal(x)
+        return phi + x * (0.3989422804014327 * bell)
     elif ACT == GELU_TANH:
         t, curve = tanh_exact(0.7978845608028654 * (x + 0.044715 * x * x * x))
         return 0.5 + 0.5 * t + 0.5 * x * curve * 0.7978845608028654 * (1.0 + 0.134145 * x * x)
