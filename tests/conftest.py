@@ -6,6 +6,7 @@ The process that only hands tests to others imports no torch: they wait for it.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 
 import pytest
@@ -16,6 +17,11 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # and no others of 
 # What is compiled is kept, whatever the environment says: else each worker and each program compiles all of it again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Temporary folders are in memory where there is room: a training waits for the disk at every checkpoint.
+MEMORY = "/dev/shm"
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
 def pytest_configure(config: pytest.Config) -> None:

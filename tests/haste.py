@@ -117,7 +117,7 @@ def hasten_interpreter() -> None:
 
     runtime._get_np_dtype = looked_up
 
-    # A function that a kernel calls has the language patched again, where the kernel has done it.
+    # Every kernel patches the language and restores it at its end; here nothing else reads it.
     patch_language = runtime._patch_lang
     patched: set[Any] = set()
 
@@ -126,14 +126,10 @@ def hasten_interpreter() -> None:
         return frozenset(one for one in function.__globals__.values() if one is language or one is core)
 
     def patch_once(function: Any) -> Any:
-        if patched and languages(function) <= patched:
-            return runtime._LangPatchScope()
-        scope = patch_language(function)
-        if not patched:  # this is a kernel, at whose end the language is restored
-            restore = scope.restore
-            scope.restore = lambda: (patched.clear(), restore())
-        patched.update(languages(function))
-        return scope
+        if not languages(function) <= patched:
+            patch_language(function)
+            patched.update(languages(function))
+        return runtime._LangPatchScope()
 
     if hasattr(runtime, "_LangPatchScope"):  # older releases restore nothing
         runtime._patch_lang = patch_once
@@ -164,6 +160,51 @@ def hasten_interpreter() -> None:
         self.element_ty, self.name = element_ty, f"<{text}, {element_ty}>"
 
     core.block_type.__init__ = block
+
+    # Operands are brought to a common type and shape at every operation, and numbers made arrays of that shape.
+    semantic, alike, numbers = type(runtime.interpreter_semantic), set(), {}
+    if not hasattr(semantic, "binary_op_type_checking_impl"):  # older releases have functions
+        return
+    check, broadcast = semantic.binary_op_type_checking_impl, semantic.broadcast_impl_value
+
+    def checked(self: Any, lhs: Any, rhs: Any, *flags: Any, **named: Any) -> Any:
+        is_left, is_right = isinstance(lhs, core.tensor), isinstance(rhs, core.tensor)
+        if is_left and is_right:
+            key = (lhs.type.name, rhs.type.name, flags, *named.items())
+            if key in alike:
+                return lhs, rhs
+            found = check(self, lhs, rhs, *flags, **named)
+            if found[0] is lhs and found[1] is rhs:
+                alike.add(key)
+            return found
+        one, number = (lhs, rhs) if is_left else (rhs, lhs)
+        if type(number) not in (int, float, bool) or is_left == is_right:
+            return check(self, lhs, rhs, *flags, **named)
+        key = (one.type.name, repr(number), is_left, flags, *named.items())
+        if key not in numbers:
+            found = check(self, lhs, rhs, *flags, **named)
+            if found[0 if is_left else 1] is not one or len(numbers) > 10_000:
+                return found
+            numbers[key] = found[1 if is_left else 0]
+            numbers[key].handle.data.setflags(write=False)
+        return (lhs, numbers[key]) if is_left else (numbers[key], rhs)
+
+    def broadcasted(self: Any, lhs: Any, rhs: Any) -> Any:
+        return (lhs, rhs) if lhs.type.name == rhs.type.name else broadcast(self, lhs, rhs)
+
+    semantic.binary_op_type_checking_impl, semantic.broadcast_impl_value = checked, broadcasted
+
+    # Every function of the language is called through two others.
+    def patch_attribute(owner: Any, name: str, member: Any, builder: Any, scope: Any) -> None:
+        genuine, meaning = getattr(member, "__wrapped__", member), runtime.interpreter_semantic
+
+        def call(*values: Any, **named: Any) -> Any:
+            named["_semantic"] = meaning
+            return genuine(*values, **named)
+
+        scope.set_attr(owner, name, call)
+
+    runtime._patch_attr = patch_attribute
 
     # Shapes are compared through new shapes.
     compare, answer = core.tuple.__eq__, type(core.tuple([1]) == [1])

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site without the output of its tutorials, which `make docs` runs; built once."""
+    """The site without the output of its tutorials, which `make docs` runs, and with code in one colour; built once."""
     return made_once(tmp_path_factory, "site", build)
 
 
@@ -26,7 +26,8 @@ MKDOCS = "import sys; sys.modules['ruff'] = None; from mkdocs.__main__ import cl
 
 
 def build(folder: Path) -> None:
-    environment = {**os.environ, "HYPERSPHERE_DOCS_EXECUTE": "0", "NO_MKDOCS_2_WARNING": "1"}
+    environment = {**os.environ, "HYPERSPHERE_DOCS_EXECUTE": "0", "HYPERSPHERE_DOCS_COLOURS": "false"}
+    environment["NO_MKDOCS_2_WARNING"] = "1"
     done = programs.run(
         ["-c", MKDOCS, "build", "--strict", "--quiet", "--site-dir", folder], cwd=ROOT, env=environment, timeout=280
     )

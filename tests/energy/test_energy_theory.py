@@ -5,10 +5,12 @@ import math
 import pytest
 import torch
 from energy_reference import uniform_energy
-from scipy import stats
 
 from hypersphere.functional import energy, refine, unit
 from hypersphere.regularizers._draws import MATRICES, HostDraws
+from sharing import Later
+
+stats = Later("scipy.stats")
 
 
 def gaussians(*shape, seed=0):

@@ -4,10 +4,12 @@ import math
 
 import pytest
 import torch
-from scipy import integrate, stats
 
 from hypersphere.functional import energy, refine, unit
 from hypersphere.regularizers._draws import MATRICES, HostDraws
+from sharing import Later
+
+integrate, stats = Later("scipy.integrate"), Later("scipy.stats")
 
 
 def gaussians(*shape, seed=0):

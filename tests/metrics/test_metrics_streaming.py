@@ -8,11 +8,12 @@ import sys
 
 import pytest
 import torch
-import torchmetrics
 from sklearn.metrics import roc_auc_score
 
 from hypersphere.metrics import retrieval, verification
-from hypersphere.metrics.streaming import Retrieval, Verification
+from sharing import Later
+
+streaming, torchmetrics = Later("hypersphere.metrics.streaming"), Later("torchmetrics")
 
 
 def scored(count=600):
@@ -22,7 +23,7 @@ def scored(count=600):
 
 def test_verification_batch_by_batch():
     scores, same = scored()
-    metric = Verification(far=(0.1, 0.01))
+    metric = streaming.Verification(far=(0.1, 0.01))
     for part, kinds in zip(scores.split(64), same.split(64), strict=True):
         metric.update(part, kinds)
     found, expected = metric.compute(), verification(scores, same)
@@ -44,7 +45,7 @@ def test_no_sigmoid_on_raw_cosines():
     """A batch of cosines in [0, 1], then one with negative ones: torchmetrics squashes the second alone."""
     scores = torch.tensor([0.1, 0.2, 0.35, 0.9, -0.3, -0.2, 0.5, 0.6])
     same = torch.tensor([0, 0, 1, 1, 0, 0, 1, 1])
-    theirs, ours = torchmetrics.classification.BinaryAUROC(), Verification(folds=2)
+    theirs, ours = torchmetrics.classification.BinaryAUROC(), streaming.Verification(folds=2)
     for part in (slice(0, 4), slice(4, 8)):
         theirs.update(scores[part], same[part])
         ours.update(scores[part], same[part])
@@ -57,7 +58,7 @@ def test_no_sigmoid_on_raw_cosines():
 
 def test_retrieval_batch_by_batch():
     x, labels = torch.randn(90, 8), torch.arange(90) % 7
-    metric = Retrieval(ks=(1, 3))
+    metric = streaming.Retrieval(ks=(1, 3))
     for part, own in zip(x.split(20), labels.split(20), strict=True):
         metric.update(part, own)
     found, expected = metric.compute(), retrieval(x, labels)
@@ -68,7 +69,7 @@ def test_retrieval_batch_by_batch():
 
 def test_copies_carry_what_was_seen():
     scores, same = scored()
-    metric = Verification()
+    metric = streaming.Verification()
     metric.update(scores, same)
     for twin in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric)), metric.clone()):
         assert twin.compute()["auc"] == metric.compute()["auc"]
@@ -76,7 +77,7 @@ def test_copies_carry_what_was_seen():
 
 def gather_half(rank, meeting, scores, same, fold, send):
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
-    metric = Verification()
+    metric = streaming.Verification()
     for part in range(rank, 10, 2):
         rows = slice(60 * part, 60 * part + 60)
         metric.update(scores[rows], same[rows], fold[rows])
@@ -102,6 +103,6 @@ def test_gathered_over_processes(tmp_path):
 
 def test_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchmetrics", None)
-    monkeypatch.delitem(sys.modules, "hypersphere.metrics.streaming")
+    monkeypatch.delitem(sys.modules, "hypersphere.metrics.streaming", raising=False)
     with pytest.raises(ImportError, match=r"hypersphere\[metrics\]"):
         importlib.import_module("hypersphere.metrics.streaming")

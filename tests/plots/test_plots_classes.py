@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
-from scipy.stats import spearmanr
 
 import hypersphere as hs
+from sharing import Later
+
+stats = Later("scipy.stats")
 
 
 def test_lengths_of_class_vectors_stand_over_the_counts():
@@ -16,7 +18,7 @@ def test_lengths_of_class_vectors_stand_over_the_counts():
     (axes,) = figure.axes
     points = axes.collections[0].get_offsets().data
     assert points.tolist() == [[40.0, 5.0], [10.0, 1.0], [30.0, 2.0], [20.0, 2.0]]
-    expected = spearmanr(counts, [5, 1, 2, 2]).statistic
+    expected = stats.spearmanr(counts, [5, 1, 2, 2]).statistic
     assert axes.texts[0].get_text() == f"rank correlation {expected:+.2f}"
     assert hs.plots.class_norms(torch.ones(3, 2), [1, 2, 3]).axes[0].texts[0].get_text().endswith("+0.00")
     with pytest.raises(ValueError, match="counts has 2 numbers for 4 class vectors"):

@@ -22,9 +22,9 @@ def test_training_on_attacked_batches_makes_the_network_hold(tmp_path):
     found = {}
     for name, kind, also in (("natural", None, ("fgsm", "bim", "deepfool", "top5")), ("hardened", "fgsm", ("fgsm",))):
         hard = {"evaluation": EvaluationConfig(also=also), "adversarial": replace(HARD, train=kind)}
-        config = tiny(tmp_path, name, 150, **hard)
+        config = tiny(tmp_path, name, 100, **hard)
         config = with_values(
-            config, {"optim.lr": 1e-2, "run.eval_every": 150, "model.widths": "8,8,8", "schedule.milestones": (120,)}
+            config, {"optim.lr": 1e-2, "run.eval_every": 100, "model.widths": "8,8,8", "schedule.milestones": (80,)}
         )
         found[name] = run(config)["seeds"][0]["metrics"]
     assert found["hardened"]["fgsm_accuracy"] > found["natural"]["fgsm_accuracy"] + 10
