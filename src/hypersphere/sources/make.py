@@ -62,7 +62,10 @@ def make_source(
         return Tree(dataset, config, seed, device, rank, world)
     if isinstance(dataset, data.Dataset | data.PointClouds):
         return Resident(dataset, config, seed, device, rank, world, channels_last, pairs, own)
-    raise ValueError(f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on")
+    raise ValueError(
+        f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on: return a "
+        "hypersphere.data.Dataset (of two Splits with uint8 images), PointClouds, Graph or ImageTree"
+    )
 
 
 def as_split(config: Config, folder: SeedFolder) -> Config:
