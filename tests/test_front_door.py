@@ -22,7 +22,7 @@ FRONT_DOOR = {
         CurricularFace SubcenterArcFace""",
     "regularizers": "MHE CoMHE Orthonormal Orthogonal SRIP",
     "orthogonal": "attach merge",
-    "optim": "OrthogonalSGD WeightProjection weighted_gradients parameter_groups",
+    "optim": "OrthogonalSGD WeightProjection weighted_gradients parameter_groups hyperball AdamH MuonH",
     "metrics": """angular_visual_hardness angular_fisher_score separation_distance covering_radius verification
         verification_split verify_pairs pair_scores identification retrieval classification cosine_confusion
         few_shot""",

@@ -23,11 +23,14 @@ def register(
 
     Args:
         kind: What it is: ``"angular"`` (a g: a class with ``from_cos``), ``"magnitude"`` (an h: a class whose objects
-            are called with the norm), ``"head"`` (called with ``in_features, num_classes``), ``"regularizer"`` (called
-            with a model), ``"map"`` (a function from square matrices (blocks, d, d) to orthogonal ones, or an
-            :class:`~hypersphere.functional.Orthogonalizer`), ``"model"`` (a function that returns a network),
-            ``"dataset"`` (a function that returns a data set), ``"measurement"`` (a function of an evaluation),
-            ``"plot"`` (a function that returns a figure) or ``"panel"`` (a function of a run for the report).
+            are called with the norm), ``"head"`` (called with ``in_features, num_classes``; its objects have the class
+            vectors ``weight``, the loss ``head(features, labels)`` and ``head.logits(features)``), ``"regularizer"``
+            (called with a model), ``"map"`` (a function from square matrices (blocks, d, d) to orthogonal ones, or an
+            :class:`~hypersphere.functional.Orthogonalizer`), ``"model"`` (called with ``num_classes`` and, if it takes
+            them, ``in_channels`` and ``image_size``; with ``num_classes=0`` the network returns features, whose number
+            is its ``feature_dim``), ``"dataset"`` (a function of ``root`` that returns a
+            :class:`hypersphere.data.Dataset`), ``"measurement"`` (a function of an evaluation), ``"plot"`` (a function
+            that returns a figure) or ``"panel"`` (a function of a run for the report).
         name: Its name: letters, digits, ``_``, ``.``, ``+`` and ``-``.
         value: The class or function. Left out, :func:`register` is a decorator.
         label: Words for it in pictures, reports and cards; the name without underscores by default.

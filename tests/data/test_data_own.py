@@ -102,6 +102,12 @@ def test_what_programs_leave_beside_images_is_no_class_and_no_image(classes):
     paint(classes / "a" / ".thumbnails" / "0.png")
     (classes / "a" / "._0.png").write_bytes(b"of another program")
     assert load(classes).pictures == before
+    assert load(classes).not_read == {}
+    (classes / "a" / "photo.HEIC").write_bytes(b"of a telephone")
+    paint(classes / "loose.png")
+    told = load(classes).summary()
+    assert f"not read: 1 images in {classes.name} itself, in no class folder" in told
+    assert "not read: 1 .heic (save as JPEG or PNG)" in told
 
 
 def test_a_table_names_paths_and_labels(classes, tmp_path):

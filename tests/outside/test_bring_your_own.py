@@ -12,6 +12,7 @@ from torch import nn
 import hypersphere as hs
 from hypersphere._core.registries import KINDS
 from hypersphere.cli import main
+from hypersphere.config import Config, with_values
 from hypersphere.train.training import Training
 
 SMALL = """--schedule.steps 6 --schedule.milestones none --run.device cpu --run.progress off --run.tensorboard no
@@ -150,3 +151,45 @@ def test_mistaken_addresses_say_what_is_missing():
     ):
         with pytest.raises(ValueError, match=message):
             hs.nn.SphereLinear(3, 2, angular=address)
+
+
+class NoDim(nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+
+
+class Inside(nn.Module):
+    """A head whose class vectors lie in a layer of it."""
+
+    def __init__(self, in_features, num_classes):
+        super().__init__()
+        self.inner = nn.Linear(in_features, num_classes)
+
+    def forward(self, x, labels):
+        return nn.functional.cross_entropy(self.logits(x), labels)
+
+    def logits(self, x):
+        return self.inner(x)
+
+
+class Mute(nn.Linear):
+    """A head without logits."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model.name": "no_dim", "loss.name": "arcface"}, "feature_dim=None.*in its attribute `feature_dim`"),
+        ({"loss.name": "mute"}, r"no method logits\(features\)"),
+        ({"loss.name": "inside", "loss.margin": 0.3}, "in_features, num_classes, margin: got an unexpected .*'margin'"),
+    ],
+)
+def test_parts_that_lack_something_say_what(settings, message):
+    hs.register("model", "no_dim", NoDim)
+    hs.register("head", "inside", Inside)
+    hs.register("head", "mute", Mute)
+    config = with_values(Config(), {"model.name": "mlp"} | settings)
+    with pytest.raises(ValueError, match=message):
+        hs.runs.make_networks(config, hs.runs.Facts(3, 1, (4, 4)))
+    energies = hs.regularizers.energies(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8)), Inside(8, 3))
+    assert list(energies.output) == ["head.inner.weight"]

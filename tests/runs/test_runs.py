@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 import hypersphere as hs
 from hypersphere._core.registries import HEADS, MAPS
 from hypersphere.cli import main
-from hypersphere.train import LossConfig, ModelConfig, OrthogonalConfig, Run
+from hypersphere.runs import open_run
+from hypersphere.train import Config, DataConfig, LossConfig, ModelConfig, OrthogonalConfig, Run, RunConfig
 
 IMAGES = torch.linspace(-1, 1, 5 * 64).view(5, 1, 8, 8)
 SMALL = ModelConfig(name="cnn3", widths="4,4,4", feature_dim=8)
@@ -118,10 +119,21 @@ def test_a_data_folder_that_was_named_from_elsewhere_is_found(tmp_path, monkeypa
     assert Run(path).config.data.root == "photos"
     monkeypatch.chdir(tmp_path)
     assert Run(tmp_path / "start" / path).config.data.root == str(tmp_path / "start" / "photos")
+    monkeypatch.chdir(tmp_path / "start" / "photos")
+    above = Config(
+        data=DataConfig(root="."), run=RunConfig(folder="../above", name="one")
+    )  # no path leads back from there
+    assert Run(_with_a_seed(open_run(above))).config.data.root == str(tmp_path / "start" / "photos")
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()  # another one, which the run never saw
     assert Run(tmp_path / "start" / path).config.data.root == str(tmp_path / "start" / "photos")
     (tmp_path / "start" / "runs").rename(tmp_path / "moved")
     assert Run(tmp_path / "moved" / path.name).config.data.root == "photos"  # nobody knows from where
+
+
+def _with_a_seed(folder):
+    (folder / "seed-0").mkdir()
+    return folder
 
 
 def test_folders_that_do_not_belong_to_a_seed_are_ignored(tmp_path):

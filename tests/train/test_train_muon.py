@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from hypersphere.train.muon import Muon, newton_schulz
+from hypersphere.optim.muon import Muon, newton_schulz
 
 
 def test_matches_torch_on_matrices():

@@ -10,11 +10,11 @@ from torch.optim import SGD, Adam, AdamW
 
 from hypersphere import orthogonal
 from hypersphere.optim import OrthogonalSGD
+from hypersphere.optim.muon import Muon
 from hypersphere.runs import attach
 from hypersphere.train import OptimConfig, OrthogonalConfig, ScheduleConfig
 from hypersphere.train.build import make_parts, make_step
 from hypersphere.train.distributed import team
-from hypersphere.train.muon import Muon
 from hypersphere.train.optimizer import make_optimizers
 
 CPU = torch.device("cpu")

@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ _WORDS = {"training": "train", "valid": "val", "validation": "val", "testing": "
 _HIDDEN = (".", "__MACOSX")
 """How names begin that programs make beside the images: ``.ipynb_checkpoints``, ``._1.jpg``."""
 _UNSPLIT = ""
+_OTHER_FORMATS = (".heic", ".heif", ".avif", ".jxl", ".jfif", ".jp2", ".dng", ".nef", ".cr2", ".psd", ".tga", ".svg")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class OwnImages(ImageTree):
         unseen: Whether the test classes are others than those of training.
         smallest: Height and width of the image with the shortest side; None where the files were not opened.
         split_here: Whether the split was made here, not by the user's folders or table.
+        not_read: How many files look like images and are not read, by what they are.
 
     Example:
         >>> photos = hs.data.load("folder", "photos")
@@ -65,6 +68,7 @@ class OwnImages(ImageTree):
     unseen: bool = False
     smallest: tuple[int, int] | None = None
     split_here: bool = False
+    not_read: Mapping[str, int] = field(default_factory=dict)
 
     def resident(self, size: int | tuple[int, int]) -> Dataset:
         """Decode all images into memory at one size (scaled to cover it, the middle cut out).
@@ -104,6 +108,8 @@ class OwnImages(ImageTree):
             count = len(self.unreadable)
             words = "file cannot be read and is" if count == 1 else "files cannot be read and are"
             text += f"; {count:,} {words} left out, the first is {first}"
+        for kind, count in self.not_read.items():
+            text += f"; not read: {count:,} {kind}"
         return text
 
     def bytes_at(self, size: int) -> int:
@@ -186,7 +192,8 @@ def own_images(
         )
     tested = _folder(store.root, parts[chosen], None if unseen else train.classes)
     name = Path(os.path.abspath(store.root)).name if store.name == "folder" else store.name
-    return OwnImages(name, train, tested, tuple(pictures), bad, unseen, smallest, split_here)
+    not_read = _not_read(store.root) if table is None else {}
+    return OwnImages(name, train, tested, tuple(pictures), bad, unseen, smallest, split_here, not_read)
 
 
 def list_images(root: Path, table: str | None = None) -> list[Picture]:
@@ -269,6 +276,14 @@ def _from_classes(root: Path, folder: Path, split: str) -> list[Picture]:
                 paths = (Path(place, member).relative_to(root).as_posix() for member in _images(members))
                 found += [Picture(path, name, split) for path in paths]
     return found
+
+
+def _not_read(root: Path) -> dict[str, int]:
+    """Files that the user may take for images of the set: other formats, and images beside the class folders."""
+    loose = len(_images(entry.name for entry in os.scandir(root) if entry.is_file()))
+    found = {f"images in {root.name or root} itself, in no class folder": loose} if loose else {}
+    ends = Counter(os.path.splitext(name)[1].lower() for _, _, members in os.walk(root) for name in members)
+    return found | {f"{end} (save as JPEG or PNG)": ends[end] for end in _OTHER_FORMATS if ends[end]}
 
 
 def _from_table(root: Path, table: Path) -> list[Picture]:

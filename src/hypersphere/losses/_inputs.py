@@ -102,9 +102,12 @@ def without_margin(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def without(options: dict[str, Any], *fixed: str) -> dict[str, Any]:
+_FREE = "MarginSoftmax, WSoftmax, SSoftmax or GASoftmax"
+
+
+def without(options: dict[str, Any], *fixed: str, instead: str = _FREE) -> dict[str, Any]:
     """Options of a loss that fixes some of them itself."""
     for name in fixed:
         if name in options:
-            raise TypeError(f"{name} is fixed by this loss: use MarginSoftmax, WSoftmax, SSoftmax or GASoftmax instead")
+            raise TypeError(f"{name} is fixed by this loss: use {instead} instead")
     return options

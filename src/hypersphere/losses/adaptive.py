@@ -35,15 +35,15 @@ class AdaFace(MarginSoftmax):
         scale: s > 0, the length that features are given.
         concentration: h ≥ 0; a third puts two thirds of a normal distribution within [−1, 1].
         momentum: share of the old μ and σ that remains after a batch, in [0, 1).
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
-            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
-            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
-            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
-            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
-            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
-            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
-            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
-            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
+            the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
+            constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
+            samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
+            (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
+            the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
+            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
+            ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -126,15 +126,15 @@ class MagFace(MarginSoftmax):
         upper_margin: u_m, the margin in radians at u_a.
         scale: s > 0, the length that features are given in the logits.
         norm_weight: λ_g ≥ 0, the weight of the regularizer.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
-            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
-            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
-            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
-            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
-            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
-            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
-            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
-            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
+            the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
+            constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
+            samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
+            (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
+            the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
+            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
+            ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -164,7 +164,8 @@ class MagFace(MarginSoftmax):
         norm_weight: float = 35.0,
         **options: Any,
     ) -> None:
-        super().__init__(in_features, num_classes, scale=scale, **without(options, "angular", "margin"))
+        options = without(without(options, "angular"), "margin", instead="lower_margin and upper_margin")
+        super().__init__(in_features, num_classes, scale=scale, **options)
         self.lower_norm, self.upper_norm = (
             check_positive("lower_norm", lower_norm),
             check_positive("upper_norm", upper_norm),
@@ -209,15 +210,15 @@ class ElasticFace(MarginSoftmax):
         form: ``"arc"`` adds to the angle, ``"cos"`` subtracts from the cosine.
         std: σ ≥ 0, the spread of the margins; 0 is a fixed margin.
         sort: give the larger of a batch's margins to the samples farther from their class vector (ElasticFace+).
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
-            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
-            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
-            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
-            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
-            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
-            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
-            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
-            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
+            the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
+            constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
+            samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
+            (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
+            the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
+            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
+            ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -282,15 +283,15 @@ class CurricularFace(ArcFace):
         margin: m in radians, ≥ 0, a number or a tensor with one per class.
         scale: s > 0, the length that features are given.
         momentum: share of the old t that remains after a batch, in [0, 1); 0.99 as in the authors' code.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
-            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
-            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
-            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
-            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
-            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
-            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
-            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
-            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
+            the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
+            constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
+            samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
+            (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
+            the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
+            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
+            ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.

@@ -24,15 +24,15 @@ class AMSoftmax(MarginSoftmax):
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 0, a number or a tensor with one per class; subtracted from the cosine.
         scale: s > 0, the length that features are given.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
-            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
-            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
-            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
-            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
-            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
-            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
-            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
-            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
+            the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
+            constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
+            samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
+            (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
+            the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
+            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
+            ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -75,15 +75,15 @@ class ArcFace(MarginSoftmax):
         margin: m in radians, ≥ 0, a number or a tensor with one per class. 0.5 (29°) suits many classes;
             :func:`fitting_margin` suggests one for few.
         scale: s > 0, the length that features are given.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
-            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
-            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
-            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
-            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
-            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
-            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
-            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
-            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
+            the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
+            constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
+            samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
+            (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
+            the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
+            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
+            ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -130,15 +130,15 @@ class SphereFaceR(MarginSoftmax):
         margin: m ≥ 1, which multiplies the angle; 1 means no margin.
         scale: s > 0, the length that features are given.
         form: which logits the margin changes: one of the three forms above.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
-            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
-            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
-            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
-            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
-            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
-            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
-            for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1),
-            ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
+            the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
+            constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
+            samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
+            (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
+            the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
+            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
+            ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -214,15 +214,14 @@ class SubcenterArcFace(ArcFace):
         margin: m in radians, ≥ 0, a number or a tensor with one per class.
         scale: s > 0, the length that features are given.
         sub_centers: K ≥ 1, the vectors of a class; the paper uses 3.
-        **options: further settings of :class:`MarginSoftmax`: ``angular`` (g, a name or an object of
-            :mod:`hypersphere.angular`; default cosine), ``bias`` (add a learned number per class to the logits; default
-            False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or the name
-            of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a constant in
-            the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples;
-            default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share
-            of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss
-            for each class, default None), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense
-            logits), ``device`` and ``dtype``.
+        **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
+            default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
+            the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
+            constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
+            samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
+            (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
+            the loss for each class, default None), ``chunk`` (classes per block: ``"auto"``, a number, or None for
+            dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.

@@ -143,6 +143,8 @@ class SphereFace2(ClassHead):
         own, other = self.scale * (at_zero - self.margin), self.scale * (at_zero + self.margin)
         z = self.lam / ((1 - self.lam) * (self.num_classes - 1))
         root = math.sqrt((1 - z) ** 2 + 4 * z * math.exp(own - other))
+        if z > 1:  # 1 − z + root cancels, and may vanish: the same root, multiplied by its conjugate
+            return math.log(z - 1 + root) - math.log(2) - own
         return math.log(2 * z) - other - math.log(1 - z + root)
 
 

@@ -1,6 +1,15 @@
-"""An optimizer on orthogonal matrices, and aids for weights of which only the direction counts."""
+"""Optimizers on orthogonal matrices and on spheres, and aids for weights of which only the direction counts."""
 
 from .aids import WeightProjection, parameter_groups, weighted_gradients
+from .hyperball import AdamH, MuonH, hyperball
 from .orthogonal_sgd import OrthogonalSGD
 
-__all__ = ["OrthogonalSGD", "WeightProjection", "parameter_groups", "weighted_gradients"]
+__all__ = [
+    "AdamH",
+    "MuonH",
+    "OrthogonalSGD",
+    "WeightProjection",
+    "hyperball",
+    "parameter_groups",
+    "weighted_gradients",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -272,8 +273,13 @@ def _find(
         found = [neurons for neurons in found if id(neurons.module) not in inside]
         if not own and isinstance(getattr(module, "weight", None), Tensor):
             own = [Neurons(name, module, "weight")]
+        if not own and module is head:
+            own = [replace(one, module_name=f"{name}.{one.module_name}") for one in iter_neurons(module)]
         if len(own) != 1:
-            raise ValueError(f"output layer {name!r} ({type(module).__name__}) has no single weight of class vectors")
+            raise ValueError(
+                f"output layer {name!r} ({type(module).__name__}) has no single weight of class vectors: call its "
+                "parameter `weight` (num_classes, in_features)"
+            )
         output = own[0]
     candidates = [*found, *([output] if output is not None else [])]
     if not candidates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from torch import Tensor, nn
@@ -37,6 +38,17 @@ def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module
     return models.create(config.name, facts.num_classes if classifier else 0, **settings)
 
 
+def feature_dim(model: nn.Module, name: str) -> int:
+    """The number of features that a head gets from a network."""
+    dim = getattr(model, "feature_dim", None)
+    if not isinstance(dim, int) or dim < 1:
+        raise ValueError(
+            f"model.name={name!r} has feature_dim={dim!r}: a head classifies features, so the network, made with "
+            "num_classes=0, must return them and have their number in its attribute `feature_dim`"
+        )
+    return dim
+
+
 def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module | None:
     """The head, or None for the network's own classifier."""
     if config.own_classifier:
@@ -55,7 +67,21 @@ def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module 
         settings["label_smoothing"] = config.label_smoothing
     if config.bias:
         settings["bias"] = True
-    head: Any = HEADS.find(config.name, "loss.name")(features, num_classes, **settings)
+    kind: Any = HEADS.find(config.name, "loss.name")
+    try:
+        signature(kind).bind(features, num_classes, **settings)
+    except TypeError as error:
+        raise ValueError(
+            f"loss.name={config.name!r} is called with in_features, num_classes"
+            f"{''.join(f', {name}' for name in settings)}: {error}. Leave that setting of --loss out, or let the head "
+            "take it"
+        ) from error
+    head = kind(features, num_classes, **settings)
+    if not callable(getattr(head, "logits", None)):
+        raise ValueError(
+            f"loss.name={config.name!r} has no method logits(features) -> (N, num_classes), which are ranked at test "
+            "time: a head has it beside the loss, head(features, labels)"
+        )
     if config.energy:
         head = losses.SphereFacePlus(head, config.energy, config.energy_s)
     if config.center:

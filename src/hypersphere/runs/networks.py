@@ -13,7 +13,7 @@ from .._core.output_layer import find_output_layer
 from ..config import Config, OrthogonalConfig
 from .facts import Facts
 from .gan import Gan, make_gan
-from .model import Classifier, make_head, make_model
+from .model import Classifier, feature_dim, make_head, make_model
 
 
 class Networks(nn.Module):
@@ -70,7 +70,7 @@ def make_networks(config: Config, facts: Facts, *, embedding: bool = False) -> N
         return Networks(gan.discriminator, None, gan.generator)
     own = config.loss.own_classifier
     model = make_model(config.model, facts, classifier=own and not embedding)
-    features = 0 if own else int(model.feature_dim)  # type: ignore[arg-type]
+    features = 0 if own else feature_dim(model, config.model.name)
     return Networks(model, make_head(config.loss, features, facts.num_classes))
 
 

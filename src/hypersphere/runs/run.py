@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable
 from functools import cached_property
@@ -12,10 +11,10 @@ from typing import Any
 
 from .._core.trust import check_trusted
 from .._core.trust import trust as trust_modules
-from ..config import Config, with_values
+from ..config import Config
 from .facts import Facts, facts_from
 from .files import read_json
-from .run_folder import read_config, run_path
+from .run_folder import data_from, read_config, run_path
 from .seed_folder import SeedFolder
 
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
@@ -169,16 +168,12 @@ class Run:
 
 
 def _from_here(config: Config, path: Path) -> Config:
-    """A data folder that was named from where training was started is found from elsewhere, beside the run's folder."""
-    root, run = config.data.root, run_path(config)
-    there = path.resolve()
-    if not root or os.path.isabs(os.path.expanduser(root)):
-        return config
+    """Data that were named from where training was started are found from elsewhere, beside the run's folder."""
+    run, there = run_path(config), path.resolve()
     if run.is_absolute() or there.parts[-len(run.parts) :] != run.parts:
         return config
     started = there.parents[len(run.parts) - 1]
-    moved = started != Path.cwd() and os.path.exists(started / root)  # False, not an error, where one may not enter
-    return with_values(config, {"data.root": str(started / root)}) if moved else config
+    return config if started == Path.cwd() else data_from(config, started)
 
 
 def _split(path: Path) -> tuple[Path, int | None]:

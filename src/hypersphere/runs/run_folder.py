@@ -15,12 +15,13 @@ RUN/seed-0/samples/               pictures of every evaluation, of networks that
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from .._core.leftovers import sweep
 from .._core.trust import check_trusted
-from ..config import Config, changed, from_dict, to_dict
+from ..config import Config, changed, from_dict, to_dict, with_values
 from .files import PROBE, TEMPORARY, read_json, write_json
 from .lock import locked
 from .seed_folder import SeedFolder
@@ -100,7 +101,20 @@ def _take_over(folder: Path, config: Config) -> None:
             raise ValueError(
                 f"{folder} holds a run with other settings: {shown}. Choose another --run.name, or remove the folder"
             )
-    write_json(path, to_dict(config))
+    run = run_path(config)
+    told = config if run.parts and not (run.is_absolute() or ".." in run.parts) else data_from(config, Path.cwd())
+    write_json(path, to_dict(told))
+
+
+def data_from(config: Config, folder: Path) -> Config:
+    """The settings with full paths of the data that they name relative to a folder."""
+    named = {"data.root": config.data.root, "evaluation.root": config.evaluation.root}
+    full = {
+        name: os.path.abspath(folder / value)
+        for name, value in named.items()
+        if value and not os.path.isabs(os.path.expanduser(value)) and os.path.exists(folder / value)
+    }  # exists() is False, not an error, where one may not enter
+    return with_values(config, full) if full else config
 
 
 def _own_config(folder: Path) -> Config:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -61,15 +62,21 @@ def make_source(
         return Tree(dataset, config, seed, device, rank, world)
     if isinstance(dataset, data.Dataset | data.PointClouds):
         return Resident(dataset, config, seed, device, rank, world, channels_last, pairs, own)
-    raise ValueError(f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on")
+    raise ValueError(
+        f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on: return a "
+        "hypersphere.data.Dataset (of two Splits with uint8 images), PointClouds, Graph or ImageTree"
+    )
 
 
 def as_split(config: Config, folder: SeedFolder) -> Config:
-    """The settings that read the user's images as a run has split them, where it has stopped at damaged ones.
+    """The settings that read the user's images as a run has split them, where it wrote that down and it is needed.
 
-    They may be gone by now, which would change the split of the others.
+    A run that has stopped at damaged images goes on without them: if they are gone by now, the others would be split
+    anew. A table that was named from elsewhere is not found from here.
     """
-    if not (folder.split.exists() and folder.damaged.exists() and folder.latest() is not None):
+    table, root = config.data.table, config.data.root or ""
+    lost = table is not None and not any(os.path.exists(path) for path in (table, os.path.join(root, table)))
+    if not folder.split.exists() or not (lost or (folder.damaged.exists() and folder.latest() is not None)):
         return config
     return replace(config, data=replace(config.data, table=str(folder.split.absolute())))
 

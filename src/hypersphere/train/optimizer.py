@@ -13,8 +13,8 @@ from torch.optim.optimizer import Optimizer
 from .. import optim
 from .._core.neurons import matches
 from ..config import OptimConfig
+from ..optim.muon import Muon
 from ..orthogonal import is_orthogonal, rotation_parameters
-from .muon import Muon
 
 
 class Optimizers:

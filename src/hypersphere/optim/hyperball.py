@@ -1,0 +1,201 @@
+"""Optimizers whose weights stay on a sphere and turn by the learning rate (Wen et al. 2026, arXiv 2606.16899).
+
+    W ← R·N(W − η·R·N(u)),  N(x) = x/‖x‖,  R = ‖W₀‖
+
+u is the step of another optimizer, such as Adam or Muon. Its length does not count: each step turns a weight by at
+most about η radians, and the length that weight decay would control is constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Adam
+from torch.optim.optimizer import Optimizer, ParamsT
+
+from .._core.checks import check_choice
+from .._core.sphere import norm, unit
+from .muon import Muon
+
+
+def hyperball(optimizer: Optimizer, params: Iterable[Tensor] | None = None, *, per: str = "matrix") -> Optimizer:
+    """Let the weights of an optimizer stay on a sphere: W ← R·N(W − η·R·N(u)), where u is its own step.
+
+    It is done in place, by hooks before and after ``optimizer.step()``: schedules, gradient scalers and checkpoints of
+    the optimizer work as before, and R is a part of its state. A copy of the weights is kept during a step. Copies and
+    pickles of an optimizer lose its hooks; those of :class:`AdamH` and :class:`MuonH` keep them.
+
+    Args:
+        optimizer: Any optimizer of PyTorch, without weight decay.
+        params: The weights that stay on a sphere; None takes all with two dimensions or more. The others get the plain
+            step. The paper leaves embeddings and scalars to plain Adam.
+        per: What keeps its length: ``"matrix"``, the whole weight as in the paper, or ``"neuron"``, each of its rows.
+
+    Returns:
+        The optimizer that was given.
+
+    Raises:
+        TypeError: If ``optimizer`` is not one of PyTorch.
+        ValueError: If a weight is zero, is not in the optimizer or has weight decay, or nothing is left.
+
+    Example:
+        >>> layer = nn.Linear(4, 3, bias=False)
+        >>> before = layer.weight.norm().item()
+        >>> optimizer = hs.optim.hyperball(torch.optim.SGD(layer.parameters(), lr=0.1))
+        >>> layer(torch.randn(2, 4)).sum().backward()
+        >>> optimizer.step()
+        >>> abs(layer.weight.norm().item() - before) < 1e-5
+        True
+    """
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"optimizer must be a torch.optim.Optimizer, not {type(optimizer).__name__}")
+    check_choice("per", per, ("matrix", "neuron"))
+    if hasattr(optimizer, "_ball"):
+        raise ValueError(f"this {type(optimizer).__name__} keeps weights on a sphere already: call hyperball once")
+    known = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    chosen = None if params is None else {id(p) for p in params}
+    if chosen is not None and not chosen <= known:
+        raise ValueError("params has a tensor that the optimizer does not have: give parameters of its groups")
+    ball = _Ball(chosen, per)
+    found = ball.weights(optimizer)
+    if not found or (chosen is not None and len(found) < len(chosen)):
+        raise ValueError(
+            "hyperball is for weights of two or more dimensions: "
+            + ("the optimizer has none" if not found else "params has others, leave them out")
+        )
+    for p, group in found:
+        if group.get("weight_decay"):
+            raise ValueError(
+                f"weight_decay={group['weight_decay']} has no effect on a weight of constant length: set it to 0 in "
+                "the groups of these weights"
+            )
+        if not bool((ball.lengths(p.detach()) > 0).all()):
+            what = "is zero" if per == "matrix" else "has a row of zeros"
+            raise ValueError(
+                f"the weight of shape {tuple(p.shape)} {what}, without a direction: leave it out of params"
+            )
+    ball.attach(optimizer)
+    return optimizer
+
+
+class _Ball:
+    """The hooks of an optimizer: what its weights were before a step, and where they are put after it."""
+
+    def __init__(self, chosen: set[int] | None, per: str) -> None:
+        self.chosen, self.per = chosen, per
+        self._before: list[tuple[Tensor, dict[str, Any], Tensor]] = []
+
+    def attach(self, optimizer: Optimizer) -> None:
+        optimizer._ball = self  # type: ignore[attr-defined]
+        optimizer.register_step_pre_hook(self._remember)
+        optimizer.register_step_post_hook(self._project)
+
+    def weights(self, optimizer: Optimizer) -> list[tuple[Tensor, dict[str, Any]]]:
+        every = ((p, group) for group in optimizer.param_groups for p in group["params"])
+        return [(p, g) for p, g in every if p.dim() > 1 and (self.chosen is None or id(p) in self.chosen)]
+
+    def lengths(self, weight: Tensor) -> Tensor:
+        """‖W‖, or that of each row as a column, in float32 or better."""
+        rows = weight.reshape(1, -1) if self.per == "matrix" else weight.flatten(1)
+        return norm(rows.float() if rows.dtype != torch.float64 else rows, keepdim=True)
+
+    def _remember(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._before = [(p, group, p.detach().clone()) for p, group in self.weights(optimizer)]
+
+    @torch.no_grad()
+    def _project(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        before, self._before = self._before, []
+        for p, group, old in before:
+            if p.grad is None:
+                continue
+            state = optimizer.state[p]
+            if "radius" not in state:  # in the weight's precision: a checkpoint brings it back unchanged
+                state["radius"] = self.lengths(old).to(p.dtype)
+            radius = state["radius"].float() if p.dtype != torch.float64 else state["radius"]
+            start, end = (w.to(radius.dtype).reshape(len(radius), -1) for w in (old, p))
+            turned = unit(start - group["lr"] * radius * unit(start - end)) * radius
+            p.copy_(turned.reshape(p.shape))
+
+
+class AdamH(Adam):
+    """Adam whose weights of two or more dimensions stay on a sphere: see :func:`hyperball`.
+
+    Args:
+        params: Parameters or groups of them. Those with fewer than two dimensions get Adam's plain step.
+        lr: η, about the angle in radians by which a step turns a weight at most.
+        betas: Decay of the running means of the gradient and of its square.
+        eps: Added to the root of the second mean.
+        per: What keeps its length: ``"matrix"``, the whole weight, or ``"neuron"``, each of its rows.
+        **options: Further options of :class:`torch.optim.Adam`, such as ``fused``; not ``weight_decay``.
+
+    Raises:
+        ValueError: As :func:`hyperball`.
+
+    Example:
+        >>> layer = nn.Linear(4, 3)
+        >>> optimizer = hs.optim.AdamH(layer.parameters(), lr=0.01, per="neuron")
+        >>> layer(torch.randn(2, 4)).sum().backward()
+        >>> optimizer.step()
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        *,
+        per: str = "matrix",
+        **options: Any,
+    ) -> None:
+        super().__init__(params, lr=lr, betas=betas, eps=eps, **options)
+        _keep(self, per)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        _attach_again(self)
+
+
+class MuonH(Muon):
+    """Muon whose weights stay on a sphere: see :func:`hyperball`.
+
+    Args:
+        params: Weights of two or more dimensions, or groups of them; filters are rows. Use Adam for all others.
+        lr: η, about the angle in radians by which a step turns a weight at most.
+        momentum: Decay of the running mean of the gradient.
+        per: What keeps its length: ``"matrix"``, the whole weight, or ``"neuron"``, each of its rows.
+
+    Raises:
+        ValueError: As :func:`hyperball`.
+
+    Example:
+        >>> layer = hs.nn.SphereConv2d(3, 8, 3)
+        >>> optimizer = hs.optim.MuonH(layer.parameters(), lr=0.02)
+        >>> layer(torch.randn(2, 3, 8, 8)).sum().backward()
+        >>> optimizer.step()
+    """
+
+    def __init__(
+        self, params: ParamsT, lr: float | Tensor = 0.02, momentum: float = 0.95, *, per: str = "matrix"
+    ) -> None:
+        super().__init__(params, lr=lr, momentum=momentum)
+        _keep(self, per)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        _attach_again(self)
+
+
+def _keep(optimizer: Optimizer, per: str) -> None:
+    """Begin, and note in ``defaults``, which copies and pickles have, how."""
+    optimizer.defaults["per"] = per
+    hyperball(optimizer, per=per)
+
+
+def _attach_again(optimizer: Optimizer) -> None:
+    """Copies and pickles have no hooks; loading a state leaves them."""
+    if not hasattr(optimizer, "_ball"):
+        _Ball(None, optimizer.defaults["per"]).attach(optimizer)

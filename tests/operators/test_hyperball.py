@@ -1,0 +1,118 @@
+"""Optimizers on spheres against the formula in float64, and as parts of an ordinary training."""
+
+import copy
+import io
+
+import pytest
+import torch
+from torch import nn
+
+import hypersphere as hs
+from hypersphere.optim.muon import Muon
+
+MAKERS = {
+    "sgd": lambda params: hs.optim.hyperball(torch.optim.SGD(params, lr=0.1, momentum=0.9)),
+    "neurons": lambda params: hs.optim.hyperball(torch.optim.RMSprop(params, lr=torch.tensor(0.1)), per="neuron"),
+    "adamh": lambda params: hs.optim.AdamH(params, lr=0.1),
+    "muonh": lambda params: hs.optim.MuonH(params, lr=0.1, per="neuron"),
+}
+
+
+def filters(seed=0, dtype=torch.float32):
+    return nn.Parameter(torch.randn(4, 3, 2, 2, generator=torch.Generator().manual_seed(seed)).to(dtype))
+
+
+def steps(optimizer, weight, count=3, first=0):
+    for number in range(first, first + count):
+        weight.grad = filters(number + 1).detach().to(weight.dtype)
+        optimizer.step()
+    return weight.detach().clone()
+
+
+@pytest.mark.parametrize("per", ["matrix", "neuron"])
+def test_the_step_is_the_formula(per):
+    """R·N(W − η·R·N(u)), with the u of Adam computed beside it."""
+    weight, other = filters(dtype=torch.float64), filters(dtype=torch.float64)
+    optimizer = hs.optim.AdamH([weight], lr=0.2, betas=(0.8, 0.9), per=per)
+    plain = torch.optim.Adam([other], lr=1.0, betas=(0.8, 0.9))
+    shape = (1, -1) if per == "matrix" else (4, -1)
+    radius = weight.detach().reshape(shape).norm(dim=1, keepdim=True)
+    w = weight.detach().reshape(shape).clone()
+    for number in range(3):
+        before = other.detach().clone()
+        steps(plain, other, 1, number)
+        u = (before - other.detach()).reshape(shape)
+        moved = w - 0.2 * radius * u / u.norm(dim=1, keepdim=True)
+        w = radius * moved / moved.norm(dim=1, keepdim=True)
+        steps(optimizer, weight, 1, number)
+        torch.testing.assert_close(weight.detach().reshape(shape), w)
+        other.data.copy_(weight.data)  # Adam's u does not depend on the weight
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_lengths_stay_and_checkpoints_and_copies_continue(name):
+    weight = filters()
+    optimizer = MAKERS[name]([weight])
+    shape = (4, -1) if name in ("neurons", "muonh") else (1, -1)
+    before = weight.detach().reshape(shape).norm(dim=1)
+    middle = steps(optimizer, weight)
+    torch.testing.assert_close(middle.reshape(shape).norm(dim=1), before)
+    file = io.BytesIO()
+    torch.save(optimizer.state_dict(), file)
+    again = nn.Parameter(middle.clone())
+    other = MAKERS[name]([again])
+    other.load_state_dict(torch.load(io.BytesIO(file.getvalue()), weights_only=True))
+    copied, third = copy.deepcopy((weight, optimizer)) if name.endswith("h") else (None, None)
+    end = steps(optimizer, weight, first=3)
+    assert torch.equal(end, steps(other, again, first=3))
+    assert third is None or torch.equal(end, steps(third, copied, first=3))
+    assert not torch.equal(end, middle)
+
+
+def test_the_rest_of_a_network_gets_the_plain_step():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    twin = copy.deepcopy(net)
+    frozen = net[2].weight.detach().clone()
+    optimizer = hs.optim.hyperball(torch.optim.SGD(net.parameters(), lr=0.1), [net[0].weight])
+    plain = torch.optim.SGD(twin.parameters(), lr=0.1)
+    x = torch.randn(5, 4)
+    for one, step in ((net, optimizer), (twin, plain)):
+        one(x).square().sum().backward()
+        step.step()
+    assert torch.equal(net[2].weight, twin[2].weight)
+    assert torch.equal(net[0].bias, twin[0].bias)
+    assert not torch.equal(net[2].weight, frozen)
+    assert not torch.equal(net[0].weight, twin[0].weight)
+    before = net[0].weight.detach().clone()
+    optimizer.zero_grad(set_to_none=True)
+    optimizer.step()  # no gradient, no step
+    assert torch.equal(net[0].weight, before)
+
+
+def test_half_precision_and_rates_of_a_schedule():
+    weight = filters(dtype=torch.bfloat16)
+    optimizer = hs.optim.AdamH([weight], lr=0.1)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.0 if step else 1.0)
+    before = steps(optimizer, weight, 1)
+    schedule.step()
+    torch.testing.assert_close(steps(optimizer, weight, 1, 1), before, rtol=0.01, atol=0.01)  # η = 0 turns nothing
+
+
+def test_mistakes_say_what_to_do():
+    vector, weight, zero = nn.Parameter(torch.ones(3)), filters(), nn.Parameter(torch.zeros(2, 2))
+    for build, message in (
+        (lambda: hs.optim.hyperball(torch.optim.SGD([vector], 0.1)), "the optimizer has none"),
+        (lambda: hs.optim.hyperball(torch.optim.SGD([vector, weight], 0.1), [vector]), "two or more dimensions"),
+        (lambda: hs.optim.hyperball(torch.optim.SGD([vector], 0.1), [weight]), "does not have"),
+        (lambda: hs.optim.hyperball(torch.optim.AdamW([weight])), "weight_decay=0.01 has no effect"),
+        (lambda: hs.optim.AdamH([zero]), "is zero, without a direction"),
+        (lambda: hs.optim.AdamH([weight], per="row"), "per='row' is unknown"),
+        (lambda: hs.optim.hyperball(hs.optim.AdamH([weight])), "call hyperball once"),
+        (lambda: hs.optim.MuonH([vector]), "the optimizer has none"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build()
+    with pytest.raises(TypeError, match="not list"):
+        hs.optim.hyperball([weight])
+    assert isinstance(hs.optim.MuonH([weight]), Muon)
