@@ -134,7 +134,8 @@ class Tile(NamedTuple):
 def tile_of(job: Pass, samples: int, gradient: bool = False) -> Tile:
     several = job.rule.sub_centers > 1
     plain = job.rule.kind == "cosine" and not several
-    return _tiles(job.half, plain, gradient, several or samples <= 64, interpreting())
+    few = several or samples <= 64 or job.rule.kind == "curved"  # whose ∂f/∂σ takes registers, too
+    return _tiles(job.half, plain, gradient, few, interpreting())
 
 
 SUMS_TILE = GRADIENT_TILE = Tile(128, 128, 64)

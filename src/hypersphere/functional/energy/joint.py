@@ -76,7 +76,7 @@ def together(sets: Sequence[Tensor], s: float, weights: Sequence[Tensor | None] 
         and w.dtype != torch.float64
         and w.shape[-2] >= 2
         and w.shape[-2] ** 2 <= DENSE_PAIRS
-        and w.numel() > 0
+        and 0 < w.numel() < 2**31  # the kernels count the entries of a set in 32 bits
         for w in sets
     )
 

@@ -246,7 +246,7 @@ def gradients(
     """2·(Σ_j φ'·ŵ_j − ŵ_i·Σ_j φ'·c)/‖w_i‖ of some rows and entries, times the gradients of the sum and of the set."""
     group = tl.program_id(0)
     entry = table + group * COLUMNS
-    count, dim = tl.load(entry + 1), tl.load(entry + 2)
+    count, dim = tl.load(entry + 1).to(tl.int32), tl.load(entry + 2).to(tl.int32)
     row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     k = tl.program_id(2) * STEP + tl.arange(0, STEP)
     if (tl.program_id(1) * BLOCK < count) & (tl.program_id(2) * STEP < dim):
@@ -278,10 +278,10 @@ def gradients(
             total = tl.dot(a2, b2, total, input_precision="ieee")
             total = tl.dot(a1, b3, total, input_precision="ieee")
             total = tl.dot(a3, b1, total, input_precision="ieee")
-            radial += tl.load(along + (first + row) * width + other // BLOCK, mask=row < count, other=0.0)
+            radial += tl.load(along + first * width + row * width + other // BLOCK, mask=row < count, other=0.0)
         mask = (row < count)[:, None] & (k < dim)[None, :]
-        where = start + row[:, None] * dim + k[None, :]
-        own = tl.load(unit + where, mask=mask, other=0.0)
+        where = row[:, None] * dim + k[None, :]
+        own = tl.load(unit + start + where, mask=mask, other=0.0)
         if marked > 0:
             for right in range(tall):
                 if tl.load(marks + tile + right) > 0:
@@ -295,4 +295,4 @@ def gradients(
             factor += tl.load(d_values + group)
         factor *= 2.0 * tl.load(numbers + group)
         length = tl.load(inverse + first + row, mask=row < count, other=0.0)
-        tl.store(result + where, (total - own * radial[:, None]) * (length * factor)[:, None], mask=mask)
+        tl.store(result + start + where, (total - own * radial[:, None]) * (length * factor)[:, None], mask=mask)
