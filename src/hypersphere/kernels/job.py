@@ -134,7 +134,7 @@ class Tile(NamedTuple):
 def tile_of(job: Pass, samples: int, gradient: bool = False) -> Tile:
     several = job.rule.sub_centers > 1
     plain = job.rule.kind == "cosine" and not several
-    few = several or samples <= 64 or job.rule.kind == "curved"  # whose ∂f/∂σ takes registers, too
+    few = several or samples <= 64 or job.rule.kind in ("fraction", "curved")  # these take most registers
     return _tiles(job.half, plain, gradient, few, interpreting())
 
 
