@@ -12,7 +12,7 @@ from torch import Tensor
 from .device.sets import cosines, directions, gradients, set_pairs
 
 PADDING = 32
-"""The length of a row of fp16 halves is a multiple of this."""
+"""The length of a row of directions is a multiple of this."""
 
 SOURCES = 32
 """Tensors that one launch reads from: a larger number takes several."""
@@ -20,6 +20,11 @@ SOURCES = 32
 _BLOCK, _STEP = 64, PADDING
 _CHUNK = 256  # dimensions that one program multiplies: several programs share a wide layer
 _WIDE, _WARPS, _STAGES = 64, 4, 2  # entries of a gradient that one program computes, and how it runs
+
+
+def padded(length: int, step: int = PADDING) -> int:
+    """The length of a row of so many entries."""
+    return -(-length // step) * step
 
 
 def set_energies(
@@ -48,12 +53,12 @@ def set_energies(
     """
     counts, dims = sizes[::3], sizes[1::3]
     groups, most, widest = len(counts), max(counts), max(dims)
-    rows, square = sum(counts), sum(count * count for count in counts)
+    rows, square = sum(counts), sum(count * padded(count, 16) for count in counts)
     tall, chunks = triton.cdiv(most, _BLOCK), triton.cdiv(widest, _CHUNK)
-    padded = sum(count * (-(-dim // PADDING) * PADDING) for count, dim in zip(counts, dims, strict=True))
+    entries = sum(count * padded(dim) for count, dim in zip(counts, dims, strict=True))
     new = sources[0].new_empty
-    unit, inverse = new(sum(source.numel() for source in sources)), new(rows)
-    high, low = new(2, padded, dtype=torch.float16)
+    unit, inverse = new(entries), new(rows)
+    high, low = new(2, entries, dtype=torch.float16)
     products, slopes, along, steep = new(chunks, square), new(square), new(rows, tall), new(square)
     marks = new(groups, tall * tall, dtype=torch.int32)
     partial, values, total = new(groups, tall * tall), new(groups), new(())
@@ -76,7 +81,7 @@ def set_energies(
         values, total,
         s, math.sqrt(floor) if angular else floor, groups, tall * tall, tall, square, programs,
         S=int(s) if s in (0.0, 1.0, 2.0) else -1, ANGULAR=angular, WEIGHTED=beta is not None, FAST=unit.is_cuda,
-        BLOCK=_BLOCK, CHUNK=_CHUNK, AT_ONCE=16, WIDE=16, num_warps=16,
+        BLOCK=_BLOCK, CHUNK=_CHUNK, PAD=PADDING, AT_ONCE=16, WIDE=16, num_warps=16,
     )  # fmt: skip
     return total, values, unit, inverse, slopes, along, steep, marks
 
@@ -95,13 +100,13 @@ def set_gradients(
     sizes: Sequence[int],
 ) -> Tensor:
     """The gradient at the neurons of all sets, flat, from those of the weighted sum and of each energy (None: 0)."""
-    result = torch.empty_like(unit)
+    result = unit.new_empty(sum(count * dim for count, dim in zip(sizes[::3], sizes[1::3], strict=True)))
     groups = len(sizes) // 3
     grid = (groups, triton.cdiv(max(sizes[::3]), _BLOCK), triton.cdiv(max(sizes[1::3]), _WIDE))
     gradients[grid](
         unit, inverse, table, slopes, along, steep, marks, numbers, unit if d_total is None else d_total,
         unit if d_values is None else d_values, result, groups, along.shape[1], marks.shape[1],
-        TOTAL=d_total is not None, EACH=d_values is not None, FAST=unit.is_cuda, BLOCK=_BLOCK, STEP=_WIDE,
+        TOTAL=d_total is not None, EACH=d_values is not None, FAST=unit.is_cuda, BLOCK=_BLOCK, STEP=_WIDE, PAD=PADDING,
         num_warps=_WARPS, num_stages=_STAGES,
     )  # fmt: skip
     return result

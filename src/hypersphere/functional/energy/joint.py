@@ -136,14 +136,21 @@ _LIBRARY.impl("set_gradients", _do_gradients, "CompositeExplicitAutograd")
 def _(sets: list[Tensor], sizes: list[int], *_: Any) -> tuple[Tensor, ...]:
     counts, new = sizes[::3], sets[0].new_empty
     rows, tall = sum(counts), -(-max(counts) // 64)
-    entries, square = sum(w.numel() for w in sets), sum(count * count for count in counts)
+    entries = sum(count * _padded(dim) for count, dim in zip(counts, sizes[1::3], strict=True))
+    square = sum(count * _padded(count, 16) for count in counts)
     marks = new(len(counts), tall * tall, dtype=torch.int32)
     return new(()), new(len(counts)), new(entries), new(rows), new(square), new(rows, tall), new(square), marks
 
 
 @torch.library.register_fake("hypersphere::set_gradients", lib=_LIBRARY)
-def _(unit: Tensor, *_: Any) -> Tensor:
-    return torch.empty_like(unit)
+def _(unit: Tensor, *rest: Any) -> Tensor:
+    sizes = rest[-2]
+    return unit.new_empty(sum(count * dim for count, dim in zip(sizes[::3], sizes[1::3], strict=True)))
+
+
+def _padded(length: int, step: int = 32) -> int:
+    """As ``kernels.sets.padded``, which needs Triton."""
+    return -(-length // step) * step
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -188,10 +195,10 @@ def _tables(
     start = first = square = padded = 0
     places = [(source, at) for source, number in enumerate(parts or ()) for at in range(number)]
     for index, (count, dim, half) in enumerate(zip(sizes[::3], sizes[1::3], sizes[2::3], strict=True)):
-        length = -(-dim // 32) * 32  # rows of halves, as kernels.sets has them
+        length = _padded(dim)
         source, at = places[index] if places else (0, 0)
         rows.append((start, count, dim, first, square, half, padded, length, source, at * count * dim))
-        start, first, square = start + count * dim, first + count, square + count * count
+        start, first, square = start + count * dim, first + count, square + count * _padded(count, 16)
         padded += count * length
         scales.append(2 / (2 * count * (2 * count - 1)) if half else 1 / (count * (count - 1)))
     numbers = torch.tensor([scales, factors], dtype=torch.float32)

@@ -2,8 +2,9 @@
 
 Neurons are read where they are, from one or more tensors; what is computed of them lies one set after the other in one
 buffer. A table says where each set begins and how large it is. Columns of the table: first entry, neurons, dimension,
-first row, first slope, half space or not; for the buffers of fp16 halves, whose rows are padded to whole steps, the
-first entry and the length of a row; the tensor that the set is in, and its first entry there.
+first row, first slope, half space or not; for the buffers of directions, whose rows are padded to whole steps so that
+they are read several entries at a time, the first entry and the length of a row; the tensor that the set is in, and its
+first entry there. Rows of slopes are padded to multiples of 16.
 """
 
 # mypy: ignore-errors
@@ -38,7 +39,6 @@ def directions(
         for index in tl.static_range(1, SOURCES):
             address = tl.where(number == index, tl.cast(sources[index], tl.int64), address)
         neuron = tl.cast(address, tl.pointer_type(tl.float32)) + tl.load(entry + 9) + row * dim
-        start = tl.load(entry) + row * dim
         k = tl.arange(0, BLOCK)
         scale = tl.full((), 1.0, tl.float32)
         squares = _squares(neuron, dim, scale, BLOCK)
@@ -56,7 +56,7 @@ def directions(
         for step in range(0, length_padded, BLOCK):
             w = tl.load(neuron + step + k, mask=step + k < dim, other=0.0) / scale / length
             half = w.to(tl.float16)
-            tl.store(unit + start + step + k, w, mask=step + k < dim)
+            tl.store(unit + padded + step + k, w, mask=step + k < length_padded)
             tl.store(high + padded + step + k, half, mask=step + k < length_padded)
             tl.store(low + padded + step + k, (w - half.to(tl.float32)).to(tl.float16), mask=step + k < length_padded)
         tl.store(inverse + tl.load(entry + 3) + row, tl.where(squares == 0.0, 0.0, 1.0 / length / scale))
@@ -73,6 +73,14 @@ def _squares(neuron, dim, scale, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def _place(entry, STEP: tl.constexpr):
+    """Where the directions of a set begin and the length of their rows, and the same of its slopes."""
+    count = tl.load(entry + 1).to(tl.int32)
+    start, length = tl.multiple_of(tl.load(entry + 6), STEP), tl.multiple_of(tl.load(entry + 7).to(tl.int32), STEP)
+    return start, length, tl.multiple_of(tl.load(entry + 4), 16), tl.multiple_of(tl.cdiv(count, 16) * 16, 16)
+
+
+@triton.jit
 def cosines(high, low, table, parts, slab, BLOCK: tl.constexpr, STEP: tl.constexpr, CHUNK: tl.constexpr):
     """One tile on or above the diagonal, over some dimensions: ŵ = h + l, c = h·h + h·l + l·h, summed later."""
     entry = table + tl.program_id(0) * COLUMNS
@@ -81,7 +89,7 @@ def cosines(high, low, table, parts, slab, BLOCK: tl.constexpr, STEP: tl.constex
     down, right = tl.program_id(1) // tall, tl.program_id(1) % tall
     begin = tl.program_id(2) * CHUNK
     if (tl.program_id(1) < tall * tall) & (down <= right) & (begin < tl.load(entry + 2)):
-        start, length = tl.multiple_of(tl.load(entry + 6), STEP), tl.multiple_of(tl.load(entry + 7), STEP)
+        start, length, shift, stride = _place(entry, STEP)
         row, column = down * BLOCK + tl.arange(0, BLOCK), right * BLOCK + tl.arange(0, BLOCK)
         k = tl.arange(0, STEP)
         left = start + tl.minimum(row, count - 1)[:, None] * length + k[None, :]
@@ -93,7 +101,7 @@ def cosines(high, low, table, parts, slab, BLOCK: tl.constexpr, STEP: tl.constex
             c = tl.dot(ah, tl.trans(bh), c)
             c = tl.dot(ah, tl.trans(bl), c)
             c = tl.dot(al, tl.trans(bh), c)
-        where = tl.program_id(2) * slab + tl.load(entry + 4) + row[:, None] * count + column[None, :]
+        where = tl.program_id(2) * slab + shift + row[:, None] * stride + column[None, :]
         tl.store(parts + where, c, mask=(row < count)[:, None] & (column < count)[None, :])
 
 
@@ -102,7 +110,7 @@ def set_pairs(
     unit, parts, table, beta, numbers, slopes, along, steep, marks, partial, ticket, values, total,
     s, floor, groups, tiles, width, slab, programs,
     S: tl.constexpr, ANGULAR: tl.constexpr, WEIGHTED: tl.constexpr, FAST: tl.constexpr,
-    BLOCK: tl.constexpr, CHUNK: tl.constexpr, AT_ONCE: tl.constexpr, WIDE: tl.constexpr,
+    BLOCK: tl.constexpr, CHUNK: tl.constexpr, PAD: tl.constexpr, AT_ONCE: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """One tile of one set: Σφ, φ' of each pair, and Σ_j φ'·c of each row. The last program adds up the tiles.
 
@@ -114,12 +122,13 @@ def set_pairs(
     count = tl.load(entry + 1)
     tall = tl.cdiv(count, BLOCK)
     if tile < tall * tall:
-        shift, first = tl.load(entry + 4), tl.load(entry + 3)
+        start, length, shift, stride = _place(entry, PAD)
+        first = tl.load(entry + 3)
         down, right = tile // tall, tile % tall
         row, column = down * BLOCK + tl.arange(0, BLOCK), right * BLOCK + tl.arange(0, BLOCK)
         square = (row < count)[:, None] & (column < count)[None, :]
-        c = _summed(parts, shift, tl.minimum(down, right), tl.maximum(down, right), count, tl.load(entry + 2), slab,
-                    BLOCK, CHUNK)  # fmt: skip
+        c = _summed(parts, shift, tl.minimum(down, right), tl.maximum(down, right), count, stride, tl.load(entry + 2),
+                    slab, BLOCK, CHUNK)  # fmt: skip
         if down > right:  # only tiles above the diagonal were computed
             c = tl.trans(c)
         counted = square & (row[:, None] != column[None, :])
@@ -127,7 +136,7 @@ def set_pairs(
         v, w = 1.0 - c, 1.0 + c
         near = counted & (tl.abs(c) > _NEAR)
         if tl.max(tl.max(near.to(tl.int32), 1), 0) > 0:
-            v, w = _from_differences(c, v, w, near, unit + tl.load(entry), row, column, count, tl.load(entry + 2))
+            v, w = _from_differences(c, v, w, near, unit + start, row, column, count, length, tl.load(entry + 2))
             c = tl.where(near, 0.5 * (w - v), c)
         a = 1.0
         b = 0.0
@@ -144,14 +153,15 @@ def set_pairs(
             slope -= back
         slope = tl.where(counted, -slope, 0.0)
         tl.store(partial + group * tiles + tile, tl.sum(tl.sum(value, 1), 0))
-        where = shift + row[:, None] * count + column[None, :]
+        where = shift + row[:, None] * stride + column[None, :]
         close = near & (slope * c > 0.0)
         found = tl.max(tl.max(close.to(tl.int32), 1), 0)
         tl.store(marks + group * tiles + tile, found)
         if found > 0:
             tl.store(steep + where, tl.where(close, slope, 0.0), mask=square)
             c = tl.where(close, tl.where(c > 0.0, -v, w), c)
-        tl.store(slopes + where, tl.where(close, 0.0, slope), mask=square)
+        filled = (row < count)[:, None] & (column < stride)[None, :]  # with the zeros after the last column
+        tl.store(slopes + where, tl.where(close, 0.0, slope), mask=filled)
         tl.store(along + (first + row) * width + right, tl.sum(slope * c, 1), mask=row < count)
         tl.debug_barrier()
         if tl.atomic_add(ticket, 1) == programs - 1:
@@ -159,11 +169,11 @@ def set_pairs(
 
 
 @triton.jit
-def _from_differences(c, v, w, near, neurons, row, column, count, dim):
+def _from_differences(c, v, w, near, neurons, row, column, count, length, dim):
     """v = 1 − c and w = 1 + c, from ½‖ŵ_i ∓ ŵ_j‖² where the pair is near: a cosine would leave them few digits."""
     squares = tl.zeros_like(c)
     sign = tl.where(c < 0.0, -1.0, 1.0)
-    left, right = neurons + row * dim, neurons + column * dim
+    left, right = neurons + row * length, neurons + column * length
     for k in range(dim):
         here, there = tl.load(left + k, mask=row < count, other=0.0), tl.load(right + k, mask=column < count, other=0.0)
         gap = here[:, None] - sign * there[None, :]
@@ -174,10 +184,10 @@ def _from_differences(c, v, w, near, neurons, row, column, count, dim):
 
 
 @triton.jit
-def _summed(parts, shift, down, right, count, dim, slab, BLOCK: tl.constexpr, CHUNK: tl.constexpr):
+def _summed(parts, shift, down, right, count, stride, dim, slab, BLOCK: tl.constexpr, CHUNK: tl.constexpr):
     """The cosines of a tile on or above the diagonal."""
     row, column = down * BLOCK + tl.arange(0, BLOCK), right * BLOCK + tl.arange(0, BLOCK)
-    where = shift + row[:, None] * count + column[None, :]
+    where = shift + row[:, None] * stride + column[None, :]
     inside = (row < count)[:, None] & (column < count)[None, :]
     c = tl.zeros((BLOCK, BLOCK), tl.float32)
     for part in range(tl.cdiv(dim, CHUNK)):
@@ -227,12 +237,12 @@ def _parts(x, FAST: tl.constexpr):
 
 
 @triton.jit
-def _add_differences(total, own, steep, points, first, row, k, count, dim, BLOCK: tl.constexpr):
+def _add_differences(total, own, steep, points, first, row, count, stride, length, BLOCK: tl.constexpr):
     """total + Σ_j φ'·(ŵ_j ∓ ŵ_i) over the near pairs of a tile; the sign of φ', which is symmetric, says which."""
     for column in range(first, tl.minimum(first + BLOCK, count)):
-        slope = tl.load(steep + column * count, mask=row < count, other=0.0)
+        slope = tl.load(steep + column * stride, mask=row < count, other=0.0)
         if tl.max(tl.abs(slope), 0) > 0.0:
-            point = tl.load(points + column * dim, mask=k < dim, other=0.0)
+            point = tl.load(points + column * length)
             sign = tl.where(slope < 0.0, -1.0, 1.0)
             total += slope[:, None] * (point[None, :] - sign[:, None] * own)
     return total
@@ -242,6 +252,7 @@ def _add_differences(total, own, steep, points, first, row, k, count, dim, BLOCK
 def gradients(
     unit, inverse, table, slopes, along, steep, marks, numbers, d_total, d_values, result, groups, width, tiles,
     TOTAL: tl.constexpr, EACH: tl.constexpr, FAST: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
+    PAD: tl.constexpr,
 ):  # fmt: skip
     """2·(Σ_j φ'·ŵ_j − ŵ_i·Σ_j φ'·c)/‖w_i‖ of some rows and entries, times the gradients of the sum and of the set."""
     group = tl.program_id(0)
@@ -250,8 +261,8 @@ def gradients(
     row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     k = tl.program_id(2) * STEP + tl.arange(0, STEP)
     if (tl.program_id(1) * BLOCK < count) & (tl.program_id(2) * STEP < dim):
-        start, first = tl.load(entry), tl.load(entry + 3)
-        shift = tl.load(entry + 4)
+        start, length, shift, stride = _place(entry, PAD)
+        first = tl.load(entry + 3)
         tall = tl.cdiv(count, BLOCK)
         tile = group * tiles + tl.program_id(1) * tall
         across = tl.arange(0, 16)
@@ -261,13 +272,13 @@ def gradients(
         for other in range(0, count, BLOCK):
             column = other + tl.arange(0, BLOCK)
             slope = tl.load(
-                slopes + shift + row[:, None] * count + column[None, :],
-                mask=(row < count)[:, None] & (column < count)[None, :],
+                slopes + shift + row[:, None] * stride + column[None, :],
+                mask=(row < count)[:, None] & (column < stride)[None, :],
                 other=0.0,
             )
             points = tl.load(
-                unit + start + column[:, None] * dim + k[None, :],
-                mask=(column < count)[:, None] & (k < dim)[None, :],
+                unit + start + column[:, None] * length + k[None, :],
+                mask=(column < count)[:, None] & (k < length)[None, :],
                 other=0.0,
             )
             a1, a2, a3 = _parts(slope, FAST)
@@ -279,14 +290,14 @@ def gradients(
             total = tl.dot(a1, b3, total, input_precision="ieee")
             total = tl.dot(a3, b1, total, input_precision="ieee")
             radial += tl.load(along + first * width + row * width + other // BLOCK, mask=row < count, other=0.0)
-        mask = (row < count)[:, None] & (k < dim)[None, :]
-        where = row[:, None] * dim + k[None, :]
-        own = tl.load(unit + start + where, mask=mask, other=0.0)
+        mask = (row < count)[:, None] & (k < length)[None, :]
+        own = tl.load(unit + start + row[:, None] * length + k[None, :], mask=mask, other=0.0)
         if marked > 0:
             for right in range(tall):
                 if tl.load(marks + tile + right) > 0:
                     total = _add_differences(
-                        total, own, steep + shift + row, unit + start + k, right * BLOCK, row, k, count, dim, BLOCK
+                        total, own, steep + shift + row, unit + start + tl.minimum(k, length - 1), right * BLOCK,
+                        row, count, stride, length, BLOCK,
                     )  # fmt: skip
         factor = 0.0
         if TOTAL:
@@ -294,5 +305,6 @@ def gradients(
         if EACH:
             factor += tl.load(d_values + group)
         factor *= 2.0 * tl.load(numbers + group)
-        length = tl.load(inverse + first + row, mask=row < count, other=0.0)
-        tl.store(result + start + where, (total - own * radial[:, None]) * (length * factor)[:, None], mask=mask)
+        factors = factor * tl.load(inverse + first + row, mask=row < count, other=0.0)
+        where = tl.load(entry) + row[:, None] * dim + k[None, :]
+        tl.store(result + where, (total - own * radial[:, None]) * factors[:, None], mask=mask & (k < dim)[None, :])
