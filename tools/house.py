@@ -1,8 +1,8 @@
 """The rooms of the package and the doors between them: python tools/house.py [--check] [--source SRC]
 
-Prints which room imports which, imports that go up, imports of another package's underscore module, lines of code,
-number of modules, median and longest file. With ``--check`` the exit status is 1 where a rule is broken;
-``tests/test_layering.py`` asks the same functions.
+Prints which room imports which, imports that go up, imports of another package's underscore module, lines of each
+room with and without docstrings, number of modules, median and longest file. With ``--check`` the exit status is 1
+where a rule is broken; ``tests/test_layering.py`` asks the same functions.
 """
 
 from __future__ import annotations
@@ -227,16 +227,16 @@ def literal(node: ast.expr) -> str:
 def show(house: House) -> None:
     """The house in words and numbers."""
     sizes = {path.relative_to(house.source): size(text) for path, text in house.files.items()}
-    print(f"{'room':13}{'modules':>8}{'lines':>7}  imports")
+    codes = {path: code_size(text) for path, text in house.files.items()}
+    print(f"{'room':13}{'modules':>8}{'lines':>7}{'code':>7}  imports        code: lines besides docstrings")
     for room, doors in house.graph().items():
         own = [path for module, path in house.modules.items() if house.room(module) == room]
-        lines = sum(sizes[path.relative_to(house.source)] for path in own)
+        lines, code = sum(sizes[path.relative_to(house.source)] for path in own), sum(codes[path] for path in own)
         there = " ".join(f"{name}:{doors[name]}" for name in sorted(doors, key=height))
-        print(f"{room:13}{len(own):8}{lines:7}  {there}")
+        print(f"{room:13}{len(own):8}{lines:7}{code:7}  {there}")
     longest = max(sizes, key=lambda path: sizes[path])
     inside = sum(one.inside for one in house.imports)
-    besides = sum(code_size(text) for text in house.files.values())
-    print(f"\nlines of src: {sum(sizes.values()):,}, {besides:,} of them besides docstrings")
+    print(f"\nlines of src: {sum(sizes.values()):,}, {sum(codes.values()):,} of them besides docstrings")
     print(f"modules: {len(sizes)}")
     print(f"median file: {statistics.median(sizes.values()):g} lines; longest: {longest}, {sizes[longest]} lines")
     print(f"imports inside functions: {inside}")

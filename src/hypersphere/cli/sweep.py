@@ -30,6 +30,8 @@ from ..train import run as train
 from ..train.at_once import many_queues
 from .train import chosen_config
 
+_BRIEF = ("seed", "final_accuracy", "best_accuracy", "best_step")
+
 
 @dataclass
 class Combination:
@@ -62,7 +64,8 @@ class Combination:
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere sweep`` and return its exit status."""
-    jobs = None if options.jobs == "auto" else check_count("--jobs", _number(options.jobs))
+    jobs: Any = int(options.jobs) if options.jobs.isdecimal() else options.jobs
+    jobs = None if jobs == "auto" else check_count("--jobs", jobs)
     trust(options.trust)
     texts = {name: value for name, value in vars(options).items() if "." in name}
     found = list(combinations(options.recipe, options.config, texts, options.name))
@@ -135,10 +138,6 @@ def _run_name(changes: Mapping[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _number(text: str) -> Any:
-    return int(text) if text.isdecimal() else text
 
 
 def _as_many_as_fit(found: list[Combination], folder: Path) -> int:
@@ -237,10 +236,10 @@ def _say_errors(found: list[Combination]) -> None:
 def _write(found: list[Combination], folder: Path) -> None:
     """The table on the screen and in sweep.json, and a picture of it if matplotlib is installed."""
     rows = [(one, one.results()) for one in found]
-    content = [
-        {"run": one.name, "varied": one.varied, "error": one.error, "seeds": [_brief(result) for result in results]}
-        for one, results in rows
-    ]
+    content = []
+    for one, results in rows:
+        brief = [{name: result.get(name) for name in _BRIEF} for result in results]
+        content.append({"run": one.name, "varied": one.varied, "error": one.error, "seeds": brief})
     write_json(folder / "sweep.json", json.loads(json.dumps(content)))
     names = list(found[0].varied)
     table = [[*names, "final, %", "best, %", "seeds", ""]]
@@ -258,10 +257,6 @@ def _write(found: list[Combination], folder: Path) -> None:
             draw(scores, label="final accuracy, %").savefig(folder / "sweep.png", dpi=150)
         except ImportError as error:
             print(f"no picture: {error}")
-
-
-def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: result.get(name) for name in ("seed", "final_accuracy", "best_accuracy", "best_step")}
 
 
 def _mean(values: list[float]) -> str:

@@ -65,13 +65,9 @@ def under_attack(name: str, transfer: bool, candidate: Candidate) -> dict[str, f
         accuracy, size = _held(name, candidate, source)
         return {f"{key}_accuracy": accuracy, f"{key}_size": size}
     return {
-        f"{key}{_suffix(loss)}_accuracy": _held(name, candidate, source, loss=loss)[0]
+        f"{key}{'' if loss == 'log_odds' else f'_{loss}'}_accuracy": _held(name, candidate, source, loss=loss)[0]
         for loss in candidate.config.adversarial.losses
     }
-
-
-def _suffix(loss: str) -> str:
-    return "" if loss == "log_odds" else f"_{loss}"
 
 
 def _held(name: str, candidate: Candidate, source: nn.Module | None, **settings: str) -> tuple[float, float]:

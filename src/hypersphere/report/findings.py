@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass, field, replace
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .. import angular, data, magnitude
 from ..config import with_values
@@ -88,32 +88,20 @@ def evaluate_subject(
 
 def learned_k(model: nn.Module) -> dict[str, list[float]]:
     """The curvatures of every learnable sigmoid, by layer."""
-    found = {
-        _layer(name): module.k
-        for name, module in model.named_modules()
-        if isinstance(module, angular.Sigmoid) and module.raw_k is not None
-    }
-    return dict(_numbers(found))
+    return _learned(model, angular.Sigmoid, "k")
 
 
 def learned_rho(model: nn.Module) -> dict[str, list[float]]:
     """The radii of every learnable h, by layer."""
-    found = {
-        _layer(name): module.rho
-        for name, module in model.named_modules()
-        if isinstance(module, magnitude.Magnitude) and getattr(module, "raw_rho", None) is not None
-    }
-    return dict(_numbers(found))
+    return _learned(model, magnitude.Magnitude, "rho")
 
 
-def _numbers(found: dict[str, float | Tensor]) -> Iterator[tuple[str, list[float]]]:
-    for name, value in found.items():
-        yield name, value.detach().float().flatten().tolist() if isinstance(value, Tensor) else [float(value)]
+def _learned(model: nn.Module, kind: type[nn.Module], name: str) -> dict[str, list[float]]:
+    learn = [
+        (n, m) for n, m in model.named_modules() if isinstance(m, kind) and getattr(m, f"raw_{name}", None) is not None
+    ]
+    return {_layer(n): torch.as_tensor(getattr(m, name)).detach().float().flatten().tolist() for n, m in learn}
 
 
 def _layer(name: str) -> str:
-    name = name.removeprefix("network.")
-    return (
-        name.removesuffix(".angular").removesuffix(".magnitude").removesuffix("angular").removesuffix("magnitude")
-        or "network"
-    )
+    return re.sub(r"\.?(angular|magnitude)$", "", name.removeprefix("network.")) or "network"

@@ -17,7 +17,8 @@ def overview(subjects: list[Subject]) -> Html:
         parts = [_cards(subjects[0]), _against(subjects[0], named=False), _seed_table(subjects)]
     else:
         recipes = details("Recipe of every run", *(_against(one) for one in subjects))
-        parts = [_run_table(subjects), _differences(subjects), _seeds(subjects), recipes]
+        seeds = details("Every seed", _seed_table(subjects))
+        parts = [_run_table(subjects), _differences(subjects), seeds, recipes]
     return join([*parts, _measurements(subjects)])
 
 
@@ -139,10 +140,6 @@ def _differences(subjects: list[Subject]) -> Html:
     if not rows:
         return element("p", "All runs have the same settings.", class_="note")
     return table(["setting", *(one.label for one in subjects)], rows, "Settings in which the runs differ")
-
-
-def _seeds(subjects: list[Subject]) -> Html:
-    return element("details", element("summary", "Every seed"), _seed_table(subjects))
 
 
 def _seed_table(subjects: list[Subject]) -> Html:

@@ -111,7 +111,7 @@ def _page(found: list[Subject], seen: list[Findings], detail: Detail) -> str:
         "compare": _compare(seen),
         "picker": Html("") if one else _picker(found),
         "panels": join(shown),
-        "made": _made(),
+        "made": f"Written by hypersphere {__version__} on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}.",
         "data": Html(_json(_data(found, seen, detail))),
         "script": Html(script),
     }
@@ -203,10 +203,6 @@ def _picker(found: list[Subject]) -> Html:
         class_="picker",
         aria_label="Run shown below",
     )
-
-
-def _made() -> str:
-    return f"Written by hypersphere {__version__} on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}."
 
 
 def _json(data: dict[str, Any]) -> str:
