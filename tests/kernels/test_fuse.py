@@ -84,6 +84,7 @@ def test_attributes_of_a_residual_unit():
     assert isinstance(copied.bn1, nn.BatchNorm2d)
     compare(copied, plain, torch.randn(2, 4, 5, 5))
     assert kernels.LAUNCHES["stats_kernel"] == 2
+    assert kernels.LAUNCHES["squares_kernel"] == 1  # the second operator reads Σ x² off its input
     x, (unit, plain) = torch.randn(1, 4, 5, 5), (unit.eval(), Unit().eval())
     plain.load_state_dict(unit.state_dict())
     with plain_operations():

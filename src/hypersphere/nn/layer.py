@@ -84,8 +84,9 @@ class Decoupled(nn.Module):
         """The layer with all that it computes, by kernels; None where plain operations must be used."""
         if not kernels.usable(x):
             return self._exported(x)
-        found = fused_step(Parts(self, *self._follows_here()), x, None, False)
-        return self._exported(x) if found is None else self._done(found[0])
+        q = None if torch.compiler.is_compiling() else _note_on(x)[1]
+        found = fused_step(Parts(self, *self._follows_here()), x, q, self.follows is not None)
+        return self._exported(x) if found is None else self._done(*found)
 
     def exported(self, x: Tensor, norm: Any = None) -> Tensor | None:
         """The layer and a BatchNorm as exporters see them in evaluation mode; None where the usual code must serve."""
@@ -122,11 +123,11 @@ class Decoupled(nn.Module):
         norm, act = self.follows or (None, None)
         return norm, None if act is not None and act.shared and torch.compiler.is_compiling() else act
 
-    def _done(self, out: Tensor) -> Tensor:
-        """An output, with a note for an activation that is called elsewhere, too."""
-        act = None if self.follows is None else self.follows[1]
-        if act is not None and act.shared and not torch.compiler.is_compiling() and not out.is_inference():
-            out.rectified = out._version  # type: ignore[attr-defined]
+    def _done(self, out: Tensor, q: Tensor | None = None) -> Tensor:
+        """An output with a note for those that read it: whether it is rectified already, and Σ_c out² if known."""
+        if self.follows is not None and not torch.compiler.is_compiling() and not out.is_inference():
+            act = self.follows[1]
+            out.note = (out._version, act is not None and act.shared, q)  # type: ignore[attr-defined]
         return out
 
     def _rescale(self, out: Tensor, channel_dim: int, bias: Tensor | None) -> Tensor:
@@ -152,10 +153,13 @@ class Decoupled(nn.Module):
 
 def is_rectified(x: Any) -> bool:
     """Whether x came out of an operator with a ReLU that others call, too, and was not written to since."""
-    if torch.compiler.is_compiling() or not isinstance(x, Tensor):
-        return False
-    version = getattr(x, "rectified", None)
-    return version is not None and version == x._version
+    return not torch.compiler.is_compiling() and isinstance(x, Tensor) and _note_on(x)[0]
+
+
+def _note_on(x: Any) -> tuple[bool, Tensor | None]:
+    """What an operator noted on its output, unless that was written to since."""
+    version, rectified, q = getattr(x, "note", (None, False, None))
+    return (rectified, q) if version is not None and version == x._version else (False, None)
 
 
 def _known(op: Any, norm: Any) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
