@@ -13,7 +13,6 @@ from .._core.registry import is_address
 from ..recipes import results, tables
 from .arguments import LISTED, NAMED
 
-
 _OTHER_WORDS = {"losses": "heads", "networks": "models", "data": "datasets"}
 
 
