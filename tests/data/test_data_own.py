@@ -141,7 +141,7 @@ def test_a_table_names_paths_and_labels(classes, tmp_path):
     for text, why in (
         ("path,label\na/1.png,\n", "line 2: a row needs a path and a label"),
         ("path,label\na/1.png,x\na/1.png,y\n", "line 3: a/1.png is listed before with another"),
-        ("path,label\nnone/1.png,x\n", "none of the 1 images"),
+        ("path,label\nnone/1.png,x\nnone/1.png,x\n", "none of the 1 images"),
         ("path,label\n", "names no images"),
     ):
         table.write_text(text)

@@ -169,10 +169,11 @@ def own_images(
             f"{len(bad)} of {len(pictures)} images cannot be read; the first is {path}: {why}; remove them, "
             "or leave them out with unreadable='skip' (--data.unreadable skip)"
         )
-    if bad and len(bad) == len(pictures):
+    listed, pictures = pictures, [picture for picture in pictures if picture.path not in bad]
+    if listed and not pictures:
         path, why = next(iter(bad.items()))
-        raise ValueError(f"none of the {len(bad)} images of {store.root} can be read; the first is {path}: {why}")
-    pictures = [picture for picture in pictures if picture.path not in bad]
+        hint = "" if store.root.is_dir() else ". Name their folder with root= (--data.root to train, --root afterwards)"
+        raise ValueError(f"none of the {len(bad)} images of {store.root} can be read; the first is {path}: {why}{hint}")
     split_here = any(picture.split == _UNSPLIT for picture in pictures)
     if split_here:
         pictures = _split(store.root, pictures, split, held_out, split_seed)
