@@ -13,7 +13,7 @@ from PIL import EpsImagePlugin, Image
 import hypersphere as hs
 from hypersphere.config import DataConfig
 from hypersphere.data import images as image_files
-from hypersphere.data.own import list_images
+from hypersphere.data import list_images
 from hypersphere.sources import make_source, training_moments
 
 
