@@ -108,6 +108,10 @@ def test_what_programs_leave_beside_images_is_no_class_and_no_image(classes):
     told = load(classes).summary()
     assert f"not read: 1 images in {classes.name} itself, in no class folder" in told
     assert "not read: 1 .heic (save as JPEG or PNG)" in told
+    for name in "abcde":
+        shutil.rmtree(classes / name)
+    with pytest.raises(FileNotFoundError, match=r"\(but 1 images in .* itself, in no class folder\): expected"):
+        load(classes)
 
 
 def test_a_table_names_paths_and_labels(classes, tmp_path):

@@ -67,9 +67,12 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
     no_classes = {"train"} < {split for split, _ in words} and len(words) == len(inside)
     pictures = [] if no_classes else _from_classes(root, place, UNSPLIT)
     if not pictures:
+        others = ", ".join(f"{count:,} {kind}" for kind, count in count_not_read(root).items())
         raise FileNotFoundError(
-            f"data set 'folder': {root} has no images in class folders: expected {root}/<class>/<image>.jpg, or "
-            f"{root}/train/<class>/... and {root}/test/<class>/...; name the folder with root=... or $HYPERSPHERE_DATA"
+            f"data set 'folder': {root} has no images in class folders"
+            + (f" (but {others})" if others else "")
+            + f": expected {root}/<class>/<image>.jpg, or {root}/train/<class>/... and {root}/test/<class>/...; name "
+            "the folder with root=... or $HYPERSPHERE_DATA"
         )
     return pictures
 
