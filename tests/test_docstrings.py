@@ -278,23 +278,44 @@ def test_an_example_runs_and_prints_what_it_says(address, workplace, unregistere
     assert not failed, "".join(said)
 
 
+OPTIONS = {
+    "angular": "cosine",
+    "annealing": "sphereface",
+    "bias": True,
+    "chunk": 4,
+    "class_weight": torch.ones(5),
+    "detach_margin": True,
+    "device": "cpu",
+    "dtype": torch.float64,
+    "ignore_index": -1,
+    "label_smoothing": 0.1,
+    "reduction": "sum",
+    "scale": 8.0,
+    "sub_centers": 2,
+}
+
+
 def test_options_are_spelt_out():
-    """``**options`` of a head names every setting that it passes on."""
-    base = set(parameters(hs.losses.MarginSoftmax)) - {"in_features", "num_classes", "margin"}
-    without_margin = {"Softmax", "WSoftmax", "SSoftmax"}  # they have no margin to anneal
-    fixed = {"Softmax": {"scale", "angular"}, "WSoftmax": {"scale"}, "LSoftmax": {"scale", "angular", "sub_centers"}}
-    fixed |= {"ASoftmax": {"scale", "angular"}, "SphereFace": {"scale", "angular"}, "GASoftmax": {"scale"}}
+    """``**options`` of a head names every setting that it passes on, and none that it refuses."""
+    assert set(OPTIONS) == set(parameters(hs.losses.MarginSoftmax)) - {"in_features", "num_classes", "margin"}
     checked = 0
     for name in hs.losses.__all__:
         head = getattr(hs.losses, name)
         if not inspect.isclass(head) or "**options" not in parameters(head):
             continue
         words = entries(sections(head.__doc__)["Args"])["**options"]
-        left = base - set(parameters(head)) - fixed.get(name, set())
-        left -= {"annealing", "detach_margin"} if name in without_margin else set()
-        assert {option for option in left if f"``{option}``" not in words} == set(), name
-        checked += 1
-    assert checked > 10
+        for option in set(OPTIONS) - set(parameters(head)):
+            assert (f"``{option}``" in words) == _takes(head, option), (name, option)
+            checked += 1
+    assert checked > 100
+
+
+def _takes(head: type, option: str) -> bool:
+    try:
+        loss = head(4, 5, **{option: OPTIONS[option]})
+    except (TypeError, ValueError):
+        return False
+    return bool(loss(torch.ones(3, 4, dtype=loss.weight.dtype), torch.tensor([0, 1, 4])).isfinite())
 
 
 PAGES = {"angular": "operators", "magnitude": "operators", "head": "losses", "regularizer": "energies"}

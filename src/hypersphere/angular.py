@@ -283,5 +283,6 @@ def resolve(value: str | AngularLike) -> AngularLike:
     if not isinstance(value, AngularLike) or isinstance(value, type):
         raise TypeError(
             f"angular={value!r} is neither a name ({', '.join(ANGULAR)}) nor an object with a method from_cos(c)"
+            + (": call the class" if isinstance(value, type) else "")
         )
     return value

@@ -10,6 +10,18 @@ from ._core.registries import KINDS
 __all__ = ["register"]
 
 T = TypeVar("T")
+_OF_MEASUREMENTS = {
+    "unit",
+    "higher_is_better",
+    "quantities",
+    "protocol",
+    "also",
+    "suits",
+    "details",
+    "lines",
+    "words",
+    "check",
+}
 
 
 def register(
@@ -45,6 +57,7 @@ def register(
 
     Raises:
         ValueError: If there is no such kind, or another thing of that kind has the name.
+        TypeError: If ``extra`` has something that this kind does not take.
 
     Example:
         >>> @hs.register("angular", "cubic", label="cos³ θ")
@@ -55,6 +68,9 @@ def register(
         'Cubic'
     """
     table = KINDS[check_choice("kind", kind, KINDS)]
+    strange = sorted(set(extra) - (_OF_MEASUREMENTS if kind == "measurement" else set()))
+    if strange:
+        raise TypeError(f"{strange[0]}={extra[strange[0]]!r} is nothing that a {table.kind} takes: leave it out")
 
     def declare(thing: T) -> T:
         table.add(name, thing, label=label, about=about, **extra)

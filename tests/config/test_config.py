@@ -100,6 +100,7 @@ def test_list_shows_tables_models_and_data(capsys, tmp_path):
     for words, expected in (
         (["list"], "paper.table1"),
         (["list", "models", "cnn*"], "cnn69"),
+        (["list", "losses"], "arcface"),
         (["list", "datasets"], "cifar100"),
         (["list", "heads", "arcface"], "  margin=0.5: m in radians"),
         (["list", "recipes", "paper.table3*", "--results", str(tmp_path)], "80.73"),

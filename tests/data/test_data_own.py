@@ -13,7 +13,7 @@ from PIL import EpsImagePlugin, Image
 import hypersphere as hs
 from hypersphere.config import DataConfig
 from hypersphere.data import images as image_files
-from hypersphere.data.own import list_images
+from hypersphere.data import list_images
 from hypersphere.sources import make_source, training_moments
 
 
@@ -108,6 +108,10 @@ def test_what_programs_leave_beside_images_is_no_class_and_no_image(classes):
     told = load(classes).summary()
     assert f"not read: 1 images in {classes.name} itself, in no class folder" in told
     assert "not read: 1 .heic (save as JPEG or PNG)" in told
+    for name in "abcde":
+        shutil.rmtree(classes / name)
+    with pytest.raises(FileNotFoundError, match=r"\(but 1 images in .* itself, in no class folder\): expected"):
+        load(classes)
 
 
 def test_a_table_names_paths_and_labels(classes, tmp_path):
@@ -141,7 +145,7 @@ def test_a_table_names_paths_and_labels(classes, tmp_path):
     for text, why in (
         ("path,label\na/1.png,\n", "line 2: a row needs a path and a label"),
         ("path,label\na/1.png,x\na/1.png,y\n", "line 3: a/1.png is listed before with another"),
-        ("path,label\nnone/1.png,x\n", "none of the 1 images"),
+        ("path,label\nnone/1.png,x\nnone/1.png,x\n", "none of the 1 images"),
         ("path,label\n", "names no images"),
     ):
         table.write_text(text)

@@ -87,6 +87,8 @@ def test_the_rest_of_a_network_gets_the_plain_step():
     before = net[0].weight.detach().clone()
     optimizer.zero_grad(set_to_none=True)
     optimizer.step()  # no gradient, no step
+    net[0].weight.grad = torch.zeros_like(before)
+    optimizer.step()  # a step of nothing
     assert torch.equal(net[0].weight, before)
 
 

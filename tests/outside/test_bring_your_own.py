@@ -185,6 +185,10 @@ class Mute(nn.Linear):
     ],
 )
 def test_parts_that_lack_something_say_what(settings, message):
+    with pytest.raises(TypeError, match="unit='%' is nothing that a head takes"):
+        hs.register("head", "inside", Inside, unit="%")
+    with pytest.raises(ValueError, match="once the module that registers it is imported"):
+        with_values(Config(), {"loss.name": "of_another_process"})
     hs.register("model", "no_dim", NoDim)
     hs.register("head", "inside", Inside)
     hs.register("head", "mute", Mute)

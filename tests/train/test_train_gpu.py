@@ -38,6 +38,8 @@ CASES = {
     "adam": {"optim": OptimConfig(lr=5e-3)},
     "sgd": {"optim": OptimConfig(name="sgd", lr=0.05, clip=5.0)},
     "muon": {"optim": OptimConfig(name="muon", lr=0.02)},
+    "adamh": {"optim": OptimConfig(name="adamh", lr=0.02)},
+    "muonh": {"optim": OptimConfig(name="muonh", lr=0.02)},
     "margin and energy": {
         "model": ModelConfig(name="cnn3", widths="8,8,8", feature_dim=16, conv="sphere", angular="sigmoid"),
         "loss": LossConfig(name="ga_softmax", margin=2, angular="linear", annealing="sphereface"),

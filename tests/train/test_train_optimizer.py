@@ -160,9 +160,11 @@ def test_rates_are_positive(field):
         OptimConfig(**{field: 0.0})
 
 
-def test_a_stopped_training_goes_on_exactly(tmp_path):
-    """Momentum of R, Adam's state of the others, and the schedule of both."""
-    settings = {"orthogonal": OrthogonalConfig(method="gradient"), "optim": OptimConfig(lr=5e-3, orthogonal_lr=0.1)}
+@pytest.mark.parametrize(("name", "method"), [("adam", "gradient"), ("adamh", None), ("muonh", None)])
+def test_a_stopped_training_goes_on_exactly(name, method, tmp_path):
+    """Momentum of R, Adam's state of the others, and the schedule of both; lengths that stay, to the last bit."""
+    optim = OptimConfig(name=name, lr=5e-3, orthogonal_lr=None if method is None else 0.1, weight_decay=1e-3)
+    settings = {"orthogonal": OrthogonalConfig(method=method), "optim": optim}
     config = tiny(tmp_path, "whole", 12, schedule=ScheduleConfig(steps=12, milestones=(6, 9)), **settings)
     whole, half = (make_step(make_parts(config, 0, team("cpu"))) for _ in range(2))
     go(whole, 12)

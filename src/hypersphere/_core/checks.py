@@ -14,13 +14,19 @@ from collections.abc import Iterable
 _MANY = 40  # names that nobody reads through for the one that is close
 
 
-def check_choice(argument: str, value: object, choices: Iterable[str]) -> str:
-    """Return ``value`` if it is one of ``choices``, else say which names there are."""
+def check_choice(argument: str, value: object, choices: Iterable[str], own: str = "") -> str:
+    """Return ``value`` if it is one of ``choices``, else say which names there are.
+
+    ``own`` is what the names are for, where users can declare more of them.
+    """
     names = sorted(choices)
     if isinstance(value, str) and value in names:
         return value
     near = difflib.get_close_matches(str(value), names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
+    if own and not near:
+        hint = f". A {own} of your own is known by its address, package.module:Name, or once the module that registers "
+        hint += "it is imported"
     if near and len(names) > _MANY:
         raise ValueError(f"{argument}={value!r} is unknown, one of {len(names)} names was expected{hint}")
     raise ValueError(f"{argument}={value!r} is unknown: choose one of {', '.join(map(repr, names))}{hint}")

@@ -101,8 +101,7 @@ class Registry(Mapping[str, T]):
             self._load()
         if name not in self._entries and is_address(name):
             return self._imported(name, argument or self.kind)
-        check_choice(argument or self.kind, name, self._entries)
-        return self._entries[name]
+        return self._entries[check_choice(argument or self.kind, name, self._entries, own=self.kind)]
 
     def find(self, name: str, argument: str | None = None) -> T:
         """The value of a name or address: see :meth:`entry`."""
@@ -113,7 +112,7 @@ class Registry(Mapping[str, T]):
         if isinstance(name, str) and is_address(name):
             return name
         self._load()
-        return check_choice(argument, name, self._entries)
+        return check_choice(argument, name, self._entries, own=self.kind)
 
     def label(self, name: str) -> str:
         """The words for a name in pictures, reports and cards; of an address, the name of the object."""

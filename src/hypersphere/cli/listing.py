@@ -13,10 +13,12 @@ from .._core.registry import is_address
 from ..recipes import results, tables
 from .arguments import LISTED, NAMED
 
+_OTHER_WORDS = {"losses": "heads", "networks": "models", "data": "datasets"}
+
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere list`` and return its exit status."""
-    what, pattern, found = options.what, options.pattern, False
+    what, pattern, found = _OTHER_WORDS.get(options.what, options.what), options.pattern, False
     if what not in LISTED:  # the name of a table, or of a cell of one
         what, pattern = "recipes", what
     for line in _lines(what, pattern, options.results):

@@ -87,7 +87,7 @@ class EvaluationConfig:
 def _check(argument: str, name: str, role: str) -> None:
     """A declared measurement that may have this role; an address is looked up where it is evaluated."""
     if not is_address(name):
-        check_choice(argument, name, _measurements(role))
+        check_choice(argument, name, _measurements(role), own=MEASUREMENTS.kind)
 
 
 def _names(role: str) -> str:

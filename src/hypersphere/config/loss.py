@@ -56,7 +56,7 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         if not is_address(self.name):
-            check_choice("loss.name", self.name, (*OWN_CLASSIFIER, *HEADS))
+            check_choice("loss.name", self.name, (*OWN_CLASSIFIER, *HEADS), own=HEADS.kind)
         check_count("loss.warmup", self.warmup, minimum=0)
         if self.warmup and self.annealing is not None:
             raise ValueError("loss.warmup and loss.annealing both set how the margin starts: give one of them")

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from .._core.checks import check_choice, check_count, check_positive
 from .options import option
 
-OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "muon": "Muon", "orthogonal_sgd": "orthogonal SGD"}
+OPTIMIZERS = {
+    "sgd": "SGD",
+    "adam": "Adam",
+    "adamw": "AdamW",
+    "muon": "Muon",
+    "adamh": "AdamH",
+    "muonh": "MuonH",
+    "orthogonal_sgd": "orthogonal SGD",
+}
 """The optimizers and their labels."""
 
 
@@ -25,18 +33,20 @@ class OptimConfig:
     """
 
     name: str = option(
-        "adam", "sgd, adam, adamw, muon (Adam for parameters that are not matrices), orthogonal_sgd (for everything)"
+        "adam",
+        "sgd, adam, adamw; muon, adamh, muonh (the last two keep lengths; AdamW for the output layer and what is no "
+        "matrix); orthogonal_sgd (for everything)",
     )
     lr: float = option(1e-3, "learning rate before the schedule")
-    momentum: float = option(0.9, "momentum of sgd, orthogonal_sgd and muon")
+    momentum: float = option(0.9, "momentum of sgd, orthogonal_sgd, muon and muonh")
     nesterov: bool = option(False, "Nesterov momentum of sgd and orthogonal_sgd")
-    beta1: float = option(0.9, "decay of the first moment of adam and adamw")
-    beta2: float = option(0.999, "decay of the second moment of adam and adamw")
-    eps: float = option(1e-8, "ε in the denominator of adam and adamw")
+    beta1: float = option(0.9, "decay of the first moment of adam, adamw and adamh")
+    beta2: float = option(0.999, "decay of the second moment of adam, adamw and adamh")
+    eps: float = option(1e-8, "ε in the denominator of adam, adamw and adamh")
     weight_decay: float = option(0.0, "weight decay of the parameters that optim.decay chooses")
     decay: str = option("weights", "weights: not on directions, k, rho, biases, norms; all: on every parameter")
     undecayed: tuple[str, ...] = option((), "names of further parameters that do not decay, * for any part of a name")
-    adam_lr: float = option(1e-3, "learning rate of muon's Adam part")
+    adam_lr: float = option(1e-3, "learning rate of the AdamW part of muon, adamh and muonh")
     orthogonal_lr: float | None = option(
         None, "learning rate of R alone, for every orthogonal.method; none: 0.02 for gradient, lr for the others"
     )

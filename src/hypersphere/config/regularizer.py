@@ -46,6 +46,6 @@ class RegularizerConfig:
 
     def __post_init__(self) -> None:
         if not is_address(self.name):
-            check_choice("regularizer.name", self.name, ("none", *REGULARIZERS))
+            check_choice("regularizer.name", self.name, ("none", *REGULARIZERS), own=REGULARIZERS.kind)
         check_positive("regularizer.orthonormality", self.orthonormality, zero=True)
         check_positive("regularizer.transform", self.transform, zero=True)

@@ -11,8 +11,9 @@ from .faces import MegaFace, Videos
 from .folder import FolderLoader, ImageFolder, ImageTree
 from .imbalance import imbalance, imbalance_counts
 from .lfw import Faces
+from .listing import list_images, write_table
 from .loader import Loader
-from .own import OwnImages, list_images, write_table
+from .own import OwnImages
 from .pairs import Pairs, make_pairs
 from .registry import available, describe, list_datasets, load
 from .types import CloudSplit, Dataset, Graph, PointClouds, Split

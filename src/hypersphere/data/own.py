@@ -6,15 +6,12 @@ added later do not move the others. It can be written down as a table, which is 
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import os
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -22,24 +19,9 @@ import torch
 from .._core.checks import check_choice
 from ._store import Store
 from .folder import ImageFolder, ImageTree
-from .images import SUFFIXES, decode, decode_all, image_size, is_cut_off
+from .images import decode, decode_all, image_size, is_cut_off
+from .listing import SPLITS, UNSPLIT, Picture, count_not_read, list_images
 from .types import Dataset, Split
-
-SPLITS = ("train", "val", "test")
-_WORDS = {"training": "train", "valid": "val", "validation": "val", "testing": "test"} | {one: one for one in SPLITS}
-_HIDDEN = (".", "__MACOSX")
-"""How names begin that programs make beside the images: ``.ipynb_checkpoints``, ``._1.jpg``."""
-_UNSPLIT = ""
-_OTHER_FORMATS = (".heic", ".heif", ".avif", ".jxl", ".jfif", ".jp2", ".dng", ".nef", ".cr2", ".psd", ".tga", ".svg")
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One file, relative to the folder of the set; its class; and the part of the set that it belongs to, if any."""
-
-    path: str
-    label: str
-    split: str = _UNSPLIT
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,11 +151,12 @@ def own_images(
             f"{len(bad)} of {len(pictures)} images cannot be read; the first is {path}: {why}; remove them, "
             "or leave them out with unreadable='skip' (--data.unreadable skip)"
         )
-    if bad and len(bad) == len(pictures):
+    listed, pictures = pictures, [picture for picture in pictures if picture.path not in bad]
+    if listed and not pictures:
         path, why = next(iter(bad.items()))
-        raise ValueError(f"none of the {len(bad)} images of {store.root} can be read; the first is {path}: {why}")
-    pictures = [picture for picture in pictures if picture.path not in bad]
-    split_here = any(picture.split == _UNSPLIT for picture in pictures)
+        hint = "" if store.root.is_dir() else ". Name their folder with root= (--data.root to train, --root afterwards)"
+        raise ValueError(f"none of the {len(bad)} images of {store.root} can be read; the first is {path}: {why}{hint}")
+    split_here = any(picture.split == UNSPLIT for picture in pictures)
     if split_here:
         pictures = _split(store.root, pictures, split, held_out, split_seed)
     parts = {name: [p for p in pictures if p.split == name] for name in SPLITS}
@@ -192,137 +175,8 @@ def own_images(
         )
     tested = _folder(store.root, parts[chosen], None if unseen else train.classes)
     name = Path(os.path.abspath(store.root)).name if store.name == "folder" else store.name
-    not_read = _not_read(store.root) if table is None else {}
+    not_read = count_not_read(store.root) if table is None else {}
     return OwnImages(name, train, tested, tuple(pictures), bad, unseen, smallest, split_here, not_read)
-
-
-def list_images(root: Path, table: str | None = None) -> list[Picture]:
-    """List every image of a table, of a tree of splits, or of a folder of classes, in the order of their paths.
-
-    Args:
-        root: folder with one subfolder of images per class, or with ``train`` and ``test`` above them.
-        table: name of a file with columns path, label and split in it; None reads the folders.
-
-    Returns:
-        Path, class and split of each image.
-
-    Raises:
-        FileNotFoundError: If ``root`` is not a folder, or has no images in class folders.
-
-    Example:
-        >>> from pathlib import Path
-        >>> hs.data.list_images(Path("photos"))[0]
-        Picture(path='train/cat/0.png', label='cat', split='train')
-    """
-    if table is not None:
-        return _from_table(root, Path(table))
-    if not root.is_dir():
-        raise FileNotFoundError(
-            f"{root} is not a folder: name the one that holds your images with root= (--data.root to train, --root "
-            "afterwards), and a CSV file of paths and labels with table= (--data.table)"
-        )
-    inside = _folders(root)
-    place = root
-    while len(inside) == 1 and _folders(place / inside[0]) and not _images(os.listdir(place / inside[0])):
-        place /= inside[0]  # what an archive was unpacked to, or a folder "train" alone
-        inside = _folders(place)
-    words = [(_WORDS[name.lower()], name) for name in inside if name.lower() in _WORDS]
-    parts = [(split, name) for split, name in words if _folders(place / name)]
-    if {"train"} < {split for split, _ in parts}:
-        parts.sort(key=lambda part: SPLITS.index(part[0]))
-        return [p for split, name in parts for p in _from_classes(root, place / name, split)]
-    no_classes = {"train"} < {split for split, _ in words} and len(words) == len(inside)
-    pictures = [] if no_classes else _from_classes(root, place, _UNSPLIT)
-    if not pictures:
-        raise FileNotFoundError(
-            f"data set 'folder': {root} has no images in class folders: expected {root}/<class>/<image>.jpg, or "
-            f"{root}/train/<class>/... and {root}/test/<class>/...; name the folder with root=... or $HYPERSPHERE_DATA"
-        )
-    return pictures
-
-
-def write_table(file: Path, pictures: Iterable[Picture]) -> None:
-    """Write a split to a file with columns ``path,label,split``, which ``table=`` of :func:`load` reads.
-
-    Args:
-        file: path of the CSV file to write.
-        pictures: path, class and split of each image.
-
-    Example:
-        >>> from pathlib import Path
-        >>> hs.data.write_table(Path("split.csv"), hs.data.list_images(Path("photos")))
-        >>> Path("split.csv").read_text().splitlines()[0]
-        'path,label,split'
-    """
-    with open(file, "w", newline="", encoding="utf-8") as out:
-        writer = csv.writer(out)
-        writer.writerow(("path", "label", "split"))
-        writer.writerows((p.path, p.label, p.split) for p in pictures)
-
-
-def _folders(place: Path) -> list[str]:
-    return sorted(entry.name for entry in os.scandir(place) if entry.is_dir() and not entry.name.startswith(_HIDDEN))
-
-
-def _images(names: Iterable[str]) -> list[str]:
-    return sorted(n for n in names if os.path.splitext(n)[1].lower() in SUFFIXES and not n.startswith(_HIDDEN))
-
-
-def _from_classes(root: Path, folder: Path, split: str) -> list[Picture]:
-    found = []
-    for name in _folders(folder):
-        for place, _, members in sorted(os.walk(folder / name)):
-            if not any(part.startswith(_HIDDEN) for part in Path(place).relative_to(folder).parts):
-                paths = (Path(place, member).relative_to(root).as_posix() for member in _images(members))
-                found += [Picture(path, name, split) for path in paths]
-    return found
-
-
-def _not_read(root: Path) -> dict[str, int]:
-    """Files that the user may take for images of the set: other formats, and images beside the class folders."""
-    loose = len(_images(entry.name for entry in os.scandir(root) if entry.is_file()))
-    found = {f"images in {root.name or root} itself, in no class folder": loose} if loose else {}
-    ends = Counter(os.path.splitext(name)[1].lower() for _, _, members in os.walk(root) for name in members)
-    return found | {f"{end} (save as JPEG or PNG)": ends[end] for end in _OTHER_FORMATS if ends[end]}
-
-
-def _from_table(root: Path, table: Path) -> list[Picture]:
-    """The rows of a table: columns between commas, semicolons or tabs, paths relative to ``root`` or to the table."""
-    file = table if table.is_absolute() or table.exists() else root / table
-    if not file.exists():
-        raise FileNotFoundError(f"table={str(table)!r} is neither here nor in {root}")
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not in UTF-8: save it as `CSV UTF-8` ({error})") from error
-    first = text.partition("\n")[0]
-    rows = csv.reader(io.StringIO(text), delimiter=max(",;\t", key=first.count), skipinitialspace=True)
-    columns = [word.strip().lower() for word in next(rows, [])]
-    if not {"path", "label"} <= set(columns):
-        raise ValueError(f"{file} needs a first line with the columns path,label (and split, if it is to name one)")
-    known: dict[str, Picture] = {}
-    pictures = []  # an image that is listed twice counts twice
-    for row in filter(any, rows):
-        values = {name: word.strip() for name, word in zip(columns, row, strict=False)}
-        path, label, split = (values.get(name, "") for name in ("path", "label", "split"))
-        path = path and Path(os.path.normpath(path)).as_posix()  # one spelling: ./a.jpg is a.jpg
-        if not path or not label:
-            raise ValueError(f"{file}, line {rows.line_num}: a row needs a path and a label")
-        if split.lower() not in (*_WORDS, _UNSPLIT):
-            raise ValueError(f"{file}, line {rows.line_num}: split={split!r} must be train, val or test")
-        picture = Picture(path, label, _WORDS.get(split.lower(), _UNSPLIT))
-        if known.setdefault(path, picture) != picture:
-            raise ValueError(f"{file}, line {rows.line_num}: {path} is listed before with another label or split")
-        pictures.append(picture)
-    if not pictures:
-        raise ValueError(f"{file} names no images")
-    unnamed = sum(picture.split == _UNSPLIT for picture in pictures)
-    if 0 < unnamed < len(pictures):
-        raise ValueError(f"{file} names a split for some images and none for {unnamed}: name all or none")
-    if not (root / pictures[0].path).exists() and (file.parent / pictures[0].path).exists():
-        paths = (os.path.relpath(file.parent / picture.path, root) for picture in pictures)
-        pictures = [replace(p, path=Path(path).as_posix()) for p, path in zip(pictures, paths, strict=True)]
-    return pictures
 
 
 def _opened(root: Path, pictures: list[Picture], check: str) -> tuple[dict[str, str], tuple[int, int] | None]:

@@ -19,7 +19,7 @@ from ..data import Pairs
 from ..embedding import embed
 from ..runs import Run, environment, load, usable_device
 from ..runs.files import read_tensors, write_tensors
-from ..sources import evaluation_source, training_moments
+from ..sources import as_split, evaluation_source, training_moments
 from .own_pairs import OwnPairs, Size, find_images, read_pairs
 from .trained_on import trained_on, warning_of
 from .verification import in_percent
@@ -226,7 +226,7 @@ def _places(run: Run, listing: str | Path, moved: str | None) -> list[Path]:
 
 def _moments(run: Run, seed: int, moved: str | None) -> dict[str, Any]:
     """Mean and standard deviation of the training images, where inputs are normalised by them."""
-    settings = run.config.data
+    settings = as_split(run.config, run.folder(seed)).data
     if settings.normalize not in data.MEASURED:
         return {}
     mean, std = training_moments(replace(settings, root=moved or settings.root), seed)

@@ -19,6 +19,7 @@ from .._core.version import __version__
 from ..config import to_dict, with_values
 from ..runs import Gan, Run, load
 from ..runs.files import write_bytes, write_json
+from ..sources import as_split
 from .card import card
 from .checks import Check, compare, reference
 from .formats import FORMATS, Job, Unable, parse_formats
@@ -111,7 +112,7 @@ def export_run(
             f"the network of {found.path} is a {type(model).__name__}, which gives no logits and embedding: it cannot "
             f"be exported. Its weights are in {found.folder(number).path / 'model.safetensors'}"
         )
-    inputs = find_inputs(found.config, found.facts(number), number, root, samples)
+    inputs = find_inputs(as_split(found.config, found.folder(number)), found.facts(number), number, root, samples)
     if not inputs.real:
         say(f"note: checked with {inputs.origin}")
     inputs = inputs.bytes() if with_normalization else inputs

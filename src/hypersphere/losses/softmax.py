@@ -24,9 +24,8 @@ class Softmax(MarginSoftmax):
         **options: further settings of :class:`MarginSoftmax`: ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over
             the samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100),
             ``label_smoothing`` (share of the target that is spread over all classes, in [0, 1], default 0),
-            ``class_weight`` (a factor of the loss for each class, default None), ``sub_centers`` (vectors per class, of
-            which the closest counts; default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense
-            logits), ``device`` and ``dtype``.
+            ``class_weight`` (a factor of the loss for each class, default None), ``chunk`` (classes per block:
+            ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.

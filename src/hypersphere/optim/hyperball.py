@@ -116,8 +116,10 @@ class _Ball:
                 state["radius"] = self.lengths(old).to(p.dtype)
             radius = state["radius"].float() if p.dtype != torch.float64 else state["radius"]
             start, end = (w.to(radius.dtype).reshape(len(radius), -1) for w in (old, p))
-            turned = unit(start - group["lr"] * radius * unit(start - end)) * radius
-            p.copy_(turned.reshape(p.shape))
+            step = start - end
+            turned = unit(start - group["lr"] * radius * unit(step)) * radius
+            moves = (step != 0).any(1, keepdim=True)  # a step that changes nothing does not even round
+            p.copy_(torch.where(moves, turned, start).reshape(p.shape))
 
 
 class AdamH(Adam):

@@ -90,7 +90,7 @@ def _orthogonal(config: Config) -> str:
 def _optimizer(config: Config) -> str:
     part = config.optim
     text = f"{OPTIMIZERS[part.name]}, learning rate {part.lr:g}"
-    text += f", momentum {part.momentum:g}" if part.name in ("sgd", "orthogonal_sgd", "muon") else ""
+    text += f", momentum {part.momentum:g}" if part.name in ("sgd", "orthogonal_sgd", "muon", "muonh") else ""
     text += f", weight decay {part.weight_decay:g}" if part.weight_decay else ""
     text += f", gradients clipped at {part.clip:g}" if part.clip is not None else ""
     if config.orthogonal.method == "gradient" and part.name != "orthogonal_sgd":

@@ -170,9 +170,19 @@ def _named(config: OptimConfig, groups: list[Any], trained: nn.Module, device: t
             return [Adam(groups, config.lr, **adam)]
         case "adamw":
             return [AdamW(groups, config.lr, **adam)]
-    last = [p for p in trained.parameters() if p.requires_grad and p.dim() >= 2][-1:]
-    matrices, others = _pick(groups, lambda p: p.dim() >= 2 and p is not last[0])  # the output layer is for Adam
-    parts: list[Optimizer] = [Muon(matrices, config.lr, config.momentum)] if matrices else []
+    apart = {id(p) for p in [p for p in trained.parameters() if p.requires_grad and p.dim() >= 2][-1:]}
+    if config.name != "muon":  # lengths of what R is computed from matter
+        apart |= {id(p) for p in rotation_parameters(trained)}
+    matrices, others = _pick(groups, lambda p: p.dim() >= 2 and id(p) not in apart)  # the output layer is for Adam
+    parts: list[Optimizer] = []
+    if matrices and config.name == "muon":
+        parts = [Muon(matrices, config.lr, config.momentum)]
+    elif matrices:
+        matrices = [{**group, "weight_decay": 0.0} for group in matrices]
+        if config.name == "muonh":
+            parts = [optim.MuonH(matrices, config.lr, config.momentum)]
+        else:
+            parts = [optim.AdamH(matrices, config.lr, **adam)]
     return [*parts, AdamW(others, config.adam_lr, **adam)] if others else parts
 
 

@@ -1,0 +1,161 @@
+"""The images of a user, before they are split: folders of classes, trees of splits, tables of paths and labels."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from .images import SUFFIXES
+
+SPLITS = ("train", "val", "test")
+_WORDS = {"training": "train", "valid": "val", "validation": "val", "testing": "test"} | {one: one for one in SPLITS}
+_HIDDEN = (".", "__MACOSX")
+"""How names begin that programs make beside the images: ``.ipynb_checkpoints``, ``._1.jpg``."""
+UNSPLIT = ""
+_OTHER_FORMATS = (".heic", ".heif", ".avif", ".jxl", ".jfif", ".jp2", ".dng", ".nef", ".cr2", ".psd", ".tga", ".svg")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One file, relative to the folder of the set; its class; and the part of the set that it belongs to, if any."""
+
+    path: str
+    label: str
+    split: str = UNSPLIT
+
+
+def list_images(root: Path, table: str | None = None) -> list[Picture]:
+    """List every image of a table, of a tree of splits, or of a folder of classes, in the order of their paths.
+
+    Args:
+        root: folder with one subfolder of images per class, or with ``train`` and ``test`` above them.
+        table: name of a file with columns path, label and split in it; None reads the folders.
+
+    Returns:
+        Path, class and split of each image.
+
+    Raises:
+        FileNotFoundError: If ``root`` is not a folder, or has no images in class folders.
+
+    Example:
+        >>> from pathlib import Path
+        >>> hs.data.list_images(Path("photos"))[0]
+        Picture(path='train/cat/0.png', label='cat', split='train')
+    """
+    if table is not None:
+        return _from_table(root, Path(table))
+    if not root.is_dir():
+        raise FileNotFoundError(
+            f"{root} is not a folder: name the one that holds your images with root= (--data.root to train, --root "
+            "afterwards), and a CSV file of paths and labels with table= (--data.table)"
+        )
+    inside = _folders(root)
+    place = root
+    while len(inside) == 1 and _folders(place / inside[0]) and not _images(os.listdir(place / inside[0])):
+        place /= inside[0]  # what an archive was unpacked to, or a folder "train" alone
+        inside = _folders(place)
+    words = [(_WORDS[name.lower()], name) for name in inside if name.lower() in _WORDS]
+    parts = [(split, name) for split, name in words if _folders(place / name)]
+    if {"train"} < {split for split, _ in parts}:
+        parts.sort(key=lambda part: SPLITS.index(part[0]))
+        return [p for split, name in parts for p in _from_classes(root, place / name, split)]
+    no_classes = {"train"} < {split for split, _ in words} and len(words) == len(inside)
+    pictures = [] if no_classes else _from_classes(root, place, UNSPLIT)
+    if not pictures:
+        others = ", ".join(f"{count:,} {kind}" for kind, count in count_not_read(root).items())
+        raise FileNotFoundError(
+            f"data set 'folder': {root} has no images in class folders"
+            + (f" (but {others})" if others else "")
+            + f": expected {root}/<class>/<image>.jpg, or {root}/train/<class>/... and {root}/test/<class>/...; name "
+            "the folder with root=... or $HYPERSPHERE_DATA"
+        )
+    return pictures
+
+
+def write_table(file: Path, pictures: Iterable[Picture]) -> None:
+    """Write a split to a file with columns ``path,label,split``, which ``table=`` of :func:`load` reads.
+
+    Args:
+        file: path of the CSV file to write.
+        pictures: path, class and split of each image.
+
+    Example:
+        >>> from pathlib import Path
+        >>> hs.data.write_table(Path("split.csv"), hs.data.list_images(Path("photos")))
+        >>> Path("split.csv").read_text().splitlines()[0]
+        'path,label,split'
+    """
+    with open(file, "w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out)
+        writer.writerow(("path", "label", "split"))
+        writer.writerows((p.path, p.label, p.split) for p in pictures)
+
+
+def _folders(place: Path) -> list[str]:
+    return sorted(entry.name for entry in os.scandir(place) if entry.is_dir() and not entry.name.startswith(_HIDDEN))
+
+
+def _images(names: Iterable[str]) -> list[str]:
+    return sorted(n for n in names if os.path.splitext(n)[1].lower() in SUFFIXES and not n.startswith(_HIDDEN))
+
+
+def _from_classes(root: Path, folder: Path, split: str) -> list[Picture]:
+    found = []
+    for name in _folders(folder):
+        for place, _, members in sorted(os.walk(folder / name)):
+            if not any(part.startswith(_HIDDEN) for part in Path(place).relative_to(folder).parts):
+                paths = (Path(place, member).relative_to(root).as_posix() for member in _images(members))
+                found += [Picture(path, name, split) for path in paths]
+    return found
+
+
+def count_not_read(root: Path) -> dict[str, int]:
+    """Files that the user may take for images of the set: other formats, and images beside the class folders."""
+    loose = len(_images(entry.name for entry in os.scandir(root) if entry.is_file()))
+    found = {f"images in {root.name or root} itself, in no class folder": loose} if loose else {}
+    ends = Counter(os.path.splitext(name)[1].lower() for _, _, members in os.walk(root) for name in members)
+    return found | {f"{end} (save as JPEG or PNG)": ends[end] for end in _OTHER_FORMATS if ends[end]}
+
+
+def _from_table(root: Path, table: Path) -> list[Picture]:
+    """The rows of a table: columns between commas, semicolons or tabs, paths relative to ``root`` or to the table."""
+    file = table if table.is_absolute() or table.exists() else root / table
+    if not file.exists():
+        raise FileNotFoundError(f"table={str(table)!r} is neither here nor in {root}")
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not in UTF-8: save it as `CSV UTF-8` ({error})") from error
+    first = text.partition("\n")[0]
+    rows = csv.reader(io.StringIO(text), delimiter=max(",;\t", key=first.count), skipinitialspace=True)
+    columns = [word.strip().lower() for word in next(rows, [])]
+    if not {"path", "label"} <= set(columns):
+        raise ValueError(f"{file} needs a first line with the columns path,label (and split, if it is to name one)")
+    known: dict[str, Picture] = {}
+    pictures = []  # an image that is listed twice counts twice
+    for row in filter(any, rows):
+        values = {name: word.strip() for name, word in zip(columns, row, strict=False)}
+        path, label, split = (values.get(name, "") for name in ("path", "label", "split"))
+        path = path and Path(os.path.normpath(path)).as_posix()  # one spelling: ./a.jpg is a.jpg
+        if not path or not label:
+            raise ValueError(f"{file}, line {rows.line_num}: a row needs a path and a label")
+        if split.lower() not in (*_WORDS, UNSPLIT):
+            raise ValueError(f"{file}, line {rows.line_num}: split={split!r} must be train, val or test")
+        picture = Picture(path, label, _WORDS.get(split.lower(), UNSPLIT))
+        if known.setdefault(path, picture) != picture:
+            raise ValueError(f"{file}, line {rows.line_num}: {path} is listed before with another label or split")
+        pictures.append(picture)
+    if not pictures:
+        raise ValueError(f"{file} names no images")
+    unnamed = sum(picture.split == UNSPLIT for picture in pictures)
+    if 0 < unnamed < len(pictures):
+        raise ValueError(f"{file} names a split for some images and none for {unnamed}: name all or none")
+    if not (root / pictures[0].path).exists() and (file.parent / pictures[0].path).exists():
+        paths = (os.path.relpath(file.parent / picture.path, root) for picture in pictures)
+        pictures = [replace(p, path=Path(path).as_posix()) for p, path in zip(pictures, paths, strict=True)]
+    return pictures
