@@ -101,9 +101,8 @@ def run_at_once(
 ) -> list[Outcome]:
     """Train all jobs, ``count`` at a time, each as :func:`hypersphere.train.run` would.
 
-    On a CPU the weights are the same bit for bit. On a GPU they are so only where a training alone gives the same
-    weights twice: cuDNN must be deterministic (``torch.backends.cudnn.deterministic = True``), and kernels that add
-    atomically off.
+    The weights are the same bit for bit: on a CPU always, on a GPU wherever a training alone gives the same weights
+    twice (``torch.backends.cudnn.deterministic = True`` rules out gradients of cuDNN that do not).
 
     A job that fails does not stop the others. Calling it again continues where it was, as with one training. Ctrl-C
     (and a termination signal) saves all that are training; those that have not begun do not begin.
