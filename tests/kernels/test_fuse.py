@@ -50,9 +50,9 @@ def test_every_g_and_h_launches_every_pass(monkeypatch):
         assert [kernels.LAUNCHES[f"{name}_kernel"] for name in PASSES] == [1] * len(PASSES), (g, h)
 
 
-@pytest.mark.parametrize(("g", "h"), list(zip(ANGULAR, ("sphere", "mix", "tanh", "log"), strict=True)))
-def test_every_g_and_h_runs_the_kernels(g, h):
-    """Two blocks, two launches of each pass: forward as backward. All pairs are in test_block.py."""
+@pytest.mark.parametrize(("g", "h"), [("linear", "sphere"), ("sigmoid", "mix")])
+def test_two_blocks_in_a_row(g, h):
+    """Two launches of each pass, forward as backward. All pairs are in test_block.py."""
     model = nn.Sequential(conv(2, 3, g, h), nn.BatchNorm2d(3), nn.ReLU(), conv(3, 2, g, h), nn.BatchNorm2d(2))
     plain = copy.deepcopy(model)
     compare(hs.nn.fuse(model), plain, torch.randn(2, 2, 4, 4), 1e-4)
