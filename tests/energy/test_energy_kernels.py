@@ -135,6 +135,13 @@ def test_few_neurons(half_space, weighted):
     assert apart(gradient, exact[1]) < 1e-5
 
 
+def test_pairs_at_the_edge_of_what_is_near():
+    """Of which one neuron may be near the other, and not the other way round."""
+    turn = torch.linalg.qr(torch.randn(34, 34, dtype=torch.float64, generator=seeded(0)))[0]
+    w = (0.97**0.5 * turn[0] + 0.03**0.5 * turn[1:]).float()  # each with each: a cosine of 0.97, give or take an ulp
+    assert apart(differentiated(energy, w)[1], differentiated(energy, w.double())[1]) < 1e-5
+
+
 @pytest.mark.parametrize("block_size", [None, 8])
 @pytest.mark.parametrize(("half_space", "weighted"), [(False, False), (True, True)])
 def test_neurons_of_one_direction_do_not_push_each_other(half_space, weighted, block_size):

@@ -101,6 +101,21 @@ def test_half_precision_and_rates_of_a_schedule():
     torch.testing.assert_close(steps(optimizer, weight, 1, 1), before, rtol=0.01, atol=0.01)  # η = 0 turns nothing
 
 
+def test_a_step_that_rounding_swallows_turns_nothing_at_random():
+    weight = filters()
+    before = weight.detach().clone()
+    weight.grad = 1e-7 * filters(1).detach()
+    hs.optim.hyperball(torch.optim.SGD([weight], lr=0.01)).step()
+    assert (weight.detach() - before).norm() < 0.002 * before.norm()
+
+
+def test_weights_that_are_added_later_are_checked_too():
+    optimizer = hs.optim.AdamH([filters()])
+    optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2, 2))]})
+    with pytest.raises(ValueError, match="is zero, without a direction"):
+        optimizer.step()
+
+
 def test_mistakes_say_what_to_do():
     vector, weight, zero = nn.Parameter(torch.ones(3)), filters(), nn.Parameter(torch.zeros(2, 2))
     for build, message in (

@@ -25,8 +25,10 @@ def hyperball(optimizer: Optimizer, params: Iterable[Tensor] | None = None, *, p
     """Let the weights of an optimizer stay on a sphere: W ← R·N(W − η·R·N(u)), where u is its own step.
 
     It is done in place, by hooks before and after ``optimizer.step()``: schedules, gradient scalers and checkpoints of
-    the optimizer work as before, and R is a part of its state. A copy of the weights is kept during a step. Copies and
-    pickles of an optimizer lose its hooks; those of :class:`AdamH` and :class:`MuonH` keep them.
+    the optimizer work as before, and R is a part of its state. A copy of the weights is kept during a step: u is their
+    difference. A u below the rounding of the weights, eps·R, would be noise, and turns them by less in proportion; SGD
+    with tiny gradients has such steps. Copies and pickles of an optimizer lose its hooks; those of :class:`AdamH` and
+    :class:`MuonH` keep them.
 
     Args:
         optimizer: Any optimizer of PyTorch, without weight decay.
@@ -66,17 +68,7 @@ def hyperball(optimizer: Optimizer, params: Iterable[Tensor] | None = None, *, p
             "hyperball is for weights of two or more dimensions: "
             + ("the optimizer has none" if not found else "params has others, leave them out")
         )
-    for p, group in found:
-        if group.get("weight_decay"):
-            raise ValueError(
-                f"weight_decay={group['weight_decay']} has no effect on a weight of constant length: set it to 0 in "
-                "the groups of these weights"
-            )
-        if not bool((ball.lengths(p.detach()) > 0).all()):
-            what = "is zero" if per == "matrix" else "has a row of zeros"
-            raise ValueError(
-                f"the weight of shape {tuple(p.shape)} {what}, without a direction: leave it out of params"
-            )
+    ball.check(found)
     ball.attach(optimizer)
     return optimizer
 
@@ -86,6 +78,7 @@ class _Ball:
 
     def __init__(self, chosen: set[int] | None, per: str) -> None:
         self.chosen, self.per = chosen, per
+        self.checked: set[int] = set()
         self._before: list[tuple[Tensor, dict[str, Any], Tensor]] = []
 
     def attach(self, optimizer: Optimizer) -> None:
@@ -97,13 +90,32 @@ class _Ball:
         every = ((p, group) for group in optimizer.param_groups for p in group["params"])
         return [(p, g) for p, g in every if p.dim() > 1 and (self.chosen is None or id(p) in self.chosen)]
 
+    def check(self, found: Iterable[tuple[Tensor, dict[str, Any]]]) -> None:
+        """Refuse weights that cannot stay on a sphere; each is looked at once."""
+        for p, group in found:
+            if id(p) in self.checked:
+                continue
+            if group.get("weight_decay"):
+                raise ValueError(
+                    f"weight_decay={group['weight_decay']} has no effect on a weight of constant length: set it to 0 "
+                    "in the groups of these weights"
+                )
+            if not bool((self.lengths(p.detach()) > 0).all()):
+                what = "is zero" if self.per == "matrix" else "has a row of zeros"
+                raise ValueError(
+                    f"the weight of shape {tuple(p.shape)} {what}, without a direction: leave it out of params"
+                )
+            self.checked.add(id(p))
+
     def lengths(self, weight: Tensor) -> Tensor:
         """‖W‖, or that of each row as a column, in float32 or better."""
         rows = weight.reshape(1, -1) if self.per == "matrix" else weight.flatten(1)
         return norm(rows.float() if rows.dtype != torch.float64 else rows, keepdim=True)
 
     def _remember(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self._before = [(p, group, p.detach().clone()) for p, group in self.weights(optimizer)]
+        found = self.weights(optimizer)
+        self.check(found)  # of groups that were added since
+        self._before = [(p, group, p.detach().clone()) for p, group in found]
 
     @torch.no_grad()
     def _project(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -117,7 +129,9 @@ class _Ball:
             radius = state["radius"].float() if p.dtype != torch.float64 else state["radius"]
             start, end = (w.to(radius.dtype).reshape(len(radius), -1) for w in (old, p))
             step = start - end
-            turned = unit(start - group["lr"] * radius * unit(step)) * radius
+            least = (torch.finfo(p.dtype).eps * radius).clamp(min=torch.finfo(radius.dtype).tiny)
+            length = norm(step, keepdim=True).clamp(min=least)
+            turned = unit(start - group["lr"] * radius * (step / length)) * radius
             moves = (step != 0).any(1, keepdim=True)  # a step that changes nothing does not even round
             p.copy_(torch.where(moves, turned, start).reshape(p.shape))
 
@@ -200,4 +214,6 @@ def _keep(optimizer: Optimizer, per: str) -> None:
 def _attach_again(optimizer: Optimizer) -> None:
     """Copies and pickles have no hooks; loading a state leaves them."""
     if not hasattr(optimizer, "_ball"):
-        _Ball(None, optimizer.defaults["per"]).attach(optimizer)
+        ball = _Ball(None, optimizer.defaults["per"])
+        ball.checked = {id(p) for p, _ in ball.weights(optimizer)}
+        ball.attach(optimizer)

@@ -237,10 +237,13 @@ def _parts(x, FAST: tl.constexpr):
 
 
 @triton.jit
-def _add_differences(total, own, steep, points, first, row, count, stride, length, BLOCK: tl.constexpr):
-    """total + Σ_j φ'·(ŵ_j ∓ ŵ_i) over the near pairs of a tile; the sign of φ', which is symmetric, says which."""
+def _add_differences(total, own, steep, points, first, row, count, length, BLOCK: tl.constexpr):
+    """total + Σ_j φ'·(ŵ_j ∓ ŵ_i) over the near pairs of a tile; the sign of φ' says which.
+
+    As each row has them: at the edge of what is near, rounding may take (i, j) for near and (j, i) not.
+    """
     for column in range(first, tl.minimum(first + BLOCK, count)):
-        slope = tl.load(steep + column * stride, mask=row < count, other=0.0)
+        slope = tl.load(steep + column, mask=row < count, other=0.0)
         if tl.max(tl.abs(slope), 0) > 0.0:
             point = tl.load(points + column * length)
             sign = tl.where(slope < 0.0, -1.0, 1.0)
@@ -296,8 +299,8 @@ def gradients(
             for right in range(tall):
                 if tl.load(marks + tile + right) > 0:
                     total = _add_differences(
-                        total, own, steep + shift + row, unit + start + tl.minimum(k, length - 1), right * BLOCK,
-                        row, count, stride, length, BLOCK,
+                        total, own, steep + shift + row * stride, unit + start + tl.minimum(k, length - 1),
+                        right * BLOCK, row, count, length, BLOCK,
                     )  # fmt: skip
         factor = 0.0
         if TOTAL:
