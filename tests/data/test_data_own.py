@@ -1,6 +1,8 @@
 """One's own images: layouts, splits that stay, files that cannot be read."""
 
 import csv
+import hashlib
+import pickle
 import shutil
 import struct
 import zlib
@@ -14,6 +16,7 @@ import hypersphere as hs
 from hypersphere.config import DataConfig
 from hypersphere.data import images as image_files
 from hypersphere.data import list_images
+from hypersphere.data.folder import UnreadableImage
 from hypersphere.sources import make_source, training_moments
 
 
@@ -104,6 +107,8 @@ def test_what_programs_leave_beside_images_is_no_class_and_no_image(classes):
     assert load(classes).pictures == before
     assert load(classes).not_read == {}
     (classes / "a" / "photo.HEIC").write_bytes(b"of a telephone")
+    for name in ("__MACOSX/a/photo.HEIC", "a/._photo.HEIC"):
+        (classes / name).write_bytes(b"of another program")
     paint(classes / "loose.png")
     told = load(classes).summary()
     assert f"not read: 1 images in {classes.name} itself, in no class folder" in told
@@ -137,6 +142,10 @@ def test_a_table_names_paths_and_labels(classes, tmp_path):
     with pytest.raises(ValueError, match="is listed before with another label or split"):
         load(classes, table="list.csv")
     (classes / "link").unlink()
+    paths = [f"./a/{number}.png" for number in range(7)] * 2  # 3 of these 14 rows, by the names as they are written
+    first = sorted(paths, key=lambda path: hashlib.blake2b(f"0:{path}".encode(), digest_size=8).digest())[:3]
+    table.write_text("path,label\n" + "".join(f"{path},x\n" for path in paths) + "b/1.png,y\n")
+    assert members(load(classes, table="list.csv"), "test") == set(first)
     table.write_text("\n".join(["Path ; LABEL", *rows]), encoding="utf-8-sig")
     assert load(classes, table="list.csv").classes == ("even", "odd")
     beside = tmp_path / "a" / "list.csv"  # paths relative to the table
@@ -274,6 +283,11 @@ def test_mistakes_say_what_to_do(classes, tmp_path):
     (one / "a" / "1.png").unlink()
     with pytest.raises(ValueError, match="each class has one image"):
         load(one)
+
+
+def test_an_unreadable_image_crosses_processes():
+    error = pickle.loads(pickle.dumps(UnreadableImage("a.png", "a.png is damaged")))
+    assert (str(error), error.file) == ("a.png is damaged; remove or replace this file", "a.png")
 
 
 def test_moments_are_those_of_training_where_a_file_is_damaged_behind_its_header(classes):

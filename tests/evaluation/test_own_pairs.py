@@ -7,9 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
-from hypersphere.config import Config, DataConfig
+import hypersphere as hs
+from hypersphere.config import Config, DataConfig, with_values
 from hypersphere.evaluation.own_pairs import Size, find_images, read_list, read_pairs
-from hypersphere.evaluation.pair_results import HardPair, KeptPairs, OwnVerified, read_kept
+from hypersphere.evaluation.pair_results import HardPair, KeptPairs, OwnVerified, _moments, read_kept
 from hypersphere.evaluation.trained_on import trained_on, warning_of
 from hypersphere.runs import Facts
 
@@ -149,6 +150,7 @@ class FakeRun:
     def __init__(self, path, name, root=None, classes=()):
         self.config = Config(data=DataConfig(name=name, root=None if root is None else str(root)))
         self.path, self.split, self._facts = path, path / "split.csv", Facts(2, classes=classes)
+        self.damaged = path / "damaged.txt"
 
     def folder(self, seed):
         return self
@@ -168,6 +170,11 @@ def test_what_was_trained_on_is_told(people, tmp_path_factory):
     (place / "split.csv").write_text("\n".join(["path,label,split", *rows]))
     own = FakeRun(place, "folder", people)
     assert trained_on(own, 0, files) == [0, 1, 2, 4]
+    own.config = with_values(
+        own.config, {"data.table": "elsewhere.csv", "data.normalize": "mean", "data.image_size": 16}
+    )
+    trained = hs.data.images.decode_all([file for n, file in enumerate(files) if n != 3], size=(16, 16)) / 255
+    assert _moments(own, 0, None)["mean"] == pytest.approx(trained.mean((0, 2, 3)).tolist())  # by its split
     shutil.copytree(people, moved, dirs_exist_ok=True)
     copies = sorted(moved.glob("*/*.png"))
     Image.new("RGB", (20, 16)).save(copies[1])  # the same name, another picture

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import bring_your_own as own
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -13,6 +14,7 @@ import hypersphere as hs
 from hypersphere._core.registries import KINDS
 from hypersphere.cli import main
 from hypersphere.config import Config, with_values
+from hypersphere.runs.model import feature_dim
 from hypersphere.train.training import Training
 
 SMALL = """--schedule.steps 6 --schedule.milestones none --run.device cpu --run.progress off --run.tensorboard no
@@ -195,5 +197,8 @@ def test_parts_that_lack_something_say_what(settings, message):
     config = with_values(Config(), {"model.name": "mlp"} | settings)
     with pytest.raises(ValueError, match=message):
         hs.runs.make_networks(config, hs.runs.Facts(3, 1, (4, 4)))
+    counted = NoDim(0)
+    counted.feature_dim = np.int64(4)
+    assert feature_dim(counted, "no_dim") == 4
     energies = hs.regularizers.energies(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8)), Inside(8, 3))
     assert list(energies.output) == ["head.inner.weight"]

@@ -124,7 +124,11 @@ def test_a_data_folder_that_was_named_from_elsewhere_is_found(tmp_path, monkeypa
         data=DataConfig(root="."), run=RunConfig(folder="../above", name="one")
     )  # no path leads back from there
     assert Run(_with_a_seed(open_run(above))).config.data.root == str(tmp_path / "start" / "photos")
-    monkeypatch.chdir(tmp_path)
+    absolute = Config(data=DataConfig(root="photos"), run=RunConfig(folder=str(tmp_path / "above"), name="two"))
+    for place in ("start", ""):  # started again where there are no such photos: those of before are not forgotten
+        monkeypatch.chdir(tmp_path / place)
+        open_run(absolute)
+        assert Run(_with_a_seed(tmp_path / "above" / "two")).config.data.root == str(tmp_path / "start" / "photos")
     (tmp_path / "photos").mkdir()  # another one, which the run never saw
     assert Run(tmp_path / "start" / path).config.data.root == str(tmp_path / "start" / "photos")
     (tmp_path / "start" / "runs").rename(tmp_path / "moved")
@@ -132,7 +136,7 @@ def test_a_data_folder_that_was_named_from_elsewhere_is_found(tmp_path, monkeypa
 
 
 def _with_a_seed(folder):
-    (folder / "seed-0").mkdir()
+    (folder / "seed-0").mkdir(exist_ok=True)
     return folder
 
 

@@ -10,9 +10,13 @@ from PIL import Image
 
 import hypersphere as hs
 from hypersphere.cli import main
+from hypersphere.config import Config, with_values
+from hypersphere.data.folder import UnreadableImage
 from hypersphere.evaluation import candidate_of
 from hypersphere.losses import fitting_margin, fitting_scale
-from hypersphere.runs import Run
+from hypersphere.runs import Run, SeedFolder
+from hypersphere.sources import as_split
+from hypersphere.train import own_images
 
 FAST = """--data.image-size 16 --data.resize 20 --data.batch-size 16 --data.pad 1 --data.workers 0 --model.name cnn3
 --model.widths 4,4,4 --model.feature-dim 8 --schedule.steps 6 --schedule.milestones none --schedule.warmup 0
@@ -151,6 +155,29 @@ def _leaves_out_what_turns_out_damaged(pictures, folder, options, capsys):
         assert candidate_of(Run(folder / "classify.own")).source.own.pictures[-1].path == before[-1]["path"]
     finally:
         (pictures / name).write_bytes(whole)
+
+
+def test_a_split_is_known_again_and_other_sets_are_not_noted(tmp_path, monkeypatch):
+    for name in (" a", "b "):  # blanks, as tables do not keep them
+        for image in range(5):
+            (tmp_path / "own" / name).mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8)).save(tmp_path / "own" / name / f"{image}.png")
+    own, folder = hs.data.load("folder", tmp_path / "own"), SeedFolder(tmp_path, 0)
+    folder.path.mkdir()
+    own_images.describe(own, Config(), folder)
+    monkeypatch.setattr(SeedFolder, "latest", lambda self: self.path)
+    own_images.describe(own, Config(), folder)
+    other = UnreadableImage("lfw/1.jpg", "lfw/1.jpg is damaged")
+    assert own_images.note(other, own, folder) == str(other)
+    assert not folder.damaged.exists()
+    assert "damaged.txt" in own_images.note(UnreadableImage(own.train.files[0], "why"), own, folder)
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "own" / "list.csv").write_text("path,label\n")
+    folder.damaged.unlink()
+    for root, table, lost in (("~/own", "list.csv", False), ("~/own", "gone.csv", True)):
+        config = with_values(Config(), {"data.root": root, "data.table": table})
+        assert as_split(config, folder).data.table == (str(folder.split) if lost else table)
 
 
 def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, tmp_path, capsys):

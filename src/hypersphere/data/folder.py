@@ -263,8 +263,11 @@ class UnreadableImage(ValueError):
     """An image of a batch cannot be read: ``file`` is its path, and ``why`` names it, too."""
 
     def __init__(self, file: str, why: str) -> None:
-        super().__init__(f"{why}; remove or replace this file")
+        super().__init__(file, why)
         self.file, self.why = file, why
+
+    def __str__(self) -> str:
+        return f"{self.why}; remove or replace this file"
 
 
 @dataclass(frozen=True)

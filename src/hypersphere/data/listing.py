@@ -118,7 +118,10 @@ def count_not_read(root: Path) -> dict[str, int]:
     """Files that the user may take for images of the set: other formats, and images beside the class folders."""
     loose = len(_images(entry.name for entry in os.scandir(root) if entry.is_file()))
     found = {f"images in {root.name or root} itself, in no class folder": loose} if loose else {}
-    ends = Counter(os.path.splitext(name)[1].lower() for _, _, members in os.walk(root) for name in members)
+    ends: Counter[str] = Counter()
+    for _, folders, members in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        ends.update(os.path.splitext(name)[1].lower() for name in members if not name.startswith(_HIDDEN))
     return found | {f"{end} (save as JPEG or PNG)": ends[end] for end in _OTHER_FORMATS if ends[end]}
 
 
@@ -141,13 +144,13 @@ def _from_table(root: Path, table: Path) -> list[Picture]:
     for row in filter(any, rows):
         values = {name: word.strip() for name, word in zip(columns, row, strict=False)}
         path, label, split = (values.get(name, "") for name in ("path", "label", "split"))
-        path = path and Path(os.path.normpath(path)).as_posix()  # one spelling: ./a.jpg is a.jpg
         if not path or not label:
             raise ValueError(f"{file}, line {rows.line_num}: a row needs a path and a label")
         if split.lower() not in (*_WORDS, UNSPLIT):
             raise ValueError(f"{file}, line {rows.line_num}: split={split!r} must be train, val or test")
         picture = Picture(path, label, _WORDS.get(split.lower(), UNSPLIT))
-        if known.setdefault(path, picture) != picture:
+        before = known.setdefault(os.path.normpath(path), picture)  # ./a.jpg is a.jpg, but is split by its name
+        if (before.label, before.split) != (picture.label, picture.split):
             raise ValueError(f"{file}, line {rows.line_num}: {path} is listed before with another label or split")
         pictures.append(picture)
     if not pictures:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -208,9 +209,9 @@ def _split(root: Path, pictures: list[Picture], by: str, held_out: float, seed: 
     """
     first: dict[object, str] = {}  # the name by which each file is split
     named = {p.path: first.setdefault(_identity(root / p.path), p.path) for p in pictures}
-    members: dict[str, set[str]] = {}
+    members: dict[str, Counter[str]] = {}  # how often each file is listed
     for picture in pictures:
-        members.setdefault(picture.label, set()).add(named[picture.path])
+        members.setdefault(picture.label, Counter())[named[picture.path]] += 1
     if by == "class":
         ranked = sorted(members, key=lambda label: _hash(seed, label))
         unseen = set(ranked[: max(1, round(held_out * len(ranked)))])
@@ -219,8 +220,11 @@ def _split(root: Path, pictures: list[Picture], by: str, held_out: float, seed: 
         return [Picture(p.path, p.label, "test" if p.label in unseen else "train") for p in pictures]
     tested: set[str] = set()
     for paths in members.values():
-        ranked = sorted(paths, key=lambda path: _hash(seed, path))
-        tested.update(ranked[: round(held_out * len(ranked)) if len(ranked) > 1 else 0])
+        left = round(held_out * paths.total()) if len(paths) > 1 else 0
+        for path in sorted(paths, key=lambda path: _hash(seed, path)):
+            if left > 0:
+                tested.add(path)
+                left -= paths[path]
     if not tested:
         most = max(map(len, members.values()))
         if most == 1:

@@ -226,8 +226,9 @@ def _places(run: Run, listing: str | Path, moved: str | None) -> list[Path]:
 
 def _moments(run: Run, seed: int, moved: str | None) -> dict[str, Any]:
     """Mean and standard deviation of the training images, where inputs are normalised by them."""
-    settings = as_split(run.config, run.folder(seed)).data
+    settings = run.config.data
     if settings.normalize not in data.MEASURED:
         return {}
-    mean, std = training_moments(replace(settings, root=moved or settings.root), seed)
+    config = replace(run.config, data=replace(settings, root=moved or settings.root))
+    mean, std = training_moments(as_split(config, run.folder(seed)).data, seed)
     return {"mean": mean, "std": std}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
+from operator import index
 from typing import Any
 
 from torch import Tensor, nn
@@ -40,13 +41,13 @@ def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module
 
 def feature_dim(model: nn.Module, name: str) -> int:
     """The number of features that a head gets from a network."""
-    dim = getattr(model, "feature_dim", None)
-    if not isinstance(dim, int) or dim < 1:
+    dim: Any = getattr(model, "feature_dim", None)
+    if not hasattr(dim, "__index__") or dim < 1:
         raise ValueError(
             f"model.name={name!r} has feature_dim={dim!r}: a head classifies features, so the network, made with "
             "num_classes=0, must return them and have their number in its attribute `feature_dim`"
         )
-    return dim
+    return index(dim)
 
 
 def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module | None:

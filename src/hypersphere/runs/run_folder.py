@@ -95,12 +95,16 @@ def open_run(config: Config) -> Path:
 def _take_over(folder: Path, config: Config) -> None:
     path = folder / "config.json"
     if path.exists():
-        differences = changed(_own_config(folder), config)
+        before = _own_config(folder)
+        differences = changed(before, config)
         if differences and _began(folder):
             shown = ", ".join(f"{name} ({was!r}, now {now!r})" for name, (was, now) in list(differences.items())[:5])
             raise ValueError(
                 f"{folder} holds a run with other settings: {shown}. Choose another --run.name, or remove the folder"
             )
+        known = {name: root for name, root in _roots(before).items() if os.path.isabs(root) and os.path.exists(root)}
+        lost = [name for name, root in _roots(config).items() if root and not os.path.exists(root)]
+        config = with_values(config, {name: known[name] for name in lost if name in known})  # started from elsewhere
     run = run_path(config)
     told = config if run.parts and not (run.is_absolute() or ".." in run.parts) else data_from(config, Path.cwd())
     write_json(path, to_dict(told))
@@ -108,13 +112,18 @@ def _take_over(folder: Path, config: Config) -> None:
 
 def data_from(config: Config, folder: Path) -> Config:
     """The settings with full paths of the data that they name relative to a folder."""
-    named = {"data.root": config.data.root, "evaluation.root": config.evaluation.root}
     full = {
         name: os.path.abspath(folder / value)
-        for name, value in named.items()
-        if value and not os.path.isabs(os.path.expanduser(value)) and os.path.exists(folder / value)
+        for name, value in _roots(config).items()
+        if value and not os.path.isabs(value) and os.path.exists(folder / value)
     }  # exists() is False, not an error, where one may not enter
     return with_values(config, full) if full else config
+
+
+def _roots(config: Config) -> dict[str, str]:
+    """The folders of data that the settings name; the empty word where they name none."""
+    named = {"data.root": config.data.root, "evaluation.root": config.evaluation.root}
+    return {name: os.path.expanduser(value or "") for name, value in named.items()}
 
 
 def _own_config(folder: Path) -> Config:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -74,8 +75,9 @@ def as_split(config: Config, folder: SeedFolder) -> Config:
     A run that has stopped at damaged images goes on without them: if they are gone by now, the others would be split
     anew. A table that was named from elsewhere is not found from here.
     """
-    table, root = config.data.table, config.data.root or ""
-    lost = table is not None and not any(os.path.exists(path) for path in (table, os.path.join(root, table)))
+    table, root = config.data.table, config.data.root
+    place = data.default_root() if root is None else Path(root).expanduser()
+    lost = table is not None and not any(os.path.exists(path) for path in (table, place / table))
     if not folder.split.exists() or not (lost or (folder.damaged.exists() and folder.latest() is not None)):
         return config
     return replace(config, data=replace(config.data, table=str(folder.split.absolute())))

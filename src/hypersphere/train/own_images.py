@@ -8,10 +8,12 @@ stays.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from ..config import Config
 from ..data import OwnImages, list_images, write_table
 from ..data.folder import UnreadableImage
+from ..data.listing import Picture
 from ..runs import SeedFolder
 from ..runs.files import write_bytes
 
@@ -24,7 +26,7 @@ def describe(own: OwnImages, config: Config, folder: SeedFolder) -> str:
     """
     about = own.summary(config.data.image_size)
     if folder.split.exists() and folder.latest() is not None:
-        before, now = Counter(list_images(folder.path, str(folder.split))), Counter(own.pictures)
+        before, now = _rows(list_images(folder.path, str(folder.split))), _rows(own.pictures)
         changed = {picture.path for picture in (before - now) + (now - before)}
         if changed:
             raise ValueError(
@@ -47,7 +49,9 @@ def note(error: UnreadableImage, own: OwnImages, folder: SeedFolder) -> str:
     """Note a damaged image, so that the training can continue without it; what to tell the user."""
     if folder.latest() is None:
         return str(error)
-    path = next(p.path for p in own.pictures if str(own.train.root / p.path) == error.file)
+    path = next((p.path for p in own.pictures if str(own.train.root / p.path) == error.file), None)
+    if path is None:  # of another set, which is evaluated on
+        return str(error)
     with open(folder.damaged, "a", encoding="utf-8") as out:  # another process may note one at the same time
         out.write(f"{path}: {' '.join(error.why.split())}\n")
     return f"{error.why}; it is noted in {folder.damaged}: give the same command again to continue without it"
@@ -62,6 +66,11 @@ def settle(folder: SeedFolder) -> None:
     kept = [picture for picture in before if picture.path not in starts]
     if len(kept) < len(before):
         write_table(folder.split, kept)
+
+
+def _rows(pictures: Iterable[Picture]) -> Counter[Picture]:
+    """As a table has them: without blanks around the names of folders."""
+    return Counter(Picture(p.path.strip(), p.label.strip(), p.split) for p in pictures)
 
 
 def _noted(folder: SeedFolder) -> list[str]:
