@@ -115,8 +115,9 @@ def test_an_activation_that_modules_share():
 
 @pytest.mark.parametrize(("h", "training"), [("sphere", True), ("tanh", False)])
 def test_second_derivatives(h, training):
-    """In evaluation the radius of tanh is the running one, not the batch's."""
+    """In evaluation, where x is read in another order, the radius of tanh is the running one, not the batch's."""
     model = hs.nn.fuse(network(h=h)).train(training)
+    model = model if training else model.to(memory_format=torch.channels_last)
     plain = copy.deepcopy(model)
     x = torch.randn(2, 3, 6, 6, requires_grad=True)
 
@@ -129,6 +130,20 @@ def test_second_derivatives(h, training):
         theirs = penalty(plain)
     for a, b in zip(mine, theirs, strict=True):
         assert float((a - b).norm()) < 1e-3 * float(b.norm())
+
+
+def test_second_derivatives_in_half_precision():
+    """BatchNorm has parameters of the network's dtype, and numbers of float32 to apply them to."""
+    model = hs.nn.fuse(nn.Sequential(conv(3, 2), nn.BatchNorm2d(2), nn.SiLU())).bfloat16()
+    x = torch.randn(2, 3, 4, 4, dtype=torch.bfloat16, requires_grad=True)
+
+    def penalty():
+        (grad,) = torch.autograd.grad(model(x).float().pow(3).sum(), x, create_graph=True)
+        return torch.autograd.grad(grad.float().square().sum(), model[1].weight)[0]
+
+    mine = penalty()
+    with plain_operations():
+        torch.testing.assert_close(mine, penalty(), rtol=0.1, atol=0.1)
 
 
 def test_linear_layers_hand_the_norms_of_rows_on():
@@ -161,6 +176,43 @@ def test_what_fuse_found_is_found_again_when_modules_change():
     model[1].register_forward_hook(lambda *_: seen.append(1))
     model(x)
     assert seen
+
+
+def test_modules_of_a_row_that_are_replaced_or_hooked():
+    """An operator computes BatchNorm and activation of a module only as long as the three are those that were found."""
+
+    def rows(change, seen):
+        torch.manual_seed(1)
+        plain = Unit().eval()
+        nn.init.uniform_(plain.bn2.weight)
+        fused = hs.nn.fuse(copy.deepcopy(plain))
+        return [change(unit, seen) or unit for unit in (plain, fused)]
+
+    def hook(name):
+        return lambda unit, seen: getattr(unit, name).register_forward_hook(lambda *call: seen.append(call[2])) and None
+
+    def put(name, module):
+        return lambda unit, seen: setattr(unit, name, module)
+
+    def synchronize(unit, seen):
+        nn.SyncBatchNorm.convert_sync_batchnorm(unit)
+
+    changes = [hook("conv2"), hook("bn2"), hook("relu"), synchronize]
+    changes += [put("conv2", nn.Conv2d(4, 4, 1)), put("bn2", nn.Identity()), put("act2", nn.Tanh())]
+    x = torch.randn(1, 4, 3, 3)
+    with plain_operations():
+        for change in changes:
+            seen = []
+            plain, fused = rows(change, seen)
+            expected = plain(x)
+            theirs = [one.clone() for one in seen]
+            torch.testing.assert_close(fused(x), expected)
+            torch.testing.assert_close(seen[len(theirs) :], theirs)
+            torch.testing.assert_close(hs.nn.fuse(fused)(x), expected)  # the rows that are left
+        alone = copy.deepcopy(hs.nn.fuse(plain := Unit().eval()).conv2)
+        torch.testing.assert_close(
+            alone(x), hs.functional.decoupled_conv(x, plain.conv2.weight, padding=1, angular="linear")
+        )
 
 
 @pytest.mark.parametrize(("g", "h", "weighted"), [("sigmoid", "tanh", "linear"), ("cosine", "log", "separate")])

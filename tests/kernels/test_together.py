@@ -1,11 +1,12 @@
 """BatchNorm's statistics over several processes: two that have the same batch are one that has it twice."""
 
 import copy
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 import torch
-from fused import compare, conv
+from fused import compare, conv, plain_operations
 from torch import nn
 
 import hypersphere as hs
@@ -69,3 +70,34 @@ def test_the_synchronized_batchnorm_of_the_program_is_part_of_a_block(unit, monk
     model = synchronized(hs.nn.fuse(model))
     compare(model, plain, torch.randn(2, 3, 5, 4), 1e-4)
     assert LAUNCHES["finish_kernel"] == 2
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_second_derivatives_of_several_processes(fused, monkeypatch):
+    """The other process has its own batch, and a loss of 0: what it sends is its sums, and then no gradients."""
+    plain, x, other = Unit(), torch.randn(2, 3, 5, 4, requires_grad=True), torch.randn(3, 3, 5, 4)
+    model = synchronized(hs.nn.fuse(copy.deepcopy(plain)) if fused else copy.deepcopy(plain))
+
+    def second(net, run):
+        (grad,) = torch.autograd.grad(run(net).pow(3).sum(), x, create_graph=True)
+        return grad.detach(), *torch.autograd.grad(grad.square().sum(), [x, net.bn.weight])
+
+    with plain_operations():
+        expected = second(plain, lambda net: net(torch.cat([x, other]))[:2])
+        theirs = plain.conv(other).detach()
+    sums = torch.cat([theirs.sum((0, 2, 3)), theirs.square().sum((0, 2, 3)), torch.tensor([60.0])])
+    sent = [sums, sums] if fused else [sums]  # kernels, and then the definition that is differentiated
+    count = torch.tensor([0.0] * 8 + [60.0])  # which kernels send with gradients, too
+
+    def all_reduce(message, group=None):
+        message.add_(sent.pop() if sent else count * (message.dtype == torch.float64))
+
+    made = {"is_initialized": lambda: True, "get_world_size": lambda group=None: 2}
+    made |= {"group": SimpleNamespace(WORLD="all"), "all_reduce": all_reduce}
+    for name, value in made.items():
+        monkeypatch.setattr(torch.distributed, name, value)
+    with nullcontext() if fused else plain_operations():
+        found = second(model, lambda net: net(x))
+    assert not sent
+    for mine, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, wanted, rtol=1e-3, atol=1e-3 * float(wanted.abs().max()))

@@ -142,6 +142,20 @@ def test_what_cannot_be_folded_stays():
         hs.nn.fold("model")
 
 
+def test_a_relu_behind_a_layer_that_stays_and_one_that_does_not():
+    class Row(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.relu = hs.nn.SphereLinear(3, 4), nn.ReLU()
+            self.second = hs.nn.DecoupledLinear(4, 3, angular="linear", weighted="linear")
+
+        def forward(self, x):
+            return self.relu(self.second(self.relu(self.first(x))))
+
+    model, x = Row().eval(), torch.randn(5, 3)
+    torch.testing.assert_close(hs.nn.fold(model)(x), model(x))
+
+
 def test_layers_that_share_their_functions_have_no_more_nodes():
     shared = {"angular": hs.angular.Sigmoid(), "magnitude": hs.magnitude.Sphere(alpha=2.0)}
     own = {"angular": "sigmoid", "magnitude": hs.magnitude.Sphere(alpha=2.0)}

@@ -1,5 +1,8 @@
 """torch.fx: every layer is one node, so that features can be taken where they are."""
 
+import copy
+import gc
+
 import pytest
 import torch
 from torch import fx, nn
@@ -68,3 +71,24 @@ def test_recurrent_layers():
     graph = fx.symbolic_trace(model)
     with torch.no_grad():
         torch.testing.assert_close(graph(x), model(x))
+
+
+def test_a_graph_outlives_its_network():
+    """What an operator computes for its neighbours is theirs again where the module that holds them is gone."""
+
+    class Row(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.bn, self.act = hs.nn.SphereLinear(3, 4), nn.BatchNorm1d(4), nn.SiLU()
+
+        def forward(self, x):
+            return self.act(self.bn(self.fc(x)))
+
+    model, x = hs.nn.fuse(Row().eval()), torch.randn(5, 3)
+    assert len(model.fusion.blocks[0]) == 3
+    expected, graph = model(x), fx.symbolic_trace(model)
+    torch.testing.assert_close(graph(x), expected)
+    torch.testing.assert_close(copy.deepcopy(graph)(x), expected)
+    del model
+    gc.collect()
+    torch.testing.assert_close(graph(x), expected)

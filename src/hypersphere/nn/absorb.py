@@ -5,14 +5,16 @@ out = self.relu(self.bn1(self.conv1(x)))      conv1 computes all three; bn1 and 
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .block import Parts, is_activation, is_norm
-from .layer import Decoupled, is_rectified
+from .layer import Decoupled, as_node, is_rectified
 
 
 def is_layer(module: Decoupled) -> bool:
@@ -31,12 +33,69 @@ def is_hooked(module: nn.Module) -> bool:
     )
 
 
-def absorb(part: Parts, shared: bool) -> None:
-    """Let the operator compute what follows it, and let that hand its input on."""
-    part.op.follows = (part.norm, part.act)
+class Row:
+    """Names of an operator of a module, and of the BatchNorm and the activation of that module that it computes.
+
+    The three stay modules that others may replace or hook: then each computes its own part again.
+    """
+
+    def __init__(self, owner: nn.Module, part: Parts) -> None:
+        names = {id(child): name for name, child in owner.named_children()}
+        self.names = tuple(names.get(id(module)) for module in part)
+        self._owner: Any = weakref.ref(owner)
+
+    def now(self, caller: nn.Module | None = None) -> tuple[Any, Any] | None:
+        """BatchNorm and activation, None where one of the three is no longer what it was, or the caller a replica."""
+        owner = self._owner()
+        if owner is None or (caller is not None and "_is_replica" in caller.__dict__):  # of torch.nn.DataParallel
+            return None
+        found = [None if name is None else owner._modules.get(name) for name in self.names]
+        for module, name in zip(found, self.names, strict=True):
+            if name is not None and (module is None or is_hooked(module) or not _is_part(module, self)):
+                return None
+        return found[1], found[2]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.now() or (None, None))
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.names, self._owner()
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.names, owner = state
+        self._owner = _no_owner if owner is None else weakref.ref(owner)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Row:
+        made = memo[id(self)] = Row.__new__(Row)
+        made.__setstate__((self.names, memo.get(id(self._owner()))))  # none where an operator is copied by itself
+        return made
+
+
+def _no_owner() -> None:
+    """In place of a reference to the module of a row."""
+
+
+def _is_part(module: Any, row: Row) -> bool:
+    return isinstance(module, _HandsOnWhatIsDone) or getattr(module, "follows", None) is row
+
+
+def absorb(owner: nn.Module, part: Parts, shared: bool) -> None:
+    """Let the operator compute what follows it in a module, and let that hand its input on."""
+    row = part.op.follows = Row(owner, part)
     for module, called_elsewhere in ((part.norm, False), (part.act, shared)):
         if module is not None and not isinstance(module, _HandsOn):
             change_class(module, _handing_on(type(module), called_elsewhere))
+        if module is not None and not called_elsewhere:
+            module.follows = row  # type: ignore[assignment]
+
+
+def release(model: nn.Module) -> None:
+    """Forget the rows of which a module was replaced or hooked."""
+    for module in list(model.modules()):
+        row = getattr(module, "follows", None)
+        if isinstance(row, Row) and row.now() is None:
+            module.follows = None  # type: ignore[assignment]
+            module.__class__ = getattr(type(module), "plain", type(module))
 
 
 def change_class(module: nn.Module, cls: type[nn.Module]) -> None:
@@ -48,9 +107,13 @@ class _HandsOn:
     """Mixin of a module that an operator has already computed: it hands its input on."""
 
     shared = False
+    follows: Row | None = None
 
-    def forward(self, input: Tensor) -> Tensor:
-        return input
+    def forward(self: Any, input: Tensor) -> Tensor:
+        row, node = self.follows, as_node(self, input)
+        if node is not None:
+            return node  # which does the same, also where the graph outlives the module that it was traced from
+        return self.plain.forward(self, input) if row is not None and row.now(self) is None else input
 
 
 class _HandsOnWhatIsDone(_HandsOn):

@@ -149,6 +149,7 @@ class _Reader:
         self.op = copy.copy(op)
         self.op._parameters = {}
         self.op._modules = {}
+        self.op.follows = None
 
     def __call__(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry]:
         found = self.op.read(x, weight)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
-from .absorb import absorb, is_hooked, is_layer, rows_of
+from .absorb import absorb, is_hooked, is_layer, release, rows_of
 from .block import ACTIVATIONS, Parts, is_activation, is_norm, pool, run, wants_channels_last
 from .layer import Decoupled
 
@@ -83,6 +83,7 @@ def fuse(model: nn.Module) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise TypeError(f"model={model!r} is not a torch.nn.Module: pass the network whose layers are to be fused")
     report = Fusion()
+    release(model)
     names = {id(module): name for name, module in model.named_modules()}
     taken: set[int] = set()
     for module in list(model.modules()):
@@ -99,7 +100,7 @@ def fuse(model: nn.Module) -> nn.Module:
             for part, shared in rows_of(module, uses):
                 if id(part.op) not in taken:
                     taken.add(id(part.op))
-                    absorb(part, shared)
+                    absorb(module, part, shared)
                     _note(report, part, names)
     for module in model.modules():
         if isinstance(module, Decoupled) and id(module) not in taken:

@@ -28,8 +28,8 @@ class Decoupled(nn.Module):
     weighted: str | None
     scale: nn.Parameter | None
     shift: nn.Parameter | None
-    follows: tuple[Any, Any] | None = None
-    """BatchNorm and activation that this layer computes as well, put there by :func:`hypersphere.nn.fuse`."""
+    follows: Any = None
+    """A row of BatchNorm and activation that this layer computes as well, put there by :func:`hypersphere.nn.fuse`."""
 
     def _set_rules(
         self,
@@ -84,9 +84,10 @@ class Decoupled(nn.Module):
         """The layer with all that it computes, by kernels; None where plain operations must be used."""
         if not kernels.usable(x):
             return self._exported(x)
+        parts = Parts(self, *self._follows_here())
         q = None if torch.compiler.is_compiling() else _note_on(x)[1]
-        found = fused_step(Parts(self, *self._follows_here()), x, q, self.follows is not None)
-        return self._exported(x) if found is None else self._done(*found)
+        found = fused_step(parts, x, q, parts.norm is not None or parts.act is not None)
+        return self._exported(x) if found is None else _noted(*found, parts)
 
     def exported(self, x: Tensor, norm: Any = None) -> Tensor | None:
         """The layer and a BatchNorm as exporters see them in evaluation mode; None where the usual code must serve."""
@@ -113,22 +114,16 @@ class Decoupled(nn.Module):
 
     def _followed(self, out: Tensor) -> Tensor:
         """What follows, by plain operations."""
-        for module in self._follows_here():
+        norm, act = self._follows_here()
+        for module in (norm, act):
             if module is not None:
                 out = module.plain.forward(module, out)
-        return self._done(out)
+        return _noted(out, None, Parts(self, norm, act))
 
     def _follows_here(self) -> tuple[Any, Any]:
         """``follows``; in compiled graphs without an activation that others call: they do not see what is rectified."""
-        norm, act = self.follows or (None, None)
+        norm, act = (None, None) if self.follows is None else self.follows.now(self) or (None, None)
         return norm, None if act is not None and act.shared and torch.compiler.is_compiling() else act
-
-    def _done(self, out: Tensor, q: Tensor | None = None) -> Tensor:
-        """An output with a note for those that read it: whether it is rectified already, and Σ_c out² if known."""
-        if self.follows is not None and not torch.compiler.is_compiling() and not out.is_inference():
-            act = self.follows[1]
-            out.note = (out._version, act is not None and act.shared, q)  # type: ignore[attr-defined]
-        return out
 
     def _rescale(self, out: Tensor, channel_dim: int, bias: Tensor | None) -> Tensor:
         """β·F + γ, then the bias."""
@@ -149,6 +144,14 @@ class Decoupled(nn.Module):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + self._rules_repr()
+
+
+def _noted(out: Tensor, q: Tensor | None, parts: Parts) -> Tensor:
+    """An output with a note for those that read it: whether it is rectified already, and Σ_c out² if known."""
+    rectified = parts.act is not None and bool(parts.act.shared)
+    if (rectified or q is not None) and not torch.compiler.is_compiling() and not out.is_inference():
+        out.note = (out._version, rectified, q)  # type: ignore[attr-defined]
+    return out
 
 
 def is_rectified(x: Any) -> bool:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .._core.leftovers import this_host
+from .._core.processes import moments
 from ..losses.batch import BatchWide
 from ..magnitude import WithRadius
 from ..nn.absorb import change_class
@@ -145,13 +146,8 @@ class SynchronizedBatchNorm(_BatchNorm):
     def forward(self, input: Tensor) -> Tensor:
         if not self.training or not dist.is_initialized() or dist.get_world_size() == 1:
             return super().forward(input)
-        axes = [axis for axis in range(input.dim()) if axis != 1]
         x = input.float()
-        count = x.numel() // x.shape[1]
-        sums = _Sum.apply(torch.cat([x.sum(axes), (x * x).sum(axes), x.new_tensor([float(count)])]))
-        total = sums[-1]
-        mean, square = (sums[:-1] / total).chunk(2)
-        var = (square - mean * mean).clamp_min(0)
+        mean, var, total = moments(x)
         self._track(mean.detach(), var.detach(), total.detach())
         shape = [1, -1] + [1] * (input.dim() - 2)
         scale = (var + self.eps).rsqrt()
@@ -174,22 +170,6 @@ class SynchronizedBatchNorm(_BatchNorm):
         unbiased = var * (total / (total - 1))
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
         self.running_var.lerp_(unbiased.to(self.running_var.dtype), momentum)
-
-
-class _Sum(torch.autograd.Function):
-    """The sum over processes; its gradient is summed as well, since every process used the sum."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor) -> Tensor:
-        out = values.clone()
-        dist.all_reduce(out)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        out = gradients[0].clone()
-        dist.all_reduce(out)
-        return out
 
 
 def synchronized(module: nn.Module) -> nn.Module:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ... import kernels
 from ..._core.modes import PLAIN, autocast_dtype, differentiated, is_exporting, is_transformed_or_dual
+from ..._core.processes import moments
 from ..._core.sphere import safe_reciprocal, sqrt, unit, upcast
 from ...kernels.memory import kept_pieces
 from ...kernels.spec import ANGULAR, MAGNITUDES, Fields, Spec, Window, encode, spec_of
@@ -206,6 +207,7 @@ class _Block(torch.autograd.Function):
         *tensors, mode = kept
         ctx.call, ctx.fresh = (spec, group, mode), True
         statistics = state[:2] if spec.fields.norm == "eval" else (None, None)
+        read = x if ctx.needs_input_grad[1] else read  # not a copy in another order, which has no history
         ctx.save_for_backward(*tensors, read, q, *learned, *statistics)  # checkpointing and offloading see all of it
         ctx.set_materialize_grads(False)
         return z, out
@@ -218,7 +220,7 @@ class _Block(torch.autograd.Function):
         need = ctx.needs_input_grad[1:]
         spec, group, mode = ctx.call
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
-            define = functools.partial(composed_block, spec.fields, mode.plan.views(memory)[-1])
+            define = functools.partial(composed_block, spec.fields, mode.plan.views(memory)[-1], group=group)
             return None, *differentiated(define, saved, need, (dz, dq))
         block, fresh = kernels.block, ctx.fresh
         ctx.fresh = False
@@ -245,6 +247,7 @@ def composed_block(
     leaks: Tensor | None = None,
     mean: Tensor | None = None,
     var: Tensor | None = None,
+    group: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """(z, q′) by plain differentiable operations: the definition; ``reach`` is ρ times the mean norm that was used."""
     geometry = Geometry(*f.window)
@@ -271,10 +274,13 @@ def composed_block(
         value = value * upcast(scale).view(channels)
     if shift is not None:
         value = value + upcast(shift).view(channels)
-    if f.norm == "train":
-        value = F.batch_norm(value, None, None, gamma, beta, True, 0.0, f.eps)
-    elif f.norm == "eval":
-        value = F.batch_norm(value, mean, var, gamma, beta, False, 0.0, f.eps)
+    if f.norm == "train" and group is not None:
+        centre, spread, _ = moments(value, group)
+        value = (value - centre.view(channels)) * (spread + f.eps).rsqrt().view(channels)
+        value = value if gamma is None or beta is None else value * gamma.view(channels) + beta.view(channels)
+    elif f.norm != "none":
+        mean, var, gamma, beta = (None if v is None else upcast(v) for v in (mean, var, gamma, beta))
+        value = F.batch_norm(value, mean, var, gamma, beta, f.norm == "train", 0.0, f.eps)
     z = _activated(f, value, leaks).to(x.dtype)
     return z, upcast(z).square().sum(1, keepdim=True)
 
