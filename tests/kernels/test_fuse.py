@@ -132,6 +132,28 @@ def test_second_derivatives(h, training):
         assert float((a - b).norm()) < 1e-3 * float(b.norm())
 
 
+def test_what_an_operator_hands_to_another_has_its_whole_gradient():
+    """Σ z² comes with z in modules of the user's own, too, where z can be asked for its gradient."""
+    first, second = hs.nn.fuse(Unit()), hs.nn.fuse(Unit())
+    first.relu = second.relu = nn.Identity()
+    first.forward = lambda x: first.act2(first.bn2(first.conv2(x)))
+    x = torch.randn(2, 4, 4, 4, requires_grad=True)
+
+    def gradients():
+        between = first(x)
+        yield torch.autograd.grad(second.conv1(between).pow(3).sum(), between)[0]
+        between = first(x).detach_().requires_grad_()
+        yield torch.autograd.grad(second.conv1(between).pow(3).sum(), between)[0]
+        (slope,) = torch.autograd.grad(second.conv1(first(x)).pow(3).sum(), x, create_graph=True)
+        yield torch.autograd.grad(slope.square().sum(), x)[0]
+
+    kernels.LAUNCHES.clear()
+    mine = list(gradients())
+    assert kernels.LAUNCHES["squares_kernel"] == 3  # of x alone
+    with plain_operations():
+        torch.testing.assert_close(mine, list(gradients()), rtol=1e-3, atol=1e-2)
+
+
 def test_second_derivatives_in_half_precision():
     """BatchNorm has parameters of the network's dtype, and numbers of float32 to apply them to."""
     model = hs.nn.fuse(nn.Sequential(conv(3, 2), nn.BatchNorm2d(2), nn.SiLU())).bfloat16()

@@ -150,7 +150,8 @@ def _noted(out: Tensor, q: Tensor | None, parts: Parts) -> Tensor:
     """An output with a note for those that read it: whether it is rectified already, and Σ_c out² if known."""
     rectified = parts.act is not None and bool(parts.act.shared)
     if (rectified or q is not None) and not torch.compiler.is_compiling() and not out.is_inference():
-        out.note = (out._version, rectified, q)  # type: ignore[attr-defined]
+        sums = None if q is None else q.detach()  # a number: out may be looked at, and has its whole gradient itself
+        out.note = (out._version, rectified, sums)  # type: ignore[attr-defined]
     return out
 
 

@@ -86,7 +86,7 @@ def fused_block(
         geometry: How patches are read.
         h: Magnitude function.
         g: Angular function.
-        q: Σ_c x², if a block gave it.
+        q: Σ_c x², if a block gave it; without a gradient of its own, if it does not require one and x does.
         scale: a for each channel.
         shift: b for each channel.
         norm: BatchNorm, if one follows.
@@ -208,6 +208,7 @@ class _Block(torch.autograd.Function):
         ctx.call, ctx.fresh = (spec, group, mode), True
         statistics = state[:2] if spec.fields.norm == "eval" else (None, None)
         read = x if ctx.needs_input_grad[1] else read  # not a copy in another order, which has no history
+        q = q if ctx.needs_input_grad[2] else None  # else backward goes through x
         ctx.save_for_backward(*tensors, read, q, *learned, *statistics)  # checkpointing and offloading see all of it
         ctx.set_materialize_grads(False)
         return z, out
