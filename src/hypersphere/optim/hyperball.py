@@ -17,7 +17,7 @@ from torch.optim import Adam
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from .._core.checks import check_choice
-from .._core.sphere import norm, unit
+from .._core.sphere import norm, unit, upcast
 from .muon import Muon
 
 
@@ -108,9 +108,8 @@ class _Ball:
             self.checked.add(id(p))
 
     def lengths(self, weight: Tensor) -> Tensor:
-        """‖W‖, or that of each row as a column, in float32 or better."""
-        rows = weight.reshape(1, -1) if self.per == "matrix" else weight.flatten(1)
-        return norm(rows.float() if rows.dtype != torch.float64 else rows, keepdim=True)
+        """‖W‖, or that of each row, in float32 or better, with as many dimensions as W."""
+        return norm(upcast(weight), _over(weight, self.per == "neuron"), keepdim=True)
 
     def _remember(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         found = self.weights(optimizer)
@@ -126,14 +125,17 @@ class _Ball:
             state = optimizer.state[p]
             if "radius" not in state:  # in the weight's precision: a checkpoint brings it back unchanged
                 state["radius"] = self.lengths(old).to(p.dtype)
-            radius = state["radius"].float() if p.dtype != torch.float64 else state["radius"]
-            start, end = (w.to(radius.dtype).reshape(len(radius), -1) for w in (old, p))
-            step = start - end
+            radius, start, end = upcast(state["radius"]), upcast(old), upcast(p)
+            over, step = _over(p, len(radius) > 1), start - end
+            size = norm(step, over, keepdim=True)
             least = (torch.finfo(p.dtype).eps * radius).clamp(min=torch.finfo(radius.dtype).tiny)
-            length = norm(step, keepdim=True).clamp(min=least)
-            turned = unit(start - group["lr"] * radius * (step / length)) * radius
-            moves = (step != 0).any(1, keepdim=True)  # a step that changes nothing does not even round
-            p.copy_(torch.where(moves, turned, start).reshape(p.shape))
+            turned = unit(start - group["lr"] * radius * (step / size.clamp(min=least)), over) * radius
+            p.copy_(torch.where(size != 0, turned, start))  # a step that changes nothing does not even round
+
+
+def _over(weight: Tensor, by_row: bool) -> tuple[int, ...]:
+    """The dimensions that a length is taken over."""
+    return tuple(range(int(by_row), weight.dim()))
 
 
 class AdamH(Adam):
