@@ -35,6 +35,7 @@ def hyperball(optimizer: Optimizer, params: Iterable[Tensor] | None = None, *, p
         params: The weights that stay on a sphere; None takes all with two dimensions or more. The others get the plain
             step. The paper leaves embeddings and scalars to plain Adam.
         per: What keeps its length: ``"matrix"``, the whole weight as in the paper, or ``"neuron"``, each of its rows.
+            A group of parameters may have its own.
 
     Returns:
         The optimizer that was given.
@@ -100,16 +101,17 @@ class _Ball:
                     f"weight_decay={group['weight_decay']} has no effect on a weight of constant length: set it to 0 "
                     "in the groups of these weights"
                 )
-            if not bool((self.lengths(p.detach()) > 0).all()):
-                what = "is zero" if self.per == "matrix" else "has a row of zeros"
+            per = check_choice("per", group.get("per", self.per), ("matrix", "neuron"))
+            if not bool((self.lengths(p.detach(), group) > 0).all()):
+                what = "is zero" if per == "matrix" else "has a row of zeros"
                 raise ValueError(
                     f"the weight of shape {tuple(p.shape)} {what}, without a direction: leave it out of params"
                 )
             self.checked.add(id(p))
 
-    def lengths(self, weight: Tensor) -> Tensor:
+    def lengths(self, weight: Tensor, group: dict[str, Any]) -> Tensor:
         """‖W‖, or that of each row, in float32 or better, with as many dimensions as W."""
-        return norm(upcast(weight), _over(weight, self.per == "neuron"), keepdim=True)
+        return norm(upcast(weight), _over(weight, group.get("per", self.per) == "neuron"), keepdim=True)
 
     def _remember(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         found = self.weights(optimizer)
@@ -124,7 +126,7 @@ class _Ball:
                 continue
             state = optimizer.state[p]
             if "radius" not in state:  # in the weight's precision: a checkpoint brings it back unchanged
-                state["radius"] = self.lengths(old).to(p.dtype)
+                state["radius"] = self.lengths(old, group).to(p.dtype)
             radius, start, end = upcast(state["radius"]), upcast(old), upcast(p)
             over, step = _over(p, len(radius) > 1), start - end
             size = norm(step, over, keepdim=True)
