@@ -135,6 +135,18 @@ def test_few_neurons(half_space, weighted):
     assert apart(gradient, exact[1]) < 1e-5
 
 
+def test_compilers_are_told_the_shapes():
+    """Of what the operators of several sets return: by their fake forms, from tensors without values."""
+    sizes, factors = [65, 33, 1], [1.0]
+    outcomes = []
+    for device in (None, "meta"):
+        sets = [torch.ones(65, 33, device=device)]
+        total, values, *kept = torch.ops.hypersphere.set_energies(sets, sizes, factors, None, 2.0, False, 1e-6)
+        gradient = torch.ops.hypersphere.set_gradients(*kept, total, values, sizes, factors)
+        outcomes.append([(t.shape, t.stride(), t.dtype) for t in (total, values, *kept, gradient)])
+    assert outcomes[0] == outcomes[1]
+
+
 def test_pairs_at_the_edge_of_what_is_near():
     """Of which one neuron may be near the other, and not the other way round."""
     turn = torch.linalg.qr(torch.randn(34, 34, dtype=torch.float64, generator=seeded(0)))[0]

@@ -109,6 +109,17 @@ def test_a_step_that_rounding_swallows_turns_nothing_at_random():
     assert (weight.detach() - before).norm() < 0.002 * before.norm()
 
 
+def test_groups_have_their_own_lengths():
+    one, other = filters(), filters()
+    optimizer = hs.optim.AdamH([{"params": [one], "per": "neuron"}, {"params": [other], "lr": 0.2}], lr=0.1)
+    before = one.detach().flatten(1).norm(dim=1)
+    one.grad = other.grad = filters(1).detach()
+    optimizer.step()
+    torch.testing.assert_close(one.detach().flatten(1).norm(dim=1), before)
+    torch.testing.assert_close(other.detach().norm(), before.norm())
+    assert not torch.allclose(other.detach().flatten(1).norm(dim=1), before)
+
+
 def test_weights_that_are_added_later_are_checked_too():
     optimizer = hs.optim.AdamH([filters()])
     optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2, 2))]})
@@ -125,6 +136,7 @@ def test_mistakes_say_what_to_do():
         (lambda: hs.optim.hyperball(torch.optim.AdamW([weight])), "weight_decay=0.01 has no effect"),
         (lambda: hs.optim.AdamH([zero]), "is zero, without a direction"),
         (lambda: hs.optim.AdamH([weight], per="row"), "per='row' is unknown"),
+        (lambda: hs.optim.AdamH([{"params": [weight], "per": "row"}]), "per='row' is unknown"),
         (lambda: hs.optim.hyperball(hs.optim.AdamH([weight])), "call hyperball once"),
         (lambda: hs.optim.MuonH([vector]), "the optimizer has none"),
     ):

@@ -17,7 +17,7 @@ from torch.optim import Adam
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from .._core.checks import check_choice
-from .._core.sphere import norm, unit
+from .._core.sphere import norm, unit, upcast
 from .muon import Muon
 
 
@@ -35,6 +35,7 @@ def hyperball(optimizer: Optimizer, params: Iterable[Tensor] | None = None, *, p
         params: The weights that stay on a sphere; None takes all with two dimensions or more. The others get the plain
             step. The paper leaves embeddings and scalars to plain Adam.
         per: What keeps its length: ``"matrix"``, the whole weight as in the paper, or ``"neuron"``, each of its rows.
+            A group of parameters may have its own.
 
     Returns:
         The optimizer that was given.
@@ -100,17 +101,17 @@ class _Ball:
                     f"weight_decay={group['weight_decay']} has no effect on a weight of constant length: set it to 0 "
                     "in the groups of these weights"
                 )
-            if not bool((self.lengths(p.detach()) > 0).all()):
-                what = "is zero" if self.per == "matrix" else "has a row of zeros"
+            per = check_choice("per", group.get("per", self.per), ("matrix", "neuron"))
+            if not bool((self.lengths(p.detach(), group) > 0).all()):
+                what = "is zero" if per == "matrix" else "has a row of zeros"
                 raise ValueError(
                     f"the weight of shape {tuple(p.shape)} {what}, without a direction: leave it out of params"
                 )
             self.checked.add(id(p))
 
-    def lengths(self, weight: Tensor) -> Tensor:
-        """‖W‖, or that of each row as a column, in float32 or better."""
-        rows = weight.reshape(1, -1) if self.per == "matrix" else weight.flatten(1)
-        return norm(rows.float() if rows.dtype != torch.float64 else rows, keepdim=True)
+    def lengths(self, weight: Tensor, group: dict[str, Any]) -> Tensor:
+        """‖W‖, or that of each row, in float32 or better, with as many dimensions as W."""
+        return norm(upcast(weight), _over(weight, group.get("per", self.per) == "neuron"), keepdim=True)
 
     def _remember(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         found = self.weights(optimizer)
@@ -125,15 +126,18 @@ class _Ball:
                 continue
             state = optimizer.state[p]
             if "radius" not in state:  # in the weight's precision: a checkpoint brings it back unchanged
-                state["radius"] = self.lengths(old).to(p.dtype)
-            radius = state["radius"].float() if p.dtype != torch.float64 else state["radius"]
-            start, end = (w.to(radius.dtype).reshape(len(radius), -1) for w in (old, p))
-            step = start - end
+                state["radius"] = self.lengths(old, group).to(p.dtype)
+            radius, start, end = upcast(state["radius"]), upcast(old), upcast(p)
+            over, step = _over(p, len(radius) > 1), start - end
+            size = norm(step, over, keepdim=True)
             least = (torch.finfo(p.dtype).eps * radius).clamp(min=torch.finfo(radius.dtype).tiny)
-            length = norm(step, keepdim=True).clamp(min=least)
-            turned = unit(start - group["lr"] * radius * (step / length)) * radius
-            moves = (step != 0).any(1, keepdim=True)  # a step that changes nothing does not even round
-            p.copy_(torch.where(moves, turned, start).reshape(p.shape))
+            turned = unit(start - group["lr"] * radius * (step / size.clamp(min=least)), over) * radius
+            p.copy_(torch.where(size != 0, turned, start))  # a step that changes nothing does not even round
+
+
+def _over(weight: Tensor, by_row: bool) -> tuple[int, ...]:
+    """The dimensions that a length is taken over."""
+    return tuple(range(int(by_row), weight.dim()))
 
 
 class AdamH(Adam):

@@ -101,7 +101,7 @@ def cosines(high, low, table, parts, slab, BLOCK: tl.constexpr, STEP: tl.constex
             c = tl.dot(ah, tl.trans(bh), c)
             c = tl.dot(ah, tl.trans(bl), c)
             c = tl.dot(al, tl.trans(bh), c)
-        where = tl.program_id(2) * slab + shift + row[:, None] * stride + column[None, :]
+        where = tl.program_id(2).to(tl.int64) * slab + shift + row[:, None] * stride + column[None, :]
         tl.store(parts + where, c, mask=(row < count)[:, None] & (column < count)[None, :])
 
 
@@ -190,8 +190,9 @@ def _summed(parts, shift, down, right, count, stride, dim, slab, BLOCK: tl.const
     where = shift + row[:, None] * stride + column[None, :]
     inside = (row < count)[:, None] & (column < count)[None, :]
     c = tl.zeros((BLOCK, BLOCK), tl.float32)
-    for part in range(tl.cdiv(dim, CHUNK)):
-        c += tl.load(parts + part * slab + where, mask=inside, other=0.0)
+    for _ in range(tl.cdiv(dim, CHUNK)):
+        c += tl.load(parts + where, mask=inside, other=0.0)
+        parts += slab  # all parts together may have more entries than 32 bits count
     return c
 
 
