@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -171,6 +172,9 @@ def test_a_split_is_known_again_and_other_sets_are_not_noted(tmp_path, monkeypat
     assert own_images.note(other, own, folder) == str(other)
     assert not folder.damaged.exists()
     assert "damaged.txt" in own_images.note(UnreadableImage(own.train.files[0], "why"), own, folder)
+    alone = replace(own, pictures=tuple(p for p in own.pictures if p.label != "b " or p.path == "b /0.png"))
+    told = own_images.note(UnreadableImage(str(tmp_path / "own" / "b " / "0.png"), "why"), alone, folder)
+    assert "the only image of class 'b ' to train on" in told  # without it the network would be another
 
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "own" / "list.csv").write_text("path,label\n")
