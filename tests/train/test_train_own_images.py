@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from hypersphere.data.folder import UnreadableImage
 from hypersphere.evaluation import candidate_of
 from hypersphere.losses import fitting_margin, fitting_scale
 from hypersphere.runs import Run, SeedFolder
-from hypersphere.sources import as_split
+from hypersphere.sources import as_split, make_source
 from hypersphere.train import own_images
 
 FAST = """--data.image-size 16 --data.resize 20 --data.batch-size 16 --data.pad 1 --data.workers 0 --model.name cnn3
@@ -171,6 +172,9 @@ def test_a_split_is_known_again_and_other_sets_are_not_noted(tmp_path, monkeypat
     assert own_images.note(other, own, folder) == str(other)
     assert not folder.damaged.exists()
     assert "damaged.txt" in own_images.note(UnreadableImage(own.train.files[0], "why"), own, folder)
+    alone = replace(own, pictures=tuple(p for p in own.pictures if p.label != "b " or p.path == "b /0.png"))
+    told = own_images.note(UnreadableImage(str(tmp_path / "own" / "b " / "0.png"), "why"), alone, folder)
+    assert "the only image of class 'b ' to train on" in told  # without it the network would be another
 
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "own" / "list.csv").write_text("path,label\n")
@@ -178,6 +182,20 @@ def test_a_split_is_known_again_and_other_sets_are_not_noted(tmp_path, monkeypat
     for root, table, lost in (("~/own", "list.csv", False), ("~/own", "gone.csv", True)):
         config = with_values(Config(), {"data.root": root, "data.table": table})
         assert as_split(config, folder).data.table == (str(folder.split) if lost else table)
+
+    config = with_values(Config(), {"data.name": "folder", "data.root": str(tmp_path / "own")})
+    for name in (" a", "b "):
+        (tmp_path / "own" / name).rename(tmp_path / "own" / name.strip())
+    own = hs.data.load("folder", tmp_path / "own")
+    hs.data.write_table(folder.split, own.pictures)
+    assert as_split(config, folder) == config  # it has not ended: whether the images are still the same is looked at
+    (folder.path / "result.json").write_text("{}")
+    for image in range(5, 20):  # later ones: the run is evaluated on its own split
+        shutil.copy(tmp_path / "own" / "a" / "0.png", tmp_path / "own" / "a" / f"{image}.png")
+    again = make_source(replace(as_split(config, folder).data, image_size=8, batch_size=1), 0, torch.device("cpu"))
+    assert again.own.pictures == own.pictures
+    moved = with_values(config, {"data.root": str(tmp_path / "elsewhere")})
+    assert as_split(moved, folder) == moved
 
 
 def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, tmp_path, capsys):

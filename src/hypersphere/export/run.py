@@ -112,7 +112,8 @@ def export_run(
             f"the network of {found.path} is a {type(model).__name__}, which gives no logits and embedding: it cannot "
             f"be exported. Its weights are in {found.folder(number).path / 'model.safetensors'}"
         )
-    inputs = find_inputs(as_split(found.config, found.folder(number)), found.facts(number), number, root, samples)
+    config = found.config if root is None else with_values(found.config, {"data.root": root})
+    inputs = find_inputs(as_split(config, found.folder(number)), found.facts(number), number, root, samples)
     if not inputs.real:
         say(f"note: checked with {inputs.origin}")
     inputs = inputs.bytes() if with_normalization else inputs

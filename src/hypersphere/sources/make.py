@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -73,14 +74,26 @@ def as_split(config: Config, folder: SeedFolder) -> Config:
     """The settings that read the user's images as a run has split them, where it wrote that down and it is needed.
 
     A run that has stopped at damaged images goes on without them: if they are gone by now, the others would be split
-    anew. A table that was named from elsewhere is not found from here.
+    anew. A table that was named from elsewhere is not found from here. A run that has ended is evaluated on its own
+    split: with images that came later the others would be split anew, and some that were trained on be tested.
     """
     table, root = config.data.table, config.data.root
     place = data.default_root() if root is None else Path(root).expanduser()
     lost = table is not None and not any(os.path.exists(path) for path in (table, place / table))
-    if not folder.split.exists() or not (lost or (folder.damaged.exists() and folder.latest() is not None)):
+    if not folder.split.exists() or not (
+        lost
+        or (folder.damaged.exists() and folder.latest() is not None)
+        or ((folder.path / "result.json").exists() and _is_there(folder.split, place))
+    ):
         return config
     return replace(config, data=replace(config.data, table=str(folder.split.absolute())))
+
+
+def _is_there(split: Path, root: Path) -> bool:
+    """Whether a table reads as it was written, without blanks around names, and all of its images lie in a folder."""
+    with open(split, newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))[1:]
+    return all((root / row[0]).exists() and row == [cell.strip() for cell in row] for row in rows)
 
 
 def training_moments(config: DataConfig, seed: int) -> tuple[tuple[float, ...], tuple[float, ...]]:

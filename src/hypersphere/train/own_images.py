@@ -49,11 +49,14 @@ def note(error: UnreadableImage, own: OwnImages, folder: SeedFolder) -> str:
     """Note a damaged image, so that the training can continue without it; what to tell the user."""
     if folder.latest() is None:
         return str(error)
-    path = next((p.path for p in own.pictures if str(own.train.root / p.path) == error.file), None)
-    if path is None:  # of another set, which is evaluated on
+    found = next((p for p in own.pictures if str(own.train.root / p.path) == error.file), None)
+    if found is None:  # of another set, which is evaluated on
         return str(error)
+    left = {p.label for p in own.pictures if p.split == "train" and p.path != found.path}
+    if found.split == "train" and found.label not in left:
+        return f"{error.why}; it is the only image of class {found.label!r} to train on: put another in its place"
     with open(folder.damaged, "a", encoding="utf-8") as out:  # another process may note one at the same time
-        out.write(f"{path}: {' '.join(error.why.split())}\n")
+        out.write(f"{found.path}: {' '.join(error.why.split())}\n")
     return f"{error.why}; it is noted in {folder.damaged}: give the same command again to continue without it"
 
 
