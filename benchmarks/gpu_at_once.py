@@ -113,6 +113,9 @@ def program(config: Config, everyone: data.Dataset, count: int, steps: int) -> f
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(data, "load", return_value=everyone):
         whole = with_values(config, values | {"run.folder": folder})
         outcomes = run_at_once([Job(whole, seed) for seed in whole.run.seeds], count)
+    for outcome in outcomes:
+        if outcome.error is not None:  # also where a time limit stopped them: no number rather than a wrong one
+            raise outcome.error
     return sum(outcome.result["steps_per_second"] for outcome in outcomes if outcome.result is not None)
 
 

@@ -77,7 +77,9 @@ def test_a_baseline_is_compatible_where_one_more_seed_may_give_it():
 @pytest.mark.parametrize(
     ("name", "base"),
     [
-        ("paper.table1.cosine.ga-softmax", "original.softmax"),
+        ("paper.table1.cosine.ga-softmax", "cosine.softmax"),
+        ("paper.table1.cosine.softmax", "original.softmax"),
+        ("paper.table1.original.softmax", None),
         ("paper.table2.sigmoid0.3.cnn18", "original.cnn18"),
         ("paper.table4.s-g.cifar100", "resnet32.cifar100"),
         ("thesis.table2.2.m4", "softmax"),
