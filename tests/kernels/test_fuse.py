@@ -200,6 +200,26 @@ def test_what_fuse_found_is_found_again_when_modules_change():
     assert seen
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_a_row_that_only_training_or_only_evaluation_has(training):
+    class Row(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.bn, self.act = hs.nn.SphereLinear(3, 4), nn.BatchNorm1d(4), nn.SiLU()
+
+        def forward(self, x):
+            x = self.bn(self.fc(x))
+            return self.act(x if self.training is training else 2 * x)
+
+    plain, x = Row().train(), torch.randn(5, 3)
+    model = hs.nn.fuse(copy.deepcopy(plain))
+    assert model.fusion.alone == ["fc"]
+    assert model.training
+    with plain_operations():
+        for mode in (True, False):
+            torch.testing.assert_close(model.train(mode)(x), plain.train(mode)(x))
+
+
 def test_modules_of_a_row_that_are_replaced_or_hooked():
     """An operator computes BatchNorm and activation of a module only as long as the three are those that were found."""
 

@@ -149,8 +149,21 @@ def _restore(cls: type[nn.Module], shared: bool = False) -> nn.Module:
 def rows_of(module: nn.Module, uses: Counter[int]) -> list[tuple[Parts, bool]]:
     """Rows in the forward pass of a module: each link has one reader, each module one call in all of the model.
 
-    Only a ReLU may be called elsewhere, too, as in most ResNets: whether it is comes with the row.
+    Only a ReLU may be called elsewhere, too, as in most ResNets: whether it is comes with the row. A forward pass may
+    ask whether it is training: rows are those that it has either way.
     """
+    found, training = _rows(module, uses), module.training
+    if found:
+        try:
+            module.training = not training
+            otherwise = _rows(module, uses)
+        finally:
+            module.training = training
+        found = [row for row in found if row in otherwise]
+    return found
+
+
+def _rows(module: nn.Module, uses: Counter[int]) -> list[tuple[Parts, bool]]:
     try:
         graph = _Tracer().trace(module)
     except Exception:  # control flow, other kinds of arguments: nothing can be said about it

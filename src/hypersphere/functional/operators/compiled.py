@@ -35,7 +35,7 @@ def _forward(*args: Any) -> tuple[Tensor, ...]:
     spec = decode(text)
     z, q, _, kept = kernels.block.forward(spec, inputs, False, True)
     assert q is not None
-    return z, q, kept.y, kept.unit, kept.memory
+    return z, q, kept.y, arranged(kept.unit, _last(x, tensors[0])), kept.memory
 
 
 def _forward_shapes(*args: Any) -> tuple[Tensor, ...]:
@@ -44,13 +44,11 @@ def _forward_shapes(*args: Any) -> tuple[Tensor, ...]:
     last = _last(x, weight)
     shape = torch.Size(out_shape(tuple(x.shape), tuple(weight.shape), f.window))
     wide, device = torch.float32, x.device
-    moves = last and not channels_last(weight)
-    unit = empty(weight.shape, x.dtype, device, True) if moves else torch.empty_like(weight, dtype=x.dtype)
     return (
         empty(shape, x.dtype, device, last),
         torch.empty((shape[0], 1, *shape[2:]), dtype=wide, device=device),
         empty(shape, x.dtype, device, last),
-        unit,
+        empty(weight.shape, x.dtype, device, last),
         torch.empty(kept_pieces(f, shape).size, dtype=wide, device=device),
     )
 
@@ -63,6 +61,8 @@ def _backward(*args: Any) -> tuple[Tensor, ...]:
     last = _last(x, weight)
     inputs = block.Inputs._make((arranged(x, last), *tensors[1:12], None, None, None))
     grads = block.backward(spec, inputs, block.Kept(*tensors[12:]), dz, dq, tuple(need), False)
+    if grads.weight is not None:
+        grads = grads._replace(weight=arranged(grads.weight, channels_last(weight)))
     return tuple(x.new_empty(0) if v is None else v for v in grads)
 
 
@@ -74,10 +74,9 @@ def _backward_shapes(*args: Any) -> tuple[Tensor, ...]:
     for i, (tensor, needed) in enumerate(zip(tensors[:10], need, strict=True)):
         if not needed or tensor is None:
             shaped.append(x.new_empty(0))
-        elif i == 0:
-            shaped.append(empty(x.shape, x.dtype, x.device, last))
         else:
-            shaped.append(torch.empty_like(tensor))
+            order = last if i == 0 else i == 2 and channels_last(weight)
+            shaped.append(empty(tensor.shape, tensor.dtype, x.device, order))
     return tuple(shaped)
 
 

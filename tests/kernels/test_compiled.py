@@ -1,0 +1,64 @@
+"""Operators of compiled graphs: what compilers are told of their results is what the kernels give."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import hypersphere.functional.operators.compiled  # noqa: F401  it defines the operators
+from hypersphere.kernels import launch
+from hypersphere.kernels.spec import Fields, Window, encode
+
+OPS = torch.ops.hypersphere
+WINDOWS = {
+    "conv": (Window((3, 3), (1, 1), (1, 1), (1, 1)), (6, 4, 3, 3)),
+    "transposed": (Window((2, 2), (2, 2), (0, 0), (1, 1), 1, True, (0, 0)), (4, 6, 2, 2)),
+    "grouped": (Window((1, 1), (1, 1), (0, 0), (1, 1), 2), (6, 2, 1, 1)),
+    "linear": (Window((), (), (), ()), (6, 4)),
+}
+ORDERS = {
+    "usual": lambda shape: torch.randn(shape),
+    "last": lambda shape: torch.randn(shape).contiguous(memory_format=torch.channels_last),
+    "swapped": lambda shape: torch.randn(shape[1], shape[0], *shape[2:]).transpose(0, 1),
+    "gaps": lambda shape: torch.randn(*shape[:-1], 2 * shape[-1])[..., ::2],
+}
+
+
+def orders(tensors):
+    """Shapes, dtypes, and strides along dimensions in which there is a step to take."""
+    return [(t.shape, t.dtype, [s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1]) for t in tensors]
+
+
+def passes(x, q, weight, gamma, beta, fields):
+    """The operators forward and backward: all that they return."""
+    tensors = (x, q, weight, None, None, None, None, gamma, beta, None, None, None)
+    out = OPS.block(*tensors, None, encode(fields))
+    need = [one is not None for one in tensors[:10]]
+    return *out, *OPS.block_backward(*tensors, *out[2:], out[0], out[1], need, encode(fields))
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_order_of_the_results_in_memory(kind, monkeypatch):
+    if launch.interpreting():
+        monkeypatch.setattr(launch.Launch, "__call__", lambda self, stream, *tensors: None)  # numbers are not asked for
+    window, shape = WINDOWS[kind]
+    size, fields = (2, 4, 3, 3)[: len(shape)], Fields(window, "linear", norm="train", activation="relu")
+    names = [name for name in ORDERS if name != "last" or len(shape) == 4]
+    for first, second in [(a, b) for a in names for b in names]:
+        x, weight, ones = ORDERS[first](size), ORDERS[second](shape), torch.ones(6)
+        q = None if window.groups > 1 else x.square().sum(1, keepdim=True)
+        found = orders(passes(x, q, weight, ones, ones, fields))
+        with FakeTensorMode() as mode:
+            given = [None if t is None else mode.from_tensor(t) for t in (x, q, weight, ones, ones)]
+            assert orders(passes(*given, fields)) == found, (first, second)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_order_of_pooled_maps_in_memory(order):
+    def both(x):
+        z, q, chosen = OPS.max_pool(x, [2, 2], [2, 2], [0, 0])
+        return z, q, chosen, OPS.max_pool_backward(z, q, z, chosen, x.shape, [2, 2], [2, 2], [0, 0])
+
+    x = ORDERS[order]((2, 4, 4, 6))
+    with FakeTensorMode() as mode:
+        told = orders(both(mode.from_tensor(x)))
+    assert orders(both(x)) == told
