@@ -141,6 +141,7 @@ def test_what_an_operator_hands_to_another_has_its_whole_gradient():
 
     def gradients():
         between = first(x)
+        between.note = "an attribute of the user's own"
         yield torch.autograd.grad(second.conv1(between).pow(3).sum(), between)[0]
         between = first(x).detach_().requires_grad_()
         yield torch.autograd.grad(second.conv1(between).pow(3).sum(), between)[0]
