@@ -49,11 +49,14 @@ class Row:
         owner = self._owner()
         if owner is None or (caller is not None and "_is_replica" in caller.__dict__):  # of torch.nn.DataParallel
             return None
-        found = [None if name is None else owner._modules.get(name) for name in self.names]
-        for module, name in zip(found, self.names, strict=True):
-            if name is not None and (module is None or is_hooked(module) or not _is_part(module, self)):
-                return None
-        return found[1], found[2]
+        (op, norm, act), children = self.names, owner._modules
+        if not _is_part(children.get(op), self):
+            return None
+        if norm is not None and not _is_part(children.get(norm), self):
+            return None
+        if act is not None and not _is_part(children.get(act), self):
+            return None
+        return children.get(norm), children.get(act)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.now() or (None, None))
@@ -76,7 +79,8 @@ def _no_owner() -> None:
 
 
 def _is_part(module: Any, row: Row) -> bool:
-    return isinstance(module, _HandsOnWhatIsDone) or getattr(module, "follows", None) is row
+    is_known = getattr(module, "follows", None) is row or isinstance(module, _HandsOnWhatIsDone)
+    return is_known and not is_hooked(module)
 
 
 def absorb(owner: nn.Module, part: Parts, shared: bool) -> None:
@@ -110,9 +114,9 @@ class _HandsOn:
     follows: Row | None = None
 
     def forward(self: Any, input: Tensor) -> Tensor:
-        row, node = self.follows, as_node(self, input)
-        if node is not None:
-            return node  # which does the same, also where the graph outlives the module that it was traced from
+        if isinstance(input, torch.fx.Proxy):
+            return as_node(self, input)  # which does the same, also where the graph outlives what it was traced from
+        row = self.follows
         return self.plain.forward(self, input) if row is not None and row.now(self) is None else input
 
 
