@@ -270,7 +270,8 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
             one = known.get(cell.name) if mine["whole"] else None
             mean = mine["final"] if one is None else one.mean  # the same rounding as in the overview
             gap = f"{mean - cell.published:+.2f}" if cell.published is not None and mine["whole"] else ""
-            final = f"**{mean:.2f}**" + (f" ± {one.error:.2f}" if one is not None and one.error else "")
+            spread = tune_open_sets.mean([table.ours(value, cell.measure) for value in values]).partition("±")[2]
+            final = f"**{mean:.2f}**" + (f" ±{spread}" if spread else "")
             lines.append(
                 f"| {cell.name} | {published} | {shown} | {final} | {gap} | {best} | {_gain(one)} | {_verdict(one)} |"
             )

@@ -14,7 +14,7 @@ from typing import Any
 Row = tuple[str, str, dict[str, Any], dict[str, Any]]
 
 CIFAR_CNNS_D = "thesis.table5.[1-57].* thesis.figure5.3.* thesis.tableD.[36].*"
-CIFAR_CNNS_E = "thesis.table6.[1-6].* thesis.figure6.2.* thesis.tableE.4.*"
+CIFAR_CNNS_E = "thesis.table6.[1-6].* thesis.figure6.2.* thesis.tableE.4.* thesis.sectionE.8.*"
 CIFAR_CNNS_F = "thesis.table7.[1245678].* thesis.figure7.3.* thesis.tableF.[45].*"
 DECOUPLED = "thesis.table4.[1-5].* thesis.figure4.4.*"
 FACES = "thesis.table2.[89].* thesis.table2.10.* thesis.figure2.11.* thesis.tableA.[12].*"
@@ -121,6 +121,9 @@ PRINTED: list[Row] = [
         SGD | {"data.batch_size": 128, "model.name": "resnet32", "schedule.steps": 64_000},
         {},
     ),
+    ("C.3", "thesis.figureC.1.*", {"optim.projection_every": 0, "optim.weighted_gradients": False}, {}),
+    ("C.4", "thesis.figureC.[23].*", {"optim.projection_every": 0, "optim.weighted_gradients": False}, {}),
+    ("C.4", "thesis.figureC.[23].*", {"model.name": "cnn6_mnist2d", "data.name": "mnist"}, {}),
     # chapter 5 and appendix D
     (
         "D.1",
@@ -154,7 +157,15 @@ PRINTED: list[Row] = [
     ),
     ("D.1", "thesis.table5.* thesis.tableD.*", {"penalty.weight": 1e-5}, {"regularizer.name": "orthonormal"}),
     ("5.3.7", "thesis.table5.6.orthogonal.*", {"penalty.of": "cosines"}, {}),
+    ("5.5.1", CIFAR_CNNS_D, {"data.hflip": True, "data.pad": 4}, {}),
+    ("5.5.1", "thesis.table5.6.*", {"data.hflip": True, "data.resize": 256, "data.image_size": 224}, {}),
+    ("5.5.1", "thesis.table5.[2356].*mhe.* thesis.table5.7.mhe.*", {"penalty.distance": "euclidean"}, {}),
+    ("5.5.1", "thesis.table5.[1457].*a-mhe.*", {"penalty.distance": "angular"}, {}),
     ("D.1", "thesis.table5.7.*.single*", {"data.imbalance": "single"}, {}),
+    ("D.1", "thesis.table5.7.*.multiple", {"data.imbalance": "multiple"}, {}),
+    ("D.8", "thesis.tableD.6.*.single", {"data.imbalance": "single", "data.name": "cifar100"}, {}),
+    ("D.8", "thesis.tableD.6.*.multiple", {"data.imbalance": "multiple", "data.name": "cifar100"}, {}),
+    ("D.8.2", "thesis.figure5.4.*", {"data.imbalance": "digit0", "data.name": "mnist"}, {}),
     (
         "D.1",
         "thesis.table5.[89].sphereface+.* thesis.table5.10.sphereface+.*",
@@ -172,6 +183,8 @@ PRINTED: list[Row] = [
     # chapter 6 and appendix E
     ("E.1", CIFAR_CNNS_E, {"data.batch_size": 128, "optim.lr": 0.1, "optim.weight_decay": 1e-4}, {}),
     ("6.6.1", CIFAR_CNNS_E + " thesis.table6.7.*", SGD, {}),
+    ("6.6.1", CIFAR_CNNS_E, {"data.hflip": True, "data.pad": 4}, {}),
+    ("6.6.1", "thesis.table6.7.*", {"data.hflip": True, "data.resize": 256, "data.image_size": 224}, {}),
     ("6.6.1", CIFAR_CNNS_E, {"network.norm": "batch", "network.activation": "relu"}, {}),
     ("E.1", "thesis.table6.7.*", {"data.batch_size": 64, "optim.lr": 0.1, "schedule.steps": 500_000}, {}),
     ("E.1", "thesis.table6.7.*", {"optim.weight_decay": 1e-4}, {}),
@@ -203,6 +216,12 @@ PRINTED: list[Row] = [
     ("E.8", "thesis.tableE.4.*", {"penalty.dim": 30, "penalty.count": 20}, {}),
     ("E.8", "thesis.tableE.4.every1", {"penalty.refresh": 1}, {}),
     ("E.8", "thesis.tableE.4.every-never", {"penalty.refresh": None}, {}),
+    ("E.8", "thesis.sectionE.8.*", {"model.name": "cnn9", "regularizer.half_space": True}, {}),
+    ("E.8", "thesis.sectionE.8.learned", {"penalty.projection": "learned"}, {}),
+    ("E.8", "thesis.sectionE.8.[si]*", {"penalty.projection": "random", "penalty.dim": 20, "penalty.count": 30}, {}),
+    ("E.8", "thesis.sectionE.8.shared", {"penalty.share": True}, {}),
+    ("E.8", "thesis.sectionE.8.independent", {"penalty.share": False}, {}),
+    ("E.2.3", "thesis.figureE.[2-5].*", {"penalty.s": 1.0}, {"regularizer.half_space": True}),
     ("E.9", "thesis.tableE.5.rp-comhe", {"penalty.dim": 30, "penalty.count": 5}, {}),
     ("E.9", "thesis.tableE.5.ap-comhe", {"penalty.dim": 30, "penalty.count": 1}, {}),
     ("E.10", "thesis.tableE.6.*", {"model.name": "gcn", "regularizer.output": 0.0}, {"regularizer.half_space": True}),
@@ -224,6 +243,7 @@ PRINTED: list[Row] = [
     ("F.3", "thesis.table7.10.*", {"optim.name": "adam", "optim.lr": 1e-3, "optim.weight_decay": 5e-4}, {}),
     ("F.3", "thesis.table7.10.*", {"schedule.steps": 200 * (64 * 600 // 16), "network.width": 64}, {}),
     ("F.3", "thesis.table7.10.baseline++.*", {"loss.name": "s_softmax", "loss.scale": 2.0}, {}),
+    ("7.5.3", "thesis.table7.10.*", {"evaluation.protocol": "few_shot", "evaluation.shots": (5,)}, {}),
     ("7.5.3", "thesis.table7.10.*.opt", {"orthogonal.method": "cayley"}, {}),
     ("F.3", "thesis.table7.11.*", {"optim.orthogonal_lr": None}, {}),
     ("F.3", "thesis.table7.12.*", {"data.points": 1024, "data.batch_size": 32, "optim.name": "adam"}, {}),
@@ -235,7 +255,7 @@ PRINTED: list[Row] = [
 
 # What every recipe must have printed or named here.
 CORE = ("data.batch_size", "optim.name", "optim.lr", "schedule.steps")
-_PLOTS = "thesis.figure2.2.* thesis.figure2.7.* thesis.figure2.10.* thesis.figure5.4.* thesis.figureA.[45].*"
+_PLOTS = "thesis.figure2.2.* thesis.figure2.7.* thesis.figure2.10.* thesis.figure5.4.* thesis.figureA.[145].*"
 _PLOTS += " thesis.figureC.[23].*"
 _PLUS = "thesis.table5.[89].sphereface+.* thesis.table5.10.sphereface+.* thesis.tableD.[78].sphereface+.*"
 _PLUS += " thesis.sectionD.6.am-softmax+mhe"

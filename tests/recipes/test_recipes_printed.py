@@ -1,13 +1,15 @@
 """Recipes to the letter: a setting that the documents print is the recipe's, or a deviation that its note states."""
 
+import inspect
 from fnmatch import fnmatchcase
 from functools import cache
 
 import pytest
+import torch
 from printed_settings import CORE, DEVIATIONS, PRINTED, UNPRINTED
 from torch import nn
 
-from hypersphere import models, recipes
+from hypersphere import functional, metrics, models, recipes
 from hypersphere.train.penalty import make_penalty
 
 DOCUMENTS = [name for name in recipes.list_recipes() if name.startswith(("paper.", "thesis."))]
@@ -83,6 +85,26 @@ def test_what_every_recipe_needs_is_printed_or_its_source_is_named():
         named = {name for patterns, one, _ in UNPRINTED for name in matched(patterns) if one == setting}
         missing = [name for name in DOCUMENTS if name not in printed | named]
         assert not missing, (setting, missing[:5])
+
+
+def test_few_shot_classifiers_are_trained_as_f_3_prints():
+    """5 ways; SGD 1e-2, decay 1e-3, batches of 4, 100 epochs, c = 2: the defaults of the metric, which recipes use."""
+    printed = {"ways": 5, "lr": 1e-2, "weight_decay": 1e-3, "batch_size": 4, "epochs": 100, "scale": 2.0}
+    defaults = inspect.signature(metrics.few_shot).parameters
+    assert {name: defaults[name].default for name in printed} == printed
+
+
+def test_learned_projections_of_e_8_take_the_step_of_a_parameter():
+    """One step of SGD with the network's first rate on the penalty, which is a mean over the projections."""
+    config = config_of("thesis.sectionE.8.learned")
+    torch.manual_seed(0)
+    tiny = nn.Sequential(nn.Linear(40, 6), nn.Linear(6, 2)).double()
+    (part,) = make_penalty(config.regularizer, config.orthogonal, tiny, None, 0).parts
+    basis = part.basis_40.clone().requires_grad_()
+    images = functional.unit(tiny[0].weight.detach()) @ basis.mT
+    functional.energy(images, half_space=True).mean().backward()
+    part()
+    torch.testing.assert_close(part.basis_40, basis.detach() - config.optim.lr * basis.grad)
 
 
 def test_a_row_that_is_wrong_is_found():

@@ -291,8 +291,12 @@ def test_the_network_of_table_a1_keeps_its_last_relu():
         kept, removed = (
             make_model(recipes.get(f"thesis.tableA.1.{name}.lfw").model, FACTS["casia"], False) for name in "AB"
         )
-    assert isinstance(kept.body[-1], torch.nn.ReLU)
-    assert not isinstance(removed.body[-1], torch.nn.ReLU)
+        first, second = (
+            make_model(recipes.get(f"thesis.figureA.1.{name}").model, FACTS["mnist"], False)
+            for name in ("relu", "no-relu")
+        )
+    last = [isinstance(network.body[-1], torch.nn.ReLU) for network in (kept, removed, first, second)]
+    assert last == [True, False, True, False]
     assert (recipes.get("thesis.tableA.1.B.lfw").loss.bias, recipes.get("thesis.tableA.1.C.lfw").loss.bias) == (1, 0)
 
 

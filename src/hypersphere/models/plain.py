@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch import nn
+
 from .._core.checks import check_choice, check_count
 from .entry import Entry
 from .grammar import Conv, Layer, Pool, image_size_of
@@ -91,6 +93,7 @@ def table_cnn(
     in_channels: int = 1,
     feature_dim: int | None = None,
     fc_norm: bool = True,
+    last_relu: bool = False,
 ) -> Network:
     """The networks of thesis Table 2.1 (L-Softmax: PReLU and BatchNorm) and of sec. C.4 (2-dimensional features).
 
@@ -105,6 +108,7 @@ def table_cnn(
         in_channels: number of channels of the images: 1 for grey, 3 for colour.
         feature_dim: size of the last fully connected layer; None: that of the table.
         fc_norm: normalise the embedding (off by default where it has 2 dimensions, to be looked at).
+        last_relu: a ReLU after the embedding, which then lies in the first quadrant (thesis Figure A.1).
     """
     rows, fully_connected = _TABLES[table]
     first = 1 if len(rows) == 3 else 0
@@ -115,7 +119,10 @@ def table_cnn(
     if feature_dim is not None:
         fully_connected = (*fully_connected[:-1], feature_dim)
     size = image_size_of(image_size)
-    return image_network(stages, slots, num_classes, in_channels, size, fully_connected, fc_norm)
+    network = image_network(stages, slots, num_classes, in_channels, size, fully_connected, fc_norm)
+    if last_relu:
+        network.body.add_module("relu", nn.ReLU())
+    return network
 
 
 def few_shot_cnn(

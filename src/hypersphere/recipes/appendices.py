@@ -40,6 +40,17 @@ GANS = {
 
 
 @TABLES.add(
+    "thesis.figureA.1",
+    "2-D features on MNIST with and without the last ReLU (Figure A.1: pictures, no numbers)",
+    "error",
+)
+@column(("relu=True", "no-relu=False"))
+def figureA_1(relu: bool) -> Config:
+    """As Figure 2.2 with the softmax, with or without a ReLU after the features."""
+    return edit(figure2_2(1), model={"extra": {"last_relu": relu}})
+
+
+@TABLES.add(
     "thesis.figureA.5", "2-D features on MNIST by margin of A-Softmax (Figure A.5: pictures, no numbers)", "error"
 )
 @column(("softmax=1", "m2=2", "m3=3", "m4=4"))

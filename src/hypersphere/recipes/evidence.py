@@ -20,12 +20,17 @@ LEVEL = 0.95
 # Where the baseline of a cell is not found by its name (see ``baseline``): the first that is another cell.
 _BASELINES = {
     "paper.table1": "{row}.softmax original.softmax",  # a loss gains over the softmax, an operator over the plain one
+    "thesis.sectionD.6": "am-softmax",
     "thesis.table4.1": "standard-gradients",
     "thesis.table7.2": "mean0",
     "thesis.table7.6": "{row}.original",
+    "thesis.table7.10": "{row}.plain",
+    "thesis.tableA.1": "A.{column}",
+    "thesis.tableA.2": "softmax64.{column}",
+    "thesis.tableE.4": "every-never",
     "open.omniglot_few_shot": "baseline.plain.{column}",
 }
-_WORDS = ("baseline", "original", "softmax", "resnet32")
+_WORDS = ("baseline", "original", "softmax", "resnet32", "sphereface")
 VERDICTS = {
     "reproduced": "the interval of our gain excludes 0 and includes the published gain",
     "reproduced in direction": "the interval excludes 0 on the published side, and also excludes the published gain",
@@ -97,7 +102,7 @@ class Evidence:
         holds = low <= self.published_gain <= high
         if low <= 0 <= high:
             return "undecided" if holds else "not reproduced"
-        if (low > 0) != (self.published_gain > 0):
+        if low * self.published_gain <= 0:
             return "not reproduced"
         return "reproduced" if holds else "reproduced in direction"
 
