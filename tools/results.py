@@ -147,7 +147,7 @@ FINDINGS = {
 
         The authors' public code (https://github.com/wy1iu/OPT) divides the rate at 30,000, 50,000 and 65,000 of 75,000
         steps where F.3 says "when the performance is saturated", and draws the skew matrix of Cayley's map from N(0,
-        1), which puts R near -I. Neither has been tried.
+        1), as F.3 does, which puts R near -I. Neither has been tried.
 
         Gram-Schmidt was begun with three seeds. Their loss rose again from 4,900 steps on, and after 9,100 that of one
         was not finite; these runs are not in the table.""",

@@ -3,7 +3,7 @@
 ``PRINTED`` has rows (section, recipes, settings, where): every recipe that a pattern matches, and for which the
 settings ``where`` hold, must have these settings. Sections are those of the thesis, or of the paper if they start with
 ``paper``. A setting is a field of the configuration (``optim.lr``), of the network with its own defaults
-(``network.norm``), or of the regularizer as it is built (``penalty.hidden``).
+(``network.norm``), of its function h (``magnitude.beta``), or of the regularizer as it is built (``penalty.hidden``).
 
 ``UNPRINTED`` has what the text leaves open (recipes, setting, where ours comes from). ``DEVIATIONS`` has what it prints
 and we do not do (section, recipes, setting, ours); the note of the table names that section.
@@ -16,11 +16,13 @@ Row = tuple[str, str, dict[str, Any], dict[str, Any]]
 CIFAR_CNNS_D = "thesis.table5.[1-57].* thesis.figure5.3.* thesis.tableD.[36].*"
 CIFAR_CNNS_E = "thesis.table6.[1-6].* thesis.figure6.2.* thesis.tableE.4.* thesis.sectionE.8.*"
 CIFAR_CNNS_F = "thesis.table7.[1245678].* thesis.figure7.3.* thesis.tableF.[45].*"
+DRAWN_R = CIFAR_CNNS_F + " thesis.table7.9.* thesis.table7.12.*"
 DECOUPLED = "thesis.table4.[1-5].* thesis.figure4.4.*"
 FACES = "thesis.table2.[89].* thesis.table2.10.* thesis.figure2.11.* thesis.tableA.[12].*"
 FACES_PLUS = "thesis.table5.[89].* thesis.table5.10.* thesis.tableD.[78].* thesis.sectionD.6.*"
 PAPER_CIFAR = "paper.table[1-4].* paper.figure3?.* paper.figure4.* paper.section4.3.*"
 SGD = {"optim.name": "sgd", "optim.momentum": 0.9}
+LEARNED_RADIUS = {"magnitude.learnable": True, "magnitude.running": True}
 TRAINED_ANEW: dict[str, Any] = {"model.start": None}
 
 PRINTED: list[Row] = [
@@ -115,6 +117,12 @@ PRINTED: list[Row] = [
     ("C.1.2", "thesis.table4.[78].*.fgsm.fgsm*", {"adversarial.train": "fgsm"}, {}),
     ("C.1.3", "thesis.table4.8.*.*.*", {"adversarial.source": "thesis.table4.8.source"}, {}),
     ("C.2", "thesis.table4.*", {"model.alpha": 1.0}, {"model.conv": "decoupled"}),
+    ("C.2", DECOUPLED, {"magnitude.beta": 0.5}, {"model.magnitude": "segment"}),
+    ("C.2", DECOUPLED, {"magnitude.beta": 1.0}, {"model.magnitude": "mix"}),
+    *(
+        ("C.2", "thesis.table4.*", {"magnitude.rho": 1.0, **LEARNED_RADIUS}, {"model.magnitude": kind})
+        for kind in ("ball", "tanh", "segment")
+    ),
     (
         "C.6",
         "thesis.tableC.2.*",
@@ -227,7 +235,16 @@ PRINTED: list[Row] = [
     ("E.10", "thesis.tableE.6.*", {"model.name": "gcn", "regularizer.output": 0.0}, {"regularizer.half_space": True}),
     # chapter 7 and appendix F
     ("F.3", CIFAR_CNNS_F, SGD | {"data.batch_size": 128, "optim.lr": 0.1, "optim.weight_decay": 5e-4}, {}),
-    ("F.3", CIFAR_CNNS_F, {"orthogonal.init": "random", "data.name": "cifar100"}, {}),
+    ("F.3", CIFAR_CNNS_F, {"data.name": "cifar100"}, {}),
+    # N(0, 1): orthogonalised it is a random rotation, and descent on the manifold starts at one (7.3.5)
+    *(
+        ("F.3", DRAWN_R, {"orthogonal.init": init}, {"orthogonal.method": method})
+        for init, methods in (
+            ("random", "gram_schmidt householder lowdin gradient"),
+            ("literal", "cayley relaxed free"),
+        )
+        for method in methods.split()
+    ),
     ("7.5.3", "thesis.table7.[46].* thesis.tableF.[45].*", {"network.norm": "batch", "network.init": "he"}, {}),
     ("7.5.3", "thesis.table7.5.*", {"network.norm": "none"}, {}),
     ("7.5.1", "thesis.table7.2.mean1e-2", {"orthogonal.mean": 0.01}, {}),
@@ -286,5 +303,6 @@ UNPRINTED: list[tuple[str, str, str]] = [
 DEVIATIONS: list[tuple[str, str, str, Any]] = [
     ("4.5", "paper.table4.*", "data.vflip", False),
     ("2.3.6", "thesis.table2.5.*", "data.normalize", "symmetric"),
+    ("F.3", DRAWN_R, "orthogonal.init", "random"),
     ("F.3", "thesis.table7.11.cp.*", "optim.orthogonal_lr", 1e-4),
 ]

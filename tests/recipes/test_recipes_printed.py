@@ -9,7 +9,7 @@ import torch
 from printed_settings import CORE, DEVIATIONS, PRINTED, UNPRINTED
 from torch import nn
 
-from hypersphere import functional, metrics, models, recipes
+from hypersphere import functional, magnitude, metrics, models, recipes
 from hypersphere.train.penalty import make_penalty
 
 DOCUMENTS = [name for name in recipes.list_recipes() if name.startswith(("paper.", "thesis."))]
@@ -26,13 +26,15 @@ def matched(patterns):
 
 
 def value_of(config, setting):
-    """A field of the configuration, of the network with its defaults, or of the regularizer as it is built."""
+    """A field of the configuration, of the network with its defaults, or of its h or the regularizer as built."""
     group, field = setting.split(".")
     if group == "network":
         value = getattr(config.model, field, None) if hasattr(config.model, field) else None
         value = config.model.extra.get(field, value)
         value = models.options(config.model.name)[field] if value is None else value
         return "none" if value == "off" else value
+    if group == "magnitude":
+        return getattr(magnitude.resolve(config.model.magnitude), field)
     if group == "penalty":
         tiny = nn.Sequential(nn.Conv2d(16, 8, 3), nn.Flatten(), nn.Linear(8, 6))
         (part,) = make_penalty(config.regularizer, config.orthogonal, tiny, None, 0).parts

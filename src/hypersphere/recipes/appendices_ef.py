@@ -8,7 +8,7 @@ from ..config import Config
 from .protocols import comhe, edit, gcn, mhe, sgd
 from .table import Cell, Table, Tables, column, grid, printed
 from .thesis6 import KINDS, network, projected
-from .thesis7 import cnn, opt
+from .thesis7 import START, cnn, opt
 
 TABLES = Tables()
 
@@ -153,6 +153,7 @@ TABLES += (
             """,
             shared=True,
         ),
+        START,
     ),
     Table(
         "thesis.tableF.5",
@@ -171,5 +172,6 @@ TABLES += (
             """,
             shared=False,
         ),
+        START,
     ),
 )

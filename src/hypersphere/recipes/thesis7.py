@@ -23,6 +23,10 @@ from .table import Cell, Tables, cells, column, grid, measured
 TABLES = Tables()
 _MEANS = {mean: float(mean) for mean in ("0", "1e-3", "1e-2", "2e-2", "3e-2", "5e-2")}
 _REFINED = {"original": None, "mhe": "full", "hs-mhe": "half"}
+START = (
+    "F.3 draws what R is made of from N(0, 1). With it the R of `cp` is near -I, and that of `or` and `upt` near no "
+    "orthogonal matrix: these start as random rotations here, and from N(0, 1) with --orthogonal.init literal."
+)
 METHODS = {
     "gs": "gram_schmidt",
     "hr": "householder",
@@ -46,7 +50,10 @@ def opt(config: Config, method: str, **settings: Any) -> Config:
 
 
 @TABLES.add(
-    "thesis.table7.4", "OPT variants on CIFAR-100", "error", "OGD on CNN-6 is 33.33 here and 33.37 in Table 7.7."
+    "thesis.table7.4",
+    "OPT variants on CIFAR-100",
+    "error",
+    f"OGD on CNN-6 is 33.33 here and 33.37 in Table 7.7. {START}",
 )
 @grid("""
     row        cnn6   cnn9
@@ -64,6 +71,7 @@ def opt(config: Config, method: str, **settings: Any) -> Config:
     "thesis.figure7.3",
     "Energy and error during training, CNN-6 on CIFAR-100 (Figures 7.3, F.2: curves; errors of Table 7.4)",
     "error",
+    START,
 )
 @column({"baseline": 37.59, "hs-mhe": 34.97, "gs": 33.02, "cp": 33.53, "or": 34.70})
 def cnn(method: str, network: str = "cnn6", norm: str | None = None, **settings: Any) -> Config:
@@ -72,7 +80,7 @@ def cnn(method: str, network: str = "cnn6", norm: str | None = None, **settings:
     return mhe(config, half=True) if method == "hs-mhe" else opt(config, method, **settings)
 
 
-@TABLES.add("thesis.table7.1", "Orthogonality and fixed neurons on CIFAR-100", "error")
+@TABLES.add("thesis.table7.1", "Orthogonality and fixed neurons on CIFAR-100", "error", START)
 @grid("""
     row           cnn6   cnn9
     baseline     37.59  33.55
@@ -97,7 +105,9 @@ def _energies(make: Any, settings: dict[str, Any], name: str, run: str, values: 
     )
 
 
-@TABLES.add("thesis.table7.2", "Neurons that start with a mean, CNN-6 on CIFAR-100 (none: not converged)", "error")
+@TABLES.add(
+    "thesis.table7.2", "Neurons that start with a mean, CNN-6 on CIFAR-100 (none: not converged)", "error", START
+)
 @column("""
     mean0=0.0      32.49
     mean1e-3=1e-3  33.11
@@ -126,6 +136,7 @@ def table7_2(mean: float) -> Config:
 def table7_3(method: str, init: str) -> Config:
     """F.3: 784-256-256-10 on MNIST, momentum SGD 0.01 (so also for R under OGD), batch 100, 100 epochs.
 
+    Without weight decay, which F.3 names among the settings of CNNs.
     Under OPT the fixed neurons are those that ``init`` draws: the columns of the table.
     """
     config = Config(
@@ -144,7 +155,7 @@ def table7_3(method: str, init: str) -> Config:
     "error",
     "The rows energy.* are the sum of the hidden layers' half-space energies (s = 2) before training. The minimum "
     "of the full-space energy has opposite neurons in the first layer, whose half-space energy is "
-    "large: ours is run to that minimum, the published one was not.",
+    f"large: ours is run to that minimum, the published one for 5,000 steps (7.5.3). {START}",
 )
 @grid("""
     row  original=None  mhe=full  hs-mhe=half
@@ -158,7 +169,7 @@ def table7_6(method: str, refine: str | None) -> Config:
     return cnn(method, refine=refine)
 
 
-@TABLES.add("thesis.table7.7", "Normalised neurons, CNN-6 on CIFAR-100", "error")
+@TABLES.add("thesis.table7.7", "Normalised neurons, CNN-6 on CIFAR-100", "error", START)
 @grid("""
     row       plain=False  norm=True
     baseline        37.59      36.05
@@ -182,7 +193,7 @@ def table7_7(method: str, normalize: bool) -> Config:
     return spherical(edit(config, model=rule)) if normalize else config
 
 
-@TABLES.add("thesis.table7.8", "ResNets on CIFAR-100", "error")
+@TABLES.add("thesis.table7.8", "ResNets on CIFAR-100", "error", START)
 @grid("""
     row       resnet20  resnet32
     baseline     31.11     30.16
@@ -194,7 +205,7 @@ def table7_8(method: str, network: str) -> Config:
     return opt(sgd("cifar100", network, "f2", 5e-4), method)
 
 
-@TABLES.add("thesis.table7.9", "CNN-10 on ImageNet, top-1 and top-5", "error", IMAGENET)
+@TABLES.add("thesis.table7.9", "CNN-10 on ImageNet, top-1 and top-5", "error", f"{IMAGENET}. {START}")
 @measured("""
     row       top1=accuracy  top5=top5_accuracy
     baseline          44.32               21.13
@@ -283,14 +294,14 @@ def table7_11(method: str, graph: str) -> Config:
     return edit(config, optim={"orthogonal_lr": 1e-4}) if method == "cp" else config
 
 
-@TABLES.add("thesis.table7.12", "PointNet without T-Net on ModelNet40", "accuracy")
+@TABLES.add("thesis.table7.12", "PointNet without T-Net on ModelNet40", "accuracy", START)
 @column({"baseline": 87.1, "gs": 87.23, "cp": 87.86})
 def table7_12(method: str) -> Config:
     """PointNet without T-Net."""
     return opt(points("pointnet"), method)
 
 
-@TABLES.add("thesis.table7.5", "CNN-6 without BatchNorm on CIFAR-100 (none: not converged)", "error")
+@TABLES.add("thesis.table7.5", "CNN-6 without BatchNorm on CIFAR-100 (none: not converged)", "error", START)
 @column("""
     baseline  38.95
     hs-mhe    36.90
