@@ -20,6 +20,7 @@ DRAWN_R = CIFAR_CNNS_F + " thesis.table7.9.* thesis.table7.12.*"
 DECOUPLED = "thesis.table4.[1-5].* thesis.figure4.4.*"
 FACES = "thesis.table2.[89].* thesis.table2.10.* thesis.figure2.11.* thesis.tableA.[12].*"
 FACES_PLUS = "thesis.table5.[89].* thesis.table5.10.* thesis.tableD.[78].* thesis.sectionD.6.*"
+PAPER_ABLATIONS = "paper.table[123].* paper.figure3?.*"
 PAPER_CIFAR = "paper.table[1-4].* paper.figure3?.* paper.figure4.* paper.section4.3.*"
 SGD = {"optim.name": "sgd", "optim.momentum": 0.9}
 LEARNED_RADIUS = {"magnitude.learnable": True, "magnitude.running": True}
@@ -50,6 +51,7 @@ PRINTED: list[Row] = [
     ("paper 4.1", "paper.table1.*.*a-softmax paper.table4.s-g.*", {"loss.margin": 4}, {}),
     ("paper 4.1", "paper.figure6.*", SGD | {"optim.lr": 0.1, "schedule.milestones": (200_000, 375_000)}, {}),
     ("paper 4.1", "paper.figure6.*", {"schedule.steps": 550_000}, {}),
+    ("paper 4.2", PAPER_ABLATIONS, {"data.hflip": False}, {"data.pad": 0}),
     ("paper 4.2", "paper.table2.*", {"loss.name": "w_softmax", "loss.angular": "cosine"}, {"model.conv": "sphere"}),
     ("paper 4.2", "paper.table2.original.* paper.figure3[abc].*", {"loss.name": "cross_entropy"}, {}),
     ("paper 4.2", "paper.table3.*", {"network.activation": "none", "model.name": "cnn18"}, {}),
@@ -301,6 +303,7 @@ UNPRINTED: list[tuple[str, str, str]] = [
 ]
 
 DEVIATIONS: list[tuple[str, str, str, Any]] = [
+    ("4.2", PAPER_ABLATIONS, "data.hflip", True),
     ("4.5", "paper.table4.*", "data.vflip", False),
     ("2.3.6", "thesis.table2.5.*", "data.normalize", "symmetric"),
     ("F.3", DRAWN_R, "orthogonal.init", "random"),

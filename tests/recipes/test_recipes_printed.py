@@ -89,6 +89,14 @@ def test_what_every_recipe_needs_is_printed_or_its_source_is_named():
         assert not missing, (setting, missing[:5])
 
 
+def test_clipped_gradients_are_stated():
+    """No section prints them."""
+    clipped = {recipes.find(name)[0] for name in DOCUMENTS if config_of(name).optim.clip is not None}
+    assert len(clipped) > 10
+    for table in clipped:
+        assert "is clipped at" in table.note, table.name
+
+
 def test_few_shot_classifiers_are_trained_as_f_3_prints():
     """5 ways; SGD 1e-2, decay 1e-3, batches of 4, 100 epochs, c = 2: the defaults of the metric, which recipes use."""
     printed = {"ways": 5, "lr": 1e-2, "weight_decay": 1e-3, "batch_size": 4, "epochs": 100, "scale": 2.0}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..config import AdversarialConfig, Config, LossConfig
-from .faces import CASIA, LFW, MEASURES, MEGAFACE, PLUS, fine_tuned, method_cells, plus_cells, sphereface
+from .faces import CASIA, CLIPPED, LFW, MEASURES, MEGAFACE, PLUS, fine_tuned, method_cells, plus_cells, sphereface
 from .protocols import edit, gan, mnist2d, operator, sgd
 from .table import Cell, Table, Tables, cells, column, grid, measured
 from .thesis2 import figure2_2
@@ -261,8 +261,8 @@ TABLES += (
             )
             for column, value in zip(("lfw", "rank1"), values, strict=True)
         ),
-        f"It needs these files under --data.root: imdb-face/, ms-celeb-1m/ and casia-webface/, each <identity>/*.jpg "
-        f"aligned to 112×96; "
+        f"{CLIPPED} It needs these files under --data.root: imdb-face/, ms-celeb-1m/ and casia-webface/, each "
+        f"<identity>/*.jpg aligned to 112×96; "
         f"{LFW}; {MEGAFACE}. SphereFace+ starts from the trained SphereFace.",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..config import Config
-from .protocols import comhe, edit, gcn, mhe, sgd
+from .protocols import CLIPPED, comhe, edit, gcn, mhe, sgd
 from .table import Cell, Table, Tables, column, grid, printed
 from .thesis6 import KINDS, network, projected
 from .thesis7 import START, cnn, opt
@@ -104,6 +104,7 @@ def _strategies(number: str, shown: str, dataset: str, name: str, norm: str | No
         column(("standard", "rotation", "hs-mhe", "rp-comhe", "ap-comhe"))(
             partial(strategy, dataset, name, norm)
         ).cells,
+        CLIPPED if norm == "off" else "",
     )
 
 

@@ -23,9 +23,10 @@ from .table import Cell
 LFW = "lfw/ with its lists"
 YTF = "ytf/<person>/<number>/*.jpg with splits.txt."
 MEGAFACE = "megaface/facescrub and megaface/distractors"
+CLIPPED = "The gradient's norm is clipped at 5."
 CASIA = (
-    "It needs these files under --data.root: casia-webface/<identity>/*.jpg, aligned to 112×96, with excluded.txt, "
-    "which names the people who are also in a test set; "
+    f"{CLIPPED} It needs these files under --data.root: casia-webface/<identity>/*.jpg, aligned to 112×96, with "
+    "excluded.txt, which names the people who are also in a test set; "
 )
 OTHERS = (
     "The thesis does not print the weights and margins of contrastive, triplet and center loss: the recipes use those "

@@ -19,6 +19,7 @@ SPHERENETS = (
     "SphereNets project their weights (thesis 4.4.1); the constraint ‖WᵀW − I‖² of sec. 2.4, whose weight is not "
     "printed, is used in figure3b and figure5 only."
 )
+MIRRORED = "Sec. 4.1 mirrors images left-right, which is done here; 4.2 says that it does not."
 # the losses of Table 1, by the name of their column
 LOSSES: dict[str, dict[str, Any]] = {
     "softmax": {"name": "cross_entropy"},
@@ -42,7 +43,7 @@ def with_loss(config: Config, name: str) -> Config:
     "paper.table1",
     "CNN-9 on CIFAR-10, operators and losses (paper Table 1, thesis Table 3.1)",
     "accuracy",
-    f"{MARGINS} {SPHERENETS} Sec. 4.1 mirrors images left-right, which is done here; 4.2 says that it does not.",
+    f"{MARGINS} {SPHERENETS} {MIRRORED}",
 )
 @grid("""
     row         softmax  w-sigmoid0.1  w-sigmoid0.3  w-sigmoid0.7  w-linear  w-cosine  a-softmax  ga-softmax
@@ -62,7 +63,7 @@ def table1(conv: str, loss: str) -> Config:
     "paper.table2",
     "Architectures on CIFAR-10 (paper Table 2, thesis Table 3.2)",
     "accuracy",
-    f"CNN-9 differs from Table 1 in places: 90.68 here, 90.58 there. {SPHERENETS}",
+    f"CNN-9 differs from Table 1 in places: 90.68 here, 90.58 there. {SPHERENETS} {MIRRORED}",
 )
 @grid("""
     row          cnn3   cnn9  cnn18  cnn45  cnn60  resnet32
@@ -78,7 +79,12 @@ def table2(conv: str, network: str) -> Config:
     return with_loss(operator(adam("cifar10", network), conv), "softmax" if conv == "original" else "w-cosine")
 
 
-@TABLES.add("paper.table3", "CNN-18 without ReLU on CIFAR-10 (paper Table 3, thesis Table 3.3)", "accuracy")
+@TABLES.add(
+    "paper.table3",
+    "CNN-18 without ReLU on CIFAR-10 (paper Table 3, thesis Table 3.3)",
+    "accuracy",
+    f"{SPHERENETS} {MIRRORED}",
+)
 @column("""
     sigmoid0.1  86.29
     sigmoid0.3  85.67
@@ -121,6 +127,7 @@ def table4(dataset: str, conv: str, loss: str) -> Config:
     "paper.figure3a",
     "ResNet-32 and SphereResNet-32 over iterations (paper Figure 3(a): curves, no numbers)",
     "accuracy",
+    MIRRORED,
 )
 @grid("""
     row         cifar10  cifar10+
@@ -139,6 +146,7 @@ def figure3a(conv: str, dataset: str) -> Config:
     "paper.figure3b",
     "CNN-9 and SphereNet over iterations, orthogonality (paper Figure 3(b): curves, no numbers)",
     "accuracy",
+    MIRRORED,
 )
 @column(
     ["original", *(f"{conv}{extra}" for conv in ("cosine", "linear", "sigmoid0.3") for extra in ("", ".orthogonal"))]
@@ -150,7 +158,10 @@ def figure3b(curve: str) -> Config:
 
 
 @TABLES.add(
-    "paper.figure3c", "Width of CNN-9 and SphereNet over iterations (paper Figure 3(c): curves, no numbers)", "accuracy"
+    "paper.figure3c",
+    "Width of CNN-9 and SphereNet over iterations (paper Figure 3(c): curves, no numbers)",
+    "accuracy",
+    MIRRORED,
 )
 @grid("""
     row       16-32-48  32-64-96  64-96-128  128-192-256
@@ -228,7 +239,7 @@ def learnable(conv: str) -> Config:
     "paper.figure3d",
     "CNN-69 and its SphereNet over iterations (paper Figure 3(d): curves)",
     "accuracy",
-    'The text gives "nearly 90%" for the SphereNet.',
+    f'The text gives "nearly 90%" for the SphereNet. {MIRRORED}',
 )
 @column(("original", "cosine"))
 def figure3d(conv: str) -> Config:

@@ -17,6 +17,7 @@ from ..config import (
     ScheduleConfig,
 )
 
+CLIPPED = "The gradient's norm is clipped at 1, without which networks without normalisation diverge."
 IMAGENET = "It needs imagenet/train and imagenet/val under --data.root"
 # GANs of D.7: what is not the standard objective (D.12) and one update each
 _OBJECTIVES: dict[str, dict[str, Any]] = {
