@@ -118,7 +118,8 @@ def test_other_initialisations() -> None:
     torch.manual_seed(0)
     xavier = models.create("mlp", init="xavier").body[1].op.weight
     assert xavier.abs().max().item() == pytest.approx(math.sqrt(6 / (784 + 256)), rel=0.01)
-    assert models.create("mlp", init="normal").body[1].op.weight.std().item() == pytest.approx(0.01, rel=0.02)
+    for init, std in (("normal", 0.01), ("standard_normal", 1.0)):
+        assert models.create("mlp", init=init).body[1].op.weight.std().item() == pytest.approx(std, rel=0.02)
     deconv = models.create("sngan_generator").deconvs[0].op.weight
     assert deconv.std().item() == pytest.approx(math.sqrt(2 / (512 * 16)), rel=0.02)
 

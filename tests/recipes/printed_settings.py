@@ -290,6 +290,7 @@ UNPRINTED: list[tuple[str, str, str]] = [
     (CIFAR_CNNS_E, "schedule.steps", 'E.1: "when the performance is saturated"; those of D.1'),
     ("thesis.figureE.[2-5].*", "schedule.steps", "E.2.1: as in 6.6.1"),
     (CIFAR_CNNS_F, "schedule.steps", 'F.3: "when the performance is saturated"; those of D.1'),
+    ("thesis.table7.3.*.normal", "model.init", "deviation 0.01; 1 in the repository F.3 follows"),
     ("thesis.table7.10.*", "data.batch_size", "that of the repository F.3 follows"),
     *(
         ("thesis.table7.11.* thesis.tableE.6.*", setting, "Kipf and Welling's, whom 7.5.4 and E.10 follow")

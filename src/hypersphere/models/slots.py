@@ -20,7 +20,7 @@ from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRul
 _PREFIX = {"plain": "", "sphere": "Sphere", "decoupled": "Decoupled"}
 _NORMS = ("batch", "sphere", "both", "none")
 _SLOPES = {"relu": 0.0, "leaky_relu": 0.1, "prelu": 0.25, "none": 1.0}  # of the negative half, at the start
-_INITS = ("he", "xavier", "normal")
+_INITS = ("he", "xavier", "normal", "standard_normal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Slots:
             D.5) or ``"none"``.
         bias: a bias in the operators; None: only in plain ones that no BatchNorm follows.
         init: weights ``"he"`` normal, std √(2/((1+a²)·fan_in)) with a the slope of the activation's negative half;
-            ``"xavier"`` uniform; ``"normal"`` N(0, 0.01²). Biases start at 0.
+            ``"xavier"`` uniform; ``"normal"`` N(0, 0.01²); ``"standard_normal"`` N(0, 1). Biases start at 0.
         spectral_norm: divide every weight by its largest singular value (the GAN of thesis D.7).
         classifier_bias: whether the plain classifier at the end has a bias.
 
@@ -232,7 +232,7 @@ class Slots:
         elif self.init == "xavier":
             nn.init.xavier_uniform_(layer.weight)
         else:
-            nn.init.normal_(layer.weight, std=0.01)
+            nn.init.normal_(layer.weight, std=0.01 if self.init == "normal" else 1.0)
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)
         return parametrizations.spectral_norm(layer) if self.spectral_norm else layer
