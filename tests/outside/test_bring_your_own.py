@@ -30,6 +30,7 @@ ADDRESSES = {
     "data set": "--data.name bring_your_own:stripes --data.batch-size 16",
     "measurement": "--evaluation.also bring_your_own:mean_norm",
     "orthogonal map": "--orthogonal.method bring_your_own:skewed",
+    "optimizer": "--optim.name bring_your_own:Signs",
 }
 
 
@@ -79,7 +80,7 @@ def test_everything_together_resumes_and_is_reported(tmp_path, monkeypatch):
     assert one == two
     assert main(["report", str(whole), "--out", str(tmp_path / "report.html")]) == 0
     page = (tmp_path / "report.html").read_text()
-    for name in ("Quadratic", "Cubic", "Root", "OPT by skewed"):
+    for name in ("Quadratic", "Cubic", "Root", "OPT by skewed", "Signs, learning rate"):
         assert name in page, name
 
 
@@ -98,6 +99,7 @@ def test_registered_names_are_choices_everywhere(tmp_path, capsys):
     hs.register("dataset", "stripes", own.stripes)
     hs.register("measurement", "mean_norm", own.mean_norm)
     hs.register("map", "skewed", own.skewed, label="half a Cayley transform")
+    hs.register("optimizer", "signs", own.Signs, label="signs of means")
     hs.register("plot", "two_lines", own.two_lines)
     hs.register("panel", "remark", own.remark, label="A remark")
     twin = hs.convert(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), angular="cubic", magnitude="root")
@@ -113,10 +115,11 @@ def test_registered_names_are_choices_everywhere(tmp_path, capsys):
     assert "stripes" in hs.data.list_datasets()
     assert main(["train", "--help", "all"]) == 0
     text = capsys.readouterr().out
-    for name in ("cubic", "root", "quadratic", "spread", "mean_norm", "skewed"):
+    for name in ("cubic", "root", "quadratic", "spread", "mean_norm", "skewed", "signs"):
         assert name in text, name
     for what, name in (
         ("maps", "skewed"),
+        ("optimizers", "signs"),
         ("plots", "two_lines"),
         ("panels", "remark"),
         ("models", "bring_your_own:Tiny"),
@@ -126,11 +129,18 @@ def test_registered_names_are_choices_everywhere(tmp_path, capsys):
     words = (
         "--model.conv decoupled --model.angular cubic --model.magnitude root --loss.name quadratic --loss.margin 0.1 "
     )
-    words += "--regularizer.name spread --evaluation.also mean_norm --orthogonal.method skewed"
+    words += "--regularizer.name spread --evaluation.also mean_norm --orthogonal.method skewed --optim.name signs"
     run = train(tmp_path, *words.split())
     assert main(["report", str(run), "--logs-only"]) == 0
     page = (run / "report.html").read_text()
-    for word in ("cos³ θ", "h = root", "OPT by half a Cayley transform", "A remark", "trained by somebody else"):
+    for word in (
+        "cos³ θ",
+        "h = root",
+        "OPT by half a Cayley transform",
+        "signs of means",
+        "A remark",
+        "by somebody else",
+    ):
         assert word in page, word
     figure = hs.plots.angular_curves(["cubic", "cosine"])
     assert "cos³ θ" in [text.get_text() for text in figure.axes[0].get_legend().get_texts()]

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from .._core.registries import ANGULAR, DATASETS, HEADS, MAGNITUDES, MAPS, MEASUREMENTS, MODELS, REGULARIZERS
+from .._core.registries import (
+    ANGULAR,
+    DATASETS,
+    HEADS,
+    MAGNITUDES,
+    MAPS,
+    MEASUREMENTS,
+    MODELS,
+    OPTIMIZERS,
+    REGULARIZERS,
+)
 from ..config import Config, LossConfig
 from ..config.loss import OWN_CLASSIFIER
-from ..config.optim import OPTIMIZERS
 from ..data import describe as about_data
 from ..evaluation import describe
 
@@ -89,8 +98,9 @@ def _orthogonal(config: Config) -> str:
 
 def _optimizer(config: Config) -> str:
     part = config.optim
-    text = f"{OPTIMIZERS[part.name]}, learning rate {part.lr:g}"
-    text += f", momentum {part.momentum:g}" if part.name in ("sgd", "orthogonal_sgd", "muon", "muonh") else ""
+    text = f"{OPTIMIZERS.label(part.name)}, learning rate {part.lr:g}"
+    if part.name in OPTIMIZERS and any(one.name == "momentum" for one in OPTIMIZERS.entry(part.name).parameters):
+        text += f", momentum {part.momentum:g}"
     text += f", weight decay {part.weight_decay:g}" if part.weight_decay else ""
     text += f", gradients clipped at {part.clip:g}" if part.clip is not None else ""
     if config.orthogonal.method == "gradient" and part.name != "orthogonal_sgd":
