@@ -13,8 +13,10 @@ from torch import nn
 import hypersphere as hs
 from hypersphere._core.registries import KINDS
 from hypersphere.cli import main
-from hypersphere.config import Config, with_values
+from hypersphere.config import Config, OrthogonalConfig, RegularizerConfig, with_values
+from hypersphere.report.words import in_words
 from hypersphere.runs.model import feature_dim
+from hypersphere.train.penalty import make_penalty
 from hypersphere.train.training import Training
 
 SMALL = """--schedule.steps 6 --schedule.milestones none --run.device cpu --run.progress off --run.tensorboard no
@@ -212,3 +214,22 @@ def test_parts_that_lack_something_say_what(settings, message):
     assert feature_dim(counted, "no_dim") == 4
     energies = hs.regularizers.energies(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8)), Inside(8, 3))
     assert list(energies.output) == ["head.inner.weight"]
+
+
+class Denser(hs.regularizers.MHE):
+    """An energy of one's own."""
+
+
+def test_the_settings_of_regularizers_reach_all_that_have_arguments_for_them():
+    net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 3))
+    hs.register("regularizer", "denser", Denser)
+    settings = {"s": 1.0, "half_space": True, "hidden": 0.5, "weight": 0.1}
+    for name, expected in {
+        "denser": Denser(net, hidden=0.5, s=1.0, half_space=True, seed=3),
+        "polarization": hs.regularizers.Polarization(net, 0.1, s=1.0),
+        "separation": hs.regularizers.Separation(net, 0.1),
+    }.items():
+        config = RegularizerConfig(name=name, **settings)
+        (part,) = make_penalty(config, OrthogonalConfig(), net, None, 3).parts
+        torch.testing.assert_close(part(), expected())
+        assert "s = 1" in dict(in_words(Config(regularizer=config)))["Regularizer"] or name != "denser"

@@ -15,6 +15,7 @@ from .._core.registries import (
 )
 from ..config import Config, LossConfig
 from ..config.loss import OWN_CLASSIFIER
+from ..config.regularizer import is_energy
 from ..data import describe as about_data
 from ..evaluation import describe
 
@@ -84,7 +85,7 @@ def _head(loss: LossConfig) -> str:
 def _regularizer(config: Config) -> str:
     part = config.regularizer
     parts = [] if part.name == "none" else [REGULARIZERS.label(part.name)]
-    if part.name in ("mhe", "comhe"):
+    if part.name in REGULARIZERS and is_energy(REGULARIZERS.entry(part.name)):
         parts[0] += f", s = {part.s:g}, {part.distance} distance" + (", half space" if part.half_space else "")
     return "; ".join([*parts, *([f"orthonormality × {part.orthonormality:g}"] if part.orthonormality else [])])
 
