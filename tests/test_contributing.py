@@ -7,8 +7,10 @@ allowed, so that no step goes untaken.
 """
 
 import os
+import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from snippets import Block, blocks
 PAGE = Path(__file__).parent.parent / "CONTRIBUTING.md"
 STEPS = [block for block in blocks(PAGE.read_text()) if block.language != "text"]
 SECTIONS = list(dict.fromkeys(block.heading for block in STEPS))
+FOLDERS = ("src", "tests", "tools", "benchmarks", "docs", ".github")
 SOURCE = Path(hypersphere.__file__).parent.parent
 
 
@@ -49,6 +52,22 @@ def test_every_block_is_a_step_or_a_picture():
     assert STEPS
     for block in blocks(PAGE.read_text()):
         assert block.language in ("python", "sh", "text"), f"line {block.line}: ```{block.language} would not be run"
+
+
+def test_what_the_page_names_is_there():
+    """Files, targets of the Makefile and names in the code that the page tells to look at."""
+    root, prose = PAGE.parent, re.sub(r"```.*?```", "", PAGE.read_text(), flags=re.S)
+    files = [path for folder in FOLDERS for path in (root / folder, *(root / folder).rglob("*"))]
+    files += root.glob("*.md")
+    code = "\n".join(file.read_text() for file in files if file.suffix == ".py") + (root / "Makefile").read_text()
+    for word in dict.fromkeys(re.findall(r"`([^`\n]+)`", prose)):
+        if re.fullmatch(r"[\w/.*-]+(\.(py|md|yml)|/)", word):
+            pattern = word.rstrip("/").replace("_name.py", "_*.py")
+            assert any(fnmatch(str(file), f"*{pattern}") for file in files), f"no file {word}"
+        elif word != "innerHTML" and re.fullmatch(r"@?[\w.]+(\(.*\))?", word):
+            assert all(part in code for part in re.findall(r"[A-Za-z]\w+", word)), f"no {word} in the code"
+        elif word.startswith("make "):
+            assert f"\n{word.split()[1]}:" in code, f"no target {word}"
 
 
 EXAMPLE = """

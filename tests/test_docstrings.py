@@ -319,7 +319,14 @@ def _takes(head: type, option: str) -> bool:
 
 
 PAGES = {"angular": "operators", "magnitude": "operators", "head": "losses", "regularizer": "energies"}
-PAGES |= {"map": "orthogonal", "model": "models", "dataset": "data", "plot": "gallery", "panel": "report"}
+PAGES |= {
+    "map": "orthogonal",
+    "optimizer": "training",
+    "model": "models",
+    "dataset": "data",
+    "plot": "gallery",
+    "panel": "report",
+}
 
 
 def test_every_name_is_in_the_docs(monkeypatch):

@@ -38,7 +38,9 @@ def register(
             are called with the norm), ``"head"`` (called with ``in_features, num_classes``; its objects have the class
             vectors ``weight``, the loss ``head(features, labels)`` and ``head.logits(features)``), ``"regularizer"``
             (called with a model), ``"map"`` (a function from square matrices (blocks, d, d) to orthogonal ones, or an
-            :class:`~hypersphere.functional.Orthogonalizer`), ``"model"`` (called with ``num_classes`` and, if it takes
+            :class:`~hypersphere.functional.Orthogonalizer`), ``"optimizer"`` (a ``torch.optim.Optimizer``; called with
+            groups of parameters, ``lr``, and ``momentum``, ``nesterov``, ``betas`` and ``eps`` if it takes them),
+            ``"model"`` (called with ``num_classes`` and, if it takes
             them, ``in_channels`` and ``image_size``; with ``num_classes=0`` the network returns features, whose number
             is its ``feature_dim``), ``"dataset"`` (a function of ``root`` that returns a
             :class:`hypersphere.data.Dataset`), ``"measurement"`` (a function of an evaluation), ``"plot"`` (a function

@@ -48,6 +48,20 @@ class Spread(nn.Module):
         return self.weight * torch.stack([(r @ r.T).square().mean() for r in rows]).sum()
 
 
+class Signs(torch.optim.Optimizer):
+    """w ← w − lr·sign m, m the running mean of the gradient."""
+
+    def __init__(self, params, lr=1e-3, momentum=0.9, weight_decay=0.0):
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in (p for p in group["params"] if p.grad is not None):
+                mean = self.state[p].setdefault("mean", torch.zeros_like(p)).lerp_(p.grad, 1 - group["momentum"])
+                p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * mean.sign())
+
+
 class Tiny(nn.Module):
     """A network: one spherical layer, and a classifier unless a head has the class vectors."""
 

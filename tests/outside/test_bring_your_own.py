@@ -13,8 +13,10 @@ from torch import nn
 import hypersphere as hs
 from hypersphere._core.registries import KINDS
 from hypersphere.cli import main
-from hypersphere.config import Config, with_values
+from hypersphere.config import Config, OrthogonalConfig, RegularizerConfig, with_values
+from hypersphere.report.words import in_words
 from hypersphere.runs.model import feature_dim
+from hypersphere.train.penalty import make_penalty
 from hypersphere.train.training import Training
 
 SMALL = """--schedule.steps 6 --schedule.milestones none --run.device cpu --run.progress off --run.tensorboard no
@@ -30,6 +32,7 @@ ADDRESSES = {
     "data set": "--data.name bring_your_own:stripes --data.batch-size 16",
     "measurement": "--evaluation.also bring_your_own:mean_norm",
     "orthogonal map": "--orthogonal.method bring_your_own:skewed",
+    "optimizer": "--optim.name bring_your_own:Signs",
 }
 
 
@@ -79,7 +82,7 @@ def test_everything_together_resumes_and_is_reported(tmp_path, monkeypatch):
     assert one == two
     assert main(["report", str(whole), "--out", str(tmp_path / "report.html")]) == 0
     page = (tmp_path / "report.html").read_text()
-    for name in ("Quadratic", "Cubic", "Root", "OPT by skewed"):
+    for name in ("Quadratic", "Cubic", "Root", "OPT by skewed", "Signs, learning rate"):
         assert name in page, name
 
 
@@ -98,6 +101,7 @@ def test_registered_names_are_choices_everywhere(tmp_path, capsys):
     hs.register("dataset", "stripes", own.stripes)
     hs.register("measurement", "mean_norm", own.mean_norm)
     hs.register("map", "skewed", own.skewed, label="half a Cayley transform")
+    hs.register("optimizer", "signs", own.Signs, label="signs of means")
     hs.register("plot", "two_lines", own.two_lines)
     hs.register("panel", "remark", own.remark, label="A remark")
     twin = hs.convert(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), angular="cubic", magnitude="root")
@@ -113,10 +117,11 @@ def test_registered_names_are_choices_everywhere(tmp_path, capsys):
     assert "stripes" in hs.data.list_datasets()
     assert main(["train", "--help", "all"]) == 0
     text = capsys.readouterr().out
-    for name in ("cubic", "root", "quadratic", "spread", "mean_norm", "skewed"):
+    for name in ("cubic", "root", "quadratic", "spread", "mean_norm", "skewed", "signs"):
         assert name in text, name
     for what, name in (
         ("maps", "skewed"),
+        ("optimizers", "signs"),
         ("plots", "two_lines"),
         ("panels", "remark"),
         ("models", "bring_your_own:Tiny"),
@@ -126,11 +131,18 @@ def test_registered_names_are_choices_everywhere(tmp_path, capsys):
     words = (
         "--model.conv decoupled --model.angular cubic --model.magnitude root --loss.name quadratic --loss.margin 0.1 "
     )
-    words += "--regularizer.name spread --evaluation.also mean_norm --orthogonal.method skewed"
+    words += "--regularizer.name spread --evaluation.also mean_norm --orthogonal.method skewed --optim.name signs"
     run = train(tmp_path, *words.split())
     assert main(["report", str(run), "--logs-only"]) == 0
     page = (run / "report.html").read_text()
-    for word in ("cos³ θ", "h = root", "OPT by half a Cayley transform", "A remark", "trained by somebody else"):
+    for word in (
+        "cos³ θ",
+        "h = root",
+        "OPT by half a Cayley transform",
+        "signs of means",
+        "A remark",
+        "by somebody else",
+    ):
         assert word in page, word
     figure = hs.plots.angular_curves(["cubic", "cosine"])
     assert "cos³ θ" in [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
@@ -202,3 +214,22 @@ def test_parts_that_lack_something_say_what(settings, message):
     assert feature_dim(counted, "no_dim") == 4
     energies = hs.regularizers.energies(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8)), Inside(8, 3))
     assert list(energies.output) == ["head.inner.weight"]
+
+
+class Denser(hs.regularizers.MHE):
+    """An energy of one's own."""
+
+
+def test_the_settings_of_regularizers_reach_all_that_have_arguments_for_them():
+    net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 3))
+    hs.register("regularizer", "denser", Denser)
+    settings = {"s": 1.0, "half_space": True, "hidden": 0.5, "weight": 0.1}
+    for name, expected in {
+        "denser": Denser(net, hidden=0.5, s=1.0, half_space=True, seed=3),
+        "polarization": hs.regularizers.Polarization(net, 0.1, s=1.0),
+        "separation": hs.regularizers.Separation(net, 0.1),
+    }.items():
+        config = RegularizerConfig(name=name, **settings)
+        (part,) = make_penalty(config, OrthogonalConfig(), net, None, 3).parts
+        torch.testing.assert_close(part(), expected())
+        assert "s = 1" in dict(in_words(Config(regularizer=config)))["Regularizer"] or name != "denser"

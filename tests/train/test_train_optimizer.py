@@ -1,6 +1,7 @@
 """Which optimizer trains what, at which rate."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,16 +9,17 @@ from tiny import tiny
 from torch import nn
 from torch.optim import SGD, Adam, AdamW
 
-from hypersphere import orthogonal
+from hypersphere import orthogonal, register
+from hypersphere._core.registries import OPTIMIZERS
 from hypersphere.optim import OrthogonalSGD
 from hypersphere.optim.muon import Muon
 from hypersphere.runs import attach
 from hypersphere.train import OptimConfig, OrthogonalConfig, ScheduleConfig
 from hypersphere.train.build import make_parts, make_step
 from hypersphere.train.distributed import team
-from hypersphere.train.optimizer import make_optimizers
+from hypersphere.train.optimizer import Optimizers, make_optimizers
 
-CPU = torch.device("cpu")
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
 
 def rotated(seed=0):
@@ -232,3 +234,32 @@ def test_neurons_of_another_length():
     assert torch.allclose(model[0].weight.norm(dim=1), v.norm(dim=1), rtol=1e-4)
     with pytest.raises(ValueError, match=r"orthogonal\.std"):
         OrthogonalConfig(std=0.0)
+
+
+@pytest.mark.parametrize("name", [*OPTIMIZERS, "torch.optim:RMSprop", "torch.optim:Rprop"])
+def test_on_a_gpu_optimizers_are_fused_where_they_can_be_and_captured_where_that_is_known(name, monkeypatch):
+    """Made without a GPU: only the arguments are looked at."""
+    monkeypatch.setattr(Optimizers, "__init__", lambda self, parts, factors, device: setattr(self, "parts", parts))
+    found = make_optimizers(OptimConfig(name=name), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), [1.0], CUDA)
+    assert found.capturable == (name != "orthogonal_sgd")
+    assert found.can_skip == (name in ("sgd", "adam", "adamw", "adamh"))
+    for part in found.parts:
+        assert part.defaults.get("capturable", True)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda groups, lr: SimpleNamespace(), "'made' gives a SimpleNamespace, not a torch.optim.Optimizer"),
+        (
+            lambda groups, lr, momentum, rho: None,
+            "groups of parameters, lr, momentum: .*'rho'. Give its other arguments",
+        ),
+        (lambda groups, lr: torch.optim.LBFGS(groups[0]["params"], lr), "no weight decay: set --optim.weight-decay 0"),
+    ],
+)
+@pytest.mark.usefixtures("unregistered")
+def test_what_is_no_optimizer_says_so(made, message):
+    register("optimizer", "made", made)
+    with pytest.raises(ValueError, match=message):
+        make_optimizers(OptimConfig(name="made", weight_decay=0.1), nn.Linear(4, 2), [1.0], CPU)

@@ -11,6 +11,7 @@ MAGNITUDES: Registry[Any] = Registry("magnitude function", "hypersphere.magnitud
 HEADS: Registry[Any] = Registry("head", "hypersphere.losses")
 REGULARIZERS: Registry[Any] = Registry("regularizer", "hypersphere.regularizers")
 MAPS: Registry[Any] = Registry("orthogonal map", "hypersphere.orthogonal")
+OPTIMIZERS: Registry[Any] = Registry("optimizer", "hypersphere.optim")
 MODELS: Registry[Any] = Registry("network", "hypersphere.models")
 DATASETS: Registry[Any] = Registry("data set", "hypersphere.data")
 MEASUREMENTS: Registry[Any] = Registry("measurement", "hypersphere.evaluation")
@@ -23,6 +24,7 @@ KINDS: dict[str, Registry[Any]] = {
     "head": HEADS,
     "regularizer": REGULARIZERS,
     "map": MAPS,
+    "optimizer": OPTIMIZERS,
     "model": MODELS,
     "dataset": DATASETS,
     "measurement": MEASUREMENTS,

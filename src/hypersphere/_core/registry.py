@@ -86,7 +86,7 @@ class Registry(Mapping[str, T]):
         known = self._entries.get(name)
         if known is not None and known.value is not value and _origin(known.value) != _origin(value):
             raise ValueError(f"the {self.kind} {name!r} is declared already, as {known.value!r}: choose another name")
-        summary = about if about is not None else (inspect.getdoc(value) or "").partition("\n")[0]
+        summary = about if about is not None else _summary(value)
         words = label if label is not None else name.replace("_", " ")
         self._entries[name] = Entry(name, value, words, summary, extra)
         return value
@@ -155,7 +155,7 @@ class Registry(Mapping[str, T]):
                 raise ValueError(f"{argument}={address!r}: {module!r} has no {path!r}")
             value = getattr(value, part)
         followed.add(address)
-        return Entry(address, value, path, (inspect.getdoc(value) or "").partition("\n")[0])
+        return Entry(address, value, path, _summary(value))
 
 
 def is_address(name: object) -> bool:
@@ -184,4 +184,13 @@ def _described(value: Any) -> dict[str, str]:
                 found.update(dict.fromkeys(names, head.group(2)))
             elif line.strip():
                 found.update({name: f"{found[name]} {line.strip()}".strip() for name in names})
-    return {name: re.sub(r":\w+:`[~.]?([^`]+)`", r"\1", text).replace("``", "") for name, text in found.items()}
+    return {name: _plain(text) for name, text in found.items()}
+
+
+def _summary(value: Any) -> str:
+    """The first line of a docstring, in plain text."""
+    return _plain((inspect.getdoc(value) or "").partition("\n")[0])
+
+
+def _plain(text: str) -> str:
+    return re.sub(r":\w+:`[~.]?([^`]+)`", r"\1", text).replace("``", "")

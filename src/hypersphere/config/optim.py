@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .._core.checks import check_choice, check_count, check_positive
+from .._core.registries import OPTIMIZERS
 from .options import option
 
-OPTIMIZERS = {
-    "sgd": "SGD",
-    "adam": "Adam",
-    "adamw": "AdamW",
-    "muon": "Muon",
-    "adamh": "AdamH",
-    "muonh": "MuonH",
-    "orthogonal_sgd": "orthogonal SGD",
-}
-"""The optimizers and their labels."""
+
+def _with(*arguments: str) -> str:
+    """The optimizers that have one of these arguments."""
+    return ", ".join(e.name for e in OPTIMIZERS.entries() if any(one.name in arguments for one in e.parameters))
+
+
+def _of_matrices() -> list[str]:
+    return [entry.name for entry in OPTIMIZERS.entries() if entry.extra.get("matrices")]
 
 
 @dataclass(frozen=True)
@@ -32,21 +31,20 @@ class OptimConfig:
         0.9
     """
 
-    name: str = option(
-        "adam",
-        "sgd, adam, adamw; muon, adamh, muonh (the last two keep lengths; AdamW for the output layer and what is no "
-        "matrix); orthogonal_sgd (for everything)",
-    )
+    name: str = option("adam", lambda: f"{', '.join(OPTIMIZERS)}, or an address module:Class of your own")
     lr: float = option(1e-3, "learning rate before the schedule")
-    momentum: float = option(0.9, "momentum of sgd, orthogonal_sgd, muon and muonh")
-    nesterov: bool = option(False, "Nesterov momentum of sgd and orthogonal_sgd")
-    beta1: float = option(0.9, "decay of the first moment of adam, adamw and adamh")
-    beta2: float = option(0.999, "decay of the second moment of adam, adamw and adamh")
-    eps: float = option(1e-8, "ε in the denominator of adam, adamw and adamh")
+    momentum: float = option(0.9, lambda: f"momentum of {_with('momentum')}")
+    nesterov: bool = option(False, lambda: f"Nesterov momentum of {_with('nesterov')}")
+    beta1: float = option(0.9, lambda: f"decay of the first moment of {_with('betas')}")
+    beta2: float = option(0.999, lambda: f"decay of the second moment of {_with('betas')}")
+    eps: float = option(1e-8, lambda: f"ε in the denominator of {_with('eps')}")
     weight_decay: float = option(0.0, "weight decay of the parameters that optim.decay chooses")
     decay: str = option("weights", "weights: not on directions, k, rho, biases, norms; all: on every parameter")
     undecayed: tuple[str, ...] = option((), "names of further parameters that do not decay, * for any part of a name")
-    adam_lr: float = option(1e-3, "learning rate of the AdamW part of muon, adamh and muonh")
+    adam_lr: float = option(
+        1e-3,
+        lambda: f"learning rate of AdamW for the rest under {', '.join(_of_matrices())}",
+    )
     orthogonal_lr: float | None = option(
         None, "learning rate of R alone, for every orthogonal.method; none: 0.02 for gradient, lr for the others"
     )
@@ -63,7 +61,7 @@ class OptimConfig:
         return 2e-2 if self.orthogonal_lr is None else self.orthogonal_lr
 
     def __post_init__(self) -> None:
-        check_choice("optim.name", self.name, OPTIMIZERS)
+        OPTIMIZERS.check("optim.name", self.name)
         check_choice("optim.decay", self.decay, ("weights", "all"))
         check_positive("optim.lr", self.lr)
         if self.orthogonal_lr is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._core.checks import check_choice, check_positive
 from .._core.registries import REGULARIZERS
-from .._core.registry import is_address
+from .._core.registry import Entry, is_address
 from .options import about, option
 
 
@@ -49,3 +49,8 @@ class RegularizerConfig:
             check_choice("regularizer.name", self.name, ("none", *REGULARIZERS), own=REGULARIZERS.kind)
         check_positive("regularizer.orthonormality", self.orthonormality, zero=True)
         check_positive("regularizer.transform", self.transform, zero=True)
+
+
+def is_energy(entry: Entry[Any]) -> bool:
+    """Whether a regularizer takes the settings of an energy: s, distance and half_space."""
+    return {"s", "distance", "half_space"} <= {one.name for one in entry.parameters}

@@ -16,7 +16,7 @@ import torch
 
 from .. import data
 from .._core.features import features_of
-from .._core.registries import ANGULAR, DATASETS, HEADS, MAPS, MEASUREMENTS
+from .._core.registries import ANGULAR, DATASETS, HEADS, MAPS, MEASUREMENTS, OPTIMIZERS
 from ..config.loss import OWN_CLASSIFIER
 from ..recipes import Published, published
 from ..runs import Run
@@ -239,7 +239,8 @@ def _making(run: Run, seed: int, manifest: dict[str, Any]) -> str:
         + (f", commit {plain(trained['commit'])}" if trained.get("commit") else ""),
         f"- Exported by `hypersphere export`, with {versions}",
         f"- All settings: metadata `config` of each file; steps {run.config.schedule.steps}, "
-        f"batch {run.config.data.batch_size}, {run.config.optim.name} with lr {run.config.optim.lr}",
+        f"batch {run.config.data.batch_size}, {plain(OPTIMIZERS.label(run.config.optim.name))} with lr "
+        f"{run.config.optim.lr}",
     ]
     return "\n".join(lines)
 

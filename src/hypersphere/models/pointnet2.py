@@ -97,7 +97,7 @@ class _Level(nn.Module):
                 f"the cloud has {xyz.shape[1]} points, this level picks {self.points}: "
                 "create the model with smaller points=(first, second)"
             )
-        centres = gather_points(xyz, farthest_points(xyz.detach().float(), self.points))
+        centres = gather_points(xyz, torch.ops.hypersphere.farthest_points(xyz.detach().float(), self.points))
         index = ball_neighbours(centres, xyz, self.radius, self.samples)  # (N, points, samples)
         local = gather_points(xyz, index) - centres.unsqueeze(2)
         group = torch.cat([local, gather_points(values.to(local.dtype), index)], -1)
@@ -109,7 +109,6 @@ _TABLE = "thesis Table 6.8 (PointNet++, single scale)"
 MODELS: dict[str, Entry] = {"pointnet2": Entry(PointNet2, _TABLE, {}, {"num_classes": 40, "init": "xavier"})}
 
 
-@torch.library.custom_op("hypersphere::farthest_points", mutates_args=())
 def farthest_points(xyz: Tensor, count: int) -> Tensor:
     """Numbers ``(N, count)`` of points of ``(N, P, 3)``: the first, then always the one farthest from those taken."""
     clouds = torch.arange(xyz.shape[0], device=xyz.device)
@@ -124,7 +123,13 @@ def farthest_points(xyz: Tensor, count: int) -> Tensor:
     return taken
 
 
-@farthest_points.register_fake
+# One operation for compilers, which an eager call does not import.
+_LIBRARY = torch.library.Library("hypersphere", "FRAGMENT")
+_LIBRARY.define("farthest_points(Tensor xyz, SymInt count) -> Tensor")
+_LIBRARY.impl("farthest_points", farthest_points, "CompositeExplicitAutograd")
+
+
+@torch.library.register_fake("hypersphere::farthest_points", lib=_LIBRARY)
 def _(xyz: Tensor, count: int) -> Tensor:
     return xyz.new_empty(xyz.shape[0], count, dtype=torch.long)
 

@@ -1,5 +1,6 @@
 """Optimizers on orthogonal matrices and on spheres, and aids for weights of which only the direction counts."""
 
+from . import registry  # noqa: F401  (declares the optimizers)
 from .aids import WeightProjection, parameter_groups, weighted_gradients
 from .hyperball import AdamH, MuonH, hyperball
 from .orthogonal_sgd import OrthogonalSGD

@@ -17,6 +17,12 @@ class Muon(Optimizer):
 
     torch's own takes 2-D parameters only and a number as learning rate. This one flattens filters to rows and
     takes a tensor, so that convolutions train with it and a CUDA graph can change its rate.
+
+    Args:
+        params: Weights of two or more dimensions, or groups of them.
+        lr: Learning rate; the step of a square weight has about √N times this length.
+        momentum: Decay of the running mean of the gradient.
+        weight_decay: Share lr·weight_decay of a weight that is taken off in each step.
     """
 
     def __init__(

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from .._core.registries import ANGULAR, DATASETS, HEADS, MAGNITUDES, MAPS, MEASUREMENTS, MODELS, REGULARIZERS
+from .._core.registries import (
+    ANGULAR,
+    DATASETS,
+    HEADS,
+    MAGNITUDES,
+    MAPS,
+    MEASUREMENTS,
+    MODELS,
+    OPTIMIZERS,
+    REGULARIZERS,
+)
 from ..config import Config, LossConfig
 from ..config.loss import OWN_CLASSIFIER
-from ..config.optim import OPTIMIZERS
+from ..config.regularizer import is_energy
 from ..data import describe as about_data
 from ..evaluation import describe
 
@@ -75,7 +85,7 @@ def _head(loss: LossConfig) -> str:
 def _regularizer(config: Config) -> str:
     part = config.regularizer
     parts = [] if part.name == "none" else [REGULARIZERS.label(part.name)]
-    if part.name in ("mhe", "comhe"):
+    if part.name in REGULARIZERS and is_energy(REGULARIZERS.entry(part.name)):
         parts[0] += f", s = {part.s:g}, {part.distance} distance" + (", half space" if part.half_space else "")
     return "; ".join([*parts, *([f"orthonormality × {part.orthonormality:g}"] if part.orthonormality else [])])
 
@@ -89,8 +99,9 @@ def _orthogonal(config: Config) -> str:
 
 def _optimizer(config: Config) -> str:
     part = config.optim
-    text = f"{OPTIMIZERS[part.name]}, learning rate {part.lr:g}"
-    text += f", momentum {part.momentum:g}" if part.name in ("sgd", "orthogonal_sgd", "muon", "muonh") else ""
+    text = f"{OPTIMIZERS.label(part.name)}, learning rate {part.lr:g}"
+    if part.name in OPTIMIZERS and any(one.name == "momentum" for one in OPTIMIZERS.entry(part.name).parameters):
+        text += f", momentum {part.momentum:g}"
     text += f", weight decay {part.weight_decay:g}" if part.weight_decay else ""
     text += f", gradients clipped at {part.clip:g}" if part.clip is not None else ""
     if config.orthogonal.method == "gradient" and part.name != "orthogonal_sgd":

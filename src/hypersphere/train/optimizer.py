@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch.optim.optimizer import Optimizer
 
 from .. import optim
 from .._core.neurons import matches
+from .._core.registries import OPTIMIZERS
 from ..config import OptimConfig
 from ..optim.muon import Muon
 from ..orthogonal import is_orthogonal, rotation_parameters
@@ -66,7 +68,8 @@ class Optimizers:
 
     @property
     def capturable(self) -> bool:
-        return not any(isinstance(part, optim.OrthogonalSGD) for part in self.parts)
+        """Whether a CUDA graph can record a step, as far as is known."""
+        return all(isinstance(part, SGD | Adam | Muon) or part.defaults.get("capturable") for part in self.parts)
 
     def state_dict(self) -> list[Any]:
         """The states by position of the parameter; rates and other settings belong to the configuration."""
@@ -158,32 +161,52 @@ def _matching(trained: nn.Module, patterns: tuple[str, ...]) -> set[int]:
 
 
 def _named(config: OptimConfig, groups: list[Any], trained: nn.Module, device: torch.device) -> list[Optimizer]:
-    """The optimizer ``config.name`` of these groups."""
-    fused: dict[str, Any] = {"fused": True} if device.type == "cuda" else {}
-    adam: dict[str, Any] = {"betas": (config.beta1, config.beta2), "eps": config.eps, **fused}
-    if device.type == "cuda":
-        adam["capturable"] = True
-    match config.name:
-        case "sgd":
-            return [SGD(groups, config.lr, momentum=config.momentum, nesterov=config.nesterov, **fused)]
-        case "adam":
-            return [Adam(groups, config.lr, **adam)]
-        case "adamw":
-            return [AdamW(groups, config.lr, **adam)]
+    """The optimizer ``config.name`` of these groups, and AdamW of what it leaves, if it is for matrices."""
+    entry = OPTIMIZERS.entry(config.name, "optim.name")
+    if not entry.extra.get("matrices"):
+        return [_make(config, entry.value, groups, config.lr, device)]
     apart = {id(p) for p in [p for p in trained.parameters() if p.requires_grad and p.dim() >= 2][-1:]}
-    if config.name != "muon":  # lengths of what R is computed from matter
+    if entry.extra.get("keeps_length"):  # lengths of what R is computed from matter
         apart |= {id(p) for p in rotation_parameters(trained)}
     matrices, others = _pick(groups, lambda p: p.dim() >= 2 and id(p) not in apart)  # the output layer is for Adam
-    parts: list[Optimizer] = []
-    if matrices and config.name == "muon":
-        parts = [Muon(matrices, config.lr, config.momentum)]
-    elif matrices:
+    if entry.extra.get("keeps_length"):
         matrices = [{**group, "weight_decay": 0.0} for group in matrices]
-        if config.name == "muonh":
-            parts = [optim.MuonH(matrices, config.lr, config.momentum)]
-        else:
-            parts = [optim.AdamH(matrices, config.lr, **adam)]
-    return [*parts, AdamW(others, config.adam_lr, **adam)] if others else parts
+    parts = [_make(config, entry.value, matrices, config.lr, device)] if matrices else []
+    return [*parts, _make(config, AdamW, others, config.adam_lr, device)] if others else parts
+
+
+def _make(config: OptimConfig, kind: Any, groups: list[Any], lr: float, device: torch.device) -> Optimizer:
+    """An optimizer, called with those of the settings that it has arguments for."""
+    settings = {"momentum": config.momentum, "nesterov": config.nesterov, "betas": (config.beta1, config.beta2)}
+    settings |= {"eps": config.eps}
+    if device.type == "cuda":
+        of_torch = isinstance(kind, type) and issubclass(kind, SGD | Adam)
+        settings |= {"capturable": True} | ({"fused": True} if of_torch else {})
+    taken = _arguments(kind)
+    settings = {name: value for name, value in settings.items() if name in taken}
+    try:
+        made = kind(groups, lr=lr, **settings)
+    except TypeError as error:
+        raise ValueError(
+            f"optim.name={config.name!r} is called with groups of parameters, lr{''.join(f', {n}' for n in settings)}: "
+            f"{error}. Give its other arguments defaults"
+        ) from error
+    if not isinstance(made, Optimizer):
+        raise ValueError(f"optim.name={config.name!r} gives a {type(made).__name__}, not a torch.optim.Optimizer")
+    if "weight_decay" not in made.defaults and any(group.get("weight_decay") for group in groups):
+        raise ValueError(f"optim.name={config.name!r} has no weight decay: set --optim.weight-decay 0")
+    return made
+
+
+def _arguments(kind: Any) -> set[str]:
+    """Names of the arguments of a class or function; those of its bases as well, if it has ``**options``."""
+    found: set[str] = set()
+    for one in getattr(kind, "__mro__", (kind,)):
+        arguments = signature(one).parameters.values()
+        found |= {argument.name for argument in arguments}
+        if all(argument.kind is not argument.VAR_KEYWORD for argument in arguments):
+            break
+    return found
 
 
 def make_projection(config: OptimConfig, model: nn.Module) -> optim.WeightProjection | None:

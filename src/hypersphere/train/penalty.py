@@ -9,7 +9,11 @@ from torch import Tensor, nn
 
 from .. import orthogonal, regularizers
 from .._core.registries import REGULARIZERS
+from .._core.registry import Entry
 from ..config import OrthogonalConfig, RegularizerConfig
+from ..config.regularizer import is_energy
+
+_SETTINGS = ["hidden", "output", "s", "distance", "half_space", "projection", "dim", "count", "aggregate", "refresh"]
 
 
 class Penalty(nn.Module):
@@ -35,19 +39,25 @@ def make_penalty(
 ) -> Penalty:
     """The regularizers on this model."""
     parts: list[nn.Module] = []
-    shared: dict[str, Any] = dict(config.extra)
-    if config.name in ("mhe", "comhe"):
-        shared |= {"output": config.output, "s": config.s, "distance": config.distance, "seed": seed}
-        shared |= {"half_space": config.half_space}
-        if config.hidden is not None:
-            shared["hidden"] = config.hidden
-    if config.name == "comhe":
-        shared |= {"projection": config.projection, "dim": config.dim, "count": config.count}
-        shared |= {"aggregate": config.aggregate, "refresh": config.refresh}
-    if config.name not in ("none", "mhe", "comhe") and config.weight is not None:
-        shared["weight"] = config.weight
     if config.name != "none":
-        parts.append(REGULARIZERS.find(config.name, "regularizer.name")(model, head=head, **shared))
+        entry = REGULARIZERS.entry(config.name, "regularizer.name")
+        parts.append(entry.value(model, head=head, **_settings(config, entry, seed)))
     if config.orthonormality:
         parts.append(regularizers.Orthonormal(model, config.orthonormality, head))
     return Penalty(parts, model if opt.method == "relaxed" else None, opt.beta)
+
+
+def _settings(config: RegularizerConfig, entry: Entry[Any], seed: int) -> dict[str, Any]:
+    """The settings that a regularizer has arguments for.
+
+    An energy gets all of them; any other those that are not at their defaults, so that its own defaults count.
+    """
+    energy = is_energy(entry)
+    defaults, settings = RegularizerConfig(), dict(config.extra)
+    for name in {one.name for one in entry.parameters} & set(_SETTINGS):
+        value = getattr(config, name)
+        if (energy and value is not None) or value != getattr(defaults, name):
+            settings[name] = value
+    if energy:
+        return settings | {"seed": seed}
+    return settings | ({} if config.weight is None else {"weight": config.weight})
