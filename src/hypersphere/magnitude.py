@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from ._core import positive
 from ._core.checks import check_choice, check_positive
 from ._core.modes import class_of, whole
 from ._core.registries import MAGNITUDES
-from ._core.sphere import compute_dtype, upcast
+from ._core.sphere import compute_dtype, safe_reciprocal, upcast
 from .functional.magnitude import DEFAULT_BETA, MagnitudeForm, magnitude, magnitude_ratio
 from .functional.magnitude import MAGNITUDES as FORMULAS
 
@@ -73,6 +73,8 @@ class Magnitude(nn.Module):
         Returns:
             h(n)/n, in the shape of ``n``: the factor of the inner product where g is the cosine.
         """
+        if self._is_own:
+            return self(n) * safe_reciprocal(n)
         return magnitude_ratio(n, self.kind, self.alpha, self.beta, self.radius(n))
 
     def weight_factor(self, length: Tensor) -> Tensor:
@@ -82,8 +84,10 @@ class Magnitude(nn.Module):
             length: norms ‖w‖ of the kernels, one for each output channel.
 
         Returns:
-            h(‖w‖) with α = 1, so that α counts once, and with ρ unchanged.
+            h(‖w‖) with α = 1, so that α counts once, and with ρ unchanged; what a subclass's own ``forward`` gives.
         """
+        if self._is_own:
+            return cast(Tensor, self(length))
         return magnitude(length, self.kind, 1.0, self.beta, self.rho)
 
     def radius(self, n: Tensor) -> float | Tensor:
@@ -105,6 +109,11 @@ class Magnitude(nn.Module):
         """
         known = type(self) in _FUSED or class_of(self) in _FUSED
         return MagnitudeForm(self.kind, self.alpha, self.beta, self.rho) if known else None
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether a subclass has a ``forward`` of its own, which the rest follows unless it is written, too."""
+        return type(self).forward is not Magnitude.forward
 
     def reset_parameters(self) -> None:
         """Set learned and averaged values back to their initial values."""

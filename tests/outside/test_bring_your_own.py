@@ -233,3 +233,44 @@ def test_the_settings_of_regularizers_reach_all_that_have_arguments_for_them():
         (part,) = make_penalty(config, OrthogonalConfig(), net, None, 3).parts
         torch.testing.assert_close(part(), expected())
         assert "s = 1" in dict(in_words(Config(regularizer=config)))["Regularizer"] or name != "denser"
+
+
+class Steep(hs.angular.Cosine):
+    """g = cos³ θ, derived from the built-in cosine."""
+
+    def from_cos(self, c):
+        return c**3
+
+    def from_angle(self, theta):
+        return theta.cos() ** 3
+
+
+class SteepSigmoid(hs.angular.Sigmoid):
+    from_cos, from_angle = Steep.from_cos, Steep.from_angle
+
+
+class Halved(hs.magnitude.Tanh):
+    """h = n/2, derived from the built-in tanh; ``ratio`` is not written again."""
+
+    def forward(self, n):
+        return n / 2
+
+
+def test_rules_derived_from_built_in_ones_are_followed():
+    x, labels = torch.randn(5, 8), torch.tensor([0, 1, 2, 3, 0])
+    lengths = x.norm(dim=1, keepdim=True)
+    for g, chunk in ((Steep(), "auto"), (SteepSigmoid(), "auto"), (SteepSigmoid(learnable=True), None)):
+        head = hs.losses.GASoftmax(8, 4, margin=2, angular=g, chunk=chunk)
+        cos = (x / lengths) @ nn.functional.normalize(head.weight).T
+        torch.testing.assert_close(head.logits(x), lengths * cos**3)
+        own = labels[:, None]
+        target = torch.cos(2 * cos.gather(1, own).acos()) ** 3
+        logits = lengths * (cos**3).scatter(1, own, target)
+        torch.testing.assert_close(head(x, labels), nn.functional.cross_entropy(logits, labels))
+    with pytest.raises(ValueError, match="blocks of classes cannot reach: pass chunk=None"):
+        hs.losses.GASoftmax(8, 4, angular=SteepSigmoid(learnable=True))
+    for g in ("cosine", "linear"):
+        layer = hs.nn.DecoupledLinear(8, 4, magnitude=Halved(), angular=g, bias=False)
+        cos = (x / lengths) @ nn.functional.normalize(layer.weight).T
+        torch.testing.assert_close(layer(x), lengths / 2 * hs.functional.angular(cos, g))
+    torch.testing.assert_close(layer.magnitude.weight_factor(lengths), lengths / 2)

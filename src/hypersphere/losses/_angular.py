@@ -28,7 +28,9 @@ def checked_angular(value: str | AngularLike, head: ClassHead) -> AngularLike:
     """The g that a head keeps."""
     g = _angular.resolve(value)
     if isinstance(g, _angular.Angular):
-        return g.for_layer(head.num_classes)
+        g = g.for_layer(head.num_classes)
+        if g.closed_form() is not None:
+            return g
     if isinstance(g, nn.Module) and any(True for _ in g.parameters()) and head.chunk is not None:
         raise ValueError(f"angular={g!r} has parameters that blocks of classes cannot reach: pass chunk=None too")
     return g

@@ -429,7 +429,8 @@ class MarginSoftmax(ClassHead):
 
     @property
     def _linear(self) -> bool:
-        return isinstance(self.angular, _angular.Cosine)
+        """Whether g is the cosine itself; a subclass may have another formula."""
+        return isinstance(self.angular, _angular.Cosine) and self.angular.closed_form() is not None
 
     @property
     def _needs_polar(self) -> bool:
@@ -438,11 +439,12 @@ class MarginSoftmax(ClassHead):
 
     @property
     def _learns_k(self) -> bool:
-        return isinstance(self.angular, _angular.Sigmoid) and self.angular.learnable
+        return self._k() is not None
 
     def _k(self) -> Tensor | None:
         """The learnable k of a sigmoid g, one per class."""
-        k = self.angular.k if isinstance(self.angular, _angular.Sigmoid) else None
+        form = self.angular.closed_form() if isinstance(self.angular, _angular.Sigmoid) else None
+        k = None if form is None else form[1]
         return k.expand(self.num_classes) if isinstance(k, Tensor) else None
 
     def _g_of(self, parts: dict[str, Tensor]) -> AngularLike:

@@ -247,6 +247,6 @@ def multiplied(cos: Tensor, g: AngularLike, margin: float) -> Tensor:
     """g(mθ), monotonically continued, from cos θ."""
     if margin == 1:
         return g.from_cos(cos)
-    if isinstance(g, Cosine | SquareCosine):
+    if isinstance(g, Cosine | SquareCosine) and g.closed_form() is not None:
         return psi(cos, margin, g.kind)
     return g.from_angle(margin * angle(cos))  # type: ignore[attr-defined]
