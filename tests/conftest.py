@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 
 import pytest
@@ -17,6 +18,10 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # and no others of 
 # What is compiled is kept, whatever the environment says: else each worker and each program compiles all of it again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and with them the programs they interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Temporary folders are in memory where there is room: a training waits for the disk at every checkpoint.
 MEMORY = "/dev/shm"
