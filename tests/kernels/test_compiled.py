@@ -1,10 +1,16 @@
-"""Operators of compiled graphs: what compilers are told of their results is what the kernels give."""
+"""Fused networks under compilers, exporters and function transforms; what these are told is what the kernels give."""
+
+import copy
 
 import pytest
 import torch
+from fused import network
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-import hypersphere.functional.operators.compiled  # noqa: F401  it defines the operators
+import hypersphere as hs
+import hypersphere.functional.operators.compiled
+import programs
+from hypersphere import kernels
 from hypersphere.kernels import launch
 from hypersphere.kernels.spec import Fields, Window, encode
 
@@ -62,3 +68,54 @@ def test_order_of_pooled_maps_in_memory(order):
     with FakeTensorMode() as mode:
         told = orders(both(mode.from_tensor(x)))
     assert orders(both(x)) == told
+
+
+def test_compiled_without_a_graph_break():
+    model = hs.nn.fuse(network()[3:8])  # two blocks with a pooling between them
+    eager = copy.deepcopy(model)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    x = torch.randn(2, 4, 6, 6)
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    out, expected = compiled(a), eager(b)
+    seed = torch.randn_like(out)
+    out.backward(seed)
+    expected.backward(seed)
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(a.grad, b.grad)
+    for mine, theirs in zip(model.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad)
+    for mine, theirs in zip(model.buffers(), eager.buffers(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+    assert kernels.LAUNCHES["grad_kernel"] == 4
+
+
+def test_exported_as_plain_operations():
+    model = hs.nn.fuse(network()).eval()
+    program = torch.export.export(model, (torch.randn(2, 3, 6, 6),))
+    assert not any("hypersphere" in str(node.target) for node in program.graph.nodes)
+
+
+def test_function_transforms_take_the_plain_path():
+    model = hs.nn.fuse(network()).eval()
+    parameters = dict(model.named_parameters())
+
+    def loss(values, x):
+        return torch.func.functional_call(model, values, (x[None],)).square().sum()
+
+    grads = torch.func.vmap(torch.func.grad(loss), (None, 0))(parameters, torch.randn(3, 3, 6, 6))
+    assert grads["0.weight"].shape == (3, *model[0].weight.shape)
+    assert not kernels.LAUNCHES
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="asks the interpreter, which is for machines without a GPU")
+def test_first_call_imports_no_compiler():
+    code = (
+        "import os; os.environ['TRITON_INTERPRET'] = '1'\n"
+        "import sys, torch\nfrom torch import nn\nimport hypersphere as hs\nfrom hypersphere import kernels\n"
+        "m = hs.nn.fuse(nn.Sequential(hs.nn.SphereConv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()))\n"
+        "with kernels.interpreted():\n    m(torch.randn(2, 3, 5, 5)).sum().backward()\n"
+        "assert kernels.LAUNCHES['grad_kernel'] == 1\n"
+        "print([name for name in ('torch._dynamo', 'torch._inductor') if name in sys.modules])"
+    )
+    done = programs.run(["-c", code], bare=True)
+    assert done.stdout.strip() == "[]", done.stderr
