@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 import sys
 import textwrap
 from pathlib import Path
@@ -20,6 +19,7 @@ from hypersphere.recipes.evidence import VERDICTS, Evidence, evidence, not_run
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
+import other_settings  # noqa: E402
 import tune_open_sets  # noqa: E402
 from forest import Row, svg  # noqa: E402
 
@@ -304,52 +304,12 @@ def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-# Tables whose cells were also trained with other settings, and the cell that others gain over under the same settings.
-VARIANTS = {
-    "paper.table1": "{row}.softmax",
-    "thesis.table5.1": "baseline.cifar100",
-    "thesis.table5.2": "baseline.16-32-64",
-}
-
-
 def _variants(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
     """What cells reach with other settings, where a table's gain was looked for in them."""
-    groups: dict[tuple[int, str, str], list[dict[str, Any]]] = {}
-    for one in measurements if table.name in VARIANTS else ():
-        key = (one["steps"], one["cell"], json.dumps(one.get("changed", {}), sort_keys=True))
-        groups.setdefault(key, []).append(one)
-    varied = {(steps, _row(cell)) for steps, cell, changed in groups if changed != "{}"}
-    base = {(steps, cell, _besides(changed)): runs for (steps, cell, changed), runs in groups.items()}
     text = """Other settings than the recipe's, and the recipe's own in as many steps beside them. *gain* is over the
         same network without margin or energy under the same other settings."""
-    lines = [_wrapped(text), "", "| cell | settings | steps | each seed | final | gain |"]
-    lines.append("| --- | --- | ---: | --- | ---: | --- |")
-    for (steps, cell, changed), runs in sorted(groups.items(), key=lambda item: (-item[0][0], *item[0][1:])):
-        if (steps, _row(cell)) not in varied:
-            continue
-        other = VARIANTS[table.name].format(row=_row(cell))
-        against = base.get((steps, other, _besides(changed)), []) if cell != other else []
-        values, before = ([table.ours(m["final_accuracy"], "accuracy") for m in some] for some in (runs, against))
-        gain = tune_open_sets.gain(values, before) if before else ""
-        if gain == "-":  # a single seed has no interval
-            gain = f"{statistics.fmean(values) - statistics.fmean(before):+.2f}"
-        words = f"`{tune_open_sets.words(json.loads(changed))}`" if changed != "{}" else "the recipe's"
-        row = [cell, words, f"{steps:,}", ", ".join(f"{value:.2f}" for value in values), tune_open_sets.mean(values)]
-        lines.append(f"| {' | '.join([*row, gain])} |")
-    return [*lines, ""] if varied else []
-
-
-def _row(cell: str) -> str:
-    return cell.rpartition(".")[0]
-
-
-def _besides(changed: str) -> str:
-    """What is changed besides margin and energy: two trainings with the same are compared."""
-    settings = json.loads(changed)
-    own = ("loss.", "regularizer.output")
-    floored = "released:" in str(settings.get("loss.name"))
-    rest = {name: value for name, value in settings.items() if not name.startswith(own)}
-    return json.dumps([rest, floored])
+    rows = other_settings.rows(table, measurements)
+    return [_wrapped(text), "", *rows, ""] if rows else []
 
 
 _SHOWN = 5

@@ -1,0 +1,55 @@
+"""What cells reach with other settings than the recipe's, beside the same network without margin or energy."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any
+
+import tune_open_sets
+
+from hypersphere.recipes import Table
+
+# Tables whose cells were also trained with other settings, and the cell that others gain over under the same settings.
+BASE = {
+    "paper.table1": "{row}.softmax",
+    "thesis.table5.1": "baseline.cifar100",
+    "thesis.table5.2": "baseline.16-32-64",
+}
+
+
+def rows(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
+    """The table in Markdown; empty where no cell was trained with other settings."""
+    groups: dict[tuple[int, str, str], list[dict[str, Any]]] = {}
+    for one in measurements if table.name in BASE else ():
+        key = (one["steps"], one["cell"], json.dumps(one.get("changed", {}), sort_keys=True))
+        groups.setdefault(key, []).append(one)
+    varied = {(steps, _row(cell)) for steps, cell, changed in groups if changed != "{}"}
+    base = {(steps, cell, _besides(changed)): runs for (steps, cell, changed), runs in groups.items()}
+    lines = ["| cell | settings | steps | each seed | final | gain |", "| --- | --- | ---: | --- | ---: | --- |"]
+    for (steps, cell, changed), runs in sorted(groups.items(), key=lambda item: (-item[0][0], *item[0][1:])):
+        if (steps, _row(cell)) not in varied:
+            continue
+        other = BASE[table.name].format(row=_row(cell))
+        against = base.get((steps, other, _besides(changed)), []) if cell != other else []
+        values, before = ([table.ours(m["final_accuracy"], "accuracy") for m in some] for some in (runs, against))
+        gain = tune_open_sets.gain(values, before) if before else ""
+        if gain == "-":  # a single seed has no interval
+            gain = f"{statistics.fmean(values) - statistics.fmean(before):+.2f}"
+        words = f"`{tune_open_sets.words(json.loads(changed))}`" if changed != "{}" else "the recipe's"
+        row = [cell, words, f"{steps:,}", ", ".join(f"{value:.2f}" for value in values), tune_open_sets.mean(values)]
+        lines.append(f"| {' | '.join([*row, gain])} |")
+    return lines if varied else []
+
+
+def _row(cell: str) -> str:
+    return cell.rpartition(".")[0]
+
+
+def _besides(changed: str) -> str:
+    """What is changed besides margin and energy: two trainings with the same are compared."""
+    settings = json.loads(changed)
+    own = ("loss.", "regularizer.output")
+    floored = "released:" in str(settings.get("loss.name"))
+    rest = {name: value for name, value in settings.items() if not name.startswith(own)}
+    return json.dumps([rest, floored])
