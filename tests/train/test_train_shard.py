@@ -118,7 +118,7 @@ def test_the_description_of_class_vectors_runs_no_code(tmp_path):
     whole = file.read_bytes()
     names = Reader(last / "classes").read_metadata().state_dict_metadata
     listed = Metadata({name: BytesStorageMetadata() for name in names}, storage_data={})
-    asked = b"cbuiltins\ngetattr\n(ctorch\nSize\nVmro\ntR."  # as members of an Enum were pickled once, but of another class
+    asked = b"cbuiltins\ngetattr\n(ctorch\nSize\nVmro\ntR."  # only an Enum may be asked
     for content in (pickle.dumps(Payload(mark)), pickle.dumps(listed), pickle.dumps({}), whole[:-9], b"", asked):
         file.write_bytes(content)
         add_file(last, "classes/.metadata", digest(content))
