@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from energy import cnn9
 from harness import RESULTS, alone, environment, exponents, preparing
 from hypersphere import kernels
 from hypersphere.functional import energy
-from hypersphere.regularizers import MHE, SRIP, CoMHE, Orthonormal
+from hypersphere.regularizers import MHE, SRIP, CoMHE, Orthonormal, Regularizer
 
 DIM = 512
 SIZES = (1024, 10_000, 50_000, 100_000, 200_000)
@@ -178,10 +178,8 @@ def captured(run: Callable[[], object]) -> Callable[[], object]:
     return graph.replay
 
 
-def regularizers(rounds: int, done: Callable[[str, Any], None]) -> None:
-    torch.manual_seed(0)
-    model = cnn9().cuda()
-    kinds: dict[str, Any] = {
+def regularizers_of(model: nn.Module) -> dict[str, Regularizer]:
+    return {
         "MHE": MHE(model),
         "half-space MHE": MHE(model, half_space=True),
         "MHE, sample 32": MHE(model, sample=32),
@@ -194,10 +192,15 @@ def regularizers(rounds: int, done: Callable[[str, Any], None]) -> None:
         "Orthonormal": Orthonormal(model),
         "SRIP": SRIP(model),
     }
-    table: dict[str, Any] = {}
-    for name, reg in kinds.items():
 
-        def run(reg: Any = reg) -> None:
+
+def regularizers(rounds: int, done: Callable[[str, Any], None]) -> None:
+    torch.manual_seed(0)
+    model = cnn9().cuda()
+    table: dict[str, Any] = {}
+    for name, reg in regularizers_of(model).items():
+
+        def run(reg: Regularizer = reg) -> None:
             reg().backward()
 
         for parameter in model.parameters():
@@ -246,6 +249,9 @@ def main() -> None:
     with preparing():
         if "sizes" in parts or "errors" in parts:
             warm(peer)
+        if "regularizers" in parts:
+            for reg in regularizers_of(cnn9().cuda()).values():
+                reg().backward()
     with alone():
         if "sizes" in parts:
             sizes(options.rounds, peer, done)

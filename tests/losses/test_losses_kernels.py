@@ -1,10 +1,12 @@
 """The pass over the classes by kernels (in Triton's interpreter, without a GPU): the numbers of plain operations."""
 
 import copy
+from contextlib import nullcontext
 
 import pytest
 import torch
 from loss_cases import ALL, build
+from torch.utils._pytree import tree_leaves
 
 import hypersphere as hs
 from hypersphere import kernels
@@ -189,3 +191,34 @@ def test_an_additive_margin_is_one_node_and_serves_twice():
         torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
     L.ArcFace(D, C, label_smoothing=0.1)(x, y)
     assert kernels.LAUNCHES["target_kernel"] == 1
+
+
+def nodes(node):
+    yield node
+    for one, _ in node.next_functions:
+        if one is not None:
+            yield from nodes(one)
+
+
+@pytest.mark.parametrize(
+    ("case", "chunk", "half"),
+    [("arcface", 32, True), ("r_v2", "auto", False), ("ga_sigmoid", 32, True), ("w_cosine", "auto", False)],
+)
+def test_autograd_has_all_that_is_kept(case, chunk, half):
+    """Hooks that offload see every tensor; gradients changed in place do not disturb a retained graph."""
+    head, (x, y) = build(case, D, C, chunk=chunk).eval(), batch()
+    wanted = outcome(head, x, y, half)[1:]
+    x.requires_grad_()
+    for hooks in (torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), torch.clone), nullcontext()):
+        with hooks, torch.autocast(x.device.type, torch.bfloat16, enabled=half):
+            loss = head(x, y)
+        (node,) = {one for one in nodes(loss.grad_fn) if one.name().startswith(("_Fused", "_Additive"))}
+        kept = [value for name, value in vars(node).items() if name != "settings"]  # which hold one number at most
+        assert not any(isinstance(one, torch.Tensor) for one in tree_leaves(kept))
+        for _ in range(2):
+            head.zero_grad()
+            x.grad = None
+            loss.sum().backward(retain_graph=True)
+            for one, two in zip([x, *head.parameters()], wanted, strict=True):
+                torch.testing.assert_close(one.grad, two, rtol=1e-4, atol=1e-5)
+                one.grad.mul_(2)

@@ -17,7 +17,8 @@ split in three TF32 parts for x·ŵ, in three bfloat16 parts for the library's p
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,10 +38,9 @@ class Lodging:
     The last blocks, which overlap their own gradient, are not kept.
     """
 
-    def __init__(self, w: Tensor) -> None:
-        self.rows, d = w.shape
-        self.gradient = torch.empty_like(w)
-        self.vectors = self.gradient.view(-1).view(torch.bfloat16)[self.rows * d :].view(self.rows, d)
+    def __init__(self, gradient: Tensor) -> None:
+        self.gradient, (self.rows, d) = gradient, gradient.shape
+        self.vectors = gradient.view(-1).view(torch.bfloat16)[self.rows * d :].view(self.rows, d)
 
     def room(self, rows: slice) -> Tensor | None:
         """Memory for the unit vectors of these rows, or None if they cannot be kept."""
@@ -48,17 +48,24 @@ class Lodging:
         return None if rows.stop + count > self.rows or count % 32 else self.vectors[rows]
 
 
-class Early(NamedTuple):
-    """What forward knows of the gradients: G of each block, Σ G·ŵ in parts, Σ e^u, and the amplitude's by tile."""
-
-    d_w: Tensor
-    g: list[Tensor]
-    sums: Tensor
-    whole: Tensor
-    d_amplitude: Tensor | None
+Kept = tuple[Tensor, ...]
+"""What forward leaves for backward, to be saved: one tensor of unit vectors (all, or a :class:`Lodging`'s), or what it
+knows of the gradients: the memory of that of w, Σ G·ŵ in parts, Σ e^u, the amplitude's by tile, and each G that has no
+room in the first."""
 
 
-Kept = Tensor | Lodging | Early | None
+def taken(ctx: Any, saved: Sequence[Tensor]) -> Kept:
+    """What was saved, for the one backward pass that overwrites it; nothing for a second one, which computes it again.
+
+    These are other tensors on the same memory: a gradient that lies in it may be changed in place while a retained
+    graph still refers to what was saved.
+    """
+    first, ctx.taken = not getattr(ctx, "taken", False), True
+    return tuple(_again(one.contiguous()) for one in saved) if first else ()
+
+
+def _again(t: Tensor) -> Tensor:
+    return t.new_empty(0).set_(t.untyped_storage(), t.storage_offset(), t.shape, t.stride())
 
 
 def forward(job: Pass, inputs: Inputs, keep: bool = False) -> tuple[Tensor, Tensor, Kept]:
@@ -73,8 +80,8 @@ def forward(job: Pass, inputs: Inputs, keep: bool = False) -> tuple[Tensor, Tens
     tops, sums = (empty, torch.empty_like(empty)) if job.lse else (empty, empty)
     totals = torch.empty_like(empty) if job.total else empty
     several, wide = len(blocks) > 1, inputs.w.dtype == torch.float32
-    lodging = Lodging(inputs.w) if keep and several and wide and job.half and job.rule.normalize else None
-    buffer = None
+    lodges = keep and several and wide and job.half and job.rule.normalize
+    lodging, buffer = Lodging(torch.empty_like(inputs.w)) if lodges else None, None
     for block in blocks:
         room = None if lodging is None else lodging.room(block.rows)
         if room is None:
@@ -89,16 +96,17 @@ def forward(job: Pass, inputs: Inputs, keep: bool = False) -> tuple[Tensor, Tens
             *_constants(job, inputs, tile, int(job.lse)), warps=tile.warps, stages=tile.stages,
         )  # fmt: skip
     lse, total, _ = _finished(tops, sums, totals, int(job.lse), job.total > 0)
-    return lse, total, lodging if several else buffer
+    kept = buffer if not several else None if lodging is None else lodging.gradient
+    return lse, total, () if kept is None else (kept,)
 
 
 def backward(
     job: Pass, inputs: Inputs, lse: Tensor, d_lse: Tensor, d_total: Tensor, kept: Kept
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
     """Gradients of x, w, the amplitude, the bias and σ. ``kept`` can be used only once: it is overwritten."""
-    if kept is None and job.is_at_once(inputs):
+    if not kept and job.is_at_once(inputs):
         kept = _early(job, inputs)[2]
-    if isinstance(kept, Early):
+    if len(kept) > 1:
         return _late(job, inputs, d_lse.float().contiguous(), kept)
     (samples, d), w = inputs.x.shape, inputs.w
     tile, x = tile_of(job, samples, gradient=True), job.operand(inputs)
@@ -106,7 +114,7 @@ def backward(
     tiles = blocks[-1].tile + blocks[-1].columns
     x_parts = split(x)
     sums = x.new_empty((len(x_parts) * samples, d), dtype=torch.float32)
-    lodging = kept if isinstance(kept, Lodging) else None
+    lodging = Lodging(kept[0]) if kept and len(blocks) > 1 else None
     d_w = torch.empty_like(w) if lodging is None else lodging.gradient
     parts = x.new_empty((samples, tiles), dtype=torch.float32) if inputs.amplitude is not None else None
     d_bias = None if inputs.bias is None else torch.zeros_like(inputs.bias, dtype=torch.float32)
@@ -116,7 +124,7 @@ def backward(
     gradient = x.new_empty(samples * padded(blocks[0].size * job.rule.sub_centers))
     below, buffer = stacked(x_parts), None
     for block in blocks:
-        vectors = kept if isinstance(kept, Tensor) else None if lodging is None else lodging.room(block.rows)
+        vectors = lodging.room(block.rows) if lodging is not None else kept[0] if kept else None
         if vectors is None:
             vectors = buffer = _units(job, w, block, buffer)
         g = gradient[: samples * padded(block.rows.stop - block.rows.start)].view(samples, -1)
@@ -132,7 +140,7 @@ def backward(
     return d_x, d_w, None if parts is None else parts.sum(1), d_bias, d_sigma
 
 
-def _early(job: Pass, inputs: Inputs) -> tuple[Tensor, Tensor, Early]:
+def _early(job: Pass, inputs: Inputs) -> tuple[Tensor, Tensor, Kept]:
     """The forward pass at once with what the gradients need."""
     (samples, d), w = inputs.x.shape, inputs.w
     tile, x = tile_of(job, samples, gradient=True), job.operand(inputs)
@@ -140,34 +148,42 @@ def _early(job: Pass, inputs: Inputs) -> tuple[Tensor, Tensor, Early]:
     tiles, has_amplitude = blocks[-1].tile + blocks[-1].columns, inputs.amplitude is not None
     parts = x.new_empty((1 + has_amplitude, samples, tiles), dtype=torch.float32)
     sums = x.new_empty(((1 if job.half else 3) * samples, d), dtype=torch.float32)
-    d_w, kept, buffer = torch.empty_like(w), [], None
+    d_w, outside, buffer = torch.empty_like(w), [], None
     for block in blocks:
         vectors = buffer = _units(job, w, block, buffer)
-        rows = block.rows.stop - block.rows.start
-        size = samples * padded(rows)
-        room = d_w[block.rows].view(-1).view(job.dtype) if job.lodges(inputs, rows) else x.new_empty(size)
-        g = room[:size].view(samples, -1)
+        g = _room(job, inputs, d_w[block.rows])
+        if g is None:
+            outside.append(g := x.new_empty((samples, padded(len(w[block.rows])))))
         tensors = (*_operands(inputs, x, vectors, block), x, x, x, g, parts[0], parts[-1], x, x)
         _gradient(job, inputs, tile, block, tiles, tensors, 2)
         add_product(sums, split(g), split(vectors[: g.shape[1]]), first=block.first == 0)
-        kept.append(g)
     lse, total, whole = _finished(parts[0], parts[0], parts[0], 2, False)
-    return lse, total, Early(d_w, kept, sums, whole, parts[1] if has_amplitude else None)
+    return lse, total, (d_w, sums, whole, *parts[1:], *outside)
 
 
-def _late(job: Pass, inputs: Inputs, d_lse: Tensor, kept: Early) -> tuple[Any, ...]:
+def _room(job: Pass, inputs: Inputs, d_w: Tensor) -> Tensor | None:
+    """Memory for G of a block inside that of the gradient of its class vectors, if it fits there."""
+    samples, rows = inputs.x.shape[0], len(d_w)
+    if not job.lodges(inputs, rows):
+        return None
+    return d_w.view(-1).view(job.dtype)[: samples * padded(rows)].view(samples, -1)
+
+
+def _late(job: Pass, inputs: Inputs, d_lse: Tensor, kept: Kept) -> tuple[Any, ...]:
     """The backward pass, with what :func:`_early` prepared."""
     (samples, d), w = inputs.x.shape, inputs.w
-    x = inputs.x.contiguous()
-    scaled, d_x, share = torch.empty_like(x, dtype=job.dtype), kept.sums[:samples], torch.empty_like(d_lse)
-    tensors = (x, kept.sums, kept.whole, d_lse, scaled, d_x, share)
+    x, (d_w, sums, whole, *others) = inputs.x.contiguous(), kept
+    by_tile = None if inputs.amplitude is None else others.pop(0)
+    scaled, d_x, share = torch.empty_like(x, dtype=job.dtype), sums[:samples], torch.empty_like(d_lse)
+    tensors = (x, sums, whole, d_lse, scaled, d_x, share)
     constants = (1 if job.half else 3, *row_tile(d))
     launch(device.late_kernel, *row_grid(samples, d), *tensors, samples, d, *constants)
     below = stacked(split(scaled))
-    for block, g in zip(job.blocks(inputs, 1), kept.g, strict=True):
-        _class_gradients(job, transposed_product(split(g), below), w[block.rows], kept.d_w[block.rows])
-    d_amplitude = None if kept.d_amplitude is None else kept.d_amplitude.sum(1) * share
-    return d_x, kept.d_w, d_amplitude, None, None
+    for block in job.blocks(inputs, 1):
+        room = _room(job, inputs, d_w[block.rows])
+        g = others.pop(0) if room is None else room
+        _class_gradients(job, transposed_product(split(g), below), w[block.rows], d_w[block.rows])
+    return d_x, d_w, None if by_tile is None else by_tile.sum(1) * share, None, None
 
 
 def _gradient(

@@ -51,24 +51,23 @@ class _Additive(torch.autograd.Function):
         job = Pass(Rule("cosine"), True, 0, settings.half, settings.width, settings.scale)
         begin = target.start(x.detach().contiguous(), settings.scale, job.dtype)
         inputs = Inputs(begin.scaled, w.detach(), labels, operand=begin.operand)
-        lse, _, ctx.kept = heads.forward(job, inputs, keep)
+        lse, _, kept = heads.forward(job, inputs, keep)
         loss, share = target.loss(_target(settings, begin.direction, w, labels), lse, settings.reduction)
         ctx.settings, ctx.plain, ctx.job = settings, plain, job
-        ctx.save_for_backward(labels, x, w, *begin, lse, share)
+        ctx.save_for_backward(labels, x, w, *begin, lse, share, *kept)
         return loss
 
     @staticmethod
     def backward(ctx: Any, d_loss: Tensor) -> tuple[Any, ...]:
         heads, target = kernels.heads, kernels.target
-        labels, x, w, direction, length, scaled, operand, lse, share = ctx.saved_tensors
+        labels, x, w, direction, length, scaled, operand, lse, share, *saved = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative will be asked for
             need = ctx.needs_input_grad[4:]
             return None, None, None, None, *differentiated(lambda x, w: [ctx.plain(x, w)], (x, w), need, [d_loss])
         own = _target(ctx.settings, direction, w, labels)
         d_lse, d_cos = target.shares(own, lse, d_loss, share)
         inputs = Inputs(scaled, own.w, labels, operand=operand)
-        d_scaled, d_w, *_ = heads.backward(ctx.job, inputs, lse, d_lse, d_lse, ctx.kept)
-        ctx.kept = None  # free it: the backward pass reads it once
+        d_scaled, d_w, *_ = heads.backward(ctx.job, inputs, lse, d_lse, d_lse, heads.taken(ctx, saved))
         d_x = target.backward(own, length, d_cos, d_scaled, d_w)
         return None, None, None, None, d_x, d_w
 

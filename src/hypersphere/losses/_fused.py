@@ -99,14 +99,14 @@ class _Fused(torch.autograd.Function):
         lse, total, kept = kernels.heads.forward(job, inputs, settings.keep)
         classes = tensors[settings.rows : settings.rows + settings.classes]
         place = labels if settings.whole else labels.clamp(0, classes[0].shape[0] - 1)
-        ctx.settings, ctx.kept = settings, kept
-        ctx.save_for_backward(labels, weights, lse, *tensors)
+        ctx.settings, ctx.given = settings, len(tensors)
+        ctx.save_for_backward(labels, weights, lse, *tensors, *kept)
         return lse, total, *(c.index_select(0, place) for c in classes)
 
     @staticmethod
     def backward(ctx: Any, d_lse: Tensor, d_total: Tensor, *d_own: Tensor) -> tuple[Any, ...]:
-        labels, weights, lse, *tensors = ctx.saved_tensors
-        settings = ctx.settings
+        labels, weights, lse, *saved = ctx.saved_tensors
+        settings, tensors = ctx.settings, saved[: ctx.given]
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the dense definition
             end = settings.rows + settings.classes
 
@@ -125,8 +125,8 @@ class _Fused(torch.autograd.Function):
                 *differentiated(define, tensors, ctx.needs_input_grad[3:], (d_lse, d_total, *d_own)),
             )
         job, inputs = _job(settings, labels, weights, tensors)
-        d_x, d_w, d_amplitude, d_bias, d_sigma = kernels.heads.backward(job, inputs, lse, d_lse, d_total, ctx.kept)
-        ctx.kept = None  # free it: the backward pass reads it once
+        kept = kernels.heads.taken(ctx, saved[ctx.given :])
+        d_x, d_w, d_amplitude, d_bias, d_sigma = kernels.heads.backward(job, inputs, lse, d_lse, d_total, kept)
         known, start = settings.known, settings.rows
         grads: list[Tensor | None] = [None] * len(tensors)
         grads[0], grads[start] = d_x, d_w.view_as(tensors[start])
