@@ -33,6 +33,8 @@ HEADS = {
     "annealed": lambda: L.SphereFaceR(D, C, dtype=torch.float64, annealing="sphereface"),
     "sphereface2": lambda: L.SphereFace2(D, C, dtype=torch.float64),
     "subcenter": lambda: L.SubcenterArcFace(D, 12, dtype=torch.float64, sub_centers=2),
+    "k": lambda: L.GASoftmax(D, C, 2, angular=hs.angular.Sigmoid(learnable=True), bias=True, dtype=torch.float64),
+    "one k": lambda: L.WSoftmax(D, 5, angular=hs.angular.Sigmoid(learnable=True, share="layer"), dtype=torch.float64),
     "few": lambda: L.CosFace(D, 5, dtype=torch.float64),
 }  # fmt: skip
 
@@ -197,11 +199,11 @@ def load(rank, world, folder):
 
 def refuse(rank, world, folder):
     mesh = init_device_mesh("cpu", (world,))
-    sigmoid = hs.angular.Sigmoid(learnable=True)
+    learns = type("Learns", (hs.angular.Sigmoid,), {"from_cos": lambda self, c: c * self.k})(learnable=True)
     for head, rate, reason in (
         (L.ArcFace(4, 5), 1.5, r"rate=1\.5"),
         (L.ArcFace(4, 5, label_smoothing=0.1), 0.5, r"label_smoothing=0\.1"),
-        (L.WSoftmax(4, 5, angular=sigmoid), 1.0, "angular learns"),
+        (L.WSoftmax(4, 5, angular=learns, chunk=None), 1.0, "learns something"),
         (L.SubcenterArcFace(4, 5), 1.0, "multiple of 2 processes"),
         (L.shard(L.ArcFace(4, 5), mesh), 1.0, "sharded already"),
     ):

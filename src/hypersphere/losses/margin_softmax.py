@@ -439,13 +439,20 @@ class MarginSoftmax(ClassHead):
 
     @property
     def _learns_k(self) -> bool:
-        return self._k() is not None
+        g = self.angular
+        return isinstance(g, _angular.Sigmoid) and g.raw_k is not None and g.closed_form() is not None
 
     def _k(self) -> Tensor | None:
         """The learnable k of a sigmoid g, one per class."""
-        form = self.angular.closed_form() if isinstance(self.angular, _angular.Sigmoid) else None
-        k = None if form is None else form[1]
-        return k.expand(self.num_classes) if isinstance(k, Tensor) else None
+        k = self.angular.k if self._learns_k else None  # type: ignore[attr-defined]
+        if k is None or self.shards is None or k.dim():
+            return None if k is None else k.expand(self.num_classes)
+        found: Tensor = self.shards.of_each_class(k)
+        return found
+
+    def class_tensors(self) -> dict[str, Tensor]:
+        raw = self.angular.raw_k if self._learns_k else None  # type: ignore[attr-defined]
+        return super().class_tensors() | ({} if raw is None or raw.dim() == 0 else {"angular.raw_k": raw})
 
     def _g_of(self, parts: dict[str, Tensor]) -> AngularLike:
         return SigmoidOf(parts["k"]) if "k" in parts else self.angular

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from .._core.checks import check_positive
 from .._core.modes import autocast_dtype, without_autocast
+from ..angular import Sigmoid
 from . import _collectives as collectives
 from ._classes import Classes, block_width
 from ._inputs import check_features, check_labels, miner_weights, reduce_losses
@@ -31,18 +32,20 @@ H = TypeVar("H", bound=ClassHead)
 def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
     """Distribute the class vectors of a head over the processes of a mesh, in place.
 
-    The weight (a bias and class weights, too) becomes a ``DTensor`` split over the classes. ``head(features, labels)``
-    takes the batch of this process and returns its part of the loss: with ``reduction="mean"``, R times the sum of its
-    losses over the number of samples of all processes, so that the mean over the processes is the mean over all
-    samples. Gradients are those of that mean, as DistributedDataParallel gives them: wrap the backbone in it, leave the
-    head out, and step all parameters with one optimizer. Running numbers (AdaFace, CurricularFace) see the whole batch.
+    The weight (a bias, class weights and a learned k of each class, too) becomes a ``DTensor`` split over the classes;
+    a learned k that all classes share stays on every process. ``head(features, labels)`` takes the batch of this
+    process and returns its part of the loss: with ``reduction="mean"``, R times the sum of its losses over the number
+    of samples of all processes, so that the mean over the processes is the mean over all samples. Gradients are those
+    of that mean, as DistributedDataParallel gives them: wrap the backbone in it, leave the head out, and step all
+    parameters with one optimizer. Running numbers (AdaFace, CurricularFace) see the whole batch.
 
     Start every process with the same weights (the same seed, or a checkpoint) and give each the same number of samples.
     ``torch.distributed.checkpoint`` saves and loads the head on any number of processes. ``logits`` gathers the logits
     of all classes, is for evaluation, and is called by all processes together.
 
     Args:
-        head: A head with class vectors. Joined heads (SphereFace+, center loss) and a learned k raise an error.
+        head: A head with class vectors. Joined heads (SphereFace+, center loss) raise an error, and so does a g of
+            your own that learns something.
         mesh: One-dimensional ``DeviceMesh`` over whose processes the classes are split, e.g. ``init_device_mesh("cuda",
             (8,))``.
         rate: Share of the classes that count as negatives at a training step, drawn again each time on every process;
@@ -77,15 +80,17 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
     if rate < 1 and smoothing:
         raise ValueError(f"rate={rate!r} and label_smoothing={smoothing!r}: smoothing needs all classes")
     g = getattr(head, "angular", None)
-    if isinstance(g, nn.Module) and any(p.requires_grad for p in g.parameters()):
-        raise ValueError("angular learns something that all classes share: sharded heads take a fixed g")
+    learns = isinstance(g, nn.Module) and any(p.requires_grad for p in g.parameters())
+    if learns and not (isinstance(g, Sigmoid) and g.closed_form() is not None):
+        raise ValueError(f"angular={g!r} learns something that cannot be split: pass hs.angular.Sigmoid, or a fixed g")
     if head.sub_centers > 1 and head.num_classes % mesh.size():
         raise ValueError(f"{head.num_classes} classes with sub-centers must be a multiple of {mesh.size()} processes")
     for name, one in head.class_tensors().items():
         rows = -(-one.shape[0] // mesh.size())
         part = one.detach()[mesh.get_local_rank() * rows :][:rows].clone()  # all start alike: nothing has to be sent
         split = DTensor.from_local(part, mesh, [Shard(0)], run_check=False, shape=one.shape, stride=one.stride())
-        setattr(head, name, nn.Parameter(split) if isinstance(one, nn.Parameter) else split)
+        owner, _, last = name.rpartition(".")
+        setattr(head.get_submodule(owner), last, nn.Parameter(split) if isinstance(one, nn.Parameter) else split)
     head.shards = Shards(mesh, head.num_classes, float(rate))
     return head
 
@@ -154,6 +159,11 @@ class Shards:
     def replicated(self, x: Tensor) -> Tensor:
         """A parameter that every process holds whole."""
         return collectives.replicated(x, self.group)
+
+    def of_each_class(self, x: Tensor) -> Tensor:
+        """A number that every process holds and all classes share, once for each class of this process."""
+        scaled = collectives.scaled_gradient(self.replicated(x), float(self.world))  # the sum of all, not their mean
+        return scaled.expand(self.count)
 
     def sum(self, x: Tensor) -> Tensor:
         """Of a number of each process, without a gradient."""
