@@ -1,6 +1,6 @@
 """Heads over many classes on a GPU: time, memory and error, beside a plain bfloat16 linear layer with cross-entropy.
 
-    python benchmarks/gpu_heads.py [--out FILE] [--quick] [--parts steps,errors] [--classes 100000 ...]
+    python benchmarks/gpu_heads.py [--out FILE] [--quick] [--only ArcFace] [--parts steps,errors] [--classes 100000 ...]
 
 N = 512, d = 512, forward and backward with gradients for features and class vectors. Times are medians of device
 events; "captured" is a CUDA graph of the same step. Memory is the peak beyond weights, features and the gradient of the
@@ -30,6 +30,7 @@ from hypersphere._core import registries
 N, D = 512, 512
 GROWTH = (100_000, 300_000, 1_000_000)
 CLASSES = (10_575, *GROWTH)
+FEW = ("ArcFace", "GA-Softmax sigmoid", "peer: bf16 linear + cross-entropy", "peer: pytorch-metric-learning ArcFace")
 SECONDS = 0.3  # for each number
 L = hs.losses
 
@@ -208,7 +209,7 @@ def stages(classes: int, half: bool, rounds: int = 3) -> dict[str, float]:
     return {name: round(ms, 3) for name, ms in ordered if ms >= 0.005}
 
 
-def warm(quick: bool, sizes: Sequence[int]) -> None:
+def warm(only: Sequence[str], sizes: Sequence[int]) -> None:
     """Compile every kernel that will be measured, those of several heads side by side."""
 
     def once(name: str, classes: int) -> None:
@@ -218,16 +219,12 @@ def warm(quick: bool, sizes: Sequence[int]) -> None:
                 step(head, classes, half)()
         torch.cuda.synchronize()
 
-    names = [name for name in HEADS if not name.startswith("peer") and not skipped(name, quick)]
+    names = [name for name in only if not name.startswith("peer")]
     with ThreadPoolExecutor(12) as pool:
         begun = [pool.submit(once, name, classes) for classes in sizes for name in names]
         for one in begun:
             one.result()
     torch.cuda.empty_cache()
-
-
-def skipped(name: str, quick: bool) -> bool:
-    return quick and name not in ("ArcFace", "GA-Softmax sigmoid") and not name.startswith("peer")
 
 
 def growth(steps: dict[str, Any]) -> dict[str, Any]:
@@ -246,15 +243,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=harness.RESULTS / "gpu_heads_cuda.json")
     parser.add_argument("--quick", action="store_true", help="ArcFace, GA-Softmax and the peers only")
+    parser.add_argument("--only", nargs="+", choices=HEADS, help="these heads only")
     parser.add_argument("--parts", default="steps,errors,follows,stages", help="which to measure (default %(default)s)")
     parser.add_argument("--classes", type=int, nargs="+", choices=CLASSES, default=CLASSES, help="of the steps")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each number (default %(default)s)")
     options = parser.parse_args()
     SECONDS = options.seconds
+    only = options.only or (FEW if options.quick else tuple(HEADS))
     parts = options.parts.split(",")
     kernels.enable(*kernels.FAMILIES)
     with harness.preparing():
-        warm(options.quick, [c for c in options.classes if c <= GROWTH[0]])
+        warm(only, [c for c in options.classes if c <= GROWTH[0]])
     payload: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
     payload |= {"environment": harness.environment("cuda"), "sizes": {"N": N, "d": D}}  # other parts stay
 
@@ -266,8 +265,9 @@ def main() -> None:
 
     with harness.alone():
         if "steps" in parts:
-            done("steps", payload.get("steps", {}) | all_steps(options.quick, options.classes))
-            done("growth", growth(payload["steps"]))
+            done("steps", payload.get("steps", {}) | all_steps(only, options.classes))
+            if all(f"ArcFace, C={c:,}" in payload["steps"] for c in GROWTH):
+                done("growth", growth(payload["steps"]))
         if "errors" in parts:
             done("errors", all_errors())
         if "follows" in parts:
@@ -291,15 +291,13 @@ def all_stages() -> dict[str, Any]:
     }
 
 
-def all_steps(quick: bool, sizes: Sequence[int]) -> dict[str, Any]:
+def all_steps(only: Sequence[str], sizes: Sequence[int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for classes in sizes:
-        for name, build in HEADS.items():
-            if skipped(name, quick) or (classes == 1_000_000 and name.startswith("Sub-center")):
-                continue
+        for name in only:
             if classes == GROWTH[1] and name != "ArcFace":
                 continue
-            head = build(classes)
+            head = HEADS[name](classes)
             if head is None:
                 continue
             found[f"{name}, C={classes:,}"] = one_head(name, head, classes)

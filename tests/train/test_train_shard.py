@@ -22,6 +22,7 @@ from hypersphere.train import Callback, LossConfig, ModelConfig, OptimConfig, St
 from hypersphere.train.shard_reader import Reader
 
 STEPS = 18
+HEAD = {"name": "ga_softmax", "margin": 2, "angular": "sigmoid", "learnable_k": True}
 
 
 class StopAt(Callback):
@@ -37,7 +38,7 @@ class StopAt(Callback):
 
 def config(folder, shard):
     small = ModelConfig(name="cnn3", widths="4,4,4", feature_dim=8, norm="off")
-    made = tiny(folder, "shard", STEPS, model=small, loss=LossConfig(name="arcface", scale=16.0, shard=shard))
+    made = tiny(folder, "shard", STEPS, model=small, loss=LossConfig(shard=shard, **HEAD))
     return replace(made, optim=OptimConfig(name="adam", lr=5e-3, clip=0.5))
 
 
@@ -75,7 +76,7 @@ def test_four_two_and_one_process_train_one_network(tmp_path):
     checkpoint = seed / "checkpoints" / (seed / "latest").read_text()
     assert len(list((checkpoint / "classes").glob("*.distcp"))) == 4
     saved = {*load_file(checkpoint / "model.safetensors"), *load_file(checkpoint / "state.safetensors")}
-    assert not any("head.weight" in name for name in saved)
+    assert not any("head.weight" in name or "raw_k" in name for name in saved)
     together(2, many, 8)
     together(1, many, STEPS)
     alone, shared = losses(one), losses(many)

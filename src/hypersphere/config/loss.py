@@ -70,10 +70,10 @@ class LossConfig:
             )
         if self.name == "triplet" and beside:
             raise ValueError("energy, center and contrastive need class vectors, which loss.name=triplet does not have")
-        if self.shard and (self.own_classifier or beside or self.learnable_k or self.name == "triplet"):
+        if self.shard and (self.own_classifier or beside or self.name == "triplet"):
             raise ValueError(
                 "loss.shard splits the class vectors of one head: choose a loss.name with class vectors, e.g. arcface, "
-                "without energy, center, contrastive and learnable_k"
+                "without energy, center and contrastive"
             )
         if self.name == "hinge" and self.label_smoothing:
             raise ValueError("label_smoothing needs a loss with probabilities, which the hinge loss does not have")
