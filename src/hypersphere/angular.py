@@ -232,6 +232,10 @@ class Sigmoid(Angular):
         if self.share == "filter" and self.raw_k.dim() == 0:
             check_count("channels", channels)
             mine.raw_k = nn.Parameter(self.raw_k.detach().repeat(channels))
+        elif self.raw_k.dim() and len(self.raw_k) != channels:
+            raise ValueError(
+                f"angular has learned k for {len(self.raw_k)} filters, and the layer has {channels}: pass a new Sigmoid"
+            )
         return mine
 
     @torch.no_grad()

@@ -234,6 +234,9 @@ def _make_twin(module: nn.Module, family: str, rules: dict[str, Any], keep_weigh
     like = next(iter(module.parameters()))
     twin: Any = twin_type(**_arguments(module), **rules, device=like.device, dtype=like.dtype)
     twin._parameters.update(module._parameters)  # the very parameters: optimizers and ties keep working
+    twin._buffers.update(module._buffers)
+    twin._non_persistent_buffers_set |= module._non_persistent_buffers_set
+    twin._modules.update(module._modules)
     if isinstance(twin, nn.RNNBase):
         twin._flat_weights = [getattr(twin, name) for name in twin._flat_weights_names]
     if not keep_weights:

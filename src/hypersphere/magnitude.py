@@ -169,6 +169,8 @@ class WithRadius(Magnitude):
         super().__init__(alpha)
         self.form = check_choice("form", form, ("log", "square"))
         self.momentum = check_positive("momentum", momentum)
+        if self.momentum > 1:
+            raise ValueError(f"momentum={momentum!r} must be at most 1: it is the weight of the newest batch")
         self.learnable, self.running = learnable, running
         self._fixed = check_positive("rho", rho)
         self.raw_rho = nn.Parameter(self._start()) if learnable else None

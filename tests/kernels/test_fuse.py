@@ -273,6 +273,19 @@ def test_norms_of_filters_that_are_a_factor(g, h, weighted):
         )
 
 
+def test_looking_for_rows_leaves_nothing_in_a_module():
+    class Looked(Unit):
+        seen = None
+
+        def forward(self, x):
+            self.seen = x
+            return super().forward(x)
+
+    model = hs.nn.fuse(Looked())
+    assert len(model.fusion.blocks) == 2
+    assert model.seen is None
+
+
 def test_modules_that_are_replaced_all_at_once():
     model, other = hs.nn.fuse(network()), hs.nn.fuse(network())
     x = torch.randn(2, 3, 6, 6)

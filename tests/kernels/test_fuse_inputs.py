@@ -40,9 +40,14 @@ def test_a_backward_pass_under_autocast_has_the_dtypes_of_the_forward_pass():
 def test_a_layer_on_another_device_than_its_input():
     """Also where one like it has run: launches would take its address as it is."""
     x = torch.randn(7, 8)
+    model = hs.nn.fuse(nn.Sequential(hs.nn.SphereLinear(8, 3), nn.BatchNorm1d(3)))
+    model(x)
     hs.nn.SphereLinear(8, 3)(x)
     with pytest.raises(ValueError, match="x is on cuda:0 and weight of the layer on cpu: move one of them"):
         hs.nn.SphereLinear(8, 3, device="cpu")(x)
+    model[1].cpu()
+    with pytest.raises(ValueError, match="x is on cuda:0 and gamma of the layer on cpu: move one of them"):
+        model(x)
 
 
 def test_layers_that_differ_in_their_filters_alone():
@@ -65,6 +70,56 @@ def test_batches_of_none_and_one(shape):
     one = hs.nn.fuse(nn.Sequential(hs.nn.SphereLinear(3, 4), nn.BatchNorm1d(4)))
     with pytest.raises(ValueError, match="more than 1 value per channel"):
         one(torch.randn(1, 3))
+
+
+def test_a_batchnorm_of_one_value():
+    model = hs.nn.fuse(nn.Sequential(conv(3, 4, stride=4), nn.BatchNorm2d(4)))
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        model(torch.randn(1, 3, 4, 4))
+    assert model[1].running_mean.eq(0).all()
+
+
+def test_slopes_of_another_dimension_than_the_channels():
+    """PReLU has one for each entry of the second dimension, which is not the one that a linear layer gives."""
+    model = nn.Sequential(hs.nn.SphereLinear(3, 4), nn.PReLU(4))
+    nn.init.uniform_(model[1].weight)
+    compare(hs.nn.fuse(model), copy.deepcopy(model), torch.randn(2, 4, 3))
+    with pytest.raises(RuntimeError, match="3 and channel size = 4"):
+        hs.nn.fuse(nn.Sequential(conv(3, 4), nn.PReLU(3)))(torch.randn(2, 3, 4, 4))
+
+
+def test_what_kernels_write_to_is_written_to_for_autograd():
+    """A graph that kept running statistics cannot be used after they moved, as with torch's own BatchNorm."""
+    model = hs.nn.fuse(nn.Sequential(conv(3, 4, h="tanh"), nn.BatchNorm2d(4))).eval()
+    x = torch.randn(2, 3, 4, 4)
+    out, versions = model(x), [buffer._version for buffer in model.buffers()]
+    assert len(versions) == 5
+    model.train()(x)
+    assert all(buffer._version > before for buffer, before in zip(model.buffers(), versions, strict=True))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+    memory = hs.nn.DecoupledGRU(3, 4, magnitude="tanh")
+    memory(torch.randn(2, 1, 3))
+    assert memory.rules["weight_hh_l0"].magnitude.running_norm._version > 1
+
+
+def test_a_copy_of_an_output_is_an_input_like_any_other():
+    """Σ z² is noted on an output, and that note is worth nothing on a copy of what was written to since."""
+
+    class Rectified(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.act = conv(3, 4), nn.ReLU()
+
+        def forward(self, x):
+            return self.act(self.conv(x))
+
+    second = conv(4, 4)
+    with torch.no_grad():
+        z = hs.nn.fuse(Rectified())(torch.randn(2, 3, 4, 4))
+        assert z._hypersphere[-1] is not None
+        z[0, 1:] *= 2
+        torch.testing.assert_close(second(copy.deepcopy(z)), second(z.clone()))
 
 
 def test_inputs_that_are_not_contiguous():

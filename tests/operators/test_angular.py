@@ -94,6 +94,7 @@ def test_objects_survive_copies_and_state_dicts():
         (lambda: hs.angular.Sigmoid(share="world"), r"share='world'.*'filter'"),
         (lambda: hs.angular.Sigmoid(k=0.01, learnable=True, form="abs"), r"k=0.01 cannot be reached.*0.05"),
         (lambda: hs.angular.resolve("sine"), r"angular='sine' is unknown"),
+        (lambda: hs.angular.Sigmoid(learnable=True).for_layer(3).for_layer(5), r"k for 3 filters.*has 5: pass a new"),
     ],
 )
 def test_wrong_values_are_named(make, message):

@@ -180,9 +180,15 @@ def test_subclass_without_a_forward_of_its_own_is_converted_with_its_attributes(
 
     model = nn.Sequential(Named(3, 4, 1), nn.ReLU())
     model[0].nickname = "stem"  # type: ignore[assignment]
+    model[0].register_buffer("seen", torch.ones(2))
+    model[0].register_buffer("scratch", torch.ones(2), persistent=False)
+    model[0].probe = nn.Identity()
     twin = hs.convert(model)
     assert type(twin[0]) is hs.nn.SphereConv2d
     assert twin[0].nickname == "stem"
+    assert dict(twin[0].named_buffers()).keys() == {"seen", "scratch"}
+    assert twin.state_dict().keys() == model.state_dict().keys()
+    assert isinstance(twin[0].probe, nn.Identity)
 
 
 def test_attributes_changed_after_construction_count() -> None:

@@ -102,6 +102,9 @@ def test_one_class_one_sample_one_pixel():
         (lambda x, w: F.decoupled_conv_transpose(x, w[:3], groups=2), r"groups=2 does not divide.* weight, 3 "),
         (lambda x, w: hs.nn.DecoupledConv2d(3, 4, 3, weighted="both"), r"weighted='both' is unknown"),
         (lambda x, w: hs.nn.SphereConv2d(3, 4, 3, angular="tan"), r"angular='tan' is unknown"),
+        (lambda x, w: hs.nn.SphereConv2d(3, 4, 0), r"kernel_size=0 must be at least 1"),
+        (lambda x, w: hs.nn.SphereConvTranspose2d(3, 4, (1, -2)), r"kernel_size=-2 must be at least 1"),
+        (lambda x, w: hs.nn.SphereConv2d(3, 4, 3, stride=0), r"stride=0 must be at least 1"),
     ],
 )
 def test_wrong_values_are_named(run, message):

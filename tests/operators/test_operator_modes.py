@@ -184,6 +184,15 @@ def test_meta_device_and_factory_arguments():
     assert dilated(torch.empty(2, 3, 8, 8, device="meta")).shape == (2, 4, 4, 4)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_traced_by_jit():
+    """What torch checks a trace against is traced without gradients, and has another number of samples here."""
+    layer, x = make("conv2d", angular="sigmoid")
+    model = hs.nn.fuse(nn.Sequential(layer, nn.BatchNorm2d(4), nn.ReLU(), hs.nn.SphereLinear(3, 5))).eval()
+    traced = torch.jit.trace(model, x, check_inputs=[(x[:1],)])
+    torch.testing.assert_close(traced(1e-25 * x), model(1e-25 * x))
+
+
 def test_anomaly_mode_and_checkpointing():
     layer = hs.nn.SphereConv2d(2, 3, 3, angular="sigmoid")
     x = torch.randn(2, 2, 5, 5, requires_grad=True)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .branch import branch
-from .launch import is_elsewhere, stream_for
+from .launch import is_elsewhere, stream_for, written
 from .layout import arranged
 from .mode import Mode, Noted, backward_mode, mode_for
 from .plan import Plan
@@ -129,6 +129,8 @@ def forward(
     run.apply(stream, y_, r, s, k, a, b, gamma, beta, mean, var, table, leaks, at(z), out)
     if at is _itself and group is None:
         run.end()
+    if track and (plan.is_train or plan.counts):
+        written(*t[10:13] if plan.is_train else (), *t[13:] if plan.counts else ())
     return z, q, x, Kept(y, unit, memory, mode)
 
 

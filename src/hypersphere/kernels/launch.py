@@ -170,6 +170,11 @@ def stream_for(index: int, addresses: list[int | None]) -> int | None:
     return torch._C._cuda_getCurrentRawStream(index)
 
 
+def written(*tensors: Tensor | None) -> None:
+    """Tell autograd what kernels wrote to: a graph that kept it cannot be used any more, as after any other write."""
+    torch.autograd.graph.increment_version([t for t in tensors if t is not None and not t.is_inference()])
+
+
 def is_elsewhere(index: int) -> bool:
     """Whether another GPU than this one is current."""
     return index >= 0 and index != torch._C._cuda_getDevice()

@@ -63,8 +63,8 @@ def mode_for(spec: Spec, t: Any, track: bool, give_q: bool, learning: bool) -> M
     """How a layer's forward pass runs on ``Inputs`` like these; everything is compiled ahead at the first call."""
     x, w = t.x, t.weight
     kinds = [None if v is None else v.dtype for v in t]
-    places = (x.get_device(), w.get_device())
-    key = (x.shape, x.stride(), w.shape, w.stride(), places, interpreting(), track, give_q, learning, *kinds)
+    places = [v.get_device() for v in (x, w, t.k, t.rho, t.gamma, t.leaks, t.mean, t.running_norm) if v is not None]
+    key = (x.shape, x.stride(), w.shape, w.stride(), *places, interpreting(), track, give_q, learning, *kinds)
     mode: Mode | None = spec.modes.get(key)
     if mode is not None:
         return mode

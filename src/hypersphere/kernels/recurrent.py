@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from . import device
-from .launch import on
+from .launch import on, written
 from .layout import next_power
 from .recurrent_launch import Launches, precision, tile_for
 from .spec import ANGULAR, MAGNITUDES
@@ -162,6 +162,8 @@ def forward(t: Tensors, f: Settings, sizes: tuple[int, ...], reverse: bool, keep
         origin, start = (0, total) if reverse else (batch, 0)
         for time, offset, size, before, size_before in steps(sizes, reverse):
             launch(size, offset, size, origin + before, size_before, time, origin, start)
+    if averaging:
+        written(t.running, t.tracked)
     return Kept(states, cells, y, norms, means)
 
 

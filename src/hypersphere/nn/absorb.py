@@ -168,10 +168,14 @@ def rows_of(module: nn.Module, uses: Counter[int]) -> list[tuple[Parts, bool]]:
 
 
 def _rows(module: nn.Module, uses: Counter[int]) -> list[tuple[Parts, bool]]:
+    before = dict(vars(module))
     try:
         graph = _Tracer().trace(module)
     except Exception:  # control flow, other kinds of arguments: nothing can be said about it
         return []
+    finally:  # what a forward pass notes on its module is not of this one, in which nothing is computed
+        vars(module).clear()
+        vars(module).update(before)
     calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
     children = {
         name: (child, calls[name] > 1 or uses[id(child)] > 1)

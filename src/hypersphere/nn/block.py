@@ -7,6 +7,7 @@ The three stay the modules they are: the step only reads their parameters and mo
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -26,6 +27,8 @@ from ..functional.operators import (
     make_kernel,
     weight_factor,
 )
+from ..kernels.layout import out_shape
+from ..kernels.spec import Window
 
 ACTIVATIONS: tuple[type[nn.Module], ...] = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.GELU, nn.SiLU)
 
@@ -110,10 +113,15 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
     if read is None:
         return None
     rows, geometry = read
+    channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
+    activation = _activation(act)
+    leaks = None if activation is None else activation.leaks
+    if leaks is not None and leaks.numel() != 1 and (leaks.numel() != channels or x.dim() != rows.dim()):
+        return None  # its own error, or slopes of something else than the operator's channels
     settled = None
     if norm is not None:
-        settled = _norm(norm, rows, x, weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0])
-        if settled is None:
+        settled = _norm(norm, rows, x, channels)
+        if settled is None or (settled.batch and rows.shape[0] == 1 and _has_one_position(rows, weight, geometry)):
             return None
     if q is not None and (q.dim() != rows.dim() or (rows is not x and q.shape[2:] != rows.shape[2:])):
         q = None  # of other rows: a padded border, or positions that become features
@@ -131,12 +139,17 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
         scale,
         _shift(op),
         settled,
-        _activation(act),
+        activation,
         give_q,
     )
     if found is None or geometry.kernel or x.dim() == 2:
         return found
     return found[0].reshape(*x.shape[:-1], weight.shape[0]), found[1]
+
+
+def _has_one_position(rows: Tensor, weight: Tensor, geometry: Geometry) -> bool:
+    """Whether a batch of one has one value for each channel, of which BatchNorm says itself that it is not enough."""
+    return math.prod(out_shape(tuple(rows.shape), tuple(weight.shape), Window(*geometry))[2:]) == 1
 
 
 def _parameter(module: Any, name: str) -> Any:
@@ -198,7 +211,7 @@ def _norm(norm: Any, rows: Tensor, x: Tensor, channels: int) -> Norm | None:
     weight, bias, buffers = _parameter(norm, "weight"), _parameter(norm, "bias"), norm._buffers
     mean, var, tracked = buffers["running_mean"], buffers["running_var"], buffers["num_batches_tracked"]
     batch, momentum = norm.training or mean is None, norm.momentum
-    if batch and (momentum is None or rows.numel() == rows.shape[1]):
+    if batch and momentum is None:
         return None
     if norm.num_features != channels or (weight is None) != (bias is None):
         return None

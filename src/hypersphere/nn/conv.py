@@ -10,7 +10,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from .._core.modes import remembered
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
-from ..functional.operators.geometry import Geometry
+from ..functional.operators.geometry import Geometry, check_window
 from ..functional.operators.layers import decoupled_conv
 from .layer import Decoupled, as_node
 
@@ -60,6 +60,7 @@ class _DecoupledConv(Decoupled, _ConvNd):
         weighted: str | None = None,
         affine: bool = False,
     ) -> None:
+        check_window(kernel_size=kernel_size, stride=stride, dilation=dilation)
         nd: Any = super()  # nn.ConvNd, next in line
         nd.__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype

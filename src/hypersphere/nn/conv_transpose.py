@@ -13,7 +13,7 @@ from torch.nn.modules.conv import _ConvTransposeNd
 
 from .._core.modes import remembered
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
-from ..functional.operators.geometry import Geometry
+from ..functional.operators.geometry import Geometry, check_window
 from ..functional.operators.layers import decoupled_conv_transpose
 from .layer import Decoupled, as_node
 
@@ -47,6 +47,7 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
         weighted: str | None = None,
         affine: bool = False,
     ) -> None:
+        check_window(kernel_size=kernel_size, stride=stride, dilation=dilation)
         nd: Any = super()  # nn.ConvTransposeNd, next in line
         nd.__init__(
             in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,

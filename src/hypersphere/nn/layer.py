@@ -151,7 +151,7 @@ def _noted(out: Tensor, q: Tensor | None, parts: Parts) -> Tensor:
     rectified = parts.act is not None and bool(parts.act.shared)
     if (rectified or q is not None) and not torch.compiler.is_compiling() and not out.is_inference():
         sums = None if q is None else q.detach()  # a number: out may be looked at, and has its whole gradient itself
-        out._hypersphere = (out._version, rectified, sums)  # type: ignore[attr-defined]
+        out._hypersphere = (id(out), out._version, rectified, sums)  # type: ignore[attr-defined]
     return out
 
 
@@ -161,9 +161,9 @@ def is_rectified(x: Any) -> bool:
 
 
 def _note_on(x: Any) -> tuple[bool, Tensor | None]:
-    """What an operator noted on its output, unless that was written to since."""
-    version, rectified, q = getattr(x, "_hypersphere", (None, False, None))
-    return (rectified, q) if version is not None and version == x._version else (False, None)
+    """What an operator noted on its output, unless that was written to since, or is a copy, of which nobody knows."""
+    number, version, rectified, q = getattr(x, "_hypersphere", (None, None, False, None))
+    return (rectified, q) if number == id(x) and version == x._version else (False, None)
 
 
 def _known(op: Any, norm: Any) -> tuple[Tensor, Tensor | None, Tensor | None] | None:

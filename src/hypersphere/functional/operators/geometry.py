@@ -43,6 +43,13 @@ def per_dimension(argument: str, value: Any, dims: int, minimum: int = 1) -> tup
     return tuple(check_count(argument, v, minimum=minimum) for v in values)
 
 
+def check_window(**sizes: Any) -> None:
+    """Every size, a number or one for each dimension, must be at least 1."""
+    for argument, value in sizes.items():
+        for size in value if isinstance(value, tuple | list) else (value,):
+            check_count(argument, size)
+
+
 def convolve(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
     """⟨w, x⟩ at every position; x is (N, C, ...) and so is the result."""
     if not geometry.kernel:
