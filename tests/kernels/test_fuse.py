@@ -273,17 +273,62 @@ def test_norms_of_filters_that_are_a_factor(g, h, weighted):
         )
 
 
-def test_looking_for_rows_leaves_nothing_in_a_module():
-    class Looked(Unit):
-        seen = None
+class Free(nn.Module):
+    """A forward pass that is handed over: a row, unless that does something between its modules."""
 
-        def forward(self, x):
-            self.seen = x
-            return super().forward(x)
+    def __init__(self, forward):
+        super().__init__()
+        self.conv, self.norm, self.act, self.between = conv(2, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Tanh()
+        self.kept, self.seen, self.run = [], None, forward
 
-    model = hs.nn.fuse(Looked())
-    assert len(model.fusion.blocks) == 2
-    assert model.seen is None
+    def forward(self, x, other=None, flag=False):
+        return self.run(self, x, other, flag)
+
+
+def row(m, x, other, flag):
+    return m.act(m.norm(m.conv(x)))
+
+
+def unless_given(m, x, other, flag):
+    y = m.conv(x)
+    return m.act(m.norm(m.between(y) if other is None else y))
+
+
+def unless_flagged(m, x, other, flag):
+    y = m.conv(x)
+    return m.act(m.norm(y if flag else m.between(y)))
+
+
+def looked_at(m, x, other, flag):
+    m.seen = m.conv(x)
+    return m.act(m.norm(m.seen))
+
+
+def appended(m, x, other, flag):
+    m.kept.append(m.conv(x))
+    return m.act(m.norm(m.kept[-1]))
+
+
+def without_gradients(m, x, other, flag):
+    with torch.no_grad():
+        y = m.conv(x)
+    return m.act(m.norm(y))
+
+
+@pytest.mark.parametrize(
+    ("forward", "rows"),
+    [(row, 1), (unless_given, 0), (unless_flagged, 0), (looked_at, 0), (appended, 0), (without_gradients, 0)],
+)
+def test_rows_that_a_forward_pass_always_has_and_nobody_looks_into(forward, rows):
+    model = Free(forward)
+    fused, x = hs.nn.fuse(copy.deepcopy(model)), torch.randn(2, 2, 4, 4)
+    assert len(fused.fusion.blocks) == rows
+    assert (fused.kept, fused.seen) == ([], None)  # nothing of what looked for rows
+    with plain_operations():
+        for one in (model, fused):
+            one(x).sum().backward()
+        assert (model.norm.bias.grad - fused.norm.bias.grad).norm() < 1e-5
+        torch.testing.assert_close([*fused.kept, fused.seen], [*model.kept, model.seen])
 
 
 def test_modules_that_are_replaced_all_at_once():

@@ -5,9 +5,13 @@ out = self.relu(self.bn1(self.conv1(x)))      conv1 computes all three; bn1 and 
 
 from __future__ import annotations
 
+import copy
+import inspect
+import itertools
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from types import NoneType
 from typing import Any
 
 import torch
@@ -154,28 +158,49 @@ def rows_of(module: nn.Module, uses: Counter[int]) -> list[tuple[Parts, bool]]:
     """Rows in the forward pass of a module: each link has one reader, each module one call in all of the model.
 
     Only a ReLU may be called elsewhere, too, as in most ResNets: whether it is comes with the row. A forward pass may
-    ask whether it is training: rows are those that it has either way.
+    ask whether it is training, and which of its optional arguments are given: rows are those that it has either way.
     """
-    found, training = _rows(module, uses), module.training
-    if found:
-        try:
-            module.training = not training
-            otherwise = _rows(module, uses)
-        finally:
-            module.training = training
-        found = [row for row in found if row in otherwise]
-    return found
-
-
-def _rows(module: nn.Module, uses: Counter[int]) -> list[tuple[Parts, bool]]:
-    before = dict(vars(module))
+    found, training = None, module.training
     try:
-        graph = _Tracer().trace(module)
+        for mode, given in itertools.product((training, not training), _ways_to_call(module)):
+            module.training = mode
+            rows = _rows(module, uses, given)
+            found = rows if found is None else [row for row in found if row in rows]
+            if not found:
+                break
+    finally:
+        module.training = training
+    return found or []
+
+
+def _ways_to_call(module: nn.Module) -> list[dict[str, Any]]:
+    """What optional arguments may be: the default, or else anything; each of both, if there are few of them."""
+    options = inspect.signature(module.forward).parameters.values()
+    plain = [one for one in options if type(one.default) in (NoneType, bool, int, float, str)]
+    defaults: list[dict[str, Any]] = [{one.name: one.default} for one in plain]
+    others = [{one.name: not one.default} if type(one.default) is bool else {} for one in plain]
+    pairs = list(zip(defaults, others, strict=True))
+    chosen = itertools.product(*pairs) if len(pairs) <= _FEW else iter((defaults, others))
+    return [{name: value for one in way for name, value in one.items()} for way in chosen]
+
+
+_FEW = 4
+
+
+def _rows(module: nn.Module, uses: Counter[int], given: dict[str, Any]) -> list[tuple[Parts, bool]]:
+    before = dict(vars(module))
+    inside = {name: copy.copy(value) for name, value in before.items() if type(value) in (list, dict)}
+    try:
+        graph = _Tracer().trace(module, given)
+        noted = _noted_nodes(vars(module).values())
     except Exception:  # control flow, other kinds of arguments: nothing can be said about it
         return []
     finally:  # what a forward pass notes on its module is not of this one, in which nothing is computed
         vars(module).clear()
         vars(module).update(before)
+        for name, value in inside.items():
+            before[name].clear()
+            before[name].extend(value) if isinstance(value, list) else before[name].update(value)
     calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
     children = {
         name: (child, calls[name] > 1 or uses[id(child)] > 1)
@@ -186,8 +211,10 @@ def _rows(module: nn.Module, uses: Counter[int]) -> list[tuple[Parts, bool]]:
     def after(node: Any, fits: Any) -> tuple[Any, Any, bool]:
         """The module that alone reads a node, if it fits, its own node, and whether it is called elsewhere."""
         reader = node
-        while len(reader.users) == 1:
+        while len(reader.users) == 1 and reader not in noted:
             (reader,) = reader.users
+            if reader.meta != node.meta:
+                break
             found, shared = children.get(str(reader.target), (None, False)) if reader.op == "call_module" else (None, 0)
             if type(found) is not nn.Identity:
                 known = fits is is_activation and isinstance(found, _HandsOnWhatIsDone)
@@ -206,8 +233,23 @@ def _rows(module: nn.Module, uses: Counter[int]) -> list[tuple[Parts, bool]]:
     return rows
 
 
+def _noted_nodes(values: Iterable[Any]) -> set[torch.fx.Node]:
+    """Nodes whose results a forward pass keeps in attributes, or in lists and the like, for others to look at."""
+    found: set[torch.fx.Node] = set()
+    for value in values:
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else (value,)
+        found.update(one.node for one in inner if isinstance(one, torch.fx.Proxy))
+    return found
+
+
 class _Tracer(torch.fx.Tracer):
-    """Looks into one forward pass only: every child is a leaf."""
+    """Looks into one forward pass only: every child is a leaf. Notes in which modes each node was made."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return True
+
+    def create_node(self, *args: Any, **kwargs: Any) -> torch.fx.Node:
+        node = super().create_node(*args, **kwargs)
+        casts = [torch.is_autocast_enabled(device) for device in ("cuda", "cpu")]
+        node.meta = {"modes": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *casts)}
+        return node

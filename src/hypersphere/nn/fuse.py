@@ -62,7 +62,8 @@ def fuse(model: nn.Module) -> nn.Module:
     run one after the other as before. BatchNorm and the activation may each be missing.
 
     Rows are found between neighbours in :class:`torch.nn.Sequential`, and in modules whose forward pass
-    can be traced, such as residual units with ``conv1``, ``bn1`` and ``relu`` as attributes.
+    can be traced, such as residual units with ``conv1``, ``bn1`` and ``relu`` as attributes. There ``conv1`` computes
+    all three, also if it is called by itself; a forward hook on one of them separates them.
 
     Args:
         model: Any model; it is changed in place.
