@@ -277,7 +277,8 @@ def main() -> None:
 
 
 def all_errors() -> dict[str, Any]:
-    cases = ((10_575, True, False), (10_575, True, True), (10_575, False, False), (100_000, True, False))
+    cases = [(10_575, True, False), (10_575, True, True), (10_575, False, False)]
+    cases += [(100_000, True, False), (1_000_000, True, False)]
     return {
         f"C={c}, {'bf16' if half else 'float32'}, {'trained' if trained else 'random'}": errors(c, half, trained)
         for c, half, trained in cases

@@ -444,11 +444,11 @@ class MarginSoftmax(ClassHead):
 
     def _k(self) -> Tensor | None:
         """The learnable k of a sigmoid g, one per class."""
-        k = self.angular.k if self._learns_k else None  # type: ignore[attr-defined]
-        if k is None or self.shards is None or k.dim():
-            return None if k is None else k.expand(self.num_classes)
-        found: Tensor = self.shards.of_each_class(k)
-        return found
+        if not self._learns_k:
+            return None
+        k: Tensor = self.angular.k  # type: ignore[attr-defined]
+        whole = self.shards is None or k.dim() > 0
+        return k.expand(self.num_classes) if whole else self.shards.of_each_class(k)
 
     def class_tensors(self) -> dict[str, Tensor]:
         raw = self.angular.raw_k if self._learns_k else None  # type: ignore[attr-defined]
