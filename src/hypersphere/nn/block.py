@@ -78,14 +78,9 @@ def wants_channels_last(x: Any) -> bool:
     cuDNN's products on tensor cores are channels last: in the usual order it would turn around what goes in and out
     of each of them. Float32 without TF32 has kernels for the usual order.
     """
-    if (
-        not isinstance(x, Tensor)
-        or x.dim() != 4
-        or not x.is_cuda
-        or not x.is_contiguous()
-        or not kernels.usable(x)
-        or is_exporting()
-    ):
+    if not isinstance(x, Tensor) or x.dim() != 4 or not x.is_cuda or not x.is_contiguous():
+        return False
+    if not kernels.usable(x) or is_exporting():
         return False
     return torch.backends.cudnn.allow_tf32 or x.dtype != torch.float32 or autocast_dtype(x.device) is not None
 
