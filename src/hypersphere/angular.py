@@ -7,14 +7,14 @@ Your own g needs no subclass: any object with ``from_cos(c)`` works in a layer, 
 from __future__ import annotations
 
 import copy
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from ._core import positive
 from ._core.checks import check_choice, check_count, check_positive
-from ._core.modes import class_of
+from ._core.modes import class_of, whole
 from ._core.registries import ANGULAR
 from .functional.angular import angular, angular_from_angle
 from .functional.operators.closed_forms import CLOSED_FORMS
@@ -214,7 +214,9 @@ class Sigmoid(Angular):
     @property
     def k(self) -> float | Tensor:
         """The curvature: a number when fixed, a tensor (one, or one per filter) when learnable."""
-        return self._fixed if self.raw_k is None else positive.from_raw(self.raw_k, self.form)
+        if self.raw_k is None:
+            return self._fixed
+        return positive.from_raw(self.raw_k if self.share == "filter" else whole(self.raw_k).reshape(()), self.form)
 
     def _curvature(self) -> float | Tensor:
         return self.k
@@ -232,7 +234,7 @@ class Sigmoid(Angular):
         if self.share == "filter" and self.raw_k.dim() == 0:
             check_count("channels", channels)
             mine.raw_k = nn.Parameter(self.raw_k.detach().repeat(channels))
-        elif self.raw_k.dim() and len(self.raw_k) != channels:
+        elif self.share == "filter" and len(self.raw_k) != channels:
             raise ValueError(
                 f"angular has learned k for {len(self.raw_k)} filters, and the layer has {channels}: pass a new Sigmoid"
             )
@@ -244,7 +246,12 @@ class Sigmoid(Angular):
             self.raw_k.copy_(self._start().expand(self.raw_k.shape))
 
     def _start(self) -> Tensor:
-        return positive.to_raw(self._fixed, self.form, "k")
+        start = positive.to_raw(self._fixed, self.form, "k")
+        return start if self.share == "filter" else start.reshape(1)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        positive.shape_as(self.raw_k, state_dict, f"{prefix}raw_k")
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:
         if self.raw_k is None:

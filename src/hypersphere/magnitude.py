@@ -211,13 +211,10 @@ class WithRadius(Magnitude):
             self.num_batches_tracked.zero_()
 
     def _start(self) -> Tensor:
-        return positive.to_raw(self._fixed, self.form, "rho").reshape(1)  # FSDP2 takes no parameter without dimensions
+        return positive.to_raw(self._fixed, self.form, "rho").reshape(1)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Takes a ρ of shape () as well, which older versions saved."""
-        saved = state_dict.get(f"{prefix}raw_rho")
-        if self.raw_rho is not None and saved is not None and saved.shape != self.raw_rho.shape and saved.numel() == 1:
-            state_dict[f"{prefix}raw_rho"] = saved.reshape(self.raw_rho.shape)
+        positive.shape_as(self.raw_rho, state_dict, f"{prefix}raw_rho")
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

@@ -339,6 +339,15 @@ def test_modules_that_are_replaced_all_at_once():
     torch.testing.assert_close(model(x), other(x))
 
 
+def test_inputs_and_outputs_that_are_no_tensors():
+    class Named(nn.Module):
+        def forward(self, x):
+            return x["x"] if isinstance(x, dict) else {"x": x}
+
+    model = hs.nn.fuse(nn.Sequential(Named(), conv(2, 3), nn.ReLU(), Named()))
+    assert model({"x": torch.randn(2, 2, 4, 4)})["x"].shape == (2, 3, 4, 4)
+
+
 def test_hooks_are_called():
     model = hs.nn.fuse(network())
     seen = []

@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 import torch
-from fused import compare, conv
+from fused import compare, conv, plain_operations
 from torch import nn
 
 import hypersphere as hs
@@ -101,6 +101,20 @@ def test_what_kernels_write_to_is_written_to_for_autograd():
     memory = hs.nn.DecoupledGRU(3, 4, magnitude="tanh")
     memory(torch.randn(2, 1, 3))
     assert memory.rules["weight_hh_l0"].magnitude.running_norm._version > 1
+
+
+@pytest.mark.parametrize("h", ["sphere", "tanh"])
+def test_gradients_of_the_smallest_norms(h):
+    """1/n² or 1/n³ may overflow, and an entry of 0 would make it NaN."""
+    x = (torch.tensor([1.0, 0.0, 2.0, 0.0]) * 10.0 ** -torch.arange(10.0, 26.0)[:, None]).requires_grad_()
+    layer = hs.nn.DecoupledLinear(4, 3, magnitude=h, angular="linear")
+    out = layer(x)
+    (1000 * out).sum().backward()
+    assert x.grad.isfinite().all()
+    assert layer.weight.grad.isfinite().all()
+    with plain_operations():
+        torch.testing.assert_close(out[:6], layer(x)[:6])
+    assert out[7:].eq(0).all()
 
 
 def test_a_copy_of_an_output_is_an_input_like_any_other():

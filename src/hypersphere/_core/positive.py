@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,3 +29,10 @@ def to_raw(value: float, form: str, argument: str) -> Tensor:
         raise ValueError(f"{argument}={value!r} cannot be reached with form={form!r}: it must be at least {lowest}")
     raw = {"log": math.log(value), "abs": value - 0.05, "square": math.sqrt(max(value - 1e-4, 0.0))}[form]
     return torch.tensor(raw)
+
+
+def shape_as(parameter: Tensor | None, state_dict: dict[str, Any], name: str) -> None:
+    """Give one saved number the shape of the parameter: older versions had (), which FSDP2 does not take."""
+    saved = state_dict.get(name)
+    if parameter is not None and saved is not None and saved.numel() == parameter.numel() == 1:
+        state_dict[name] = saved.reshape(parameter.shape)

@@ -451,8 +451,9 @@ class MarginSoftmax(ClassHead):
         return k.expand(self.num_classes) if whole else self.shards.of_each_class(k)
 
     def class_tensors(self) -> dict[str, Tensor]:
-        raw = self.angular.raw_k if self._learns_k else None  # type: ignore[attr-defined]
-        return super().class_tensors() | ({} if raw is None or raw.dim() == 0 else {"angular.raw_k": raw})
+        g: Any = self.angular
+        per_class = {"angular.raw_k": g.raw_k} if self._learns_k and g.share == "filter" else {}
+        return super().class_tensors() | per_class
 
     def _g_of(self, parts: dict[str, Tensor]) -> AngularLike:
         return SigmoidOf(parts["k"]) if "k" in parts else self.angular

@@ -72,13 +72,15 @@ def run(parts: Parts, x: Tensor, q: Tensor | None = None, give_q: bool = False) 
     return out, None
 
 
-def wants_channels_last(x: Tensor) -> bool:
+def wants_channels_last(x: Any) -> bool:
     """Whether maps in their usual order are better put channels last between blocks, and back behind them.
 
     cuDNN's products on tensor cores are channels last: in the usual order it would turn around what goes in and out
     of each of them. Float32 without TF32 has kernels for the usual order.
     """
-    if x.dim() != 4 or not x.is_cuda or not x.is_contiguous() or not kernels.usable(x) or is_exporting():
+    if not isinstance(x, Tensor) or x.dim() != 4 or not x.is_cuda or not x.is_contiguous():
+        return False
+    if not kernels.usable(x) or is_exporting():
         return False
     return torch.backends.cudnn.allow_tf32 or x.dtype != torch.float32 or autocast_dtype(x.device) is not None
 

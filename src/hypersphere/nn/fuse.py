@@ -167,7 +167,7 @@ class FusedSequential(nn.Sequential):
                 x, q = pool(step, x, read_on)
             else:
                 x, q = step(x.contiguous() if move and type(step) not in _ANY_ORDER else x), None
-            move = move and x.dim() == 4
+            move = move and isinstance(x, Tensor) and x.dim() == 4
         return x.contiguous() if move else x
 
     def _get_name(self) -> str:

@@ -15,7 +15,7 @@ SPHERE = tl.constexpr(2)
 ROOT = tl.constexpr(3)
 INPUT = tl.constexpr(4)
 
-_TINY = tl.constexpr(1.1754944e-38)
+ZERO = tl.constexpr(1e-32)  # n² of what counts as a zero patch: gradients grow like 1/n², and 0·∞ would be NaN
 
 
 @triton.jit
@@ -134,9 +134,9 @@ def box_kernel(
     if PRE == SPHERE:
         total = total * (-0.5 * scale)
     if POST == SPHERE:
-        total = tl.where(total < _TINY, 0.0, tl.rsqrt(tl.where(total < _TINY, 1.0, total)) * scale)
+        total = tl.where(total < ZERO, 0.0, tl.rsqrt(tl.where(total < ZERO, 1.0, total)) * scale)
     elif POST == ROOT:
-        total = tl.sqrt_rn(total)
+        total = tl.sqrt_rn(tl.where(total < ZERO, 0.0, total))
         if sums is not None:
             tl.atomic_add(sums, tl.sum(tl.where(there, total, 0.0)).to(tl.float64), sem="relaxed")
     elif POST == INPUT:

@@ -21,6 +21,7 @@ import triton.language as tl
 
 from .math import tanh_exact
 from .neurons import neurons, neurons_backward
+from .norms import ZERO
 
 MODES = {"RNN_TANH": 0, "RNN_RELU": 1, "GRU": 2, "LSTM": 3}
 RNN_TANH = tl.constexpr(0)
@@ -131,7 +132,7 @@ def recurrent_forward_kernel(
             y2 = _product(h, tile + 2 * UNITS * UNITS, both, y2, PRECISION)
         if GATES > 3:
             y3 = _product(h, tile + 3 * UNITS * UNITS, both, y3, PRECISION)
-    n = tl.sqrt(total)
+    n = tl.sqrt(tl.where(total < ZERO, 0.0, total))
 
     reach = fixed_rho
     if rho is not None:
