@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
 from .._core.checks import check_count
 from ._random import check_per_class, epoch_key, shuffled, words
-from ._store import Store
+from ._store import PUT_THERE, Store
 from .images import decode, to_tensor, window
 from .listing import images_below, subfolders
 from .loader import IGNORE
@@ -134,7 +134,7 @@ def imagenet(store: Store) -> ImageTree:
     raise FileNotFoundError(
         f"data set {store.name!r} is not in {store.root}: image-net.org asks for an account.\n"
         f"  folder:  {store.root / 'imagenet'}\n  holding: train/<wnid>/*.JPEG and val/<wnid>/*.JPEG\n"
-        "Put the files there, or name the folder that holds them: root=... or $HYPERSPHERE_DATA"
+        f"{PUT_THERE}"
     )
 
 
