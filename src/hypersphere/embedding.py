@@ -13,7 +13,7 @@ from ._core.checks import check_count
 from ._core.errors import check_model
 from ._core.features import features_and_output, features_of, has_features
 from ._core.modes import modes_kept
-from ._core.output_layer import find_output_layer
+from ._core.output_layer import announce, find_output_layers
 from .data import normalize as to_inputs
 
 __all__ = ["embed"]
@@ -38,7 +38,9 @@ def embed(
 
     The embedding is what the model classifies: ``model.features(x)`` if it has that method, as the networks of
     :mod:`hypersphere.models` and trained runs do; else the input of its output layer (the last linear layer); else its
-    output. The model runs in evaluation mode, without gradients; its modes and device are restored afterwards.
+    output. A backbone that was trained under a head, and whose last layer is linear, needs ``features=model``; the log
+    names a layer that was guessed. The model runs in evaluation mode, without gradients; its modes and device are
+    restored afterwards.
 
     Args:
         model: the network, of this package or any other; its modes and device stay as they are.
@@ -123,10 +125,11 @@ def _source(model: nn.Module, features: Features | str | None) -> Features:
         return lambda x: features_of(model, x)
     if isinstance(features, str) and features not in dict(model.named_modules()):
         raise ValueError(f"features={features!r} is not a module of the model: see model.named_modules()")
-    layer = find_output_layer(model, output_layer=features)
-    if layer is None:
-        return model
-    return lambda x: features_and_output(model, x, layer=layer)[0]
+    found = find_output_layers(model, output_layer=features)
+    choice = "features= (the name of the module whose input is the embedding, or the model itself for its output)"
+    announce(found, model, "embed", choice)
+    layer = found.last
+    return model if layer is None else lambda x: features_and_output(model, x, layer=layer)[0]
 
 
 def _features(source: Features, model: nn.Module, x: Tensor) -> Tensor:
@@ -163,7 +166,10 @@ def _batches(images: Any, flip: bool) -> Iterator[Tensor]:
                 )
             yield _checked(batch, flip)
     else:
-        raise TypeError(f"images must be a tensor, a split or an iterable of batches, not {type(images).__name__}")
+        raise TypeError(
+            f"images must be a tensor, a split in memory or an iterable of batches, not {type(images).__name__}: image "
+            "files are batches of FolderLoader(folder, batch_size, train=False)"
+        )
 
 
 def _checked(batch: Tensor, flip: bool) -> Tensor:

@@ -76,7 +76,11 @@ def test_workers_processes_and_resuming_change_nothing(tree: data.ImageTree) -> 
         late = list(worked.epoch(epoch, start=1))
         assert len(late) == 1
         assert torch.equal(late[0][0], expected[1][0])
-    assert not torch.equal(next(plain.epoch(0))[0], next(plain.epoch(1))[0])
+    again = data.FolderLoader(tree.train, 2, workers=0, **options)  # type: ignore[arg-type]
+    first, second = next(plain.epoch(0))[0], next(plain.epoch(1))[0]
+    assert not torch.equal(first, second)
+    assert torch.equal(next(iter(again))[0], first)
+    assert torch.equal(next(iter(again))[0], second)  # a loop over the loader sees a new epoch each time
 
 
 def test_errors_name_the_folder_and_the_file(tree: data.ImageTree, tmp_path: Path) -> None:

@@ -208,6 +208,28 @@ def test_the_filling_of_the_last_batch_is_marked() -> None:
     assert [len(labels) for _, labels in loader] == [8, 2]
 
 
+def test_a_loop_over_a_loader_sees_a_new_epoch_each_time() -> None:
+    loader = data.Loader(numbered(32), 8, seed=1)
+
+    def order(batches: object) -> list[int]:
+        return torch.cat([labels for _, labels in batches]).tolist()  # type: ignore[attr-defined]
+
+    epochs = [order(loader.epoch(epoch)) for epoch in range(6)]
+    loader = data.Loader(numbered(32), 8, seed=1)
+    assert [order(loader) for _ in range(3)] == epochs[:3]
+    loader.start_epoch(4)
+    assert [order(loader) for _ in range(2)] == epochs[4:6]
+
+
+def test_samples_are_those_of_a_torch_loader() -> None:
+    split = numbered(8)
+    images, labels = next(iter(torch.utils.data.DataLoader(split, batch_size=4)))  # type: ignore[arg-type]
+    assert torch.equal(images, split.images[:4])
+    assert torch.equal(labels, split.labels[:4])
+    with pytest.raises(TypeError, match=r"split must be samples in memory.*not Dataset: .*FolderLoader.*resident"):
+        data.Loader(data.Dataset("all", split, split), 4)  # type: ignore[arg-type]
+
+
 def test_normalizations() -> None:
     split = numbered(16)
     pixels = split.images.double()

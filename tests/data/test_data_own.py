@@ -106,6 +106,11 @@ def test_what_programs_leave_beside_images_is_no_class_and_no_image(classes):
     (classes / "a" / "._0.png").write_bytes(b"of another program")
     assert load(classes).pictures == before
     assert load(classes).not_read == {}
+    assert repr(load(classes)).count("png") == 0
+    scanned = hs.data.ImageFolder.scan(classes)
+    assert scanned.classes == tuple("abcde")
+    assert len(scanned) == len(before)
+    assert scanned[0][0].shape[0] == 3
     (classes / "a" / "photo.HEIC").write_bytes(b"of a telephone")
     for name in ("__MACOSX/a/photo.HEIC", "a/._photo.HEIC"):
         (classes / name).write_bytes(b"of another program")

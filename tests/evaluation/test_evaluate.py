@@ -111,7 +111,7 @@ BAD_LISTS = {
     "missing": ("0.png 99.png 1\n0.png 1.png 0", "names 99.png, which"),
     "words": ("0.png 1.png maybe", "line 1: '0.png 1.png maybe' is not"),
     "empty": ("# nothing\n", "names no pairs"),
-    "one kind": ("0.png 1.png 1\n1.png 0.png 1", "pairs only"),
+    "one kind": ("0.png 1.png 1\n1.png 0.png 1", "has 2 pairs of one class and 0 of two"),
 }
 
 
@@ -144,6 +144,9 @@ def test_pairs_of_another_size(trained, tmp_path, capsys):
         (["--images", "x"], "give the list with --pairs"),
         (["--pairs", "x"], "x is not a file"),
         (["--parts", "fgsm_transfer"], "--adversarial.source"),
+        (["--pairs", "x", "--parts", "energy"], "give --parts and --inception in another command"),
+        (["--inception", "x.onnx"], "scores the images of a GAN, and"),
+        (["--out", "nowhere/x.json"], "--out nowhere/x.json must be a file in a folder that exists"),
         (["--root", "nowhere", "--parts", "energy"], None),
     ],
 )

@@ -10,7 +10,7 @@ from PIL import Image
 import hypersphere as hs
 from hypersphere.config import Config, DataConfig, with_values
 from hypersphere.evaluation.own_pairs import Size, find_images, read_list, read_pairs
-from hypersphere.evaluation.pair_results import HardPair, KeptPairs, OwnVerified, _moments, read_kept
+from hypersphere.evaluation.pair_results import HardPair, KeptPairs, OwnVerified, _folds, _moments, read_kept
 from hypersphere.evaluation.trained_on import trained_on, warning_of
 from hypersphere.runs import Facts
 
@@ -101,6 +101,17 @@ def test_the_folder_is_found(people, tmp_path_factory):
     (people / "Bob" / "Bob_0003.png").unlink()
     with pytest.raises(ValueError, match=r"^1 of the images that .* names are not in .*: Bob_0003$"):
         find_images(listing, [listing.parent, people])
+
+
+def test_pairs_too_few_for_folds_are_counted():
+    same = torch.tensor([True] * 3 + [False])
+    pairs = hs.data.Pairs(torch.zeros(4).long(), torch.ones(4).long(), same, torch.zeros(4).long())
+    with pytest.raises(ValueError, match=r"list\.txt has 3 pairs of one class and 1 of two: there must be two or more"):
+        _folds(pairs, 10, "list.txt")
+    with pytest.raises(ValueError, match="folds=0"):
+        _folds(pairs, 0, "list.txt")
+    more = hs.data.Pairs(pairs.left, pairs.right, torch.tensor([True, True, False, False]), pairs.fold)
+    assert _folds(more, 10, "list.txt") == 2
 
 
 def kept():

@@ -1,5 +1,6 @@
 """Which layer of a model is the classifier, and layers of other libraries."""
 
+import copy
 from collections import OrderedDict
 
 import pytest
@@ -77,6 +78,11 @@ def test_a_guessed_output_layer_is_announced_once_and_can_be_chosen(caplog):
         "convert takes '1', the last linear layer of Guessed, for the output layer: "
         "pass output_layer= (a name, a module, or False) to choose"
     ]
+    caplog.clear()
+    assert hs.embed(model, torch.ones(2, 4)).shape == (2, 4)  # the input of layer 1
+    assert hs.embed(model, torch.ones(2, 4), features=model).shape == (2, 3)
+    hs.orthogonal.adapter(copy.deepcopy(model))
+    assert [r.message.partition(": pass ")[2].partition("=")[0] for r in caplog.records] == ["features", "target"]
     assert set(hs.convert(model, output_layer=False).conversion_report.converted) == {"0", "1"}
     assert set(hs.convert(model, output_layer="0").conversion_report.converted) == {"1"}
 

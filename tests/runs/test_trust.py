@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 from folders import make_run
+from torch import nn
 
 import hypersphere as hs
 from hypersphere._core import registry, trust
@@ -15,6 +17,8 @@ from hypersphere._core.registries import KINDS
 from hypersphere.cli import main
 from hypersphere.config import Config, to_dict
 from hypersphere.export import export_run
+from hypersphere.export.formats import Job
+from hypersphere.export.snippets import snippet
 from hypersphere.report import write
 from hypersphere.runs import Run
 from hypersphere.train import ModelConfig
@@ -141,6 +145,7 @@ def test_an_export_names_no_code_either(run, tmp_path):
     made = export_run(run, formats="safetensors", samples=4)
     file = made.folder / "model.safetensors"
     hs.load(file)
+    assert 'hs.load("model.safetensors")' in (made.folder / "README.md").read_text()
     with safe_open(file, framework="pt") as content:
         about = dict(content.metadata())
     config = json.loads(about["config"])
@@ -148,6 +153,9 @@ def test_an_export_names_no_code_either(run, tmp_path):
     save_file(load_file(file), tmp_path / "alone.safetensors", {**about, "config": json.dumps(config)})
     with pytest.raises(ValueError, match=r"alone\.safetensors names code to run, loss\.name='open_up:thing'"):
         hs.load(tmp_path / "alone.safetensors")
+    inputs = SimpleNamespace(kind="own", tensors=[torch.ones(1, 2)])
+    job = Job(nn.Identity(), inputs, False, {"config": json.dumps(config)})
+    assert 'hs.load("model.safetensors", trust="open_up")' in snippet("safetensors", job)
     deep = "[" * 100_000 + "]" * 100_000
     save_file({"x": torch.ones(1)}, tmp_path / "deep.safetensors", {**about, "config": deep})
     with pytest.raises(ValueError, match=r"deep\.safetensors carries damaged settings"):

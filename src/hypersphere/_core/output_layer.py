@@ -86,15 +86,17 @@ def find_output_layers(
     return OutputLayers((), "no linear layer")
 
 
-def announce(found: OutputLayers, model: nn.Module, what: str) -> None:
-    """Log a guess, once for each type of model and layer."""
+def announce(
+    found: OutputLayers, model: nn.Module, what: str, choice: str = "output_layer= (a name, a module, or False)"
+) -> None:
+    """Log a guess of ``what``, once for each type of model and layer, with the argument that chooses."""
     key = (type(model), what, tuple(name for name, _ in found.layers))
     if found.guessed and key not in _announced:
         _announced.add(key)
         layers = ", ".join(repr(name) for name, _ in found.layers)
         logger.warning(
-            "%s takes %s, %s of %s, for the output layer%s: pass output_layer= (a name, a module, or False) to choose",
-            what, layers, found.how, type(model).__name__, "s" if len(found.layers) > 1 else "",
+            "%s takes %s, %s of %s, for the output layer%s: pass %s to choose",
+            what, layers, found.how, type(model).__name__, "s" if len(found.layers) > 1 else "", choice,
         )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -74,9 +75,15 @@ def find_file(path: Path) -> Path:
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
-        return files.read_tensors(path, _known_hash(path))
+        found = files.read_tensors(path, _known_hash(path))
+        return {name: found[name] for name in sorted(found, key=_natural)}  # such files have no order of their own
     except ImportError:
         raise ValueError(f"{path} needs the safetensors package: pip install safetensors") from None
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts layer2 before layer10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _known_hash(path: Path) -> str | None:

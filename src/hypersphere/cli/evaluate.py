@@ -20,6 +20,10 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError("--images is the folder of a list of pairs: give the list with --pairs")
     if options.pairs is None and options.folds is not None:
         raise ValueError("--folds divides a list of pairs: give the list with --pairs")
+    if options.pairs is not None and (options.parts is not None or options.inception is not None):
+        raise ValueError("--pairs verifies a list of pairs alone: give --parts and --inception in another command")
+    if options.out is not None and (options.out.is_dir() or not options.out.parent.is_dir()):
+        raise ValueError(f"--out {options.out} must be a file in a folder that exists")
     if options.out is not None and len(found.seeds) > 1:
         raise ValueError("--out writes one seed: add --seed, or leave --out out to write into each seed's folder")
     parts = None if options.parts is None else [part.strip() for part in options.parts.split(",") if part.strip()]

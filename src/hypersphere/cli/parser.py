@@ -19,7 +19,15 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{**options, "add_help": False, "allow_abbrev": False})
-        self.add_argument("-h", "--help", action=_Help, nargs="?", const="", metavar="GROUP", help="show help and exit")
+        self._help = self.add_argument(
+            "-h", "--help", action=_Help, nargs=0, metavar="GROUP", help="show help and exit"
+        )
+
+    def add_argument_group(self, title: str | None = None, *args: Any, **options: Any) -> argparse._ArgumentGroup:
+        """Add a group of settings, which ``--help GROUP`` shows."""
+        if title not in _OWN:
+            self._help.nargs = "?"
+        return super().add_argument_group(title, *args, **options)
 
     def help_on(self, wanted: str) -> str:
         """The text of ``--help GROUP``, of ``--help`` for an empty name."""

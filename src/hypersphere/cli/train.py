@@ -32,16 +32,17 @@ def run(options: argparse.Namespace) -> int:
         if int(os.environ.get("RANK", "0")) == stopped.speaker:
             print(f"hypersphere train: {stopped}", file=sys.stderr)
         return stopped.code
+    path = run_path(config)
     for result in summary.get("seeds", ()):
         print(
-            f"{config.recipe} seed {result['seed']}: final {result['final_accuracy']:.2f}%, "
+            f"{path.name} seed {result['seed']}: final {result['final_accuracy']:.2f}%, "
             f"best {result['best_accuracy']:.2f}% (step {result['best_step']}), "
             f"{result['steps_per_second']:.1f} steps/s"
         )
         for name, keys in result.get("also", {}).items():
             print(f"  {name}: " + ", ".join(f"{key} {result['metrics'][key]:.2f}" for key in keys))
     if summary:
-        place = shlex.quote(str(run_path(config)))
+        place = shlex.quote(str(path))
         print(f"in {place}; `hypersphere report {place}` writes a page about it")
     return 0
 

@@ -36,6 +36,12 @@ def default_root() -> Path:
     return base / "hypersphere" / "data"
 
 
+PUT_THERE = (
+    "Put the files there, or name the folder that holds them: root=... (--data.root to train, --root afterwards) or "
+    "$HYPERSPHERE_DATA"
+)
+
+
 @dataclass(frozen=True)
 class Layout:
     """The folders a set may lie in (official one first), the files or folders it needs there, where to get them.
@@ -116,5 +122,5 @@ class Store:
             f"  folder:  {folder}",
         ]
         lines += [f"  from:    {remote.url}  ->  {self.root / remote.target}" for remote in layout.remotes]
-        lines.append("Put the files there, or name the folder that holds them: root=... or $HYPERSPHERE_DATA")
+        lines.append(PUT_THERE)
         return "\n".join(lines)

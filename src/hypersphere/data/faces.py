@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._core.checks import check_count
-from ._store import Store
+from ._store import PUT_THERE, Store
 from .folder import ImageFolder
 from .images import SUFFIXES
 from .pairs import Pairs
@@ -220,7 +220,7 @@ def _missing(store: Store, title: str, folder: str, holding: str) -> str:
     return (
         f"data set {store.name!r} is not in {store.root}: {title} is not public, ask its authors.\n"
         f"  folder:  {store.root / folder}\n  holding: {holding}\n"
-        "Put the files there, or name the folder that holds them: root=... or $HYPERSPHERE_DATA"
+        f"{PUT_THERE}"
     )
 
 

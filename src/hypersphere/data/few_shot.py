@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._store import Store
+from ._store import PUT_THERE, Store
 from .folder import ImageFolder, ImageTree
 
 FEW_SHOT = {
@@ -29,5 +29,5 @@ def few_shot_tree(store: Store, test: str = "test") -> ImageTree:
         f"data set {store.name!r} is not in {store.root}: {why}.\n"
         f"  folder:  {folder}\n"
         f"  holding: train/<class>/*.jpg ({classes} base classes), val and test the same (unseen classes)\n"
-        "Put the files there, or name the folder that holds them: root=... or $HYPERSPHERE_DATA"
+        f"{PUT_THERE}"
     )

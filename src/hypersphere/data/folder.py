@@ -14,8 +14,9 @@ from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
 from .._core.checks import check_count
 from ._random import check_per_class, epoch_key, shuffled, words
-from ._store import Store
-from .images import SUFFIXES, decode, to_tensor, window
+from ._store import PUT_THERE, Store
+from .images import decode, to_tensor, window
+from .listing import images_below, subfolders
 from .loader import IGNORE
 from .types import Splits
 
@@ -27,15 +28,18 @@ class ImageFolder:
     """Files of ``root/<class>/**``; classes and files in sorted order, labels from 0.
 
     Attributes:
-        root: Folder that holds ``train/<class>/`` and ``val/<class>/``.
+        root: Folder that holds a folder for each class.
+        files: Path of each image, ``root`` included.
         labels: Class index of each file, ``(N,)``.
         classes: Names of the classes: the subfolders.
-        files: Paths of the images relative to ``root``.
 
     Example:
         >>> folder = hs.data.ImageFolder.scan("photos/train")
-        >>> folder.classes, len(folder.files)
+        >>> folder.classes, len(folder)
         (('cat', 'dog'), 8)
+        >>> image, label = folder[0]
+        >>> image.shape, image.dtype
+        (torch.Size([3, 8, 8]), torch.uint8)
     """
 
     root: Path
@@ -59,14 +63,13 @@ class ImageFolder:
             raise FileNotFoundError(
                 f"{root} is not a folder: an image folder holds one folder of images for each class"
             )
-        found = tuple(sorted(entry.name for entry in os.scandir(root) if entry.is_dir()))
+        found = tuple(subfolders(root))
         names = found if classes is None else classes
         if unknown := sorted(set(found) - set(names)):
             raise ValueError(f"{root} has classes that are not in the first folder: {', '.join(unknown[:5])}")
         files, labels = [], []
         for label, name in enumerate(names):
-            for place, _, members in sorted(os.walk(root / name)):
-                pictures = sorted(file for file in members if os.path.splitext(file)[1].lower() in SUFFIXES)
+            for place, pictures in images_below(root / name):
                 files += [os.path.join(place, file) for file in pictures]
                 labels += [label] * len(pictures)
         if not files:
@@ -77,6 +80,10 @@ class ImageFolder:
 
     def __len__(self) -> int:
         return len(self.files)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        """One image as its file has it, ``(3, height, width)`` uint8, and its label."""
+        return to_tensor(decode(Path(self.files[index]))), self.labels[index]
 
     def __repr__(self) -> str:
         return f"ImageFolder({str(self.root)!r}, {len(self)} images, {len(self.classes)} classes)"
@@ -127,7 +134,7 @@ def imagenet(store: Store) -> ImageTree:
     raise FileNotFoundError(
         f"data set {store.name!r} is not in {store.root}: image-net.org asks for an account.\n"
         f"  folder:  {store.root / 'imagenet'}\n  holding: train/<wnid>/*.JPEG and val/<wnid>/*.JPEG\n"
-        "Put the files there, or name the folder that holds them: root=... or $HYPERSPHERE_DATA"
+        f"{PUT_THERE}"
     )
 
 
@@ -256,7 +263,8 @@ class FolderLoader:
         return images, torch.cat([labels, labels.new_full((missing,), IGNORE)])
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return self.epoch(self._order.epoch)
+        """The batches of the epoch after the last one that was begun, as a ``DataLoader`` of torch shuffles anew."""
+        return self.epoch(self._order.epoch + 1)
 
 
 class UnreadableImage(ValueError):
@@ -347,7 +355,7 @@ class _Order(Sampler[list[Key]]):
         self.labels, self.batch, self.steps, self.train, self.seed = labels, batch, steps, train, seed
         self.per_class = per_class
         self.rank, self.local = rank, batch // world
-        self.epoch = self.start = 0
+        self.epoch, self.start = -1, 0
 
     def __len__(self) -> int:
         return self.steps - self.start

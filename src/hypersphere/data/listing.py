@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,13 +54,13 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
             f"{root} is not a folder: name the one that holds your images with root= (--data.root to train, --root "
             "afterwards), and a CSV file of paths and labels with table= (--data.table)"
         )
-    inside = _folders(root)
+    inside = subfolders(root)
     place = root
-    while len(inside) == 1 and _folders(place / inside[0]) and not _images(os.listdir(place / inside[0])):
+    while len(inside) == 1 and subfolders(place / inside[0]) and not _images(os.listdir(place / inside[0])):
         place /= inside[0]  # what an archive was unpacked to, or a folder "train" alone
-        inside = _folders(place)
+        inside = subfolders(place)
     words = [(_WORDS[name.lower()], name) for name in inside if name.lower() in _WORDS]
-    parts = [(split, name) for split, name in words if _folders(place / name)]
+    parts = [(split, name) for split, name in words if subfolders(place / name)]
     if {"train"} < {split for split, _ in parts}:
         parts.sort(key=lambda part: SPLITS.index(part[0]))
         return [p for split, name in parts for p in _from_classes(root, place / name, split)]
@@ -96,7 +96,8 @@ def write_table(file: Path, pictures: Iterable[Picture]) -> None:
         writer.writerows((p.path, p.label, p.split) for p in pictures)
 
 
-def _folders(place: Path) -> list[str]:
+def subfolders(place: Path) -> list[str]:
+    """The names of the folders in a folder, sorted; what programs hide there is passed over."""
     return sorted(entry.name for entry in os.scandir(place) if entry.is_dir() and not entry.name.startswith(_HIDDEN))
 
 
@@ -104,13 +105,19 @@ def _images(names: Iterable[str]) -> list[str]:
     return sorted(n for n in names if os.path.splitext(n)[1].lower() in SUFFIXES and not n.startswith(_HIDDEN))
 
 
+def images_below(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each folder in and below one, with the names of its images, both sorted; what is hidden is passed over."""
+    for place, _, members in sorted(os.walk(folder)):
+        if not any(part.startswith(_HIDDEN) for part in Path(place).relative_to(folder).parts):
+            yield place, _images(members)
+
+
 def _from_classes(root: Path, folder: Path, split: str) -> list[Picture]:
     found = []
-    for name in _folders(folder):
-        for place, _, members in sorted(os.walk(folder / name)):
-            if not any(part.startswith(_HIDDEN) for part in Path(place).relative_to(folder).parts):
-                paths = (Path(place, member).relative_to(root).as_posix() for member in _images(members))
-                found += [Picture(path, name, split) for path in paths]
+    for name in subfolders(folder):
+        for place, images in images_below(folder / name):
+            paths = (Path(place, image).relative_to(root).as_posix() for image in images)
+            found += [Picture(path, name, split) for path in paths]
     return found
 
 

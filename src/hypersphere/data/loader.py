@@ -75,6 +75,7 @@ class Loader:
     Raises:
         ValueError: If ``batch_size`` is larger than the set or not a multiple of ``world``, ``rank`` is not below
             ``world``, or no class has ``per_class`` samples.
+        TypeError: If ``split`` is a whole data set, or a folder of files.
 
     Example:
         >>> split = hs.data.load("digits").train
@@ -111,6 +112,11 @@ class Loader:
                 f"batch_size={batch_size} is shared by world={world} processes, of which this is rank={rank}: "
                 "batch_size must be a multiple of world, and rank must be below world"
             )
+        if not isinstance(getattr(split, "inputs", None), Tensor):
+            raise TypeError(
+                f"split must be samples in memory, such as the .train of a data set, not {type(split).__name__}: image "
+                "files are read by FolderLoader, or into memory by load('folder', root).resident(size)"
+            )
         self.inputs = split.inputs.to(device) if device is not None else split.inputs
         self.inputs = self.inputs.contiguous()
         self.labels = split.labels.to(self.inputs.device)
@@ -140,7 +146,7 @@ class Loader:
         self._order = torch.zeros(self.steps * batch_size, dtype=torch.int64, device=device)
         self._place = torch.arange(len(self._order), device=device)
         self._draws = None if augment is None else torch.zeros_like(augment.draw(self._place[0], self._place))
-        self._epoch = -1
+        self._epoch, self._begun = -1, False
         self.start_epoch(0)
 
     def __len__(self) -> int:
@@ -161,7 +167,7 @@ class Loader:
         check_count("epoch", epoch, minimum=0)
         if epoch == self._epoch:
             return
-        self._epoch = epoch
+        self._epoch, self._begun = epoch, False
         key = torch.full((), epoch_key(self.seed, epoch), device=self.inputs.device)
         order = torch.arange(self.size, device=self.inputs.device)
         if self.shuffle:
@@ -230,13 +236,15 @@ class Loader:
             Inputs and labels of each batch.
         """
         self.start_epoch(epoch)
+        self._begun = True
         for step in range(start, self.steps):
             inputs, labels = self.batch(step)
             left = self.size - step * self.batch_size - self._first
             yield (inputs, labels) if left >= len(labels) else (inputs[: max(left, 0)], labels[: max(left, 0)])
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return self.epoch(max(self._epoch, 0))
+        """The batches of the epoch that was started; once it has begun, those of the next, as torch's loaders do."""
+        return self.epoch(self._epoch + self._begun)
 
     def _normalization(
         self, kind: str | None, mean: tuple[float, ...] | None, std: tuple[float, ...] | None

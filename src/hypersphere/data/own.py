@@ -25,7 +25,7 @@ from .listing import SPLITS, UNSPLIT, Picture, count_not_read, list_images
 from .types import Dataset, Split
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)  # a list of all pictures is nothing to read
 class OwnImages(ImageTree):
     """Your own images, split into training and test, with what was found on the way.
 

@@ -116,6 +116,10 @@ class Split(_Labelled):
             )
         _check_columns(len(self.images), self.labels, self.classes, self.extra)
 
+    def __getitem__(self, index: Any) -> tuple[Tensor, Tensor]:
+        """A sample and its label; a ``DataLoader`` of torch takes them from here."""
+        return self.images[index], self.labels[index]
+
     def __repr__(self) -> str:
         return f"Split({len(self)} images {tuple(self.images.shape[1:])}, {len(self.classes)} classes)"
 
@@ -229,6 +233,10 @@ class CloudSplit(_Labelled):
         if not self.points.is_floating_point() or self.points.dim() != 3 or self.points.shape[2] != 3:
             raise ValueError(f"points must be float (N, P, 3), not {self.points.dtype} {tuple(self.points.shape)}")
         _check_columns(len(self.points), self.labels, self.classes, {})
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, Tensor]:
+        """A sample and its label; a ``DataLoader`` of torch takes them from here."""
+        return self.points[index], self.labels[index]
 
     def __repr__(self) -> str:
         return f"CloudSplit({len(self)} clouds of {self.points.shape[1]} points, {len(self.classes)} classes)"

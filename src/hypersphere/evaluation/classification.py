@@ -122,5 +122,5 @@ def _check_classes(candidate: Candidate) -> None:
     if candidate.source.open_set:
         raise ValueError(
             f"the test classes of {candidate.config.data.name} are others than those of training: "
-            "evaluate by --evaluation.protocol verification or few_shot"
+            "evaluate by verification or few_shot (--evaluation.protocol to train, --parts afterwards)"
         )

@@ -57,6 +57,8 @@ def evaluate(
         MEASUREMENTS.check("parts", part)
     if inception is None:
         check_inherited(run.config, root)
+    elif run.config.gan.generator is None and "real_inception" not in (parts or ()):
+        raise ValueError(f"inception={inception!r} scores the images of a GAN, and {run.path} has no generator")
     changes: dict[str, Any] = {"flip": flip, "center": center, "inception": inception}
     rule = replace(run.config.evaluation, **{name: value for name, value in changes.items() if value is not None})
     candidate = candidate_of(run, seed, config=replace(run.config, evaluation=rule), root=root, device=device)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from .. import data, metrics
+from .._core.checks import check_count
 from ..data import Pairs
 from ..embedding import embed
 from ..runs import Run, environment, load, usable_device
@@ -148,7 +149,7 @@ def verify_own_pairs(
     own = read_pairs(listing, images, size)
     model = load(run.path, seed=number, device=place)
     features = embed(model, own.images, flip=mirrored, normalize=settings.normalize, **_moments(run, number, root))
-    pairs = own.pairs.folded(_folds(own.pairs, rule.folds if folds is None else folds))
+    pairs = own.pairs.folded(_folds(own.pairs, rule.folds if folds is None else folds, listing))
     result = metrics.verify_pairs(features, pairs, center=centered)
     scores = metrics.pair_scores(features, pairs.left, pairs.right)
     chosen = torch.cat([_hardest(pairs, scores, same) for same in (True, False)])
@@ -211,10 +212,16 @@ def _named(own: OwnPairs, pairs: Pairs, pair: int, cosine: float) -> HardPair:
     return HardPair(left, right, bool(pairs.same[pair]), round(degrees, 3))
 
 
-def _folds(pairs: Pairs, wanted: int) -> int:
+def _folds(pairs: Pairs, wanted: int, listing: str | Path) -> int:
     """No more folds than there are pairs of the rarer kind: each fold has both."""
-    rarer = min(int(pairs.same.sum()), int((~pairs.same.bool()).sum()))
-    return max(2, min(wanted, rarer))
+    check_count("folds", wanted, minimum=2)
+    same = int(pairs.same.sum())
+    if (rarer := min(same, len(pairs) - same)) < 2 and len(pairs.fold.unique()) < 2:
+        raise ValueError(
+            f"{listing} has {same} pairs of one class and {len(pairs) - same} of two: there must be two or more of "
+            "each, since the threshold of a fold is chosen on the other folds"
+        )
+    return min(wanted, rarer)
 
 
 def _places(run: Run, listing: str | Path, moved: str | None) -> list[Path]:

@@ -84,7 +84,10 @@ def _other(candidate: Candidate) -> nn.Module:
     """The network that transferred attacks are made on."""
     name = candidate.config.adversarial.source
     if name is None:
-        raise ValueError("transferred attacks need --adversarial.source, the run that they are made on")
+        raise ValueError(
+            "transferred attacks are made on the network of another run, which this run does not name: train with "
+            "--adversarial.source RUN, or call hs.attacks.robust_accuracy(..., source=model)"
+        )
     return load(beside(candidate.config, name), device=candidate.team.device)
 
 

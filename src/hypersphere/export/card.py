@@ -203,10 +203,12 @@ def _comparing(run: Run, job: Job) -> list[str]:
     found = [result.get("metrics", {}).get("threshold") for number in run.seeds if (result := run.result(number))]
     known = next((value for value in found if isinstance(value, float) and abs(value) <= 1), None)
     rule = run.config.evaluation
+    plain = "".join(f" --no-{aid}" for aid in ("flip", "center") if getattr(rule, aid))  # as the snippets embed
+    command = f"`hypersphere evaluate RUN --pairs pairs.txt{plain}`"
     if known is None:
         where = (
-            "Choose `threshold` on pairs of classes that training never saw: `hypersphere evaluate RUN --pairs "
-            "pairs.txt` prints the best one, in Python `hs.metrics.verification(cosines, same).thresholds` gives it."
+            f"Choose `threshold` on pairs of classes that training never saw: {command} prints the best one, in Python "
+            "`hs.metrics.verification(cosines, same).thresholds` gives it."
         )
     else:
         aids = [
@@ -220,7 +222,7 @@ def _comparing(run: Run, job: Job) -> list[str]:
         where = (
             f"The run's own pairs of unseen classes were separated best at `threshold = {known:.4f}` (mean over the "
             f"folds{', ' + ' and '.join(aids) if aids else ''}). Choose it again on pairs of your own images, with "
-            "`hypersphere evaluate RUN --pairs pairs.txt`."
+            f"{command}."
         )
     return [
         "## How to compare two images",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from .._core.features import has_features
+from .._core.trust import addresses
 from .formats import Job
 from .inputs import Inputs, Normalization
 
@@ -13,6 +16,8 @@ def snippet(name: str, job: Job) -> str:
 
 
 def _safetensors(job: Job) -> str:
+    modules = sorted({address.partition(":")[0] for _, address in addresses(json.loads(job.metadata["config"]))})
+    trusted = f', trust="{",".join(modules)}"' if modules else ""  # code of one's own, which must be importable
     arguments = ", ".join(_arguments(job.inputs))
     calls = (
         [f"embedding = hs.functional.unit(model({arguments}))"]
@@ -26,7 +31,7 @@ def _safetensors(job: Job) -> str:
             "import hypersphere as hs",
             "",
             *_made_up(job.inputs, _TORCH, normalize=True),
-            'model = hs.load("model.safetensors")  # the network is made from the settings in the file',
+            f'model = hs.load("model.safetensors"{trusted})  # the network is made from the settings in the file',
             "with torch.no_grad():",
             *(f"    {call}" for call in calls),
         ]

@@ -121,7 +121,7 @@ def adapter(
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"name={name!r} of the adapter must be a word of letters, digits and underscores")
     output = find_output_layers(model) if target is None else OutputLayers((), "target")
-    announce(output, model, "adapter")
+    announce(output, model, "adapter", "target= (patterns on the names of layers)")
     _refuse_merged(model, "adapter")
     chosen = choose(model, target, None, output, "target")
     present = {weight: found for weight, _, _, found in iter_adapters(model)}
