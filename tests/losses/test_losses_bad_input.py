@@ -133,6 +133,8 @@ def test_multiplicative_margins_below_one(cls, margin):
     [
         (lambda: L.CosFace(D, C, -0.1), "margin=-0.1"),
         (lambda: L.ArcFace(D, C, 28.6), "radians"),
+        (lambda: L.CurricularFace(D, C, torch.full((C,), 3.2)), "radians"),
+        (lambda: L.CenterLoss(L.Softmax(D, C), rate=1.5), "rate=1.5"),
         (lambda: L.ArcFace(D, C, scale=0.0), "scale=0.0"),
         (lambda: L.Softmax(0, C), "in_features=0"),
         (lambda: L.Softmax(D, 0), "num_classes=0"),
@@ -156,7 +158,7 @@ def test_bad_arguments(build_it, match):
 
 @pytest.mark.parametrize(
     "option", [{"label_smoothing": 0.1}, {"class_weight": torch.ones(C)}, {"annealing": "sphereface"},
-               {"detach_margin": True}, {"angular": "linear"}],
+               {"detach_margin": True}, {"angular": "linear"}, {"sub_centers": 2}],
 )  # fmt: skip
 def test_sphereface2_refuses_what_only_a_softmax_has(option):
     with pytest.raises(TypeError, match=f"{next(iter(option))} is an option of softmax losses"):
@@ -228,3 +230,9 @@ def test_sphereface2_begins_balanced_for_any_number_of_classes(classes, scale):
     own = math.log(head.lam) + torch.nn.functional.logsigmoid(-scale * (at_zero - 0.4) - b)
     others = math.log((1 - head.lam) * (classes - 1)) + torch.nn.functional.logsigmoid(scale * (at_zero + 0.4) + b)
     torch.testing.assert_close(own, others)
+
+
+def test_sphereface2_begins_where_a_perfect_balance_leaves_no_number_for_the_root():
+    """λ/((1 − λ)(C − 1)) = 1: by symmetry b = −r·g(0)."""
+    head = hs.losses.SphereFace2(4, 2, lam=0.5, scale=4000.0, exponent=1.0, dtype=torch.float64)
+    assert abs(head.bias.item()) < 1e-9

@@ -86,6 +86,7 @@ def test_gradients(case, batch):
     x, y = batch
     loss = MAKE[case](dtype=torch.float64).eval()
     assert torch.autograd.gradcheck(lambda x: loss(x, y), x.requires_grad_())
+    assert torch.autograd.gradgradcheck(lambda x: loss(x, y), x, fast_mode=True)
 
 
 def test_centres_follow_the_features(batch):

@@ -141,3 +141,13 @@ def test_wrong_labels_fail_where_their_range_is_not_looked_at(case, chunk):
             compiled(x, y)
         with pytest.raises((IndexError, RuntimeError), match=r"index"):
             torch.func.grad(lambda a, y=y: head(a, y))(x)
+
+
+def test_forward_mode_of_losses_between_samples():
+    """Distances within the batch: torch's own function of them knows reverse mode only."""
+    x, y = torch.randn(6, D, dtype=torch.float64), torch.tensor([0, 1, 0, 1, 2, 2])
+    tangent = torch.randn_like(x)
+    for loss in (L.TripletLoss(D, C), L.ContrastiveLoss(L.Softmax(D, C, dtype=torch.float64))):
+        (gradient,) = torch.autograd.grad(loss.eval()(x.requires_grad_(), y), x)
+        moved = torch.func.jvp(lambda x, loss=loss: loss(x, y), (x.detach(),), (tangent,))[1]
+        torch.testing.assert_close(moved, (gradient * tangent).sum())

@@ -27,6 +27,7 @@ def test_angular_visual_hardness():
     expected = [angle_of(a, w[y]) / sum(angle_of(a, v) for v in w) for a, y in zip(x, labels, strict=True)]
     torch.testing.assert_close(angular_visual_hardness(x, w, labels), torch.tensor(expected, dtype=torch.float64))
     assert angular_visual_hardness(w, w, torch.arange(3)).max() < 1e-6  # on its own class vector: no hardness
+    assert angular_visual_hardness(torch.eye(2)[:1], torch.eye(2)[[0, 0]], [1]) == 0.5  # all angles are 0
     assert angular_visual_hardness(x.bfloat16(), w.bfloat16(), labels).dtype == torch.float32
     with pytest.raises(ValueError, match="3 classes"):
         angular_visual_hardness(x, w, labels + 1)
@@ -47,6 +48,8 @@ def test_angular_fisher_score():
     assert angular_fisher_score(x, labels).item() == pytest.approx(within / between)
     tight = torch.eye(3, dtype=torch.float64)[torch.tensor([0, 0, 1, 1, 2, 2])]
     assert angular_fisher_score(tight, torch.tensor([0, 0, 1, 1, 2, 2])).item() == pytest.approx(0, abs=1e-12)
+    for seed in range(4):  # one class: m_i = m, whatever a cosine's rounding says
+        assert angular_fisher_score(vectors(50, 8, seed=seed).float(), torch.zeros(50, dtype=torch.int64)) == math.inf
     with pytest.raises(ValueError, match="empty"):
         angular_fisher_score(x[:0], labels[:0])
 
@@ -60,6 +63,10 @@ def test_separation_distance():
     close = torch.tensor([[1.0, 0.0], [math.cos(gap), math.sin(gap)], [-1.0, 0.0]])
     assert separation_distance(close).item() == pytest.approx(gap, rel=1e-3)
     assert separation_distance(torch.ones(2, 3)) == 0
+    several = vectors(40, 64).float()  # their cosines are all 1 in float32
+    for row, gap in ((1, 0.0), (3, 1e-4), (5, 3e-5)):
+        several[row] = several[row - 1] + gap * several[20]
+    assert separation_distance(several) == 0
     assert separation_distance(torch.tensor([[1.0, 2], [-1, -2]])).item() == pytest.approx(math.pi)
     assert separation_distance(torch.tensor([[1.0, 2], [-1, -2]]), half_space=True) == 0
     with pytest.raises(ValueError, match="needs two"):

@@ -369,9 +369,9 @@ def test_what_is_not_finite_is_carried_on_elsewhere(method: str, d: int) -> None
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_angles_too_large_for_an_exponential_are_named(dtype: torch.dtype) -> None:
-    size = 1e19 if dtype == torch.float32 else 1e300
-    u = size * torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=dtype)
-    with pytest.raises(ValueError, match="too large: the angles"):
-        orthogonalize(u, "exponential")
+    for size in (2 / torch.finfo(dtype).eps, 1e19 if dtype == torch.float32 else 1e300):
+        u = size * torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=dtype)
+        with pytest.raises(ValueError, match="too large: the angles"):
+            orthogonalize(u, "exponential")
     with pytest.raises(ValueError, match="too large: the angles"):
         torch.func.vmap(lambda a: orthogonalize(a, "exponential"))(u[None])

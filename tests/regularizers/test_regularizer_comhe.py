@@ -247,6 +247,21 @@ def test_learned_projections_descend_the_energy_as_a_parameter_does():
     assert values == sorted(values, reverse=True)
 
 
+def test_groups_of_one_dimension_have_no_directions_to_spread():
+    """In one dimension neurons are ±1: their energy would be a huge constant."""
+    model = nn.Sequential(nn.Linear(9, 6), nn.Linear(6, 5), nn.Linear(5, 2))
+    reg = CoMHE(model, projection="group", group=4, aggregate="max", output=0.0)
+    halves = [model[0].weight[:, :4], model[0].weight[:, 4:8]]  # the ninth channel has no part of its own
+    want = torch.stack([energy(half, half_space=True) for half in halves]).max()
+    torch.testing.assert_close(reg.layers()["0.weight"], want.detach())
+    reg().backward()
+    assert model[0].weight.grad[:, :8].any()
+    with pytest.raises(ValueError, match="group=1 leaves one dimension"):
+        CoMHE(model, projection="group", group=1)
+    with pytest.raises(ValueError, match="dim=1"):
+        CoMHE(model, dim=1)
+
+
 def test_groups_of_channels_are_thesis_6_9():
     model = network()
     reg = build(model, projection="group", output=0.0, include="2")

@@ -38,3 +38,10 @@ def test_vectors_are_refused():
     bias.grad = torch.ones(3)
     with pytest.raises(ValueError, match="two or more dimensions"):
         Muon([bias]).step()
+
+
+def test_the_size_of_a_gradient_does_not_matter():
+    gradient = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+    found = [newton_schulz(scale * gradient) for scale in (1.0, 2.0**-100, 2.0**60, 2.0**120)]
+    assert all(torch.equal(one, found[0]) for one in found)
+    assert not newton_schulz(torch.zeros(6, 4)).any()

@@ -94,13 +94,14 @@ def additive_angle(cos: Tensor, margin: float | Tensor) -> Tensor:
     """cos(θ + m) up to θ = π − m, from there cos θ − m·sin m: decreasing on all of [0, π] (ArcFace).
 
     At θ = π − m the published continuation drops from −1 to −cos m − m·sin m. ``margin`` may be a tensor that
-    broadcasts against ``cos``.
+    broadcasts against ``cos``; where it is negative, θ + m does not reach π.
     """
     check_floating("cos", cos)
     c = upcast(cos)
     cos_m, sin_m = (margin.cos(), margin.sin()) if isinstance(margin, Tensor) else (math.cos(margin), math.sin(margin))
     shifted = (angle(c) + margin).cos()
-    return torch.where(c >= -cos_m, shifted, c - margin * sin_m).to(cos.dtype)
+    inside = (c >= -cos_m) | (margin < 0) if isinstance(margin, Tensor) else c >= -cos_m
+    return torch.where(inside, shifted, c - margin * sin_m).to(cos.dtype)
 
 
 def clipped_multiple(cos: Tensor, margin: float | Tensor) -> Tensor:

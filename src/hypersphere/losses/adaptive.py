@@ -34,7 +34,7 @@ class AdaFace(MarginSoftmax):
         margin: m ≥ 0, in radians where it is added to the angle.
         scale: s > 0, the length that features are given.
         concentration: h ≥ 0; a third puts two thirds of a normal distribution within [−1, 1].
-        momentum: share of the old μ and σ that remains after a batch, in [0, 1).
+        momentum: share of the old μ and σ that remains after a batch, in [0, 1].
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -282,7 +282,7 @@ class CurricularFace(ArcFace):
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m in radians, ≥ 0, a number or a tensor with one per class.
         scale: s > 0, the length that features are given.
-        momentum: share of the old t that remains after a batch, in [0, 1); 0.99 as in the authors' code.
+        momentum: share of the old t that remains after a batch, in [0, 1]; 0.99 as in the authors' code.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from .._core.sphere import unit
+from .._core.modes import differentiated, is_transformed
+from .._core.sphere import norm, unit
 
 Everyone: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, int]]
 """(features, labels) of this process → those of all processes, and the row where its own begin."""
@@ -46,8 +47,43 @@ def other_samples(loss: BatchWide, x: Tensor, labels: Tensor, counts: Tensor, no
     points = unit(x) if normalize else x
     marked = torch.where(counts, labels, -1)
     every, names, first = loss.whole_batch(points, marked)
-    distance = torch.cdist(points, every, compute_mode="donot_use_mm_for_euclid_dist")
+    distance = _distances(points, every)
     rows = torch.arange(first, first + points.shape[0], device=x.device)
     pairs = (marked[:, None] >= 0) & (names >= 0) & (rows[:, None] != torch.arange(every.shape[0], device=x.device))
     same = marked[:, None] == names
     return Others(distance, pairs & same, pairs & ~same)
+
+
+def _distances(x: Tensor, y: Tensor) -> Tensor:
+    """‖x_i − y_j‖ (N, M), also where torch's own function has no derivative: forward mode and second derivatives."""
+    if is_transformed(x, y):
+        return _definition(x, y)
+    return _cdist(x, y) if torch.compiler.is_compiling() else _Distances.apply(x, y)
+
+
+def _definition(x: Tensor, y: Tensor) -> Tensor:
+    return norm(x[:, None] - y)
+
+
+def _cdist(x: Tensor, y: Tensor) -> Tensor:
+    return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+class _Distances(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        distance = _cdist(x, y)
+        ctx.save_for_backward(x, y, distance)
+        return distance
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, y, distance = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative will be asked for
+            return tuple(differentiated(lambda x, y: [_definition(x, y)], (x, y), ctx.needs_input_grad, [grad]))
+        of_x, of_y = ctx.needs_input_grad
+        back = torch.ops.aten._cdist_backward
+        return (
+            back(grad.contiguous(), x, y, 2.0, distance) if of_x else None,
+            back(grad.mT.contiguous(), y, x, 2.0, distance.mT.contiguous()) if of_y else None,
+        )

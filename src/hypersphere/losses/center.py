@@ -26,6 +26,8 @@ class Centers(nn.Module):
     def __init__(self, num_classes: int, in_features: int, rate: float, like: Tensor) -> None:
         super().__init__()
         self.rate = check_positive("rate", rate, zero=True)
+        if self.rate > 1:
+            raise ValueError(f"rate={rate!r} moves a centre beyond the mean of its features: it must lie in [0, 1]")
         vectors = torch.zeros(num_classes, in_features, device=like.device, dtype=compute_dtype(like.dtype))
         self.register_buffer("vectors", vectors)
 

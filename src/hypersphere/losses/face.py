@@ -196,8 +196,9 @@ CosFace = AMSoftmax
 
 def check_angle(margin: float | Tensor) -> float | Tensor:
     """A margin in radians, less than π."""
-    if not isinstance(margin, Tensor) and margin >= math.pi:
-        raise ValueError(f"margin={margin!r} is an angle in radians and must be less than π. Did you pass degrees?")
+    largest = float(margin.max()) if isinstance(margin, Tensor) and margin.device.type != "meta" else margin
+    if not isinstance(largest, Tensor) and largest >= math.pi:
+        raise ValueError(f"margin={largest!r} is an angle in radians and must be less than π. Did you pass degrees?")
     return margin
 
 

@@ -96,7 +96,7 @@ class MarginSoftmax(ClassHead):
     ) -> None:
         options: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index, "sub_centers": sub_centers}
         super().__init__(in_features, num_classes, chunk=chunk, device=device, dtype=dtype, **options)
-        if not 0.0 <= label_smoothing <= 1.0:
+        if check_positive("label_smoothing", label_smoothing, zero=True) > 1:
             raise ValueError(f"label_smoothing={label_smoothing!r} must lie in [0, 1]")
         if self.sub_centers > 1 and not self.normalize:
             raise ValueError(f"sub_centers={sub_centers} are compared by angle: use a loss on normalised class vectors")

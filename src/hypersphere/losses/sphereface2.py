@@ -14,7 +14,7 @@ from .._core.sphere import unit
 from ._fused import Known
 from .head import ClassHead
 
-_SOFTMAX_ONLY = ("label_smoothing", "class_weight", "annealing", "detach_margin", "angular")
+_SOFTMAX_ONLY = ("label_smoothing", "class_weight", "annealing", "detach_margin", "angular", "sub_centers")
 
 
 class SphereFace2(ClassHead):
@@ -142,6 +142,8 @@ class SphereFace2(ClassHead):
         at_zero = 2 * 0.5**self.exponent - 1
         own, other = self.scale * (at_zero - self.margin), self.scale * (at_zero + self.margin)
         z = self.lam / ((1 - self.lam) * (self.num_classes - 1))
+        if z == 1:  # the root is 2·e^((own − other)/2), which may be too small to be a number
+            return -(own + other) / 2
         root = math.sqrt((1 - z) ** 2 + 4 * z * math.exp(own - other))
         if z > 1:  # 1 − z + root cancels, and may vanish: the same root, multiplied by its conjugate
             return math.log(z - 1 + root) - math.log(2) - own

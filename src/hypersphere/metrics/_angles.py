@@ -50,7 +50,8 @@ def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) ->
         raise ValueError(f"labels reach from {int(own.min())} to {int(own.max())}: weight has {len(weight)} classes")
     with without_autocast(features.device):
         angles = angle(_unit(features) @ _unit(weight).to(upcast(features).dtype).mT)
-        return angles.gather(1, own[:, None]).squeeze(1) / angles.sum(1)
+        total, found = angles.sum(1), angles.gather(1, own[:, None]).squeeze(1)
+        return torch.where(total == 0, 1 / len(weight), found / total)
 
 
 @takes_arrays("features", labels=("labels",))
@@ -61,7 +62,7 @@ def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
     m_i is the mean feature of class i, m that of all.
 
     Args:
-        features: features (n, d), one sample per row; their lengths do not matter.
+        features: features (n, d), one sample per row; long ones count more in the means.
         labels: class index of each sample, (n,).
 
     Returns:
@@ -83,9 +84,7 @@ def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
     with without_autocast(x.device):
         means = class_directions(x, classes, len(counts))
         whole = class_directions(x, torch.zeros_like(classes), 1)[0]
-        within = (1 - (unit(x) * means[classes]).sum(1)).sum()
-        between = (counts * (1 - means @ whole)).sum()
-        return within / between
+        return _away(unit(x), means[classes]).sum() / (counts * _away(means, whole)).sum()
 
 
 @takes_arrays("w")
@@ -93,8 +92,8 @@ def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
 def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
     """ψ = min_{i≠j} arccos(ŵ_i·ŵ_j), radians (thesis F.37).
 
-    The closest pair is found by cosines and its angle computed from the difference, which is exact for near-duplicates:
-    equal vectors give 0.
+    The closest pair is found by cosines in float64, which tell angles above 1e-8 apart, and its angle computed from the
+    difference, which is exact for near-duplicates.
 
     Args:
         w: vectors (N, d), one per row; only their directions count.
@@ -113,7 +112,7 @@ def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
     _check_matrix("w", w)
     if len(w) < 2:
         raise ValueError(f"w has {len(w)} vectors: a separation needs two")
-    points = _unit(w)
+    points = unit(w.detach().to("cpu" if w.device.type == "mps" else w.device, torch.float64))
     best, pair = -math.inf, (0, 1)
     for start in range(0, len(points), _ROWS):
         with without_autocast(w.device):
@@ -128,7 +127,7 @@ def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
     first, second = points[pair[0]], points[pair[1]]
     if half_space and float((first * second).sum()) < 0:
         second = -second
-    return 2 * torch.atan2((first - second).norm(), (first + second).norm())
+    return (2 * torch.atan2((first - second).norm(), (first + second).norm())).to(w.device, upcast(w).dtype)
 
 
 @takes_arrays("w")
@@ -202,6 +201,11 @@ def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
     pairs = len(points) * (len(points) - 1)
     value = math.log(total / pairs) if total > 0 else (-math.inf if total == 0 else math.nan)
     return torch.tensor(value, dtype=points.dtype, device=points.device)
+
+
+def _away(a: Tensor, b: Tensor) -> Tensor:
+    """1 − cos of unit vectors, without cancellation; 1 where one of them is zero."""
+    return torch.where((a != 0).any(-1) & (b != 0).any(-1), (a - b).square().sum(-1) / 2, 1.0)
 
 
 def _unit(x: Tensor) -> Tensor:

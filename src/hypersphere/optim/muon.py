@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -61,9 +62,10 @@ class Muon(Optimizer):
 
 
 def newton_schulz(matrix: Tensor, steps: int = 5) -> Tensor:
-    """About UVᵀ of ``matrix`` = USVᵀ, in bfloat16: singular values end between 0.7 and 1.2."""
+    """About UVᵀ of ``matrix`` = USVᵀ, at any scale, in bfloat16: singular values end between 0.7 and 1.2."""
     a, b, c = _COEFFICIENTS
-    x = matrix.bfloat16()
+    largest = torch.linalg.vector_norm(matrix, math.inf).clamp(min=torch.finfo(matrix.dtype).tiny)
+    x = (matrix / largest).bfloat16()  # the squares of entries below 1e-20 or above 1e19 are no numbers
     tall = x.shape[0] > x.shape[1]
     x = x.T if tall else x
     x = x / x.norm().clamp(min=1e-7)

@@ -57,9 +57,9 @@ class CoMHE(EnergyRegularizer):
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
         matrix: ``"gaussian"``, ``"hadamard"`` (subsampled, randomized) or ``"count_sketch"``.
         share: One basis for all layers of equal dimension (6.3.6), or one for each layer.
-        small: What happens to layers whose neurons have no more than ``dim`` dimensions and cannot be compressed:
-            ``"plain"`` takes their plain energy, ``"skip"`` leaves them out, ``"error"`` raises. A model without any
-            other layer raises an error.
+        small: What happens to layers whose neurons have no more than ``dim`` dimensions and cannot be compressed (of
+            ``"group"``: whose groups have one dimension): ``"plain"`` takes their plain energy, ``"skip"`` leaves them
+            out, ``"error"`` raises. A model without any other layer raises an error.
         unroll: Steps on a learned projection that are differentiated through; 0 alternates.
         inner_steps: Steps on an alternating projection at each call.
         inner_lr: Step size η of learned projections; of angle-preserving ones as if their entries were N(0, 1) like in
@@ -121,7 +121,7 @@ class CoMHE(EnergyRegularizer):
     ) -> None:
         super().__init__(model, head, hidden, output, s, distance, half_space, output_layer, include, skip, seed)
         self.projection = check_choice("projection", projection, _PROJECTIONS)
-        self.dim = check_count("dim", dim)
+        self.dim = check_count("dim", dim, minimum=2)
         self.count = check_count("count", (5 if projection == "random" else 1) if count is None else count)
         self.aggregate = check_choice("aggregate", aggregate, ("mean", "max"))
         self.refresh = None if refresh is None else check_count("refresh", refresh)
@@ -142,14 +142,18 @@ class CoMHE(EnergyRegularizer):
         self._redraw(0, self._matrices(self._hidden))
 
     def _settle_small(self, small: str) -> frozenset[str]:
-        """Drop or mark the hidden layers that ``dim`` does not compress."""
+        """Drop or mark the hidden layers that ``dim`` does not compress, or whose groups are of one dimension."""
         if self.projection == "group":
-            return frozenset()
-        sizes = {n.name: n.matrix().shape[-1] for n in self._hidden if low_rank_factors(n) is None}
-        tiny = {name: size for name, size in sizes.items() if size <= self.dim}
+            sizes = {n.name: n.weight.shape[2:].numel() * min(self.group, channel_count(n)) for n in self._hidden}
+            tiny = {name: size for name, size in sizes.items() if size == 1}
+            why, fix = f"group={self.group} leaves one dimension, in which there are no directions,", "larger group"
+        else:
+            sizes = {n.name: n.matrix().shape[-1] for n in self._hidden if low_rank_factors(n) is None}
+            tiny = {name: size for name, size in sizes.items() if size <= self.dim}
+            why, fix = f"dim={self.dim} does not compress the neurons", "smaller dim"
         shown = ", ".join(f"{name} ({size})" for name, size in list(tiny.items())[:6])
         if tiny and (small == "error" or len(tiny) == len(self._hidden)):
-            raise ValueError(f"dim={self.dim} does not compress the neurons of {shown}: use a smaller dim")
+            raise ValueError(f"{why} of {shown}: use a {fix}")
         if small == "skip":
             self._hidden = tuple(n for n in self._hidden if n.name not in tiny)
         return frozenset(tiny) if small == "plain" else frozenset()

@@ -35,7 +35,7 @@ def preservation(neurons: Tensor, bases: Tensor, preserve: str) -> Tensor:
 def channel_views(matrix: Tensor, channels: int, group: int, order: Tensor | None) -> list[Tensor]:
     """The neurons (G, N, d) cut into ``group`` input channels each (thesis 6.9), in ``order``: (views, G, N, part).
 
-    A last, smaller part has a separate entry.
+    A last, smaller part has a separate entry; without directions, in one dimension, it has none.
     """
     cut = matrix.unflatten(-1, (channels, -1))
     if order is not None:
@@ -44,7 +44,7 @@ def channel_views(matrix: Tensor, channels: int, group: int, order: Tensor | Non
     parts = []
     if whole:
         parts.append(cut[..., :whole, :].unflatten(-2, (-1, group)).flatten(-2).movedim(-2, 0))
-    if whole < channels:
+    if whole < channels and (not whole or cut[0, 0, whole:].numel() > 1):
         parts.append(cut[..., whole:, :].flatten(-2)[None])
     return parts
 

@@ -89,7 +89,7 @@ def _cayley_of_large(u: Tensor, size: float) -> Tensor:
 
     The λ of a skew A come in pairs ±λ, with one 0 in odd dimensions. The nearest orthogonal matrix removes rounding.
     """
-    _check_finite(u, size)
+    _check_angles(u, size)
     shrunk = 1e-10 if size > 1e290 else 1.0
     frequencies, v = torch.linalg.eigh(-1j * _skew(u.double() * shrunk))
     angles = 2.0 * torch.atan(0.5 * (frequencies - frequencies.flip(-1)) / shrunk)
@@ -165,14 +165,15 @@ _LARGE = 64.0  # rounding leaves an error of about eps·‖A‖ in RᵀR = I: be
 
 def _restore(r: Tensor, size: float) -> Tensor:
     """R orthogonal again, after rounding errors that grow with the size of A; by its polar factor if they are large."""
-    if size * torch.finfo(r.dtype).eps < 1e-3:
+    lost = size * torch.finfo(r.dtype).eps
+    if lost < 1e-3:
         return polish(polish(r))  # each squares the error
-    _check_finite(r, size)
+    _check_angles(r, size, lost < 1)
     return lowdin(r)[0]
 
 
-def _check_finite(x: Tensor, size: float) -> None:
-    if not bool(x.isfinite().all()):
+def _check_angles(x: Tensor, size: float, resolved: bool = True) -> None:
+    if not (resolved and bool(x.isfinite().all())):
         raise ValueError(
             f"u has NaN or infinite entries, or is too large: the angles of its skew part reach {size:.2g}, which "
             f"{x.dtype} cannot resolve; scale u down"
