@@ -294,12 +294,14 @@ def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
     lines: list[str] = []
     searched = {m["steps"] for m in measurements if m.get("changed", {}).get("data.validate")}
     for steps in sorted(searched) if table.name in tune_open_sets.TABLES else ():
-        text = f"""Every loss tuned by the same budget, {steps:,} steps a run: settings (nine of each loss, one seed)
-            were chosen by the accuracy on every fifth training class, which those runs did without (*held-out*), and
-            then trained on all training classes and tested (*test*). *recipe's* is the test of the recipe's own setting
-            in as many steps. *train* is the accuracy on the last training batches, *mean feature* the length of the
-            mean unit feature of the test images, 1 if all point in one direction, and *warned* how many of the settings
-            collapsed."""
+        rest = tune_open_sets.besides(table.name, ROOT / "results", steps)
+        given = f", all with `{rest}`" if rest else ""
+        text = f"""Every loss tuned by the same budget, {steps:,} steps a run{given}: settings (nine of each loss, one
+            seed) were chosen by the accuracy on every fifth training class, which those runs did without (*held-out*),
+            and then trained on all training classes and tested (*test*). *recipe's* is the test of the recipe's own
+            setting in as many steps. *train* is the accuracy on the last training batches, *mean feature* the length
+            of the mean unit feature of the test images, 1 if all point in one direction, and *warned* how many of the
+            settings collapsed."""
         lines += [_wrapped(text), "", *tune_open_sets.table(table.name, ROOT / "results", steps), ""]
     return lines
 

@@ -12,7 +12,8 @@ accuracy there, without ``--data.validate``: those are tested on the classes of 
 settings than the recipe's are kept as "changed" in the JSON. ``table`` prints what came of the test, loss by loss (± is
 the standard error over seeds, brackets hold the 95 % interval of the difference from the tuned softmax), with signs of
 collapse: the accuracy on the training batches, the length of the mean unit feature, and how many of the
-settings that were searched ended with a warning. ``--steps N`` shortens every training to N steps; ``--losses`` names
+settings that were searched ended with a warning. Options that the whole search was given besides (``--data.shrink 2``)
+are those of the recipe's own setting too. ``--steps N`` shortens every training to N steps; ``--losses`` names
 some of the losses.
 """
 
@@ -84,14 +85,15 @@ def table(name: str, folder: Path, steps: int | None = None) -> list[str]:
     tested, base = _runs(name, folder, steps, validated=False), []
     for loss, found in _searched(name, folder, steps).items():
         best = max(found, key=lambda words: statistics.fmean(one["final_accuracy"] for one in found[words]))
-        runs, plain = (tested.get(loss, {}).get(words, []) for words in (best, ""))
+        own, rest = _apart(loss, found[best][0]["changed"])
+        runs, plain = (tested.get(loss, {}).get(words, []) for words in (best, rest))
         finals = [one["final_accuracy"] for one in runs]
         base = finals if loss == "softmax" else base
         warned = sum(any("warning" in one for one in every) for every in found.values())
         rows.append(
             [
                 loss,
-                f"`{best}`" if best else "the recipe's",
+                f"`{own}`" if own else "the recipe's",
                 mean(finals),
                 "" if loss == "softmax" else gain(finals, base),
                 mean(one["final_accuracy"] for one in found[best]),
@@ -102,6 +104,25 @@ def table(name: str, folder: Path, steps: int | None = None) -> list[str]:
             ]
         )
     return [f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:])]
+
+
+def besides(name: str, folder: Path, steps: int | None = None) -> str:
+    """The options that every setting of the search was given besides those that were searched."""
+    every = [runs[0] for found in _searched(name, folder, steps).values() for runs in found.values()]
+    (rest,) = {_apart(one["cell"], one["changed"])[1] for one in every} or {""}
+    return rest
+
+
+def _apart(loss: str, changed: Mapping[str, Any]) -> tuple[str, str]:
+    """The options of a setting: those that are searched, and the others."""
+    searched = {knob.replace("-", "_") for knob in GRID[loss]} | (
+        {"loss.warmup"} if "loss.annealing" in GRID[loss] else set()
+    )
+    parts: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for option, value in changed.items():
+        if option != "data.validate":
+            parts[option not in searched][option] = value
+    return words(parts[0]), words(parts[1])
 
 
 def _searched(name: str, folder: Path, steps: int | None) -> dict[str, dict[str, list[dict[str, Any]]]]:

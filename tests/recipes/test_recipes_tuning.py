@@ -68,6 +68,13 @@ def test_the_table_of_the_test(tmp_path):
     assert work.config.schedule.steps == 400
     assert tune.chosen("open.omniglot", tmp_path, 400, ["arcface"]) == []
 
+    for one in entries:  # what the whole search has besides is no choice, and the recipe's own setting has it too
+        one["changed"] = {**one.get("changed", {}), "data.shrink": 2}
+    (tmp_path / "open.lfw.json").write_text(json.dumps({"measurements": entries}))
+    assert tune.table("open.lfw", tmp_path, 400) == tune.table("open.omniglot", tmp_path, 400)
+    assert tune.besides("open.omniglot", tmp_path, 400) == ""
+    assert tune.besides("open.lfw", tmp_path, 400) == "--data.shrink 2"
+
 
 def test_the_best_on_held_out_classes_is_tested(tmp_path):
     runs = [
