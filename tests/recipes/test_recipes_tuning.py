@@ -105,6 +105,7 @@ def test_validation_classes_come_from_training(monkeypatch):
         for validate in (False, True)
     )
     assert plain.test_classes == ("x", "y")
+    assert plain.frequent == 1 / 50
     assert len(held.facts.classes) == 40
     assert len(held.test_classes) == 10
     assert not set(held.test_classes) & set(held.facts.classes)

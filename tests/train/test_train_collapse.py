@@ -31,6 +31,18 @@ def test_a_collapse_is_an_accuracy_at_chance_level_after_warm_up(change, collaps
     assert signs(**change).at_chance == collapsed
 
 
+def test_naming_the_most_frequent_class_is_a_sign_only_with_features_of_one_direction():
+    """LFW: one of 4,038 people is on 5.6 % of the images, and a collapsed network is right as often as he is there."""
+    told = Collapse(500, 100, 4038, accuracy=0.023, samples=25_600, frequent=0.056)
+    assert not told.at_chance
+    assert told.one_answer
+    assert not Collapse(500, 100, 4038, accuracy=0.065, samples=25_600, frequent=0.056).one_answer
+    assert not Collapse(100, 100, 4038, accuracy=0.023, samples=25_600, frequent=0.056).one_answer
+    head = ArcFace(4, 100, 0.8, scale=64.0)
+    assert "always naming the most frequent one gives 5.60 %" in sign_of_collapse(told, 0.99, head)
+    assert sign_of_collapse(told, 0.5, head) == ""
+
+
 def test_length_of_the_mean_direction():
     assert mean_length(torch.tensor([[3.0, 0], [0.5, 0]])) == pytest.approx(1)
     assert mean_length(torch.tensor([[3.0, 0], [-0.5, 0]])) == pytest.approx(0)

@@ -39,6 +39,7 @@ class Elsewhere:
         self.facts = trained if isinstance(trained, Facts) else trained.facts
         self.resident = self._trained is not None and self._trained.resident
         self.own = None if self._trained is None else self._trained.own
+        self.frequent = 0.0 if self._trained is None else self._trained.frequent
         self.images, self.pairs, self.videos, self.distractors = images, pairs, videos, distractors
         self.test_classes = images.folder.classes
         self.pixels: attacks.Pixels | None = images.pixels

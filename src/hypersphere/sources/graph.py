@@ -10,7 +10,7 @@ from torch import Tensor
 from .. import data
 from ..data.loader import IGNORE
 from ..runs import Facts
-from .source import Batch
+from .source import Batch, share_of_most
 
 _SPARSE = 0.2  # share of nonzero features below which sparse products are faster
 
@@ -26,7 +26,7 @@ class Graph:
     own: data.OwnImages | None = None
 
     def __init__(self, graph: data.Graph, validate: bool = False) -> None:
-        self.test_classes = graph.classes
+        self.test_classes, self.frequent = graph.classes, share_of_most(graph.labels[graph.train])
         self.facts = Facts(graph.num_classes, in_features=graph.features.shape[1], classes=graph.classes)
         features = graph.normalized_features()
         if features.device.type == "cpu" and features.count_nonzero() < _SPARSE * features.numel():

@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import attacks, data
 from ..config import DataConfig
 from ..runs import Facts
-from .source import Batch
+from .source import Batch, share_of_most
 
 
 class Resident:
@@ -34,7 +34,7 @@ class Resident:
         self.own = own
         self.test_classes = dataset.test.classes
         self.open_set = self.test_classes != dataset.train.classes
-        self.pairs = pairs
+        self.pairs, self.frequent = pairs, share_of_most(dataset.train.labels)
         self.pixels: attacks.Pixels | None = None
         self._test_split = dataset.test
         shared: dict[str, Any] = {"device": device, "rank": rank, "world": world}

@@ -14,6 +14,11 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of
 Batch = tuple[tuple[Tensor, ...], Tensor]
 
 
+def share_of_most(labels: Tensor) -> float:
+    """Share of the most frequent label."""
+    return float(labels.bincount().max()) / len(labels) if len(labels) else 0.0
+
+
 class Source(Protocol):
     """Batches by position. ``resident``: :meth:`batch` takes a tensor on the device and waits for nothing."""
 
@@ -22,6 +27,8 @@ class Source(Protocol):
     open_set: bool
     """Whether the test classes are others than those of training."""
     test_classes: tuple[str, ...]
+    frequent: float
+    """Share of the class that most training samples have: the accuracy of always naming it."""
     own: data.OwnImages | None
     """The user's own images, whose split a run writes down; None for every other set."""
 

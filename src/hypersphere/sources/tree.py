@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import attacks, data
 from ..config import DataConfig
 from ..runs import Facts
-from .source import IMAGENET_MEAN, IMAGENET_STD, Batch
+from .source import IMAGENET_MEAN, IMAGENET_STD, Batch, share_of_most
 
 
 class Tree:
@@ -42,7 +42,7 @@ class Tree:
             train, test = tree.train, tree.test
             shared |= {"size": config.image_size, "resize": config.resize, "hflip": config.hflip}
         self.test_classes = () if test is None else test.classes
-        self.open_set = self.test_classes != train.classes
+        self.open_set, self.frequent = self.test_classes != train.classes, share_of_most(train.labels)
         self.loader = data.FolderLoader(
             train, batch_size=config.batch_size, train=True, per_class=config.per_class, **shared
         )

@@ -1,7 +1,8 @@
 """A warning that names the cause when a margin collapses.
 
-Two signs are looked at after warm-up: the accuracy on the training batches is that of chance, 1/C, and the unit
-features û have a mean of length R = ‖mean û‖ near 1, so that all of them point in one direction.
+Two signs are looked at after warm-up: the accuracy on the training batches is that of chance, 1/C, or no better than
+that of always naming the most frequent class, and the unit features û have a mean of length R = ‖mean û‖ near 1, so
+that all of them point in one direction.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Collapse:
         classes: C.
         accuracy: On the training batches since the last line of the log, in [0, 1].
         samples: How many samples that was.
+        frequent: Share of the most frequent class.
     """
 
     step: int
@@ -34,6 +36,7 @@ class Collapse:
     classes: int
     accuracy: float
     samples: int
+    frequent: float = 0.0
 
     @property
     def at_chance(self) -> bool:
@@ -41,15 +44,29 @@ class Collapse:
 
         Three standard errors are allowed for, so that few samples do not decide by luck.
         """
-        if self.step < max(self.warmup + 1, EARLIEST):
-            return False
         chance = 1 / self.classes
-        error = math.sqrt(chance * (1 - chance) / max(self.samples, 1))
-        return self.accuracy <= min(2 * chance, chance + 3 * error)
+        return self._begun and self.accuracy <= min(2 * chance, self._most(chance))
+
+    @property
+    def one_answer(self) -> bool:
+        """Whether warm-up is over and always naming the most frequent class would be as good.
+
+        A network that learns many rare classes passes through such accuracies too: only with features of one direction
+        it is a sign.
+        """
+        return self._begun and self.accuracy <= self._most(self.frequent)
+
+    @property
+    def _begun(self) -> bool:
+        return self.step >= max(self.warmup + 1, EARLIEST)
+
+    def _most(self, share: float) -> float:
+        """What an accuracy of ``share`` may look like on so many samples."""
+        return share + 3 * math.sqrt(share * (1 - share) / max(self.samples, 1))
 
 
 def sign_of_collapse(signs: Collapse, length: float, head: nn.Module | None) -> str:
-    """What to tell the user of a training whose accuracy is that of chance.
+    """What to tell the user of a training whose accuracy is that of chance, or of one answer; "" if it is no sign.
 
     Args:
         signs: What was read.
@@ -60,7 +77,11 @@ def sign_of_collapse(signs: Collapse, length: float, head: nn.Module | None) -> 
         f"step {signs.step}: after warm-up the accuracy on the training batches is {100 * signs.accuracy:.2f} %, that "
         f"of chance for {signs.classes} classes is {100 / signs.classes:.2f} %"
     )
+    if not signs.at_chance:
+        text += f", and always naming the most frequent one gives {100 * signs.frequent:.2f} %"
     margin, scale = (_number(head, name) for name in ("margin", "scale"))
+    if length < ONE_DIRECTION and not signs.at_chance:
+        return ""
     if length < ONE_DIRECTION:
         return (
             f"{text}. The features do not collapse (the mean of the unit features has length {length:.2f}): nothing "

@@ -192,15 +192,16 @@ class Training:
             classes=self.parts.source.facts.num_classes,
             accuracy=self.last.get("train_accuracy", 1.0),
             samples=config.data.batch_size * min(config.run.log_every, now),
+            frequent=self.parts.source.frequent,
         )
-        if not self.team.agree(signs.at_chance):
+        if not self.team.agree(signs.at_chance or signs.one_answer):
             return
-        self._warned = True
         with candidate.evaluating():
             inputs, labels = next(iter(self.parts.source.test()))
             features = candidate.features(inputs)[labels != IGNORE]
         text = sign_of_collapse(signs, mean_length(features), self.parts.objective.head)
-        if self.team.writer:
+        self._warned = bool(self.team.follow(int(bool(text))))
+        if text and self.team.writer:
             write_bytes(path, f"{text}\n".encode())
             self.progress.say(f"warning: {text}")
 
