@@ -10,10 +10,11 @@ import json
 import math
 import sys
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from hypersphere.recipes import Table, results, tables
+from hypersphere.recipes import Cell, Table, results, tables
 from hypersphere.recipes.evidence import VERDICTS, Evidence, evidence, not_run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +22,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import other_settings  # noqa: E402
 import tune_open_sets  # noqa: E402
+from findings import FINDINGS  # noqa: E402
 from forest import Row, svg  # noqa: E402
 
 PAGE = ROOT / "docs" / "results.md"
@@ -33,151 +35,6 @@ TABLE` runs the cells that are missing.
 Accuracies are in percent. *final* is the number at the last step, which is the one to compare; *best* is the highest of
 all evaluations of a run, averaged over the seeds. ± is the standard error of the mean over the seeds. Brackets hold the
 95 % interval of the difference from our own baseline (Welch)."""
-
-FINDINGS = {
-    "paper.table1": """The plain CNN reproduces the published number. Sigmoid and cosine SphereConv, with weights that
-        are projected every 100 steps, are almost a point above the published numbers and one point above the plain CNN.
-        The paper does not say how it controlled the norm of the weights.
-
-        A-Softmax (m = 4, λ ≥ 5) gains 0.46 [+0.02, +0.90] over the softmax on the plain CNN, published 1.20: in
-        direction, a third of it. GA-Softmax on sigmoid SphereConvs gains -0.20 [-0.71, +0.31] over the softmax of the
-        same network, published 1.30: not reproduced.
-
-        The margins are printed with 1.0 to 1.3 points more than the softmax for every operator; the paper prints
-        neither λ nor how weights are held. To find where these points could come from, nineteen settings were trained
-        with one seed and a quarter of the steps.
-
-        λ: the whole margin of m = 4 (λ = 0 from an eighth of the steps on) costs 5 to 9 points, with GA- and A-Softmax,
-        for both networks, under every other setting that was tried. These networks give up 10 to 12 % of their training
-        images, where all others know 99.8 % or more. The loss that is left is 1.0 to 1.5 times log 10 for each image
-        that is wrong, which is about what an image costs whose feature has no length: ‖x‖ is free, so a margin that is
-        too hard can be escaped. With λ ≥ 5 the margin gains 0.8 on the sigmoid network and 0.2 on the plain CNN, which
-        one seed cannot distinguish from 0.
-
-        Weights of SphereConvs: the constraint ‖WᵀW − I‖² of sec. 2.4 (1e-4) instead of the projection costs 0.2 with
-        the softmax and 1.0 with the margin (λ ≥ 5); neither of the two costs 2.0 with the softmax.
-
-        Head and feature scale: decay of the class vectors, decay of all parameters (which bounds ‖x‖ by the scales of
-        BatchNorm) and features without BatchNorm do not bring back what the whole margin costs.
-
-        The authors' public code (https://github.com/wy1iu/SphereNet) has no margin. It differs from the text by the
-        constraint without projection, decay of the scales and shifts of BatchNorm, slow statistics of BatchNorm, a loss
-        of log(p + 1e-4) with labels smoothed by 0.01, and twice the filters. Its logs end at 90.6 (plain) and 91.4
-        (sigmoid). With these settings (`tools/released.py`) and our filters the softmax loses 0.2 on the sigmoid
-        network and 0.9 on the plain CNN, and the whole margin costs 6 to 9 points as elsewhere.
-
-        So none of these settings shows the published gain; other λ than 0 and 5 were not tried here. The plain CNN is
-        better in 16,000 steps than in 64,000 (91.1 and 90.7): all of these networks learn their training images by
-        heart.
-
-        With a GPU of its own (seed 2) the plain network trains at 806 steps/s and the sigmoid network at 515. The other
-        runs shared a GPU (the three of the cosine with each other), so their steps/s do not show the speed.""",
-    "open.omniglot": """The 6,000 test pairs show characters that training never saw. With the published margins, scales
-        and weights (6,000 steps, three seeds) center and triplet loss lead every margin, unlike in thesis Tables 2.9
-        and 2.10, which are about faces.
-
-        That order does not survive equal tuning (1,200 steps, nine settings of each loss, five seeds). All five losses
-        that normalise features chose the scale 16 instead of 30 or 64. MagFace then leads, 0.3 [0.0, 0.6] above the
-        triplet loss and 0.6 [0.3, 0.8] above the center loss. ArcFace is 0.4 [0.2, 0.6] above the center loss and level
-        with the triplet loss, as are sub-center ArcFace and AdaFace; CosFace and A-Softmax are level with the center
-        loss. So the set is not what kept margins back. With each of the three margins of these five losses, the scale
-        16 is better on held-out classes than 64, and in 13 of 15 cases 30 lies between them. 16 is the smallest scale
-        of the search: a smaller one may be better still. What the shorter training does by itself was not separated.
-
-        Nothing collapses in the chosen settings: the networks know 89 to 95 % of their last training images, and the
-        mean of the unit features has a length of 0.13 to 0.20. One setting of the search collapsed, A-Softmax with m =
-        4 whose margin is whole after a quarter of the steps. The recipes' own settings of CosFace, ArcFace, AdaFace,
-        MagFace and sub-center ArcFace were not run in 1,200 steps.""",
-    "open.lfw": """Training has 9,525 faces of 4,038 people; the 1,000 test pairs show other people. A-Softmax and
-        SphereFace+ are two to three points above the softmax. ArcFace is two points above it, which three seeds cannot
-        distinguish from 0. CosFace and the contrastive loss are level with it. As on Omniglot, center and triplet loss
-        are ahead, here by about a point. Half of the people have only one image, unlike in CASIA-WebFace. The standard
-        error of one run is 0.6 to 0.9.
-
-        In an earlier order of batches all people with one image came at the end of an epoch. With it the softmax with
-        contrastive loss diverged to 60 % (marked "changed" in the JSON).
-
-        The stored settings say `init: none` for softmax, A-Softmax, CosFace, ArcFace and SphereFace+, and `init: he`
-        for center, triplet and contrastive loss, as the recipe does today. Both mean the same initial weights: at the
-        commits in the JSON a SphereFace network drew its weights by He's rule, and today's recipe gives the same
-        weights bit for bit (checked for all five with seed 0). The other settings that differ are newer than these
-        runs; the older code had their values built in.""",
-    "open.omniglot_few_shot": """These are means of three seeds. A cosine classifier (baseline++) gains ten points with
-        one drawing and one point with five. Neither half-space MHE nor OPT makes a difference beyond the spread of the
-        seeds on this set, where little is left to gain.""",
-    "open.cifar10_gan": """These runs have one seed, a fifth of the steps, and a CIFAR-10 classifier instead of
-        Inception. MHE on the discriminator neither helps nor harms spectral normalization here.""",
-    "thesis.table7.11": """These are means of twenty seeds. The thesis prints neither the variance of the fixed neurons
-        nor a rate of R. Both were chosen by the accuracy on validation nodes, with two seeds on Cora and three on
-        Pubmed, among variances of 2/d, 1 and 9 and two rates: variance 1 for both methods, the rate 1e-4 for Cayley's
-        map (cp), the common one for orthogonal descent (ogd). (For ogd that was done on Pubmed alone, whose test nodes
-        were not evaluated yet.) The search is in the JSON, marked "changed".
-
-        With these settings Cayley's map is level with the baseline on Cora and 0.6 below it on Pubmed; orthogonal
-        descent is level with it on both. At the rate of the baseline, which F.3 keeps, three seeds of Cayley's map on
-        Cora are four points below it.""",
-    "thesis.table5.2": """The published gain is largest here: half-space MHE is printed with 12.6 points less error than
-        the baseline. Our baseline of 16, 32 and 64 filters has 9 points less error than the printed one, with three
-        seeds within 0.2. Half-space MHE lowers the mean energy from 0.517 to 0.505 and leaves the error where it was.
-        Both networks know 78 % of their training images at the last step, so nothing suggests that ours is trained in
-        another way than D.1 says. The printed baseline may be one whose start failed (see Table 5.1).""",
-    "thesis.table5.1": """The error of the baseline is 1.4 above the published one. Half-space MHE does what it is
-        for: the mean energy ends at 0.509 instead of 0.522. The error stays where it was, in all three seeds. Both
-        networks learn their training images by heart (99.5 % at the last step), and both lose the same 0.1 of test
-        loss while they do.
-
-        Weight decay (1e-4), rates, steps and the weight of MHE are those of D.1. The authors' public code
-        (https://github.com/wy1iu/MHE) has others: a decay of 5e-4 on all parameters, no BatchNorm behind the fully
-        connected layer, a loss of log(p + 1e-4), and the weight 10 on the output layer. Its logs show a start that
-        fails: the loss stands at 9.1, where its gradient vanishes, for 2,000 steps of the baseline and for 1,200 of
-        half-space MHE, until weight decay has shrunk the weights. They end at 30.3 and 26.0 % error.
-        With these settings (`tools/released.py`) our network fails in the same way within twenty steps, tried with
-        random images; whole trainings with them have not been run.""",
-    "thesis.table6.1": """The trainings of the baseline and of half-space MHE are those of Table 5.1; what they show is
-        said there. Random projections were trained for half of the steps, and are not in the table.""",
-    "thesis.table7.4": """The error of our baseline is 2.3 below the published one, and the published gains are not
-        there. Half-space MHE lowers the mean energy from 0.532 to 0.512. Cayley's map keeps it at the 0.504 of the
-        first step, as it must. Yet half-space MHE gains 0.3, which the seeds cannot distinguish from 0, and Cayley's
-        map loses 0.3.
-
-        With Cayley's map the network fits more slowly: at the end of the first rate it knows 45 % of the training
-        images where the baseline knows 55 %, at the last step 78 % against 81 %. Its test loss is the lower one (1.298
-        against 1.322). R has the rate and the weight decay of the baseline here, as F.3 says; a rate of its own, which
-        helps on graphs (Table 7.11), has not been tried on these networks.
-
-        The authors' public code (https://github.com/wy1iu/OPT) divides the rate at 30,000, 50,000 and 65,000 of 75,000
-        steps where F.3 says "when the performance is saturated", and draws the skew matrix of Cayley's map from N(0,
-        1), as F.3 does, which puts R near -I. Neither has been tried.
-
-        Gram-Schmidt was begun with three seeds. Their loss rose again from 4,900 steps on, and after 9,100 that of one
-        was not finite; these runs are not in the table.""",
-    "thesis.tableE.6": """These are means of twenty seeds. On Cora no method gains: half-space MHE and random
-        projections are 0.1 above the baseline, angle-preserving projections 0.1 below it. On Citeseer all are 0.1 to
-        0.3 above it. On Pubmed half-space MHE and random projections are level with the baseline, angle-preserving
-        projections 0.2 below it. All intervals for independent seeds include 0.
-
-        A seed starts all methods from the same weights, so gains can also be compared seed by seed. For half-space MHE,
-        random and angle-preserving projections they are, on Cora, +0.08 [-0.11, +0.27], +0.09 [-0.09, +0.26] and -0.14
-        [-0.42, +0.14], on Citeseer +0.32 [+0.08, +0.56], +0.16 [-0.14, +0.46] and +0.15 [-0.21, +0.51], and on Pubmed
-        +0.03 [-0.13, +0.18], +0.04 [-0.10, +0.19] and -0.24 [-0.44, -0.04]. Two intervals of the nine exclude 0, one
-        on each side.
-
-        Ten earlier seeds on Cora, with other draws of dropout, had given +0.34, +0.41 and -0.04. Compared seed by seed,
-        the first two barely excluded 0; twice as many seeds did not confirm them. Earlier runs of CoMHE are marked
-        "changed" in the JSON: their random projections were never redrawn, and their angle-preserving projections
-        hardly moved.""",
-    "thesis.table4.7": """The present recipe has not been run yet. The JSON holds runs that are marked "changed": images
-        were not cropped, there was no orthogonality penalty, attacks used the log-odds alone, and training took 20,000
-        of the 64,000 steps with one seed.
-
-        In these runs naturally trained SphereConv, BallConv and TanhConv withstand FGSM four times as often as the
-        plain CNN (19 against 5 %). The runs do not show the published level of robustness (44 to 53 %), the gain in
-        clean accuracy, any accuracy under BIM (published: about 9 %, near chance), or the ranking after FGSM training.
-
-        There are two possible causes, neither of them tested: the fewer steps, and the attack itself. Published
-        accuracies of 79 to 86 % under FGSM after FGSM training, beside 8 to 35 % under BIM, suggest label leaking. Our
-        attack maximises the log-odds, whose gradient does not vanish where the network is confident.""",
-}
 
 
 def page() -> str:
@@ -195,7 +52,7 @@ def forest() -> str:
             rows = [
                 Row(one.cell.name, one.gain, *one.interval, one.published_gain)
                 for one in _own(table, measurements)
-                if one.gain is not None and one.interval is not None
+                if one.gain is not None and one.interval is not None and not one.cell.at_start
             ]
             panels += [(f"{table.name} ({table.metric} in %)", rows)] if rows else []
     return svg(panels)
@@ -228,8 +85,9 @@ def _overview() -> str:
             lines.append(_wrapped(f"- **{table.name} {one.cell.name}: {one.verdict}.** {_sentence(one)}", "  "))
         elif one.base is None and one.expected is not None:
             word, (low, high) = _verdict(one), one.prediction or (math.nan, math.nan)
-            text = f"""{one.mean:.2f}, published {one.cell.published:.2f}; one more run of ours may give {low:.2f} to
-                {high:.2f} ({len(one.values)} seeds)."""
+            shown_as = f".{_digits(one.cell)}f"
+            text = f"""{one.mean:{shown_as}}, published {one.cell.published:{shown_as}}; one more run of ours may give
+                {low:{shown_as}} to {high:{shown_as}} ({len(one.values)} seeds)."""
             lines.append(_wrapped(f"- **{table.name} {one.cell.name} (a baseline): {word}.** {text}", "  "))
     lines += ["", "One rule gives the verdicts:", ""]
     lines += [_wrapped(f"- *{name}*: {meaning}.", "  ") for name, meaning in VERDICTS.items()]
@@ -237,11 +95,12 @@ def _overview() -> str:
 
 
 def _sentence(one: Evidence) -> str:
-    over = f"our {one.base}, published {one.published_gain:+.2f}"
+    shown = f"+.{_digits(one.cell)}f"
+    over = f"our {one.base}, published {one.published_gain:{shown}}"
     seeds = f"{len(one.values)} seed{'s' * (len(one.values) > 1)}"
     if one.interval is None:
-        return f"{'Our gain' if one.gain is None else f'{one.gain:+.2f}'} over {over} ({seeds})."
-    return f"{one.gain:+.2f} [{one.interval[0]:+.2f}, {one.interval[1]:+.2f}] over {over} ({seeds})."
+        return f"{'Our gain' if one.gain is None else f'{one.gain:{shown}}'} over {over} ({seeds})."
+    return f"{_gain(one)} over {over} ({seeds})."
 
 
 def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
@@ -249,7 +108,7 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
     known = {one.cell.name: one for one in evidence(table, measurements)}
     for steps in sorted({m["steps"] for m in measurements}, reverse=True):
         chosen = [m for m in measurements if m["steps"] == steps and not m.get("changed")]
-        if not chosen:
+        if not chosen or steps == 1:  # a single step gives what is known before training, and no more
             continue
         devices = sorted({f"{m['environment']['device']}, torch {m['environment']['torch']}" for m in chosen})
         lines += [f"{steps:,} steps on {'; '.join(devices)}; {table.metric}.", ""]
@@ -259,7 +118,7 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
         ]
         for cell in table.cells:
             mine = results.ours(table, cell, chosen, steps)
-            if mine is None:
+            if mine is None or cell.at_start:
                 continue
             seeds = [m for m in chosen if m["cell"] == cell.training]
             values = [m.get("metrics", {}).get(cell.measure, m["final_accuracy"]) for m in seeds]
@@ -280,13 +139,30 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
         if twins:
             text = ", ".join(f"{cell} is {recipe}" for cell, recipe in twins)
             lines += [_wrapped(f"These settings were trained once, under the name of another table: {text}."), ""]
-    lines += [*_tuned(table, measurements), *_variants(table, measurements)]
+    lines += [*_started(table, known.values()), *_tuned(table, measurements), *_variants(table, measurements)]
     if table.name in FINDINGS:
         lines += [_paragraphs(FINDINGS[table.name]), ""]
     missing = not_run(table, measurements)
     if missing:
         lines += [_wrapped(f"Not run: {len(missing)} of {len(table.cells)} cells ({', '.join(missing)})."), ""]
     return "\n".join(lines)
+
+
+def _started(table: Table, found: Iterable[Evidence]) -> list[str]:
+    """The numbers that are known before training."""
+    rows = [one for one in found if one.cell.at_start and one.cell.published is not None]
+    if not rows:
+        return []
+    lines = ["| cell | published | each seed | mean | difference | over ours without | verdict |"]
+    lines += ["| --- | ---: | --- | ---: | ---: | --- | --- |"]
+    for one in rows:
+        published, seeds = one.cell.published, ", ".join(f"{value:.4f}" for value in one.values)
+        mean = f"**{one.mean:.4f}**" + ("" if one.error is None else f" ± {one.error:.4f}")
+        gap = f"{one.mean - published:+.4f}"
+        lines.append(
+            f"| {one.cell.name} | {published:.4f} | {seeds} | {mean} | {gap} | {_gain(one)} | {_verdict(one)} |"
+        )
+    return ["Before the first step:", "", *lines, ""]
 
 
 def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
@@ -300,8 +176,8 @@ def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
             seed) were chosen by the accuracy on every fifth training class, which those runs did without (*held-out*),
             and then trained on all training classes and tested (*test*). *recipe's* is the test of the recipe's own
             setting in as many steps. *train* is the accuracy on the last training batches, *mean feature* the length
-            of the mean unit feature of the test images, 1 if all point in one direction, and *warned* how many of the
-            settings collapsed."""
+            of the mean unit feature of the test images, 1 if all point in one direction, and *collapsed* how many of
+            the settings ended with a warning or with a mean unit feature of 0.95 or more."""
         lines += [_wrapped(text), "", *tune_open_sets.table(table.name, ROOT / "results", steps), ""]
     return lines
 
@@ -320,7 +196,13 @@ _SHOWN = 5
 def _gain(one: Evidence | None) -> str:
     if one is None or one.gain is None:
         return ""
-    return f"{one.gain:+.2f}" + ("" if one.interval is None else f" [{one.interval[0]:+.2f}, {one.interval[1]:+.2f}]")
+    shown = f"+.{_digits(one.cell)}f"
+    bounds = "" if one.interval is None else f" [{one.interval[0]:{shown}}, {one.interval[1]:{shown}}]"
+    return f"{one.gain:{shown}}{bounds}"
+
+
+def _digits(cell: Cell) -> int:
+    return 4 if cell.at_start else 2
 
 
 def _verdict(one: Evidence | None) -> str:

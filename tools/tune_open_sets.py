@@ -11,10 +11,10 @@
 accuracy there, without ``--data.validate``: those are tested on the classes of the test split. Numbers of other
 settings than the recipe's are kept as "changed" in the JSON. ``table`` prints what came of the test, loss by loss (± is
 the standard error over seeds, brackets hold the 95 % interval of the difference from the tuned softmax), with signs of
-collapse: the accuracy on the training batches, the length of the mean unit feature, and how many of the
-settings that were searched ended with a warning. Options that the whole search was given besides (``--data.shrink 2``)
-are those of the recipe's own setting too. ``--steps N`` shortens every training to N steps; ``--losses`` names
-some of the losses.
+collapse: the accuracy on the training batches, the length of the mean unit feature, and how many of the settings that
+were searched ended with a warning or with features of one direction. Options that the whole search was given besides
+(``--data.shrink 2``) are those of the recipe's own setting too. ``--steps N`` shortens every training to N steps;
+``--losses`` names some of the losses.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import Any
 
 from hypersphere.recipes import results, tables
 from hypersphere.recipes.evidence import welch
+from hypersphere.train.collapse import ONE_DIRECTION
 
 TABLES = ("open.lfw", "open.omniglot")
 _SCALES = ("16", "30", "64")
@@ -81,7 +82,7 @@ def chosen(name: str, folder: Path, steps: int | None = None, losses: Sequence[s
 
 def table(name: str, folder: Path, steps: int | None = None) -> list[str]:
     """What came of the test: the chosen setting of each loss, its numbers on test classes, and signs of collapse."""
-    rows = [["loss", "chosen", "test", "over softmax", "held-out", "recipe's", "train", "mean feature", "warned"]]
+    rows = [["loss", "chosen", "test", "over softmax", "held-out", "recipe's", "train", "mean feature", "collapsed"]]
     tested, base = _runs(name, folder, steps, validated=False), []
     for loss, found in _searched(name, folder, steps).items():
         best = max(found, key=lambda words: statistics.fmean(one["final_accuracy"] for one in found[words]))
@@ -89,7 +90,7 @@ def table(name: str, folder: Path, steps: int | None = None) -> list[str]:
         runs, plain = (tested.get(loss, {}).get(words, []) for words in (best, rest))
         finals = [one["final_accuracy"] for one in runs]
         base = finals if loss == "softmax" else base
-        warned = sum(any("warning" in one for one in every) for every in found.values())
+        collapsed = sum(any(map(_collapsed, every)) for every in found.values())
         rows.append(
             [
                 loss,
@@ -100,10 +101,15 @@ def table(name: str, folder: Path, steps: int | None = None) -> list[str]:
                 mean(one["final_accuracy"] for one in plain),
                 mean(one["train_accuracy"] for one in runs if "train_accuracy" in one),
                 mean(one["metrics"]["mean_length"] for one in runs if "mean_length" in one.get("metrics", {})),
-                f"{warned} of {len(found)}",
+                f"{collapsed} of {len(found)}",
             ]
         )
     return [f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:])]
+
+
+def _collapsed(one: Mapping[str, Any]) -> bool:
+    """Whether training warned, or all features of the held-out images point in one direction."""
+    return "warning" in one or one.get("metrics", {}).get("mean_length", 0.0) >= ONE_DIRECTION
 
 
 def besides(name: str, folder: Path, steps: int | None = None) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hypersphere.recipes import find, tables
+from hypersphere.recipes import find, results, tables
 from hypersphere.recipes.evidence import Evidence, baseline, evidence, not_run, student_t
 
 TABLE = tables()["thesis.table7.11"]
@@ -66,6 +66,36 @@ def test_only_whole_runs_of_the_recipe_count():
     assert "cp.cora" not in not_run(TABLE, measured("cp.cora", 82.0))
 
 
+def test_numbers_of_the_start_need_no_training():
+    """The energies of Table 7.2 are those before the first step; the errors beside them need all steps."""
+    table = tables()["thesis.table7.2"]
+    runs = []
+    for cell, steps, values in (
+        ("mean0", 1, (3.511, 3.512)),
+        ("mean0", 42_500, (3.511,)),
+        ("mean2e-2", 1, (3.55, 3.56)),
+    ):
+        runs += [
+            measured(cell, 1.0, steps=steps)[0] | {"seed": s, "metrics": {"initial_energy": v}}
+            for s, v in enumerate(values)
+        ]
+    found = {one.cell.name: one for one in evidence(table, runs)}
+    assert list(found) == ["mean0", "energy0", "energy2e-2"]
+    assert found["energy0"].values == (3.511, 3.512)  # a seed counts once
+    assert found["energy2e-2"].base == "energy0"
+    assert found["energy2e-2"].gain == pytest.approx(0.0435)
+    assert not {"energy0", "energy2e-2"} & set(not_run(table, runs))
+    cell = next(cell for cell in table.cells if cell.name == "energy0")
+    assert results.ours(table, cell, runs) == {
+        "final": 3.5115,
+        "best": None,
+        "seeds": 2,
+        "steps": 42_500,
+        "whole": True,
+    }
+    assert results.ours(table, cell, runs, steps=1)["whole"]
+
+
 def test_a_baseline_is_compatible_where_one_more_seed_may_give_it():
     cell = CELLS["baseline.cora"]  # 81.3
     assert Evidence(cell, (81.0, 81.2, 81.4), None, None, None, None).expected
@@ -92,7 +122,7 @@ def test_a_baseline_is_compatible_where_one_more_seed_may_give_it():
         ("thesis.table7.4.cp.cnn6", "baseline.cnn6"),
         ("thesis.table7.4.baseline.cnn6", None),
         ("thesis.table7.6.cp.hs-mhe", "cp.original"),
-        ("thesis.table7.2.energy1e-2", None),
+        ("thesis.table7.2.energy1e-2", "energy0"),
         ("thesis.table7.10.baseline.opt", "baseline.plain"),
         ("thesis.table7.10.baseline++.opt", "baseline++.plain"),
         ("thesis.table7.10.baseline++.plain", None),

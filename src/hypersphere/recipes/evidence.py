@@ -22,7 +22,7 @@ _BASELINES = {
     "paper.table1": "{row}.softmax original.softmax",  # a loss gains over the softmax, an operator over the plain one
     "thesis.sectionD.6": "am-softmax",
     "thesis.table4.1": "standard-gradients",
-    "thesis.table7.2": "mean0",
+    "thesis.table7.2": "mean0 energy0",
     "thesis.table7.6": "{row}.original",
     "thesis.table7.10": "{row}.plain",
     "thesis.tableA.1": "A.{column}",
@@ -182,9 +182,16 @@ def welch(values: Sequence[float], others: Sequence[float]) -> tuple[float, floa
     return gain - half, gain + half
 
 
+def results_of(cell: Cell, measurements: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The seeds of a cell's training with its own settings and steps; of any steps where they do not matter."""
+    steps = cell.make().schedule.steps
+    mine = [m for m in measurements if m["cell"] == cell.training and not m.get("changed")]
+    if cell.at_start:
+        return list({m["seed"]: m for m in mine if number_of(m, cell.measure) is not None}.values())
+    return [m for m in mine if m["steps"] == steps]
+
+
 def _values(table: Table, cell: Cell, measurements: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
     """The numbers of a cell's seeds, at the recipe's own settings and steps."""
-    steps = cell.make().schedule.steps
-    mine = [m for m in measurements if m["cell"] == cell.training and m["steps"] == steps and not m.get("changed")]
-    numbers = [number_of(m, cell.measure) for m in mine]
+    numbers = [number_of(m, cell.measure) for m in results_of(cell, measurements)]
     return tuple(table.ours(value, cell.measure) for value in numbers if value is not None)

@@ -78,8 +78,12 @@ def ours(
     found = [
         m
         for m in measurements
-        if m["cell"] == cell.training and m["steps"] == (steps or full) and _changes(m) == _plain(changed)
+        if m["cell"] == cell.training
+        and (m["steps"] == (steps or full) or (cell.at_start and not steps))
+        and _changes(m) == _plain(changed)
     ]
+    if cell.at_start:  # trainings of different length give a seed's number twice
+        found = list({m["seed"]: m for m in found}.values())
     final, seeds = mean(table, cell, found)
     if final is None:
         return None
@@ -89,7 +93,7 @@ def ours(
         "best": sum(best) / len(best) if best else None,
         "seeds": seeds,
         "steps": steps or full,
-        "whole": (steps or full) == full and not changed,
+        "whole": (cell.at_start or (steps or full) == full) and not changed,
     }
 
 

@@ -59,6 +59,11 @@ class Cell:
         """Name of the training within the table."""
         return self.run or self.name
 
+    @property
+    def at_start(self) -> bool:
+        """Whether its number is known before the first step, so that a training of any length gives it."""
+        return self.measure == "initial_energy"
+
     def config(self, table: str) -> Config:
         """Make the settings, named after the training.
 
