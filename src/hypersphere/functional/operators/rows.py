@@ -1,0 +1,230 @@
+"""Linear layers of compiled graphs in half precision: operations that compilers join with what stands around them.
+
+    u = a·s·g(r·y) + b,   z = act(u),   q′ = Σ z²        y = v·ŵᵀ,   s = h(‖x‖)
+
+Where q = Σ x² is at hand, v = x and r = 1/√q. Else v = x/‖x‖, which is made in the pass that makes x (a LayerNorm, say),
+and r = 1. With g = cos the layer is then a product alone: r·h(‖x‖) is part of v, a of the weights, and b of the product.
+The steps have gradients of their own, which keep y and evaluate g and the activation once in a pass over memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..._core.sphere import sqrt, upcast
+from ...kernels.spec import Fields
+from ..magnitude import magnitude, magnitude_ratio
+
+_TINY = torch.finfo(torch.float32).tiny
+_EPS = torch.finfo(torch.float32).eps
+_LARGEST = torch.finfo(torch.float16).max
+_ARCSIN = (-0.1130022, 0.37375245, -0.61275648, 0.78036376, -0.99992364, math.pi / 2)
+_NORMAL = (
+    0.032838160314,
+    -0.117554225089,
+    0.099784229688,
+    0.02459939862,
+    0.091864560714,
+    0.114816250022,
+    0.126688523255,
+    0.126963243408,
+)
+
+
+def takes(f: Fields, x: Tensor, k: Tensor | None) -> bool:
+    """Whether :func:`fused_rows` computes such a layer: linear, in half precision, nothing that counts, a fixed k."""
+    linear = not f.window.size and f.norm == "none"
+    return linear and x.dtype in (torch.bfloat16, torch.float16) and not f.running and k is None
+
+
+def fused_rows(
+    f: Fields,
+    x: Tensor,
+    q: Tensor | None,
+    weight: Tensor,
+    scale: Tensor | None,
+    shift: Tensor | None,
+    rho: Tensor | None,
+    leaks: Tensor | None,
+    give_q: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """z and q′ (if asked for) of x (N, C); the arguments are those of :func:`.blocks.fused_block`."""
+    wide, half = upcast(x), x.dtype == torch.float16
+    h = (f.magnitude, f.alpha, f.beta, f.rho if rho is None else rho)
+    unit, v, r, s = _unit_rows(upcast(weight), half), x, None, None
+    if f.angular == "cosine":
+        if scale is not None:
+            unit, scale = unit * upcast(scale)[:, None], None
+        if q is not None:
+            r = _reciprocal_root(q) if f.is_sphere else magnitude_ratio(sqrt(q), *h)
+        elif f.is_sphere:
+            v = _Direction.apply(wide, half)
+        else:
+            v = wide * magnitude_ratio(sqrt(wide.square().sum(1, keepdim=True)), *h)
+    else:
+        if not f.is_sphere:
+            s = magnitude(sqrt(wide.square().sum(1, keepdim=True) if q is None else q), *h)
+        r, v = (None, _Direction.apply(wide, half)) if q is None else (_reciprocal_root(q), x)
+    v = v.to(x.dtype)
+    if r is None and f.angular == "cosine":
+        y, shift = F.linear(v, unit.to(x.dtype), None if shift is None else shift.to(x.dtype)), None
+        if f.activation == "none" and not give_q:
+            return y, None
+    else:
+        room = 2.0 ** math.ceil(math.log2(x.shape[1]) / 2) if r is not None and half else 1.0  # ⟨ŵ, x⟩ may be large
+        y = F.linear(v, (unit if room == 1.0 else unit / room).to(x.dtype))
+        r = r if r is None or room == 1.0 else r * room
+    numbers = (0.0, 1.0)
+    if f.angular == "sigmoid" and f.k is not None:
+        numbers = 0.5 / f.k, 1.0 / math.tanh(math.pi / (4 * f.k))
+    out = _Epilogue.apply(y, r, s, scale, shift, leaks, give_q, f.angular, *numbers, f.activation, f.leak)
+    return out if give_q else (out, None)
+
+
+def _unit_rows(w: Tensor, bounded: bool) -> Tensor:
+    """ŵ at any scale, 0 for a row of zeros."""
+    largest = w.detach().abs().amax(1, keepdim=True)
+    return _Direction.apply(w / torch.where(largest == 0, 1.0, largest), bounded)
+
+
+def _reciprocal_root(q: Tensor) -> Tensor:
+    """1/√q, and 0 where q is."""
+    zero = q < _TINY
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, q).rsqrt())
+
+
+class _Direction(torch.autograd.Function):
+    """v/‖v‖ of each row, 0 for one of zeros; the gradient is (g − v̂⟨v̂, g⟩)/‖v‖.
+
+    ``bounded``: g was float16, and infinities are replaced, because their differences would be NaN.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, v: Tensor, bounded: bool) -> Tensor:
+        over = _reciprocal_root(v.square().sum(1, keepdim=True))
+        ctx.bounded = bounded
+        ctx.save_for_backward(v, over)
+        return v * over
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        v, over = ctx.saved_tensors
+        unit = v * over
+        if ctx.bounded:
+            grad = grad.clamp(-_LARGEST, _LARGEST)
+        return (grad - unit * (unit * grad).sum(1, keepdim=True)) * over, None
+
+
+class _Epilogue(torch.autograd.Function):
+    """z, and q′ if asked for, from y, which is all that is kept; sums over rows read what is rounded as y is."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        y: Tensor,
+        r: Tensor | None,
+        s: Tensor | None,
+        scale: Tensor | None,
+        shift: Tensor | None,
+        leaks: Tensor | None,
+        give_q: bool,
+        *names: Any,
+    ) -> Any:
+        given = (r, s, scale, shift, leaks)
+        ctx.names, ctx.given = names, [one is not None for one in given]
+        ctx.save_for_backward(y, *[one for one in given if one is not None])
+        out = _activation(_before(y, given, names)[-1], leaks, *names[3:])[0]
+        return (out.to(y.dtype), out.square().sum(1, keepdim=True)) if give_q else out.to(y.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, dz: Tensor, dq: Tensor | None = None) -> tuple[Any, ...]:
+        y, *rest = ctx.saved_tensors
+        found = iter(rest)
+        given = [next(found) if there else None for there in ctx.given]
+        r, s, scale, shift, leaks = given
+        g, slope, u = _before(y, given, ctx.names)
+        out, steep = _activation(u, leaks, *ctx.names[3:])
+        whole = dz if dq is None else dz + 2.0 * dq * out
+        du = (whole if steep is None else whole * steep).to(y.dtype)
+        ds = dscale = dshift = dleaks = dr = None
+        if leaks is not None:
+            dleaks = torch.where(u <= 0.0, whole * u, 0.0).sum(0).to(leaks.dtype)
+        if shift is not None:
+            dshift = du.sum(0, dtype=torch.float32).to(shift.dtype)
+        if scale is not None:
+            dscale = (du * (g if s is None else g * s)).sum(0).to(scale.dtype)
+        if s is not None:
+            ds = (du * (g if scale is None else g * upcast(scale))).sum(1, keepdim=True)
+        factors = [one for one in (slope, s, None if scale is None else upcast(scale)) if one is not None]
+        through = functools.reduce(torch.mul, factors) if factors else None
+        if r is not None:
+            dr = (du * (y if through is None else through * y)).sum(1, keepdim=True)
+            through = r if through is None else through * r
+        dy = du if through is None else (du * through).to(y.dtype)
+        return dy, dr, ds, dscale, dshift, dleaks, *[None] * 6
+
+
+def _before(y: Tensor, given: Any, names: tuple[Any, ...]) -> tuple[Any, Any, Tensor]:
+    """g, g′ and u."""
+    r, s, scale, shift, _ = given
+    wide = upcast(y)
+    g, slope = _angular(wide if r is None else wide * r, *names[:3])
+    u = g if s is None else g * s
+    u = u if scale is None else u * upcast(scale)
+    return g, slope, u if shift is None else u + upcast(shift)
+
+
+def _angular(c: Tensor, kind: str, half: float, top: float) -> tuple[Tensor, Any]:
+    """g and g′, as the kernels compute them for half precision."""
+    if kind == "cosine":
+        return c, None
+    size = c.abs()
+    if kind == "square_cosine":
+        return c * size, 2.0 * size
+    rest = (1.0 - c * c).clamp_min(_EPS)
+    steep = rest.rsqrt()
+    deviation = math.pi / 2 - rest * steep * _polynomial(size, _ARCSIN)
+    if kind == "linear":
+        return torch.where(c < 0.0, -deviation, deviation) * (2 / math.pi), steep * (2 / math.pi)
+    e = torch.exp(deviation * (-2.0 * half))
+    over = (1.0 + e).rsqrt().square()  # fewer instructions than a division
+    t = (1.0 - e) * over * top
+    return torch.where(c < 0.0, -t, t), e * (over * over) * steep * (4.0 * half * top)
+
+
+def _activation(u: Tensor, leaks: Tensor | None, kind: str, leak: float) -> tuple[Tensor, Any]:
+    """The activation and its slope."""
+    match kind:
+        case "none":
+            return u, None
+        case "relu":
+            return torch.relu(u), torch.where(u <= 0.0, 0.0, 1.0)
+        case "leaky_relu":
+            below = leak if leaks is None else upcast(leaks)
+            return torch.where(u < 0.0, u * below, u), torch.where(u <= 0.0, below, 1.0)
+        case "gelu":
+            t = (1.0 + 0.31819805153394637 * u.abs()).rsqrt().square()
+            bell = torch.exp(-0.5 * u * u)
+            tail = _polynomial(t, _NORMAL) * t * bell
+            phi = torch.where(u < 0.0, tail, 1.0 - tail)
+            return u * phi, phi + u * (0.3989422804014327 * bell)
+        case "gelu_tanh":
+            phi = torch.sigmoid(1.5957691216057308 * (u + 0.044715 * u * u * u))
+            return u * phi, phi + u * phi * (1.0 - phi) * 1.5957691216057308 * (1.0 + 0.134145 * u * u)
+        case _:
+            sigma = torch.sigmoid(u)
+            return u * sigma, sigma * (1.0 + u * (1.0 - sigma))
+
+
+def _polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
+    first, *others = coefficients
+    total: Any = first
+    for one in others:
+        total = total * x + one
+    return total
