@@ -62,7 +62,7 @@ class EpiloguePlan:
             half, top = 0.5 / f.k, 1.0 / math.tanh(math.pi / (4 * f.k))
         fast = 2 if dtype != torch.float32 and not interpreting() else 0
         g, act, bn = ANGULAR[f.angular], ACTIVATIONS[f.activation], NORMS[f.norm]
-        cl, count = layout.last, float(self.count)
+        cl, count, cubed = layout.last, float(self.count), f.is_sphere and maps > 1
         per_channel_k = f.angular == "sigmoid" and f.k is None
 
         def cut(name: str, over_channels: bool = False, summing: bool = False) -> tuple[Any, ...]:
@@ -124,7 +124,7 @@ class EpiloguePlan:
             Launch(
                 epilogue.grad_kernel,
                 grid,
-                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, tile[2] >= layout.channels, *tile),
+                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, cubed, tile[2] >= layout.channels, *tile),
                 warps,
                 tiles=0 if per_channel_k else numbers[0],
             )
