@@ -55,7 +55,7 @@ class EpiloguePlan:
 
     def __init__(self, f: Fields, shape: torch.Size, last: bool, dtype: torch.dtype, maps: int, device: Any) -> None:
         layout = layout_of(shape, last)
-        self.channels, self.maps = layout.channels, maps
+        self.channels, self.maps = channels, maps = layout.channels, maps
         self.count = layout.images * layout.positions
         half = top = 0.0
         if f.angular == "sigmoid" and f.k is not None:
@@ -124,7 +124,7 @@ class EpiloguePlan:
             Launch(
                 epilogue.grad_kernel,
                 grid,
-                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, cubed, tile[2] >= layout.channels, *tile),
+                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, cubed, tile[2] >= channels, *tile),
                 warps,
                 tiles=0 if per_channel_k else numbers[0],
             )

@@ -2,9 +2,9 @@
 
     u = a·s·g(r·y) + b,   z = act(u),   q′ = Σ z²        y = v·ŵᵀ,   s = h(‖x‖)
 
-Where q = Σ x² is at hand, v = x and r = 1/√q. Else v = x/‖x‖, which is made in the pass that makes x (a LayerNorm, say),
-and r = 1. With g = cos the layer is then a product alone: r·h(‖x‖) is part of v, a of the weights, and b of the product.
-The steps have gradients of their own, in few operations; of what they keep, compilers compute all from y again.
+Where q = Σ x² is at hand, v = x and r = 1/√q. Else v = x/‖x‖, which is made in the pass that makes x (a LayerNorm,
+say), and r = 1. With g = cos the layer is then a product alone: h(‖x‖) is part of v, a of the weights, and b of the
+product. The steps have gradients of their own, in few operations; what they keep, compilers compute from y again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from ..._core.sphere import sqrt, upcast
 from ...kernels.spec import Fields
 from ..magnitude import magnitude, magnitude_ratio
 
+JOINED = True
+"""Whether compiled graphs have these operations; else they have the kernels."""
+
 _TINY = torch.finfo(torch.float32).tiny
 _EPS = torch.finfo(torch.float32).eps
 _LARGEST = torch.finfo(torch.float16).max
@@ -32,7 +35,7 @@ _NORMAL = (0.245860932, -0.114254724, 0.189406511, 0.077224936, 0.10177413)
 def takes(f: Fields, x: Tensor, k: Tensor | None) -> bool:
     """Whether :func:`fused_rows` computes such a layer: linear, in half precision, nothing that counts, a fixed k."""
     linear = not f.window.size and f.norm == "none"
-    return linear and x.dtype in (torch.bfloat16, torch.float16) and not f.running and k is None
+    return JOINED and linear and x.dtype in (torch.bfloat16, torch.float16) and not f.running and k is None
 
 
 def fused_rows(
@@ -48,7 +51,8 @@ def fused_rows(
 ) -> tuple[Tensor, Tensor | None]:
     """z and q′ (if asked for) of x (N, C); the arguments are those of :func:`.blocks.fused_block`."""
     wide, half = upcast(x), x.dtype == torch.float16
-    h = (f.magnitude, f.alpha, f.beta, f.rho if rho is None else rho)
+    radius: Any = f.rho if rho is None else rho
+    h = (f.magnitude, f.alpha, f.beta, radius)
     unit, v, r, s = _unit_rows(upcast(weight), half), x, None, None
     if f.angular == "cosine":
         if scale is not None:
@@ -155,7 +159,8 @@ class _Epilogue(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dz: Tensor, dq: Tensor | None = None) -> tuple[Any, ...]:
         saved = iter(ctx.saved_tensors)
-        y, r, s, scale, shift, leaks, g, slope, u, out, steep = (next(saved) if one else None for one in ctx.there)
+        kept: list[Any] = [next(saved) if one else None for one in ctx.there]
+        y, r, s, scale, shift, leaks, g, slope, u, out, steep = kept
         whole = dz if dq is None else dz + 2.0 * dq * out
         du = (whole if steep is None else whole * steep).to(ctx.dtype)
         ds = dscale = dshift = dleaks = dr = None

@@ -2,10 +2,10 @@
 
     n²(o) = Σ_j Σ_i x²(o + (j, i)),     Σ_i as a product with a matrix of ones and zeros, on tensor cores
 
-A program computes four rows of BI − K2 + 1 positions and BC channels: it adds up rows of the input as it loads them, each
-for all of the outputs that read it, and then sums along the rows. The products round what they sum to 11 bits, so this
-is for maps in half precision. They multiply by zero what is outside a window: squares from 2e37 on and NaN count as 2e37,
-and a patch that holds one has 1/n = 0, as if its squares had overflowed.
+A program computes four rows of BI − K2 + 1 positions and BC channels: it adds up rows of the input as it loads them,
+each for all of the outputs that read it, and then sums along the rows. The products round what they sum to 11 bits,
+so this is for maps in half precision. They multiply by zero what is outside a window: squares from 2e37 on and NaN
+count as 2e37, and a patch that holds one has 1/n = 0, as if its squares had overflowed.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def window_kernel(
 ):  # fmt: skip
     """The sum over the window, of stride 1, of the squares of ``src`` (PRE = SQUARE) or of ``src`` itself.
 
-    POST: scale/n, 0 for a zero patch; or scale·x·total is added to ``dst``. The arguments ``also`` and ``sums`` are None:
-    they are those of :func:`.norms.box_kernel`.
+    POST: scale/n, 0 for a zero patch; or scale·x·total is added to ``dst``. The arguments ``also`` and ``sums`` are
+    None; they are those of :func:`.norms.box_kernel`.
     """
     width: tl.constexpr = BI - K2 + 1
     across = tl.cdiv(O2, width)
