@@ -19,7 +19,6 @@ _BLOCK = 256
 _TILE = 1024  # entries that a program sums in maps with many channels, at most _COLUMNS channels at a time
 _COLUMNS = 128
 _LARGE_WINDOW = 16
-_WINDOW_CHANNELS = 32  # of a tile in windows.py
 
 
 class Plan:
@@ -183,9 +182,10 @@ class Plan:
         width = min(64, max(16, next_power(target[1] + across - 1)))
         tiles = self.q_shape[0] * -(-target[0] // 4) * -(-target[1] // (width - across + 1))
         numbers = (self.groups, *source, *target, *padding, scale)
-        grid = (tiles, -(-self.groups // _WINDOW_CHANNELS))
+        channels = 32 if width == 64 else 64
         kinds = (0, 4) if backward else (1, 2)
-        return Sum(Launch(windows.window_kernel, grid, (*numbers, down, across, *kinds, width, _WINDOW_CHANNELS)))
+        constants = (down, across, *kinds, width, channels)
+        return Sum(Launch(windows.window_kernel, (tiles, -(-self.groups // channels)), (*numbers, *constants)))
 
     def _box(self, f: Fields, backward: bool, pre: int, post: int, scale: float) -> Sum:
         """The sum over the window, from inputs to outputs, or its transpose, from outputs to inputs.

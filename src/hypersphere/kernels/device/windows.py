@@ -31,7 +31,10 @@ def _store(
     band, rows, dst, x, image, o1, o2, col, O1, O2, C, scale, K2: tl.constexpr, POST: tl.constexpr, BI: tl.constexpr
 ):  # fmt: skip
     """One row of outputs from the sums over the rows that it reads."""
-    total = tl.dot(band, rows, input_precision="tf32")
+    if BI < 64:  # tensor cores take 64 rows at a time: those of the channels
+        total = tl.trans(tl.dot(tl.trans(rows), tl.trans(band), input_precision="tf32"))
+    else:
+        total = tl.dot(band, rows, input_precision="tf32")
     o = tl.arange(0, BI)
     there = ((o < BI - K2 + 1) & (o2 + o < O2))[:, None] & (col < C)[None, :] & (o1 < O1)
     start, place = (image * O1 + o1) * O2 * C, ((o2 + o) * C)[:, None] + col[None, :]
