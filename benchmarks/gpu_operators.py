@@ -164,6 +164,8 @@ def groups(images: int = 128) -> dict[str, dict[str, Callable[[], tuple[Callable
 
 
 def measure(variants: dict[str, Any], rounds: int) -> dict[str, Any]:
+    global POOL
+    POOL = torch.cuda.graph_pool_handle()  # of the graphs of a group, which run one by one; it ends with them
     built = {}
     errors = {}
     with harness.preparing():
@@ -205,7 +207,7 @@ def show_tables(groups: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    global SIDE, POOL, WARMING
+    global SIDE, WARMING
     parser = argparse.ArgumentParser(description="Cost of the operators on a GPU")
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--warm", action="store_true", help="only fill the compilers' caches, in parallel")
@@ -227,14 +229,15 @@ def main() -> None:
         same = {g.replace("captured", "eager", 1) for g in table if g.startswith("captured")}  # as their kernels are
         wanted = [f"{g}|{name}" for g, variants in table.items() if g not in same for name in variants]
         wanted.sort(key=lambda one: "compiled" not in one)
-        env = {"TORCHINDUCTOR_COMPILE_THREADS": "2"} | dict(os.environ)
+        threads = max(2, (os.cpu_count() or 1) // max(1, min(16, len(wanted))))
+        env = {"TORCHINDUCTOR_COMPILE_THREADS": str(threads)} | dict(os.environ)
         with ThreadPool(16) as pool:
             pool.map(lambda one: subprocess.run([sys.executable, __file__, "--one", one], check=False, env=env), wanted)
         return
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.allow_tf32 = True
     WARMING = bool(options.one)
-    SIDE, POOL = torch.cuda.Stream(), torch.cuda.graph_pool_handle()  # graphs run one by one: they share their memory
+    SIDE = torch.cuda.Stream()
     if options.one:
         group, name = options.one.split("|")
         table[group][name]()

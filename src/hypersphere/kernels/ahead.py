@@ -59,7 +59,7 @@ def compile_ahead(plan: Plan, f: Fields, t: Any, dtype: torch.dtype, track: bool
     back = (_SUMS, table, _WIDE if train else None, leaks, dtype, q, dtype, gr, gs)
     statistics = (None, None) if train else (mean, var)
     (e.grad_summing if summing else e.grad).begin(device, *layer, gamma, beta, *statistics, *back)
-    also = _WIDE if f.is_sphere else None
+    also = _WIDE if f.is_sphere and plan.groups == 1 else None
     into, x = (dtype, dtype) if plan.depthwise else (_WIDE, None)
     _begin_box(plan.spread, device, _WIDE, also, into, None, x)
     if plan.unit is not None:

@@ -206,7 +206,7 @@ def backward(
     beside = branch(plan.device, stream) if need[0] else None
     dx, dunit = convolve_backward(dy, x, unit, plan, (need[0], need[2] and beside is None))
     if wants_maps:
-        side, also = stream if beside is None or plan.depthwise else beside.stream, r
+        side, also = stream if beside is None or plan.depthwise else beside.stream, r if plan.groups == 1 else None
         if not plan.is_sphere:
             run.magnitude(side, norms, radius, gr, gs, through, slope if need[6] else None)
             gr, also = through, None

@@ -55,14 +55,14 @@ class EpiloguePlan:
 
     def __init__(self, f: Fields, shape: torch.Size, last: bool, dtype: torch.dtype, maps: int, device: Any) -> None:
         layout = layout_of(shape, last)
-        self.channels, self.maps = layout.channels, maps
+        self.channels, self.maps = channels, maps = layout.channels, maps
         self.count = layout.images * layout.positions
         half = top = 0.0
         if f.angular == "sigmoid" and f.k is not None:
             half, top = 0.5 / f.k, 1.0 / math.tanh(math.pi / (4 * f.k))
         fast = 2 if dtype != torch.float32 and not interpreting() else 0
         g, act, bn = ANGULAR[f.angular], ACTIVATIONS[f.activation], NORMS[f.norm]
-        cl, count = layout.last, float(self.count)
+        cl, count, cubed = layout.last, float(self.count), f.is_sphere and maps > 1
         per_channel_k = f.angular == "sigmoid" and f.k is None
 
         def cut(name: str, over_channels: bool = False, summing: bool = False) -> tuple[Any, ...]:
@@ -124,7 +124,7 @@ class EpiloguePlan:
             Launch(
                 epilogue.grad_kernel,
                 grid,
-                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, tile[2] >= layout.channels, *tile),
+                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, cubed, tile[2] >= channels, *tile),
                 warps,
                 tiles=0 if per_channel_k else numbers[0],
             )

@@ -26,6 +26,7 @@ from ...kernels.spec import ANGULAR, MAGNITUDES, Fields, Spec, Window, encode, s
 from ..angular import angular
 from ..magnitude import MagnitudeForm, magnitude, magnitude_ratio
 from .geometry import Geometry, box, convolve
+from .rows import takes
 
 _MOST_CHANNELS = 1 << 16
 _MOST_WINDOW = 512
@@ -107,6 +108,10 @@ def fused_block(
         fields = _fields(weight.shape, geometry, *numbers)
         if group is not None or fields is None:
             return None
+        if takes(fields, x, tensors[1]):
+            given = (x, q, tensors[0], *tensors[2:5], tensors[7])
+            z, out = torch.ops.hypersphere.rows(*given, give_q, encode(fields))
+            return z, out if give_q else None
         if q is None and geometry.groups == 1:  # here, the compiler joins it to what makes x, and its gradient to x's
             q = upcast(x).square().sum(1, keepdim=True)
         return _block_op(x, q, tensors, fields, norm)

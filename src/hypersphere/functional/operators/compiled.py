@@ -14,6 +14,7 @@ from ... import kernels
 from ...kernels.layout import arranged, channels_last, empty, out_shape
 from ...kernels.memory import kept_pieces
 from ...kernels.spec import decode
+from .rows import fused_rows
 
 LIBRARY = torch.library.Library("hypersphere", "FRAGMENT")
 
@@ -116,6 +117,21 @@ class _Node(torch.autograd.Function):
 
 
 LIBRARY.impl("block", lambda *args: _Node.apply(*args), "Autograd")
+
+LIBRARY.define(
+    "rows(Tensor x, Tensor? q, Tensor weight, Tensor? scale, Tensor? shift, Tensor? rho, Tensor? leaks, bool give_q, "
+    "str spec) -> (Tensor, Tensor)"
+)
+
+
+def _rows(*args: Any) -> tuple[Tensor, Tensor]:
+    """What :func:`.rows.fused_rows` does: the first step of a compiler need not look into it, which takes its time."""
+    *given, text = args
+    z, q = fused_rows(decode(text).fields, *given)
+    return z, z.new_empty(0) if q is None else q
+
+
+LIBRARY.impl("rows", _rows, "CompositeImplicitAutograd")
 
 LIBRARY.define("max_pool(Tensor x, int[2] size, int[2] stride, int[2] padding) -> (Tensor, Tensor, Tensor)")
 LIBRARY.define(

@@ -94,12 +94,13 @@ def grad_kernel(
     y, r, s, k, a, b, gamma, beta, mean, var, sums, table, rest, leaks, dz, dq, dy, gr, gs,
     TILES, L, C, half, top, eps, leak,
     G: tl.constexpr, BN: tl.constexpr, ACT: tl.constexpr, SUMS: tl.constexpr, SLOTS: tl.constexpr,
-    CL: tl.constexpr, FAST: tl.constexpr, SINGLE: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr,
-    BC: tl.constexpr,
+    CL: tl.constexpr, FAST: tl.constexpr, CUBED: tl.constexpr, SINGLE: tl.constexpr, GROUPS: tl.constexpr,
+    BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """dy and the gradients of the maps; with SUMS the gradients of the channels' parameters are added to ``sums``.
 
-    SUMS = 2: BatchNorm's statistics cover exactly these positions, so Σ dF·F is known beforehand.
+    SUMS = 2: BatchNorm's statistics cover exactly these positions, so Σ dF·F is known beforehand. CUBED: in maps of
+    several groups the gradient of r comes times r³, as the gradient of r = 1/n in n² has it.
     """
     FOLD: tl.constexpr = (BN == TRAIN) and (s is None) and (a is None) and (b is None)
     KNOWN: tl.constexpr = FOLD and (SUMS == 2)
@@ -239,7 +240,10 @@ def grad_kernel(
                     along_s += tl.sum(dsg * g, 1)
             else:
                 if gr is not None:
-                    store_map(gr, gc * value, image, first, row, col, L, C, GROUPS, mask, CL)
+                    along = gc * value
+                    if CUBED:
+                        along = (out * value) * (rv * rv)
+                    store_map(gr, along, image, first, row, col, L, C, GROUPS, mask, CL)
                 if gs is not None:
                     store_map(gs, dsg * g, image, first, row, col, L, C, GROUPS, mask, CL)
         if GROUPS == 1:

@@ -14,6 +14,7 @@ SQUARE = tl.constexpr(1)
 SPHERE = tl.constexpr(2)
 ROOT = tl.constexpr(3)
 INPUT = tl.constexpr(4)
+CUBED = tl.constexpr(5)
 
 ZERO = tl.constexpr(1e-32)  # n² of what counts as a zero patch: gradients grow like 1/n², and 0·∞ would be NaN
 
@@ -90,11 +91,11 @@ def box_kernel(
 ):  # fmt: skip
     """Sum over the window at each of TOTAL output positions, or the transpose of that sum.
 
-    PRE is what is summed: ``src``; its square; or, for the gradient of r = 1/n in n², −½·src·also³ (``also``
-    is r·scale). POST is what n² is turned into: n² itself; scale/n, 0 for a zero patch; n, whose sum is added to
-    ``sums``; or its share 2·x·total of the input's gradient, added to ``dst``. WIDE: indices do not fit in 32 bits
-    (32-bit division is much faster). COLUMNS: how many of the G channels are computed together with channels last; 0 if
-    images and channels are one axis.
+    PRE is what is summed: ``src``; its square; or, for the gradient of r = 1/n in n², −½·src·also³ (``also`` is
+    r·scale), of which CUBED finds src·also³ in ``src``. POST is what n² is turned into: n² itself; scale/n, 0 for a
+    zero patch; n, whose sum is added to ``sums``; or its share 2·x·total of the input's gradient, added to ``dst``.
+    WIDE: indices do not fit in 32 bits (32-bit division is much faster). COLUMNS: how many of the G channels are
+    computed together with channels last; 0 if images and channels are one axis.
     """
     p = place_in(tl.program_id(0), BLOCK, WIDE)
     inside = p < TOTAL
@@ -131,7 +132,7 @@ def box_kernel(
                     r = tl.load(also + start + at, mask=ok, other=0.0)
                     v = v * r * (r * r)
                 total += v
-    if PRE == SPHERE:
+    if (PRE == SPHERE) or (PRE == CUBED):  # noqa: SIM109 - Triton knows no "in"
         total = total * (-0.5 * scale)
     if POST == SPHERE:
         total = tl.where(total < ZERO, 0.0, tl.rsqrt(tl.where(total < ZERO, 1.0, total)) * scale)
