@@ -348,6 +348,19 @@ def test_inputs_and_outputs_that_are_no_tensors():
     assert model({"x": torch.randn(2, 2, 4, 4)})["x"].shape == (2, 3, 4, 4)
 
 
+def test_operators_with_a_forward_pass_of_their_own():
+    class Doubled(hs.nn.SphereConv2d):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    model = nn.Sequential(Doubled(2, 3, 3), nn.ReLU(), conv(3, 2), nn.ReLU())
+    x = torch.randn(2, 2, 5, 5)
+    expected = model(x)
+    torch.testing.assert_close(hs.nn.fuse(model)(x), expected)
+    assert model.fusion.blocks == [("2", "3")]
+    torch.testing.assert_close(hs.nn.fold(model)(x), expected)
+
+
 def test_hooks_are_called():
     model = hs.nn.fuse(network())
     seen = []

@@ -21,11 +21,6 @@ from .block import Parts, is_activation, is_norm
 from .layer import Decoupled, as_node, is_rectified
 
 
-def is_layer(module: Decoupled) -> bool:
-    """Whether this is a layer, not only a part of one."""
-    return type(module).read is not Decoupled.read
-
-
 def is_hooked(module: nn.Module) -> bool:
     """Whether a call of this module does more than its class says."""
     return bool(
@@ -213,7 +208,7 @@ def _rows(module: nn.Module, uses: Counter[int], given: dict[str, Any]) -> list[
         reader = node
         while len(reader.users) == 1 and reader not in noted:
             (reader,) = reader.users
-            if reader.meta != node.meta:
+            if reader.meta["modes"] != node.meta["modes"]:
                 break
             found, shared = children.get(str(reader.target), (None, False)) if reader.op == "call_module" else (None, 0)
             if type(found) is not nn.Identity:
@@ -225,7 +220,7 @@ def _rows(module: nn.Module, uses: Counter[int], given: dict[str, Any]) -> list[
     rows = []
     for node in graph.nodes:
         op, shared = children.get(str(node.target), (None, True)) if node.op == "call_module" else (None, True)
-        if isinstance(op, Decoupled) and is_layer(op) and not shared and op.follows is None:
+        if isinstance(op, Decoupled) and op.reads_itself and not shared and op.follows is None:
             norm, last, _ = after(node, is_norm)
             act, _, shared = after(last, is_activation)
             if norm is not None or act is not None:
@@ -251,5 +246,5 @@ class _Tracer(torch.fx.Tracer):
     def create_node(self, *args: Any, **kwargs: Any) -> torch.fx.Node:
         node = super().create_node(*args, **kwargs)
         casts = [torch.is_autocast_enabled(device) for device in ("cuda", "cpu")]
-        node.meta = {"modes": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *casts)}
+        node.meta["modes"] = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *casts)
         return node
