@@ -195,7 +195,10 @@ def _without_twin(model: nn.Module) -> dict[str, str]:
     """Layers with neurons that have no h·g form here."""
     kept = {}
     for name, module in model.named_modules():
-        if isinstance(module, _NO_TWIN):
+        if isinstance(module, torch.jit.ScriptModule):
+            if any(True for _ in module.parameters(recurse=False)):
+                kept[name] = "it is scripted: convert it before torch.jit.script"
+        elif isinstance(module, _NO_TWIN):
             kept[name] = f"{type(module).__name__} has no hyperspherical twin"
         elif isinstance(module, nn.MultiheadAttention):
             own = "in_proj_weight" if module.in_proj_weight is not None else "q_proj_weight"
@@ -249,7 +252,8 @@ def _make_twin(module: nn.Module, family: str, rules: dict[str, Any], keep_weigh
 
 def _replace_children(parent: nn.Module, twin_of: dict[nn.Module, nn.Module]) -> None:
     replaced = {name: twin_of[child] for name, child in parent._modules.items() if child in twin_of}
-    parent._modules.update(replaced)
+    if replaced:  # not into a scripted module, which has another kind of table
+        parent._modules.update(replaced)
     # The inference shortcuts of torch's encoder read weights past the layers that own them.
     if isinstance(parent, nn.TransformerEncoderLayer) and replaced:
         parent.activation_relu_or_gelu = 0

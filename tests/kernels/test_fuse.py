@@ -280,8 +280,10 @@ class Free(nn.Module):
         super().__init__()
         self.conv, self.norm, self.act, self.between = conv(2, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Tanh()
         self.kept, self.seen, self.run = [], None, forward
+        self.register_buffer("calls", torch.zeros(()))
 
     def forward(self, x, other=None, flag=False):
+        self.calls += 1
         return self.run(self, x, other, flag)
 
 
@@ -323,7 +325,7 @@ def test_rows_that_a_forward_pass_always_has_and_nobody_looks_into(forward, rows
     model = Free(forward)
     fused, x = hs.nn.fuse(copy.deepcopy(model)), torch.randn(2, 2, 4, 4)
     assert len(fused.fusion.blocks) == rows
-    assert (fused.kept, fused.seen) == ([], None)  # nothing of what looked for rows
+    assert (fused.kept, fused.seen, fused.calls) == ([], None, 0)  # nothing of what looked for rows
     with plain_operations():
         for one in (model, fused):
             one(x).sum().backward()
@@ -346,6 +348,19 @@ def test_inputs_and_outputs_that_are_no_tensors():
 
     model = hs.nn.fuse(nn.Sequential(Named(), conv(2, 3), nn.ReLU(), Named()))
     assert model({"x": torch.randn(2, 2, 4, 4)})["x"].shape == (2, 3, 4, 4)
+
+
+def test_operators_with_a_forward_pass_of_their_own():
+    class Doubled(hs.nn.SphereConv2d):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    model = nn.Sequential(Doubled(2, 3, 3), nn.ReLU(), conv(3, 2), nn.ReLU())
+    x = torch.randn(2, 2, 5, 5)
+    expected = model(x)
+    torch.testing.assert_close(hs.nn.fuse(model)(x), expected)
+    assert model.fusion.blocks == [("2", "3")]
+    torch.testing.assert_close(hs.nn.fold(model)(x), expected)
 
 
 def test_hooks_are_called():

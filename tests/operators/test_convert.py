@@ -174,6 +174,14 @@ def test_parametrized_pruned_patched_and_lazy_layers_stay() -> None:
     assert parametrize.is_parametrized(model[0])
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_scripted_parts_stay() -> None:
+    model = nn.Sequential(torch.jit.script(nn.Linear(3, 4)), nn.Linear(4, 4), nn.Linear(4, 2))
+    twin = hs.convert(model, inplace=True)
+    assert twin.conversion_report.converted == {"1": "SphereLinear"}
+    assert twin.conversion_report.kept["0"] == "it is scripted: convert it before torch.jit.script"
+
+
 def test_subclass_without_a_forward_of_its_own_is_converted_with_its_attributes() -> None:
     class Named(nn.Conv2d):
         pass

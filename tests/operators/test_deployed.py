@@ -142,6 +142,26 @@ def test_what_cannot_be_folded_stays():
         hs.nn.fold("model")
 
 
+def test_modules_in_several_places():
+    """An operator before two BatchNorms, and a BatchNorm behind two operators."""
+    layer = hs.nn.SphereConv2d(3, 3, 3, padding=1)
+    norms = [nn.BatchNorm2d(3), nn.BatchNorm2d(3)]
+    model, x = (
+        nn.Sequential(layer, norms[0], nn.ReLU(), nn.Sequential(layer), norms[1], norms[1]),
+        torch.randn(2, 3, 5, 5),
+    )
+    model(x)
+    torch.testing.assert_close(hs.nn.fold(model)(x), model.eval()(x))
+
+
+def test_hooks_output_sizes_and_single_samples():
+    up, x = hs.nn.SphereConvTranspose2d(3, 4, 3, stride=2), torch.randn(3, 5, 5)
+    folded = hs.nn.fold(up)
+    torch.testing.assert_close(folded(x, output_size=[12, 12]), up(x, output_size=[12, 12]))
+    up.register_forward_hook(lambda module, given, out: -out)
+    torch.testing.assert_close(hs.nn.fold(up)(x), -folded(x))
+
+
 def test_a_relu_behind_a_layer_that_stays_and_one_that_does_not():
     class Row(nn.Module):
         def __init__(self):

@@ -11,6 +11,7 @@ import itertools
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import NoneType
 from typing import Any
 
@@ -19,11 +20,6 @@ from torch import Tensor, nn
 
 from .block import Parts, is_activation, is_norm
 from .layer import Decoupled, as_node, is_rectified
-
-
-def is_layer(module: Decoupled) -> bool:
-    """Whether this is a layer, not only a part of one."""
-    return type(module).read is not Decoupled.read
 
 
 def is_hooked(module: nn.Module) -> bool:
@@ -160,16 +156,12 @@ def rows_of(module: nn.Module, uses: Counter[int]) -> list[tuple[Parts, bool]]:
     Only a ReLU may be called elsewhere, too, as in most ResNets: whether it is comes with the row. A forward pass may
     ask whether it is training, and which of its optional arguments are given: rows are those that it has either way.
     """
-    found, training = None, module.training
-    try:
-        for mode, given in itertools.product((training, not training), _ways_to_call(module)):
-            module.training = mode
-            rows = _rows(module, uses, given)
-            found = rows if found is None else [row for row in found if row in rows]
-            if not found:
-                break
-    finally:
-        module.training = training
+    found = None
+    for training, given in itertools.product((True, False), _ways_to_call(module)):
+        rows = _rows(module, uses, training, given)
+        found = rows if found is None else [row for row in found if row in rows]
+        if not found:
+            break
     return found or []
 
 
@@ -187,20 +179,33 @@ def _ways_to_call(module: nn.Module) -> list[dict[str, Any]]:
 _FEW = 4
 
 
-def _rows(module: nn.Module, uses: Counter[int], given: dict[str, Any]) -> list[tuple[Parts, bool]]:
+@contextmanager
+def _untouched(module: nn.Module) -> Iterator[None]:
+    """What is noted on a module inside, also in its lists and dictionaries, or counted in its buffers, is undone."""
     before = dict(vars(module))
-    inside = {name: copy.copy(value) for name, value in before.items() if type(value) in (list, dict)}
+    inside = [(value, copy.copy(value)) for value in before.values() if type(value) in (list, dict)]
+    buffers = [(one, one.clone()) for one in module.buffers(recurse=False) if not one.is_inference()]
     try:
-        graph = _Tracer().trace(module, given)
-        noted = _noted_nodes(vars(module).values())
-    except Exception:  # control flow, other kinds of arguments: nothing can be said about it
-        return []
-    finally:  # what a forward pass notes on its module is not of this one, in which nothing is computed
+        yield
+    finally:
         vars(module).clear()
         vars(module).update(before)
-        for name, value in inside.items():
-            before[name].clear()
-            before[name].extend(value) if isinstance(value, list) else before[name].update(value)
+        for value, copied in inside:
+            value.clear()
+            value.extend(copied) if isinstance(value, list) else value.update(copied)
+        with torch.no_grad():
+            for buffer, copied in buffers:
+                buffer.copy_(copied)
+
+
+def _rows(module: nn.Module, uses: Counter[int], training: bool, given: dict[str, Any]) -> list[tuple[Parts, bool]]:
+    with _untouched(module):
+        module.training = training
+        try:
+            graph = _Tracer().trace(module, given)
+        except Exception:  # control flow, other kinds of arguments: nothing can be said about it
+            return []
+        noted = _noted_nodes(vars(module).values())
     calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
     children = {
         name: (child, calls[name] > 1 or uses[id(child)] > 1)
@@ -213,7 +218,7 @@ def _rows(module: nn.Module, uses: Counter[int], given: dict[str, Any]) -> list[
         reader = node
         while len(reader.users) == 1 and reader not in noted:
             (reader,) = reader.users
-            if reader.meta != node.meta:
+            if reader.meta["modes"] != node.meta["modes"]:
                 break
             found, shared = children.get(str(reader.target), (None, False)) if reader.op == "call_module" else (None, 0)
             if type(found) is not nn.Identity:
@@ -225,7 +230,7 @@ def _rows(module: nn.Module, uses: Counter[int], given: dict[str, Any]) -> list[
     rows = []
     for node in graph.nodes:
         op, shared = children.get(str(node.target), (None, True)) if node.op == "call_module" else (None, True)
-        if isinstance(op, Decoupled) and is_layer(op) and not shared and op.follows is None:
+        if isinstance(op, Decoupled) and op.reads_itself and not shared and op.follows is None:
             norm, last, _ = after(node, is_norm)
             act, _, shared = after(last, is_activation)
             if norm is not None or act is not None:
@@ -251,5 +256,5 @@ class _Tracer(torch.fx.Tracer):
     def create_node(self, *args: Any, **kwargs: Any) -> torch.fx.Node:
         node = super().create_node(*args, **kwargs)
         casts = [torch.is_autocast_enabled(device) for device in ("cuda", "cpu")]
-        node.meta = {"modes": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *casts)}
+        node.meta["modes"] = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *casts)
         return node

@@ -61,28 +61,32 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
         parts = (tuple(weight.shape[2:]), self.stride, self.padding, self.dilation, self.groups)
         return x, remembered(Geometry, *parts, True, self.output_padding)
 
+    def outer_padding(self, x: Tensor, output_size: list[int] | None) -> tuple[int, ...]:
+        """``output_padding``, or what it must be for an output of this size."""
+        size: Any = self.kernel_size
+        args: Any = (x, output_size, self.stride, self.padding, size, len(size), self.dilation)
+        return tuple(self._output_padding(*args))
+
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         fused: Any = as_node(self, input, output_size)
         if fused is None and output_size is None:
             fused = self._one_step(input)
         if fused is not None:
             return fused
-        spatial = self.weight.dim() - 2
-        args: Any = (input, output_size, self.stride, self.padding, self.kernel_size, spatial, self.dilation)
         out = decoupled_conv_transpose(
             input,
             self.weight,
             None,
             self.stride,
             self.padding,  # type: ignore[arg-type]
-            tuple(self._output_padding(*args)),
+            self.outer_padding(input, output_size),
             self.groups,
             self.dilation,
             magnitude=self.magnitude,
             angular=self.angular,
             weighted=self.weighted,
         )
-        return self._followed(self._rescale(out, -spatial - 1, self.bias))
+        return self._followed(self._rescale(out, -self.weight.dim() + 1, self.bias))
 
 
 class _SphereConvTranspose(_DecoupledConvTranspose):

@@ -6,6 +6,7 @@ a·h(‖x‖)·g(θ) + b   with ŵ, a and b computed once
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from .._core.modes import autocast_dtype, is_plain_eager
 from ..functional.operators.decoupled import Kernel, decouple
 from ..functional.operators.deployed import deployed
 from ..functional.operators.geometry import Geometry
+from .absorb import is_hooked
 from .block import constants_of
 from .fuse import Fusion, blocks_of, fuse
 from .layer import Decoupled, as_node
@@ -27,7 +29,7 @@ def fold(model: nn.Module) -> nn.Module:
     no rescaling of ranges: in float32, patches must have norms between 1e-12 and 1e18; smaller ones count as zero.
     It does not follow later changes of the model, and it is not for training.
 
-    Layers with ``weighted=`` and a BatchNorm that has no running statistics stay as they are.
+    Layers with ``weighted=`` or hooks and a BatchNorm that has no running statistics stay as they are.
 
     Args:
         model: Any model; it is left as it is.
@@ -50,8 +52,11 @@ def fold(model: nn.Module) -> nn.Module:
         raise TypeError(f"model={model!r} is not a torch.nn.Module: pass the network that is to be deployed")
     root = nn.Sequential(fuse(copy.deepcopy(model))).eval()  # so that the model itself may be a layer
     made: dict[int, nn.Module] = {}
+    places = Counter(id(module) for _, module in root.named_modules(remove_duplicate=False))
     for part in blocks_of(root):
         norm = part.norm
+        if part.op.follows is None and max(places[id(part.op)], places[id(norm)]) > 1:
+            norm = None  # one of them may be elsewhere without the other
         if _can_fold(part.op, norm):
             made[id(part.op)] = Folded(part.op, norm)
             if norm is not None:
@@ -97,20 +102,22 @@ class Folded(nn.Module):
 
     weight: Tensor
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Apply the operator with its constant filters.
 
         Args:
             input: as for the layer that was folded.
+            output_size: for a transposed convolution, the size of the output among those that its stride allows.
 
         Returns:
             The output of that layer and its BatchNorm in evaluation mode.
         """
-        node: Any = as_node(self, input)
+        node: Any = as_node(self, input) if output_size is None else as_node(self, input, output_size)
         if node is not None:
             return node
-        read = self._read(input, self.weight)
-        rows, geometry = read
+        if input.dim() == self.weight.dim() - 1 > 1:  # one sample
+            return self(input.unsqueeze(0), output_size).squeeze(0)
+        rows, geometry = self._read(input, self.weight, output_size)
         if self._runs_here(rows):
             kernel = Kernel(self.weight, None, None, 1.0)
             out = decouple(rows, self.weight, geometry, self.magnitude, self.angular, None, kernel)
@@ -146,21 +153,25 @@ class _Reader:
     """How a layer reads its patches, without its parameters."""
 
     def __init__(self, op: Decoupled) -> None:
-        self.op = copy.copy(op)
+        self.op: Any = copy.copy(op)
         self.op._parameters = {}
         self.op._modules = {}
         self.op.follows = None
 
-    def __call__(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry]:
-        found = self.op.read(x, weight)
+    def __call__(self, x: Tensor, weight: Tensor, output_size: list[int] | None) -> tuple[Tensor, Geometry]:
+        found: tuple[Tensor, Geometry] | None = self.op.read(x, weight)
         if found is None:
             raise ValueError(f"x has shape {tuple(x.shape)}, which filters of shape {tuple(weight.shape)} cannot read")
-        return found
+        if output_size is None:
+            return found
+        return x, found[1]._replace(output_padding=self.op.outer_padding(x, output_size))
 
 
 def _can_fold(op: Decoupled, norm: Any) -> bool:
-    """Whether nothing depends on the batch or on ‖w‖."""
+    """Whether nothing depends on the batch or on ‖w‖, and nobody looks."""
     if op.weighted is not None or "parametrizations" in op._modules or getattr(op, "padding", None) == "same":
+        return False
+    if is_hooked(op):
         return False
     return norm is None or norm.running_mean is not None
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
-from .absorb import absorb, is_hooked, is_layer, release, rows_of
+from .absorb import absorb, is_hooked, release, rows_of
 from .block import ACTIVATIONS, Parts, is_activation, is_norm, pool, run, wants_channels_last
 from .layer import Decoupled
 
@@ -119,7 +119,7 @@ def blocks_of(model: nn.Module) -> list[Parts]:
                 if isinstance(part, Parts):
                     found.setdefault(id(part.op), part)
     for module in model.modules():
-        if isinstance(module, Decoupled) and is_layer(module):
+        if isinstance(module, Decoupled) and module.reads_itself:
             found.setdefault(id(module), Parts(module, *(module.follows or ())))
     return list(found.values())
 
@@ -245,7 +245,7 @@ def _blocks(modules: Iterator[nn.Module]) -> Iterator[Any]:
                 continue
             yield Parts(op, norm)
             op = norm = None
-        if isinstance(module, Decoupled) and not is_hooked(module) and module.follows is None and is_layer(module):
+        if isinstance(module, Decoupled) and module.reads_itself and not is_hooked(module) and module.follows is None:
             op = module
         else:
             yield module

@@ -30,6 +30,13 @@ class Decoupled(nn.Module):
     shift: nn.Parameter | None
     follows: Any = None
     """A row of BatchNorm and activation that this layer computes as well, put there by :func:`hypersphere.nn.fuse`."""
+    reads_itself = False
+    """Whether this is a layer whose forward pass is the operator on what :meth:`read` gives: others can compute it."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "read" in vars(cls) or "forward" in vars(cls):
+            cls.reads_itself = "read" in vars(cls)
 
     def _set_rules(
         self,
