@@ -59,6 +59,9 @@ def compile_ahead(plan: Plan, f: Fields, t: Any, dtype: torch.dtype, track: bool
     back = (_SUMS, table, _WIDE if train else None, leaks, dtype, q, dtype, gr, gs)
     statistics = (None, None) if train else (mean, var)
     (e.grad_summing if summing else e.grad).begin(device, *layer, gamma, beta, *statistics, *back)
+    for kind, row in ((k, 7), (a, 5), (b, 6), (leaks, 4)):
+        if kind is not None:
+            e.row[row].begin(device, _SUMS, kind)
     also = _WIDE if f.is_sphere and plan.groups == 1 else None
     into, x = (dtype, dtype) if plan.depthwise else (_WIDE, None)
     _begin_box(plan.spread, device, _WIDE, also, into, None, x)

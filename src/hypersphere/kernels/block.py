@@ -17,7 +17,7 @@ from torch import Tensor
 from .branch import branch
 from .launch import is_elsewhere, stream_for, written
 from .layout import arranged
-from .mode import Mode, Noted, backward_mode, mode_for
+from .mode import LEARNED, Mode, Noted, backward_mode, mode_for
 from .plan import Plan
 from .products import convolve, convolve_backward, unit_weight, unit_weight_backward
 from .spec import Spec
@@ -169,7 +169,9 @@ def backward(
     x, weight = arranged(t.x, plan.last), arranged(t.weight, plan.weight_last)
     mode = backward_mode(there, t, need, dq is not None, group is not None)
     small = plan.like.new_empty(plan.back.size)
-    again = None if fresh and group is None else _cleared(plan, memory, group)  # of several processes: written here
+    again = None
+    if (mode.sums or plan.is_train) and not (fresh and group is None):
+        again = _cleared(plan, memory, group)  # of several processes: written here
     tensors = (x, weight, t.k, t.scale, t.shift, t.gamma, t.beta, t.leaks, t.mean, t.var, dz, dq)
     stream, run, at, given = _begin(mode, tensors, group)
     x_, w, k, a, b, gamma, beta, leaks, mean, var, dz_, dq_ = given
@@ -229,26 +231,28 @@ def backward(
     if dq_in is not None and t.q is None:
         run.add(stream, at(dx), x_, at(dq_in))
         dq_in = None
+    learned: dict[str, Tensor] = {}
+    for name, row in LEARNED.items() if mode.sums else ():
+        like = getattr(t, name)
+        if like is not None and need[Gradients._fields.index(name)]:
+            learned[name] = torch.empty_like(like)
+            getattr(run, f"row{row}")(stream, sums, at(learned[name]))
     if at is _itself and group is None:
         run.end()
-    if not mode.sums:
-        return Gradients(
-            dx, dq_in, dweight, None, None, None, None, dgamma if need[7] else None, dbeta if need[8] else None
-        )
-    held = again if again is not None else plan.views(memory)[0]
-    if spec.fields.norm == "eval" and dgamma is not None:
-        dgamma, dbeta = _eval_gradients(plan.rows(held), spec.fields.eps, t)
+    drho = None
+    if need[6] or (mode.sums and spec.fields.norm == "eval" and dgamma is not None):
+        held = again if again is not None else plan.views(memory)[0]
+        if spec.fields.norm == "eval" and dgamma is not None:
+            dgamma, dbeta = _eval_gradients(plan.rows(held), spec.fields.eps, t)
+        drho = _radius_gradient(held, plan.views(memory)[-1], t.rho) if need[6] else None
     return Gradients(
         dx,
         dq_in,
         dweight,
-        _row(held, plan, 7, t.k) if need[3] else None,
-        _row(held, plan, 5, t.scale) if need[4] else None,
-        _row(held, plan, 6, t.shift) if need[5] else None,
-        _radius_gradient(held, plan.views(memory)[-1], t.rho) if need[6] else None,
-        dgamma if need[7] else None,
-        dbeta if need[8] else None,
-        _row(held, plan, 4, t.leaks) if need[9] else None,
+        rho=drho,
+        gamma=dgamma if need[7] else None,
+        beta=dbeta if need[8] else None,
+        **learned,
     )
 
 
@@ -297,18 +301,6 @@ def _weight_gradient(
     out = torch.empty_like(weight)
     run.unit(stream, w, at(dunit), inverse, at(out))
     return out
-
-
-def _row(sums: Tensor, plan: Plan, row: int, like: Tensor | None) -> Tensor | None:
-    """A row of sums, added up over its copies, in the dtype and shape of ``like``."""
-    if like is None:
-        return None
-    e = plan.epilogue
-    size = e.slots * e.channels
-    copies = sums[row * size : (row + 1) * size].view(e.slots, e.channels)
-    each = like.numel() == e.channels
-    total = copies.sum(0, dtype=torch.float32) if each else copies.sum(dtype=torch.float32)
-    return total.reshape(like.shape).to(like.dtype)
 
 
 def _radius_gradient(sums: Tensor, radius: Tensor | None, rho: Tensor | None) -> Tensor | None:

@@ -17,6 +17,9 @@ from .memory import Pieces
 from .plan import Plan, plan_for
 from .spec import Spec
 
+LEARNED = {"k": 7, "scale": 5, "shift": 6, "leaks": 4}
+"""The rows of sums that are gradients of what channels have learned."""
+
 
 class Mode:
     """The launches of one pass by name, and what they have become after a first call.
@@ -112,6 +115,7 @@ def backward_mode(forward: Mode, t: Any, need: tuple[bool, ...], has_dq: bool, t
         spread=plan.spread,
         unit=plan.unit_backward,
         add=plan.add,
+        **{f"row{i}": e.row[i] for i in LEARNED.values()},
     )
     mode.sums = any(need[3:7]) or need[9] or slope
     return mode

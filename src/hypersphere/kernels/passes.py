@@ -110,6 +110,10 @@ class EpiloguePlan:
             Launch(statistics.finish_kernel, (1,), (layout.channels, f.eps, f.momentum, backward, update, slots, 128))
             for backward, update in ((False, False), (False, True), (True, False))
         )
+        self.row = [
+            Launch(statistics.row_kernel, (-(-channels // 128),), (channels, row * slots * channels, slots, 128))
+            for row in range(8)
+        ]
         grid, numbers, tile, warps = cut("apply")
         shared = 0 if per_channel_k else numbers[0]  # each program computes the constants of k itself
         single = tile[2] >= layout.channels

@@ -214,3 +214,12 @@ def reduce_kernel(
     if FINISH:
         if _is_last(sums + 8 * SLOTS * C + 4):
             _finish_gradients(sums, table, rest, dgamma, dbeta, C, count, SLOTS, 128)
+
+
+@triton.jit
+def row_kernel(sums, out, C, START, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
+    """A row of sums, which begins at START, added up over its copies."""
+    col = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    slot = tl.arange(0, SLOTS)
+    copies = tl.load(sums + START + slot[:, None] * C + col[None, :], mask=(col < C)[None, :], other=0.0)
+    tl.store(out + col, tl.sum(copies, 0).to(tl.float32).to(out.dtype.element_ty), mask=col < C)
