@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .._core.checks import check_positive
 from .._core.modes import without_autocast
+from .._core.precision import FullPrecision
 from .._core.sphere import compute_dtype
 from ._kept import kept
 from .batch import BatchWide
@@ -14,7 +15,7 @@ from .head import ClassHead
 from .joined import JoinedHead
 
 
-class Centers(nn.Module):
+class Centers(FullPrecision):
     """A centre of each class, ``vectors`` (num_classes, in_features), that follows the features seen.
 
     c_j ← c_j − α·Σ_{i: y_i=j} (c_j − x_i)/(1 + n_j), n_j the number of samples of class j in the batch (Wen et al.
@@ -22,6 +23,7 @@ class Centers(nn.Module):
     """
 
     vectors: Tensor
+    in_full = ("vectors",)
 
     def __init__(self, num_classes: int, in_features: int, rate: float, like: Tensor) -> None:
         super().__init__()
