@@ -44,8 +44,8 @@ class Centers(FullPrecision):
 
     @torch.no_grad()
     def follow(self, x: Tensor, labels: Tensor) -> None:
-        """Move to the features x (N, in_features) of labels (N,); labels below 0 do not count."""
-        counts, place = labels >= 0, labels.clamp_min(0)
+        """Move to the features x (N, in_features) of labels (N,); labels below 0 and what is not finite do not count."""
+        counts, place = (labels >= 0) & x.isfinite().all(1), labels.clamp_min(0)
         numbers = torch.zeros(self.vectors.shape[0], dtype=self.vectors.dtype, device=x.device)
         numbers = numbers.index_add(0, place, counts.to(numbers.dtype))
         share = self.rate * counts / (1 + numbers.index_select(0, place))
