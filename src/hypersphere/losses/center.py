@@ -44,7 +44,7 @@ class Centers(FullPrecision):
 
     @torch.no_grad()
     def follow(self, x: Tensor, labels: Tensor) -> None:
-        """Move to the features x (N, in_features) of labels (N,); labels below 0 and what is not finite do not count."""
+        """Move to the features x (N, in_features) of labels (N,), except labels below 0 and what is not finite."""
         counts, place = (labels >= 0) & x.isfinite().all(1), labels.clamp_min(0)
         numbers = torch.zeros(self.vectors.shape[0], dtype=self.vectors.dtype, device=x.device)
         numbers = numbers.index_add(0, place, counts.to(numbers.dtype))
