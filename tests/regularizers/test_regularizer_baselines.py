@@ -106,6 +106,8 @@ def test_uniformity_separation_and_polarization_by_definition():
     points = torch.randn(5, 4, dtype=torch.float64)
     at = [sum(float((u / u.norm() - v).norm()) ** -2 for v in unit) / 7 for u in points]
     assert polarization(w, points).item() == pytest.approx(min(at))
+    with pytest.raises(ValueError, match=r"points \(5, 3\)"):
+        polarization(w, points[:, :3])
     for function in (uniformity, largest_cosine):
         assert function(w[:1]) == 0
         assert torch.autograd.gradcheck(function, w.clone().requires_grad_())
