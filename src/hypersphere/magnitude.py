@@ -17,15 +17,16 @@ from torch import Tensor, nn
 from ._core import positive
 from ._core.checks import check_choice, check_positive
 from ._core.modes import class_of, whole
+from ._core.precision import FullPrecision
 from ._core.registries import MAGNITUDES
-from ._core.sphere import compute_dtype, safe_reciprocal, upcast
+from ._core.sphere import safe_reciprocal, upcast
 from .functional.magnitude import DEFAULT_BETA, MagnitudeForm, magnitude, magnitude_ratio
 from .functional.magnitude import MAGNITUDES as FORMULAS
 
 __all__ = ["Ball", "Linear", "Log", "Magnitude", "Mix", "Segment", "Sphere", "Tanh", "resolve"]
 
 
-class Magnitude(nn.Module):
+class Magnitude(FullPrecision):
     """Base of the built-in magnitude functions h.
 
     The class attribute ``kind`` names the formula of :func:`hypersphere.functional.magnitude`.
@@ -180,6 +181,7 @@ class WithRadius(Magnitude):
 
     running_norm: Tensor
     num_batches_tracked: Tensor
+    in_full = ("running_norm",)
 
     @property
     def rho(self) -> float | Tensor:
@@ -216,14 +218,6 @@ class WithRadius(Magnitude):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         positive.shape_as(self.raw_rho, state_dict, f"{prefix}raw_rho")
         super()._load_from_state_dict(state_dict, prefix, *args)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """``half()`` leaves the running mean in float32: norms do not fit float16, nor small steps bfloat16."""
-        mean = self.running_norm if self.running else None
-        super()._apply(fn, recurse)
-        if mean is not None and compute_dtype(self.running_norm.dtype) != self.running_norm.dtype:
-            self.running_norm = upcast(mean).to(self.running_norm.device)
-        return self
 
     @torch.no_grad()
     def _mean_norm(self, n: Tensor) -> Tensor:

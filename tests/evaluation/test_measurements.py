@@ -5,14 +5,16 @@ import sys
 from dataclasses import replace
 
 import pytest
+import torch
 from small import settings
+from torch import nn
 
 import hypersphere as hs
 from hypersphere import report
 from hypersphere._core.registries import MEASUREMENTS
 from hypersphere.cli import main
 from hypersphere.config import to_dict
-from hypersphere.evaluation import describe, evaluate, find, known, measurement
+from hypersphere.evaluation import class_vectors, describe, evaluate, find, known, measurement
 from hypersphere.runs import Run
 from hypersphere.runs.quantities import Quantity, declared, quantity
 from hypersphere.train import EvaluationConfig, run
@@ -138,3 +140,12 @@ def test_quantities_are_found_by_name_and_by_pattern():
     assert quantity("what_is_this") == Quantity("what_is_this", "what is this")
     keys = [one.key for one in declared()]
     assert len(keys) == len(set(keys))
+
+
+def test_class_vectors_are_one_for_each_class():
+    features = nn.Linear(6, 4)
+    features.head = hs.losses.CenterLoss(hs.losses.ArcFace(4, 3))
+    assert torch.equal(class_vectors(features, 4), features.head.weight.detach())
+    assert class_vectors(features, 5) is None
+    features.head = hs.losses.CenterLoss(hs.losses.SubcenterArcFace(4, 3))  # its rows are not the labels'
+    assert class_vectors(features, 4) is None

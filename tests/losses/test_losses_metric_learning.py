@@ -1,6 +1,8 @@
 """Beside pytorch-metric-learning: its call convention, its miners, its samplers, and its values where it is right."""
 
+import copy
 import math
+import pickle
 
 import pytest
 import torch
@@ -73,6 +75,15 @@ def test_logits_by_their_name(batch):
     for name in ("arcface", "cosface", "sphereface", "l_softmax"):
         ours, theirs = PAIRS[name][0](), PAIRS[name][1]()
         torch.testing.assert_close(same_vectors(ours, theirs).get_logits(x), theirs.get_logits(x), rtol=1e-4, atol=1e-4)
+
+
+def test_copies_and_pickles(batch):
+    loss = hs.losses.metric_learning(hs.losses.ArcFace(D, C)).eval()
+    for other in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
+        torch.testing.assert_close(other(*batch), loss(*batch))
+        assert type(other).__name__ == type(loss).__name__
+        assert not other.training
+        assert other.head.weight is not loss.head.weight
 
 
 def test_training_with_a_sampler_and_a_miner():

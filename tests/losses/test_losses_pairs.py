@@ -99,6 +99,12 @@ def test_centres_follow_the_features(batch):
             members = [x[i] for i in range(N) if y[i] == j]
             step = sum((before[j] - m for m in members), torch.zeros(D)) / (1 + len(members))
             torch.testing.assert_close(loss.centers.vectors[j], before[j] - 0.5 * step)
+    broken = x.clone()
+    broken[0, 1], broken[3, 0] = torch.inf, torch.nan  # a step that a gradient scaler skips: nothing of it may stay
+    expected = copy.deepcopy(loss)
+    expected(x, torch.where(broken.isfinite().all(1), y, -100))
+    loss(broken, y)
+    torch.testing.assert_close(loss.centers.vectors, expected.centers.vectors)
     loss.eval()
     kept = loss.centers.vectors.clone()
     loss(x, y)

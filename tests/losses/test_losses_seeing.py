@@ -205,6 +205,24 @@ def test_margins_of_each_class():
                 cls(D, C, wrong)
 
 
+def test_what_half_precision_could_not_hold_stays_in_float32():
+    """Running means, which steps of a hundredth must move, and numbers of which a cosine is taken."""
+    x, y = batch(3, 5.0)
+    margins = torch.linspace(0.2, 0.5, C, dtype=torch.float64)
+    for make in (L.AdaFace, lambda *a: L.CurricularFace(*a, margins), lambda *a: L.CenterLoss(L.ArcFace(*a, margins))):
+        head = make(D, C)
+        features = x.bfloat16().float()
+        half = copy.deepcopy(head).bfloat16()
+        with torch.no_grad():
+            for parameter, rounded in zip(head.parameters(), half.parameters(), strict=True):
+                parameter.copy_(rounded)
+        values = [[one(features, y).detach() for _ in range(3)] for one in (head, half)]
+        torch.testing.assert_close(values[1], values[0], rtol=0, atol=0)
+        assert values[0][0].dtype == torch.float32
+        for one, other in zip(head.buffers(), half.buffers(), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
 def test_functional_margins_take_tensors():
     cos = torch.linspace(-1, 1, 41, dtype=torch.float64)
     m = torch.linspace(1.0, 3.0, 41, dtype=torch.float64)

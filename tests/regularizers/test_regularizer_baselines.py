@@ -67,6 +67,16 @@ def test_grouped_layers_are_orthonormal_group_by_group():
     assert Orthonormal(model, 1.0)().item() == pytest.approx(expected)
 
 
+def test_srip_is_not_lost_at_orthonormal_weights():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    nn.init.eye_(model[0].weight)
+    reg = SRIP(model, 1.0)
+    assert reg() == 0
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+    torch.testing.assert_close(reg().item(), 3.0)  # of 4·I − I
+
+
 def test_srip_converges_to_the_spectral_norm_and_its_gradient():
     model = network()
     reg = SRIP(model, 1.0, iterations=200)
@@ -96,6 +106,8 @@ def test_uniformity_separation_and_polarization_by_definition():
     points = torch.randn(5, 4, dtype=torch.float64)
     at = [sum(float((u / u.norm() - v).norm()) ** -2 for v in unit) / 7 for u in points]
     assert polarization(w, points).item() == pytest.approx(min(at))
+    with pytest.raises(ValueError, match=r"points \(5, 3\)"):
+        polarization(w, points[:, :3])
     for function in (uniformity, largest_cosine):
         assert function(w[:1]) == 0
         assert torch.autograd.gradcheck(function, w.clone().requires_grad_())

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from hypersphere.functional import energy
+from hypersphere.losses import CenterLoss, SubcenterArcFace
 from hypersphere.regularizers import MHE, energies
 
 
@@ -105,6 +106,16 @@ def test_patterns():
         MHE(model, include="layer9.*")
     with pytest.raises(ValueError, match="no layer is left"):
         MHE(model, include="0", skip="0")
+
+
+def test_labels_take_all_sub_centers_of_a_class():
+    head = SubcenterArcFace(4, 3, sub_centers=2, ignore_index=1, dtype=torch.float64)
+    reg = MHE(nn.Linear(6, 4, dtype=torch.float64), CenterLoss(head), hidden=0.0)
+    unit = nn.functional.normalize(head.weight)
+    terms = [(unit[i] - unit[j]).norm() ** -2 for i in (0, 1, 4, 5) for j in range(6) if i != j]  # classes 0 and 2
+    torch.testing.assert_close(reg(torch.tensor([0, 2, 1])), torch.stack(terms).mean())
+    torch.testing.assert_close(reg(torch.arange(3)), torch.stack(terms).mean())
+    torch.testing.assert_close(MHE(nn.Linear(6, 4), head, hidden=0.0)(), energy(head.weight))
 
 
 def test_labels_take_the_classes_of_the_batch():

@@ -57,7 +57,7 @@ def class_vectors(model: nn.Module, dim: int) -> Tensor | None:
         dim: length of its features; weights of another width are not class vectors.
 
     Returns:
-        ``(C, dim)`` on the CPU, or None if there is none of that size.
+        ``(C, dim)`` on the CPU, or None if there is none of that size, or a class has several (sub-centers).
 
     Example:
         >>> from hypersphere.evaluation import class_vectors
@@ -67,6 +67,8 @@ def class_vectors(model: nn.Module, dim: int) -> Tensor | None:
     head = getattr(model, "head", None)
     last = find_output_layer(model, head if isinstance(head, nn.Module) else None)
     weight = None if last is None else getattr(last[1], "weight", None)
+    if last is not None and getattr(getattr(last[1], "owner", last[1]), "sub_centers", 1) > 1:
+        return None
     if not isinstance(weight, Tensor) or weight.dim() != 2 or weight.shape[1] != dim:
         return None
     return weight.detach().float().cpu()

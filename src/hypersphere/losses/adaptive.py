@@ -62,6 +62,7 @@ class AdaFace(MarginSoftmax):
 
     norm_mean: Tensor
     norm_std: Tensor
+    in_full = (*MarginSoftmax.in_full, "norm_mean", "norm_std")
 
     def __init__(
         self,
@@ -309,6 +310,7 @@ class CurricularFace(ArcFace):
     """
 
     t: Tensor
+    in_full = (*MarginSoftmax.in_full, "t")
 
     def __init__(
         self,

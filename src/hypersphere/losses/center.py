@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .._core.checks import check_positive
 from .._core.modes import without_autocast
+from .._core.precision import FullPrecision
 from .._core.sphere import compute_dtype
 from ._kept import kept
 from .batch import BatchWide
@@ -14,7 +15,7 @@ from .head import ClassHead
 from .joined import JoinedHead
 
 
-class Centers(nn.Module):
+class Centers(FullPrecision):
     """A centre of each class, ``vectors`` (num_classes, in_features), that follows the features seen.
 
     c_j ← c_j − α·Σ_{i: y_i=j} (c_j − x_i)/(1 + n_j), n_j the number of samples of class j in the batch (Wen et al.
@@ -22,6 +23,7 @@ class Centers(nn.Module):
     """
 
     vectors: Tensor
+    in_full = ("vectors",)
 
     def __init__(self, num_classes: int, in_features: int, rate: float, like: Tensor) -> None:
         super().__init__()
@@ -42,8 +44,8 @@ class Centers(nn.Module):
 
     @torch.no_grad()
     def follow(self, x: Tensor, labels: Tensor) -> None:
-        """Move to the features x (N, in_features) of labels (N,); labels below 0 do not count."""
-        counts, place = labels >= 0, labels.clamp_min(0)
+        """Move to the features x (N, in_features) of labels (N,), except labels below 0 and what is not finite."""
+        counts, place = (labels >= 0) & x.isfinite().all(1), labels.clamp_min(0)
         numbers = torch.zeros(self.vectors.shape[0], dtype=self.vectors.dtype, device=x.device)
         numbers = numbers.index_add(0, place, counts.to(numbers.dtype))
         share = self.rate * counts / (1 + numbers.index_select(0, place))

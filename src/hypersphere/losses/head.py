@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 from .._core.checks import check_count
 from .._core.modes import autocast_dtype, without_autocast
+from .._core.precision import FullPrecision
 from .._core.sphere import compute_dtype
 from ._classes import Classes, Score, block_width, reduce_classes
 from ._fused import Known, fits, reduce_fused
 from ._inputs import check_features, check_head, check_label_shape, check_labels, miner_weights, reduce_losses
 
 
-class ClassHead(nn.Module):
+class ClassHead(FullPrecision):
     """Class vectors ``weight`` (num_classes, in_features) and a score of each for a feature.
 
     With K > 1 ``sub_centers`` a class has K rows of the weight, j·K to j·K + K − 1, and the one closest to a feature

@@ -73,6 +73,7 @@ class MarginSoftmax(ClassHead):
     bias: Tensor | None
     class_weight: Tensor | None
     margin: Any  # a number, or a buffer with one for each class
+    in_full: tuple[str, ...] = ("margin", "class_weight")
 
     def __init__(
         self,
@@ -190,7 +191,7 @@ class MarginSoftmax(ClassHead):
         Returns:
             The number, or a tensor with the margin of each sample's class.
         """
-        return self.margin[sample.labels] if isinstance(self.margin, Tensor) else self.margin
+        return self.margin[sample.labels].to(sample.norm.dtype) if isinstance(self.margin, Tensor) else self.margin
 
     @property
     def changes_target(self) -> bool:

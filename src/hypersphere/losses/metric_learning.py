@@ -59,8 +59,12 @@ def metric_learning(head: nn.Module) -> Any:
             raise ValueError("ref_emb needs ref_labels: pass the labels of the reference embeddings")
         return self.head(embeddings, labels, _anchors(indices_tuple)) + self.head(ref_emb.detach(), ref_labels)
 
+    def __reduce__(self: Any) -> tuple[Any, ...]:  # the class has no name by which a pickle would find it
+        return metric_learning, (self.head,), self.__dict__
+
     # CrossBatchMemory asks for the name of the class, which must be one of a list of its own.
-    kind = type("SupConLoss", (BaseMetricLossFunction,), {"__init__": __init__, "forward": forward})
+    own = {"__init__": __init__, "forward": forward, "__reduce__": __reduce__}
+    kind = type("SupConLoss", (BaseMetricLossFunction,), own)
     kind.__qualname__, kind.__module__ = "metric_learning.<head>", __name__
     return kind(head)
 

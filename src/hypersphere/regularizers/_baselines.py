@@ -164,7 +164,8 @@ class SRIP(HiddenRegularizer):
             kept = self.get_buffer(_key(neurons))
             vector = kept.to(matrix)
             for _ in range(self.iterations if self.training else 0):
-                vector = unit(_gap_times(matrix, vector))
+                moved = _gap_times(matrix, vector)
+                vector = torch.where((moved != 0).any(-1, keepdim=True), unit(moved), vector)  # 0 would stay for ever
             if self.training:
                 kept.copy_(vector)
         return torch.linalg.vector_norm(_gap_times(matrix, vector), dim=-1).sum()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core.checks import check_choice, check_count, check_positive
+from .._core.labels import class_indices
 from .._core.neurons import Neurons, Patterns
 from ..functional import class_energy, energy
 from ..functional.energy import set_energies, weighted_energy
@@ -126,7 +127,13 @@ class EnergyRegularizer(Regularizer):
     def _output_energy(self, classes: Tensor, labels: Tensor | None) -> Tensor:
         if labels is None or self._output is None:
             return energy(classes, self.s, self.distance).mean()
-        ignored = getattr(self._output.module, "ignore_index", -100)  # the head's, else cross-entropy's
+        head = getattr(self._output.module, "owner", self._output.module)
+        ignored = getattr(head, "ignore_index", -100)  # the head's, else cross-entropy's
+        each: int = getattr(head, "sub_centers", 1)
+        if each > 1:  # a class j has the rows j·K to j·K + K − 1
+            rows, counts = class_indices(labels, classes.shape[1] // each, ignored, classes.device)
+            rows = rows[:, None] * each + torch.arange(each, device=classes.device)
+            labels, ignored = torch.where(counts[:, None], rows, -1).flatten(), -1
         return class_energy(classes.flatten(0, 1), labels, self.s, self.distance, ignore_index=ignored)
 
 

@@ -90,7 +90,7 @@ def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
         - Output: (...).
 
     Raises:
-        ValueError: If ``w`` is not (..., N, d) or ``s`` is negative.
+        ValueError: If ``w`` is not (..., N, d), ``points`` is not (M, d), one of them is empty, or ``s`` is negative.
         TypeError: If ``w`` is not a floating-point tensor.
 
     Example:
@@ -99,6 +99,11 @@ def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
     """
     check_floating("w", w)
     check_positive("s", s, zero=True)
+    if w.ndim < 2 or points.ndim != 2 or points.shape[1] != w.shape[-1] or 0 in (len(points), w.shape[-2]):
+        raise ValueError(
+            f"w has shape {tuple(w.shape)} and points {tuple(points.shape)}: pass neurons (..., N, d) and directions "
+            "(M, d), one of each at least"
+        )
     with without_autocast(w.device):
         neurons = unit(upcast(whole(w)))
         places = unit(upcast(points)).to(neurons)
