@@ -71,6 +71,17 @@ def test_the_ends(g):
         x = x.detach()
 
 
+def test_any_order_in_memory():
+    outcomes = []
+    seed = torch.randn(6, 4, dtype=torch.bfloat16)
+    for x in (torch.arange(18.0).view(3, 6).t(), torch.arange(18.0).view(3, 6).t().contiguous()):
+        x = x.bfloat16().requires_grad_()
+        z, _ = rows(x, torch.eye(4, 3), shift=torch.ones(4), angular="sigmoid", activation="gelu")
+        outcomes.append((z, torch.autograd.grad(z, x, seed.t().contiguous().t())[0]))
+    assert torch.equal(outcomes[0][0], outcomes[1][0])
+    assert torch.equal(outcomes[0][1], outcomes[1][1])
+
+
 def test_float16_takes_long_rows():
     x = torch.full((1, 512), 6e4, dtype=torch.float16)
     z, _ = rows(x, torch.ones(1, 512), x.float().square().sum(1, keepdim=True))

@@ -60,13 +60,13 @@ def fused_rows(
         if q is not None:
             r = _Reciprocal.apply(q) if f.is_sphere else magnitude_ratio(sqrt(q), *h)
         elif f.is_sphere:
-            v = _Direction.apply(wide, half)
+            v = _Direction.apply(wide, x.dtype, half)
         else:
             v = wide * magnitude_ratio(sqrt(wide.square().sum(1, keepdim=True)), *h)
     else:
         if not f.is_sphere:
             s = magnitude(sqrt(wide.square().sum(1, keepdim=True) if q is None else q), *h)
-        r, v = (None, _Direction.apply(wide, half)) if q is None else (_Reciprocal.apply(q), x)
+        r, v = (None, _Direction.apply(wide, x.dtype, half)) if q is None else (_Reciprocal.apply(q), x)
     v = v.to(x.dtype)
     if r is None and f.angular == "cosine":
         y, shift = F.linear(v, unit.to(x.dtype), None if shift is None else shift.to(x.dtype)), None
@@ -85,7 +85,7 @@ def fused_rows(
 
 def _unit_rows(w: Tensor, bounded: bool) -> Tensor:
     """ŵ at any scale, 0 for a row of zeros."""
-    return _Direction.apply(w / w.detach().abs().amax(1, keepdim=True).clamp_min(_TINY), bounded)
+    return _Direction.apply(w / w.detach().abs().amax(1, keepdim=True).clamp_min(_TINY), w.dtype, bounded)
 
 
 def _reciprocal_root(q: Tensor) -> Tensor:
@@ -108,26 +108,35 @@ class _Reciprocal(torch.autograd.Function):
         return (grad * r) * (r * r) * -0.5
 
 
+def _held(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """x in a dtype, and in half precision in memory that compilers must fill with it.
+
+    They would drop a rounding that is undone at once, and keep what was not rounded, which is twice as large.
+    """
+    return x if dtype == torch.float32 else x.to(dtype).contiguous().as_strided(x.shape, (x.shape[1], 1))
+
+
 class _Direction(torch.autograd.Function):
-    """v/‖v‖ of each row, 0 for one of zeros; the gradient is (g − v̂⟨v̂, g⟩)/‖v‖.
+    """v/‖v‖ of each row in a dtype, 0 for one of zeros; the gradient is (g − v̂⟨v̂, g⟩)/‖v‖.
 
     ``bounded``: g was float16, and infinities are replaced, because their differences would be NaN.
     """
 
     @staticmethod
-    def forward(ctx: Any, v: Tensor, bounded: bool) -> Tensor:
+    def forward(ctx: Any, v: Tensor, dtype: torch.dtype, bounded: bool) -> Tensor:
         over = _reciprocal_root(v.square().sum(1, keepdim=True))
-        unit = v * over
-        ctx.bounded = bounded
+        unit = _held(v * over, dtype)
+        ctx.bounded, ctx.dtype = bounded, dtype
         ctx.save_for_backward(unit, over)
         return unit
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         unit, over = ctx.saved_tensors
+        unit, grad = upcast(unit), upcast(grad)
         if ctx.bounded:
             grad = grad.clamp(-_LARGEST, _LARGEST)
-        return (grad - unit * (unit * grad).sum(1, keepdim=True)) * over, None
+        return upcast(_held((grad - unit * (unit * grad).sum(1, keepdim=True)) * over, ctx.dtype)), None, None
 
 
 class _Epilogue(torch.autograd.Function):
@@ -161,23 +170,22 @@ class _Epilogue(torch.autograd.Function):
         saved = iter(ctx.saved_tensors)
         kept: list[Any] = [next(saved) if one else None for one in ctx.there]
         y, r, s, scale, shift, leaks, g, slope, u, out, steep = kept
-        whole = dz if dq is None else dz + 2.0 * dq * out
-        du = (whole if steep is None else whole * steep).to(ctx.dtype)
+        dout = dz if dq is None else dz + 2.0 * dq * out
+        du = dz if dq is None and steep is None else _held(dout if steep is None else dout * steep, ctx.dtype)
         ds = dscale = dshift = dleaks = dr = None
         if leaks is not None:
-            dleaks = torch.where(u <= 0.0, whole * u, 0.0).sum(0).to(leaks.dtype)
+            dleaks = torch.where(u <= 0.0, dout * u, 0.0).sum(0).to(leaks.dtype)
         if shift is not None:
             dshift = du.sum(0, dtype=torch.float32).to(shift.dtype)
         if scale is not None:
             dscale = (du * (g if s is None else g * s)).sum(0).to(scale.dtype)
         if s is not None:
             ds = (du * (g if scale is None else g * upcast(scale))).sum(1, keepdim=True)
-        factors = [one for one in (slope, s, None if scale is None else upcast(scale)) if one is not None]
-        through = functools.reduce(torch.mul, factors) if factors else None
+        factors = [one for one in (slope, s, None if scale is None else upcast(scale), r) if one is not None]
+        dy = _held(functools.reduce(torch.mul, factors) * du, ctx.dtype) if factors else du
         if r is not None:
-            dr = (du * (y if through is None else through * y)).sum(1, keepdim=True)
-            through = r if through is None else through * r
-        dy = du if through is None else (du * through).to(ctx.dtype)
+            along = (dy * y).sum(1, keepdim=True)  # r·dr
+            dr = torch.where(r == 0.0, 0.0, along / r)
         return dy, dr, ds, dscale, dshift, dleaks, *[None] * 6
 
 
