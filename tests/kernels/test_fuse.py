@@ -257,6 +257,13 @@ def test_modules_of_a_row_that_are_replaced_or_hooked():
         )
 
 
+def test_many_gradients_at_once():
+    model = hs.nn.fuse(nn.Sequential(conv(1, 1, h="log"), nn.BatchNorm2d(1), nn.SiLU(), nn.MaxPool2d(2))).eval()
+    memory, jacobian = hs.nn.SphereRNN(2, 1), torch.autograd.functional.jacobian
+    for run, x in ((model, torch.randn(1, 1, 2, 2)), (lambda x: memory(x)[0], torch.randn(1, 2))):
+        torch.testing.assert_close(jacobian(run, x, vectorize=True), jacobian(run, x), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize(("g", "h", "weighted"), [("sigmoid", "tanh", "linear"), ("cosine", "log", "separate")])
 def test_norms_of_filters_that_are_a_factor(g, h, weighted):
     model = nn.Sequential(conv(2, 3, g, h, weighted=weighted, affine=True), nn.ReLU())

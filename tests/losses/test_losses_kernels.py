@@ -96,6 +96,14 @@ def test_second_derivatives_and_transforms_are_plain():
     torch.func.grad(lambda a: head(a, y))(x.detach())
 
 
+@pytest.mark.parametrize("kind", ["WSoftmax", "ArcFace"])
+def test_hessians_of_many_directions_at_once(kind):
+    head, x, y = getattr(hs.losses, kind)(2, 3).eval(), torch.randn(1, 2), torch.tensor([1])
+    hessian = torch.autograd.functional.hessian
+    one_by_one = hessian(lambda x: head(x, y), x)
+    torch.testing.assert_close(hessian(lambda x: head(x, y), x, vectorize=True), one_by_one, rtol=1e-4, atol=1e-4)
+
+
 def test_zeros_one_class_nan_and_half_parameters():
     for classes, dtype in ((5, torch.float32), (1, torch.float32), (5, torch.bfloat16)):
         head = L.ArcFace(D, classes, reduction="none", dtype=dtype)

@@ -90,6 +90,20 @@ def test_function_transforms(g, h):
         torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(layer(dual)).tangent, push)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **o: hs.nn.DecoupledConv2d(2, 2, (3, 1), stride=2, padding=1, **o),
+        lambda **o: hs.nn.DecoupledConvTranspose2d(2, 2, 2, stride=2, groups=2, **o),
+    ],
+)
+@pytest.mark.parametrize("h", ["sphere", "log"])
+def test_many_gradients_at_once(make, h):
+    layer, jacobian = make(angular="linear", magnitude=h, dtype=torch.float64), torch.autograd.functional.jacobian
+    x = torch.randn(1, 2, 2, 3, dtype=torch.float64)
+    torch.testing.assert_close(jacobian(layer, x, vectorize=True), jacobian(layer, x))
+
+
 def test_per_sample_gradients():
     layer = hs.nn.SphereConv2d(2, 3, 3, angular="sigmoid", dtype=torch.float64)
     weights = dict(layer.named_parameters())

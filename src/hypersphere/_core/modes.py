@@ -138,6 +138,18 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return nullcontext() if autocast_dtype(device) is None else torch.autocast(device.type, enabled=False)
 
 
+def needs_definition(*grads: Tensor | None) -> bool:
+    """Whether a backward pass must be plain operations, as its definition has them.
+
+    So it must where a second derivative will be asked for, and where a tensor stands for many gradients at once, as in
+    ``torch.autograd.functional.jacobian(..., vectorize=True)``.
+    """
+    return torch.is_grad_enabled() or any(grad is not None and _is_batched(grad) for grad in grads)
+
+
+_is_batched = torch._C._functorch.is_legacy_batchedtensor
+
+
 def differentiated(
     define: Callable[..., Sequence[Tensor]],
     inputs: Sequence[Any],
@@ -146,9 +158,9 @@ def differentiated(
 ) -> list[Tensor | None]:
     """The gradient of each input that needs one, in a form that can be differentiated again.
 
-    Backward passes of hand-written kernels use it where a second derivative will be asked for; ``define`` is the
-    definition, in plain operations, as a function of the inputs. It is given views of them: one input may have been
-    computed from another, and that way belongs to the graph outside.
+    Backward passes of hand-written kernels use it under :func:`needs_definition`; ``define`` is the definition, in
+    plain operations, as a function of the inputs. It is given views of them: one input may have been computed from
+    another, and that way belongs to the graph outside.
     """
     with torch.enable_grad():
         views = [t.view_as(t) if needed else t for t, needed in zip(inputs, need, strict=False)]

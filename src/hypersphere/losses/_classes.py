@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from .._core.modes import differentiated, is_transformed, without_autocast
+from .._core.modes import differentiated, is_transformed, needs_definition, without_autocast
 
 Score: TypeAlias = Callable[[list[Tensor], list[Tensor], list[Tensor]], Tensor]
 """score(row tensors (N, ...), class tensors (B, ...), shared scalars) -> (N, B), of any block of B classes."""
@@ -137,7 +137,7 @@ class _Blockwise(torch.autograd.Function):
     def backward(ctx: Any, d_lse: Tensor, d_total: Tensor, *d_own: Tensor) -> tuple[Any, ...]:
         labels, weights, lse, *tensors = ctx.saved_tensors
         score, counts, width, wanted = ctx.settings
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # a second derivative will be asked for
+        if not torch.compiler.is_compiling() and needs_definition(d_lse, d_total, *d_own):
 
             def define(*own: Tensor) -> list[Tensor]:
                 with without_autocast(labels.device):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
-from .._core.modes import differentiated
+from .._core.modes import differentiated, needs_definition
 from ..kernels.job import Inputs, Pass, Rule
 
 
@@ -61,7 +61,7 @@ class _Additive(torch.autograd.Function):
     def backward(ctx: Any, d_loss: Tensor) -> tuple[Any, ...]:
         heads, target = kernels.heads, kernels.target
         labels, x, w, direction, length, scaled, operand, lse, share, *saved = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative will be asked for
+        if needs_definition(d_loss):
             need = ctx.needs_input_grad[4:]
             return None, None, None, None, *differentiated(lambda x, w: [ctx.plain(x, w)], (x, w), need, [d_loss])
         own = _target(ctx.settings, direction, w, labels)

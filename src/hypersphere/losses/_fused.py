@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
-from .._core.modes import differentiated, is_plain_eager
+from .._core.modes import differentiated, is_plain_eager, needs_definition
 from .._core.sphere import norm, unit
 from ..kernels.job import Inputs, Pass, Rule
 from ..kernels.launch import usable
@@ -107,7 +107,7 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: Any, d_lse: Tensor, d_total: Tensor, *d_own: Tensor) -> tuple[Any, ...]:
         labels, weights, lse, *saved = ctx.saved_tensors
         settings, tensors = ctx.settings, saved[: ctx.given]
-        if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the dense definition
+        if needs_definition(d_lse, d_total, *d_own):
             end = settings.rows + settings.classes
 
             def define(*own: Tensor) -> list[Tensor]:
@@ -198,7 +198,7 @@ class _Polar(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, d_direction: Tensor, d_length: Tensor) -> Tensor | None:
         x, direction, length = ctx.saved_tensors
-        if torch.is_grad_enabled():
+        if needs_definition(d_direction, d_length):
             define = lambda x: (unit(x), norm(x, keepdim=True))  # noqa: E731
             return differentiated(define, [x], [True], (d_direction, d_length))[0]
         flat = (-1, x.shape[-1])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from .._core.modes import differentiated, is_transformed
+from .._core.modes import differentiated, is_transformed, needs_definition
 from .._core.sphere import norm, unit
 
 Everyone: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, int]]
@@ -79,7 +79,7 @@ class _Distances(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, y, distance = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative will be asked for
+        if needs_definition(grad):
             return tuple(differentiated(lambda x, y: [_definition(x, y)], (x, y), ctx.needs_input_grad, [grad]))
         of_x, of_y = ctx.needs_input_grad
         back = torch.ops.aten._cdist_backward

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ... import kernels
-from ..._core.modes import differentiated, is_plain_eager, without_autocast
+from ..._core.modes import differentiated, is_plain_eager, needs_definition, without_autocast
 from ..._core.sphere import unit, upcast
 from ...kernels.launch import device_runs, enabled, on, usable
 from .dense import DENSE_PAIRS, dense, pairs_of, with_opposites
@@ -166,7 +166,7 @@ def _backward(ctx: Any, d_total: Tensor | None, d_values: Tensor | None, *_: Ten
     found: list[Tensor | None] = [None] * len(sets)
     if d_total is None and d_values is None:
         pass
-    elif torch.is_grad_enabled():  # a second derivative will be asked for
+    elif needs_definition(d_total, d_values):
 
         def define(*sets: Tensor) -> tuple[Tensor, Tensor]:
             values = torch.stack(_by_definition(list(sets), ctx.sizes, beta, *ctx.settings))

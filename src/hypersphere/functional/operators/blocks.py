@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import kernels
-from ..._core.modes import PLAIN, autocast_dtype, differentiated, is_exporting, is_transformed_or_dual
+from ..._core.modes import PLAIN, autocast_dtype, differentiated, is_exporting, is_transformed_or_dual, needs_definition
 from ..._core.processes import moments
 from ..._core.sphere import safe_reciprocal, sqrt, unit, upcast
 from ...kernels.memory import kept_pieces
@@ -225,7 +225,7 @@ class _Block(torch.autograd.Function):
         y, unit, memory, *saved = ctx.saved_tensors
         need = ctx.needs_input_grad[1:]
         spec, group, mode = ctx.call
-        if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
+        if needs_definition(dz, dq):
             define = functools.partial(composed_block, spec.fields, mode.plan.views(memory)[-1], group=group)
             return None, *differentiated(define, saved, need, (dz, dq))
         block, fresh = kernels.block, ctx.fresh

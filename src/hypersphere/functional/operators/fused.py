@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..._core.modes import differentiated, is_transformed
+from ..._core.modes import differentiated, is_transformed, needs_definition
 from ..._core.sphere import compute_dtype, safe_reciprocal, upcast
 from .closed_forms import CLOSED_FORMS
 from .geometry import Geometry, convolve, convolve_backward
@@ -131,7 +131,7 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, w, r, n, s, k, y = ctx.saved_tensors
         inputs, need, form, g = (x, w, r, n, s, ctx.k if k is None else k), ctx.needs_input_grad, ctx.form, ctx.geometry
-        if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
+        if needs_definition(grad):
 
             def define(x: Tensor, w: Tensor, r: Any, n: Any, s: Any, k: Any) -> list[Tensor]:
                 return [composed(x, w, Maps(r if n is None else None, n, s), k, form, g)]

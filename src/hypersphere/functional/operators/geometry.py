@@ -97,6 +97,8 @@ def box(squares: Tensor, geometry: Geometry) -> Tensor:
     if any(g.padding):
         squares = F.pad(squares, [p for p in reversed(g.padding) for _ in range(2)])
     for dim, (k, stride, dilation) in enumerate(zip(g.kernel, g.stride, g.dilation, strict=True), start=2):
+        if k == stride == 1:
+            continue
         length = (squares.shape[dim] - dilation * (k - 1) - 1) // stride + 1
         span = (length - 1) * stride + 1
         total = _window(squares, dim, 0, span, stride)

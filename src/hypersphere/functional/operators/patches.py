@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..._core.checks import check_count
 from ..._core.errors import check_floating
-from ..._core.modes import is_plain_eager
+from ..._core.modes import is_plain_eager, needs_definition
 from ..._core.sphere import compute_dtype, safe_reciprocal, sqrt, upcast
 from .geometry import Geometry, box, convolve_backward, depthwise_ones, per_dimension
 
@@ -161,7 +161,7 @@ class _TiedPatchNorm(torch.autograd.Function):
             return grad_x, None, None, None
         x, norms = ctx.saved_tensors
         spread = _box_transposed(grad_norms * safe_reciprocal(norms), x, ctx.geometry)
-        if grad_x is None or grad_x.dtype != norms.dtype or torch.is_grad_enabled():
+        if grad_x is None or grad_x.dtype != norms.dtype or needs_definition(grad_x, grad_norms):
             share = upcast(x) * spread  # rounded after the sum: two infinities of half precision would make NaN
             return (share if grad_x is None else share + upcast(grad_x)).to(x.dtype), None, None, None
         # in place: grad_x is ours, only the operator read this x
@@ -180,7 +180,7 @@ def _box_transposed(grad: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
         spread = cast(Tensor, convolve_backward(grad, grad.new_empty(shape), ones, g, (True, False))[0])
     else:
         with torch.enable_grad():
-            probe = grad.new_zeros(shape).requires_grad_()
+            probe = x.new_zeros(shape, dtype=grad.dtype).requires_grad_()
             (spread,) = torch.autograd.grad(box(probe, g), probe, grad, create_graph=grad.requires_grad)
     if geometry.groups in (1, x.shape[1]):
         return spread

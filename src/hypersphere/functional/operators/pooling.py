@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ... import kernels
-from ..._core.modes import is_exporting, is_plain_eager
+from ..._core.modes import is_exporting, is_plain_eager, needs_definition
 
 
 def fused_max_pool(
@@ -46,7 +46,7 @@ class _Pool(torch.autograd.Function):
         z, chosen = ctx.saved_tensors
         if dz is None and dq is None:
             return None, None, None
-        if torch.is_grad_enabled():  # linear in its gradients: gather and scatter, which autograd differentiates
+        if needs_definition(dz, dq):  # linear in its gradients: gather and scatter, which autograd differentiates
             return _scatter(dz, dq, z, chosen, ctx.shape, *ctx.pooling), None, None
         like = z if z is not None else dz
         assert like is not None
@@ -72,4 +72,4 @@ def _scatter(
     like = z if z is not None else dz
     assert like is not None
     flat = torch.zeros((n, c, h * w), dtype=torch.float32, device=code.device)
-    return flat.scatter_add(2, index, total.flatten(2)).view(n, c, h, w).to(like.dtype)
+    return flat.scatter_add(2, index, total.reshape(n, c, oh * ow)).view(n, c, h, w).to(like.dtype)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._core.modes import differentiated, is_plain_eager
+from ..._core.modes import differentiated, is_plain_eager, needs_definition
 from ...kernels import recurrent as kernels
 from ...kernels import usable
 from ...kernels.recurrent import Settings, Tensors
@@ -135,7 +135,7 @@ class _Recurrence(torch.autograd.Function):
         t, kept = Tensors(*saved[:_DIFFERENTIABLE], *ctx.buffers), kernels.Kept(*saved[_DIFFERENTIABLE:])
         need = ctx.needs_input_grad[:_DIFFERENTIABLE]
         nothing = (None,) * (len(ctx.needs_input_grad) - _DIFFERENTIABLE)
-        if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
+        if needs_definition(dout, dcells):
             settings, sizes, reverse = ctx.options
 
             def define(*tensors: Any) -> tuple[Tensor, ...]:
