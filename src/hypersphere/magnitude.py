@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ._core import positive
-from ._core.checks import check_choice, check_positive
+from ._core.checks import check_choice, check_positive, check_share
 from ._core.modes import class_of, whole
 from ._core.precision import FullPrecision
 from ._core.registries import MAGNITUDES
@@ -169,9 +169,7 @@ class WithRadius(Magnitude):
     ) -> None:
         super().__init__(alpha)
         self.form = check_choice("form", form, ("log", "square"))
-        self.momentum = check_positive("momentum", momentum)
-        if self.momentum > 1:
-            raise ValueError(f"momentum={momentum!r} must be at most 1: it is the weight of the newest batch")
+        self.momentum = check_share("momentum", momentum, zero=False)
         self.learnable, self.running = learnable, running
         self._fixed = check_positive("rho", rho)
         self.raw_rho = nn.Parameter(self._start()) if learnable else None

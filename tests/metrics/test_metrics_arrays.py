@@ -1,5 +1,7 @@
 """Metrics of arrays, lists and names agree with those of tensors."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -30,6 +32,22 @@ def test_the_same_of_any_array(read, labels):
     assert hs.metrics.verification(read(scores), read(same), 3).accuracy == pytest.approx(
         hs.metrics.verification(torch.from_numpy(scores), torch.from_numpy(same), 3).accuracy
     )
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_what_metrics_return_takes_any_array_too(read):
+    close = {"rtol": 1e-5, "atol": 1e-6, "check_dtype": False}
+    components = hs.metrics.principal_components(X, 2)
+    torch.testing.assert_close(components(read(X)), components(torch.from_numpy(X)), **close)
+    pairs = SimpleNamespace(left=read(np.arange(12)), right=read(12 + np.arange(12)), same=read(np.arange(12) % 2))
+    pairs.fold = read(np.arange(12) // 4)
+    found = hs.metrics.verify_pairs(read(X), pairs, center=read(X.mean(0)))
+    torch.testing.assert_close(
+        found.tar_at(read(np.array([0.2, 0.5]))).tolist(), [found.tar_at(0.2), found.tar_at(0.5)]
+    )
+    other = hs.metrics.identification(X[:6], Y[:6], X[6:12], Y[6:12], distractors=read(X[12:]))
+    assert other.tar_at(read(np.array([0.1, 0.5]))).tolist() == [other.tar_at(0.1), other.tar_at(0.5)]
+    assert other.impostors == 6 * (4 + 12)
 
 
 def test_names_of_probes_and_gallery_share_their_numbers():

@@ -229,8 +229,8 @@ def test_bad_input():
         identification(x, labels * 0).tar_at(0.1)
     with pytest.raises(ValueError, match=r"\(n, d\)"):
         identification(x, labels, distractors=[x[0]])
-    with pytest.raises(TypeError, match="gave a list"):
-        identification(x, labels, distractors=[[1.0, 2.0]])
+    with pytest.raises(TypeError, match="gave a float"):
+        identification(x, labels, distractors=[1.0, 2.0])
     with pytest.raises(TypeError, match="iterable of blocks, not int"):
         identification(x, labels, distractors=3)
     with pytest.raises(ValueError, match="block=0"):

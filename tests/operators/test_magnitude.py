@@ -108,7 +108,7 @@ def test_copies_and_state_dicts(kind):
         (lambda: F.magnitude(torch.ones(1), "mix", beta=-1.0), r"beta=-1.0 must be finite and ≥ 0"),
         (lambda: hs.magnitude.Tanh(rho=-2.0), r"rho=-2.0"),
         (lambda: hs.magnitude.Sphere(alpha=0.0), r"alpha=0.0"),
-        (lambda: hs.magnitude.Ball(momentum=1.5), r"momentum=1.5 must be at most 1"),
+        (lambda: hs.magnitude.Ball(momentum=1.5), r"momentum=1.5 is a share: it must lie in \(0, 1\]"),
         (lambda: hs.magnitude.resolve("cube"), r"magnitude='cube' is unknown"),
     ],
 )

@@ -201,6 +201,7 @@ def test_groups_partition_the_trainable_parameters() -> None:
     )
     model["plain"].bias = nn.Parameter(torch.zeros(4, 1))  # a bias all the same
     model["again"] = model["plain"]
+    model["attention"] = nn.MultiheadAttention(4, 1, add_bias_kv=True)  # whose bias_k and bias_v are (1, 1, 4)
     decayed, kept = hs.optim.parameter_groups(model, 5e-4)
     assert (decayed["weight_decay"], kept["weight_decay"]) == (5e-4, 0.0)
     names = {id(p): name for name, p in model.named_parameters()}
@@ -209,6 +210,7 @@ def test_groups_partition_the_trainable_parameters() -> None:
     heavy = {f"heavy.weight_{w}_l0" for w in ("ih", "hh", "hr")}
     assert {names[id(p)] for p in decayed["params"]} == {
         "weighted.weight", "own.weight", "plain.weight", "classifier.weight", *heavy,
+        "attention.in_proj_weight", "attention.out_proj.weight",
     }  # fmt: skip
     torch.optim.SGD(hs.optim.parameter_groups(model, 5e-4), lr=0.1)  # which refuses duplicates
 

@@ -355,5 +355,6 @@ def test_half_precision_and_autocast():
         reg = build(model, **arguments).eval()
         value = reg()
         assert value.dtype == torch.float32
+        torch.testing.assert_close(value, build(copy.deepcopy(model).float(), **arguments).eval()())
         with torch.autocast("cpu", dtype=torch.bfloat16):
             torch.testing.assert_close(reg(), value)

@@ -50,6 +50,13 @@ def check_positive(argument: str, value: float, *, zero: bool = False) -> float:
     return float(value)
 
 
+def check_share(argument: str, value: float, *, zero: bool = True) -> float:
+    """Return ``value`` as a float if it lies in [0, 1], or in (0, 1] without ``zero``."""
+    if check_positive(argument, value, zero=zero) > 1:
+        raise ValueError(f"{argument}={value!r} is a share: it must lie in {'[' if zero else '('}0, 1]")
+    return float(value)
+
+
 def check_count(argument: str, value: int, *, minimum: int = 1) -> int:
     """Return ``value`` as an int if it is a whole number of at least ``minimum``; those of NumPy and torch are too."""
     count = value if isinstance(value, int) and not isinstance(value, bool) else _whole_number(value)

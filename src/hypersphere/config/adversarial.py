@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.checks import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive, check_share
 from .options import option
 
 ATTACKS = ("fgsm", "bim", "pgd")
@@ -50,5 +50,4 @@ class AdversarialConfig:
             check_choice("adversarial.losses", loss, LOSSES)
         if not self.losses:
             raise ValueError(f"adversarial.losses is empty: name one or both of {', '.join(LOSSES)}")
-        if not 0 < self.fraction <= 1:
-            raise ValueError(f"adversarial.fraction={self.fraction} must be above 0 and at most 1")
+        check_share("adversarial.fraction", self.fraction, zero=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._core.checks import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_share
 from .._core.registries import HEADS
 from .._core.registry import is_address
 from .options import about, option
@@ -60,8 +60,7 @@ class LossConfig:
         check_count("loss.warmup", self.warmup, minimum=0)
         if self.warmup and self.annealing is not None:
             raise ValueError("loss.warmup and loss.annealing both set how the margin starts: give one of them")
-        if check_positive("loss.label_smoothing", self.label_smoothing, zero=True) > 1:
-            raise ValueError(f"loss.label_smoothing={self.label_smoothing} must lie in [0, 1]")
+        check_share("loss.label_smoothing", self.label_smoothing)
         beside = bool(self.energy or self.center or self.contrastive)
         if self.own_classifier and (self.margin is not None or self.angular is not None or self.warmup or beside):
             raise ValueError(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.checks import check_choice, check_positive
+from .._core.checks import check_choice, check_positive, check_share
 from .._core.sphere import angle, compute_dtype
 from ..functional.margins import additive_angle
 from ._inputs import without
@@ -78,7 +78,7 @@ class AdaFace(MarginSoftmax):
         margin = check_positive("margin", margin, zero=True)
         super().__init__(in_features, num_classes, margin, scale=scale, **without(options, "angular"))
         self.concentration = check_positive("concentration", concentration, zero=True)
-        self.momentum = _check_momentum(momentum)
+        self.momentum = check_share("momentum", momentum)
         self.register_buffer("norm_mean", _scalar(self.weight, 20.0))
         self.register_buffer("norm_std", _scalar(self.weight, 100.0))
 
@@ -323,7 +323,7 @@ class CurricularFace(ArcFace):
         **options: Any,
     ) -> None:
         super().__init__(in_features, num_classes, margin, scale=scale, **options)
-        self.momentum = _check_momentum(momentum)
+        self.momentum = check_share("momentum", momentum)
         self.register_buffer("t", _scalar(self.weight, 0.0))
 
     def reset_parameters(self) -> None:
@@ -360,9 +360,3 @@ def _moved(buffer: Tensor, value: Tensor) -> Tensor:
     value = value.clone()
     buffer.copy_(value)
     return value
-
-
-def _check_momentum(momentum: float) -> float:
-    if check_positive("momentum", momentum, zero=True) > 1:
-        raise ValueError(f"momentum={momentum!r} is a share of the old value: it must lie in [0, 1]")
-    return float(momentum)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._core.checks import check_positive
+from .._core.checks import check_share
 from .._core.modes import without_autocast
 from .._core.precision import FullPrecision
 from .._core.sphere import compute_dtype
@@ -27,9 +27,7 @@ class Centers(FullPrecision):
 
     def __init__(self, num_classes: int, in_features: int, rate: float, like: Tensor) -> None:
         super().__init__()
-        self.rate = check_positive("rate", rate, zero=True)
-        if self.rate > 1:
-            raise ValueError(f"rate={rate!r} moves a centre beyond the mean of its features: it must lie in [0, 1]")
+        self.rate = check_share("rate", rate)
         vectors = torch.zeros(num_classes, in_features, device=like.device, dtype=compute_dtype(like.dtype))
         self.register_buffer("vectors", vectors)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from .. import angular as _angular
-from .._core.checks import check_positive
+from .._core.checks import check_positive, check_share
 from .._core.labels import as_indices, class_indices
 from .._core.sphere import norm, unit
 from ..angular import AngularLike
@@ -97,8 +97,6 @@ class MarginSoftmax(ClassHead):
     ) -> None:
         options: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index, "sub_centers": sub_centers}
         super().__init__(in_features, num_classes, chunk=chunk, device=device, dtype=dtype, **options)
-        if check_positive("label_smoothing", label_smoothing, zero=True) > 1:
-            raise ValueError(f"label_smoothing={label_smoothing!r} must lie in [0, 1]")
         if self.sub_centers > 1 and not self.normalize:
             raise ValueError(f"sub_centers={sub_centers} are compared by angle: use a loss on normalised class vectors")
         if isinstance(margin, Tensor):
@@ -107,7 +105,7 @@ class MarginSoftmax(ClassHead):
             self.margin = margin
         self.scale = None if scale is None else check_positive("scale", scale)
         self.detach_margin = detach_margin
-        self.label_smoothing = float(label_smoothing)
+        self.label_smoothing = check_share("label_smoothing", label_smoothing)
         self.angular = checked_angular(angular, self)
         self.annealing = resolve(annealing)
         self.register_parameter("bias", nn.Parameter(self.weight.new_empty(num_classes)) if bias else None)

@@ -16,7 +16,7 @@ from .._core.errors import check_floating
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
 from ..functional import angle, unit
-from ._inputs import check_labels, class_directions
+from ._inputs import check_labels, class_directions, rows_within
 
 _ROWS = 2048
 
@@ -48,10 +48,13 @@ def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) ->
     own = check_labels("labels", labels, len(features)).to(features.device)
     if own.numel() and not (int(own.min()) >= 0 and int(own.max()) < len(weight)):
         raise ValueError(f"labels reach from {int(own.min())} to {int(own.max())}: weight has {len(weight)} classes")
+    vectors, rows, parts = _unit(weight).to(upcast(features).dtype), rows_within(len(weight)), []
     with without_autocast(features.device):
-        angles = angle(_unit(features) @ _unit(weight).to(upcast(features).dtype).mT)
-        total, found = angles.sum(1), angles.gather(1, own[:, None]).squeeze(1)
-        return torch.where(total == 0, 1 / len(weight), found / total)
+        for x, y in zip(features.split(rows), own.split(rows), strict=True):
+            angles = angle(_unit(x) @ vectors.mT)
+            total = angles.sum(1)
+            parts.append(torch.where(total == 0, 1 / len(weight), angles.gather(1, y[:, None])[:, 0] / total))
+    return torch.cat(parts)
 
 
 @takes_arrays("features", labels=("labels",))

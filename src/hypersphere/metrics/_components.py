@@ -35,6 +35,7 @@ class PrincipalComponents:
     share: float
     whiten: bool = False
 
+    @takes_arrays("features")
     @torch.no_grad()
     def __call__(self, features: Tensor) -> Tensor:
         """u_i · (x − μ), divided by √λ_i if whitened: (n, d) becomes (n, k), in float32 or the features' float64.

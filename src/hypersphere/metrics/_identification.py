@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from .._core.arrays import takes_arrays
+from .._core.arrays import as_tensor, takes_arrays
 from .._core.checks import check_choice, check_count
 from .._core.modes import without_autocast
 from ._counting import Groups, Tail, count_at_least
@@ -53,7 +53,7 @@ def identification(
         gallery: embeddings (G, d); None: the probes themselves, no probe being its own mate.
         gallery_labels: label of each row of the gallery, (G,).
         distractors: embeddings of people who are mates of no probe: a tensor of any floating dtype (also
-            memory-mapped), a NumPy array or memory map, or an iterable of blocks (b, d), each read once.
+            memory-mapped), a NumPy array or memory map, a list of rows, or an iterable of blocks (b, d), read once.
         ranks: the ranks shown in ``rates``; any other can be asked of the result.
         protocol: which competitors a mate is ranked among: ``"closest"`` or ``"megaface"``, see the table above.
         block: how many rows are compared at a time.
@@ -173,6 +173,8 @@ class _Search:
 
 def _blocks(rows: Any, size: int) -> Iterator[Tensor]:
     """Blocks of at most ``size`` rows of a tensor, an array or an iterable of either."""
+    if isinstance(rows, list | tuple) and rows and isinstance(rows[0], list | tuple):
+        rows = as_tensor("distractors", rows).to(torch.get_default_dtype())
     if isinstance(rows, Tensor) or hasattr(rows, "shape"):
         if len(rows.shape) != 2:
             raise ValueError(f"distractors has shape {tuple(rows.shape)}: pass embeddings as rows, (n, d)")

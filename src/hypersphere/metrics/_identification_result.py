@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
-from .._core.checks import check_count
+from .._core.checks import check_count, is_number
 from .._core.streams import Shown
 from ._roc import check_rate
 
@@ -68,24 +68,24 @@ class IdentificationResult(Shown):
     def tar_at(self, far: float) -> float: ...
     @overload
     def tar_at(self, far: Tensor) -> Tensor: ...
-    def tar_at(self, far: float | Tensor) -> float | Tensor:
+    def tar_at(self, far: float | Tensor | Any) -> float | Tensor:
         """Return the largest share of mates accepted at a false accept rate of at most ``far``.
 
         The false accept rate is over all impostor scores, those of each probe against each of its competitors
         (MegaFace's TAR at FAR 10⁻⁶). The result is exact, from the scores themselves.
 
         Args:
-            far: a rate in [0, 1] or a tensor of rates. One beyond the kept tail raises a ValueError.
+            far: a rate in [0, 1], or a tensor, array or list of rates. One beyond the kept tail raises a ValueError.
 
         Returns:
-            The share of accepted mates in [0, 1]; a tensor of shares if ``far`` is a tensor.
+            The share of accepted mates in [0, 1]; a tensor of shares for several.
         """
         rates = check_rate("far", far)
         if not self.impostors:
             raise ValueError("there are no impostor scores: pass distractors, or a gallery of several classes")
         wanted = rates.flatten().tolist()
         found = torch.tensor([self._accepted(rate) for rate in wanted], dtype=torch.float64)
-        return found.view(rates.shape) if isinstance(far, Tensor) else float(found)
+        return float(found) if is_number(far) else found.view(rates.shape)
 
     def dir_at(self, fpir: float, rank: int = 1) -> float:
         """Open-set identification: the share of searches that are detected and within ``rank``.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from .._core.arrays import takes_arrays
+from .._core.arrays import as_tensor, takes_arrays
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
 from ._inputs import check_features, directions, rows_within
@@ -75,7 +75,7 @@ def verify_pairs(
             mirror concatenated.
         pairs: anything with ``left``, ``right``, ``same`` and, for View 2, ``fold``, such as ``faces.pairs``.
         center: subtract a mean from every feature first. True: the mean of the features of the pairs that the threshold
-            is chosen on, each as often as a pair names it, as the SphereFace evaluation does; a tensor (d,): that mean.
+            is chosen on, each as often as a pair names it, as the SphereFace evaluation does; (d,): that mean.
         train_pairs: pairs that the threshold is chosen on; None: the other folds.
 
     Returns:
@@ -91,23 +91,38 @@ def verify_pairs(
         >>> hs.metrics.verify_pairs(features, pairs).accuracy
         1.0
     """
-    x = check_features("features", features)
-    same = pair_kinds("pairs.same", pairs.same, len(pairs.left))
+    x, given = check_features("features", features), _columns("pairs", pairs)
+    same = pair_kinds("pairs.same", given.same, len(given.left))
 
-    def score(other: PairList, mean: Tensor | None) -> Tensor:
+    def score(other: _Columns, mean: Any) -> Tensor:
         return pair_scores(x, other.left, other.right, mean).cpu().double()
 
-    fixed = center if isinstance(center, Tensor) else None
+    fixed = None if isinstance(center, bool) else center
     if train_pairs is not None:
-        train_same = pair_kinds("train_pairs.same", train_pairs.same, len(train_pairs.left))
-        mean = _mean(x, train_pairs, slice(None)) if center is True else fixed
-        return split_validate(score(train_pairs, mean), train_same, score(pairs, mean), same)
-    if pairs.fold.shape != same.shape or len(pairs.fold.unique()) < 2:
+        chosen_on = _columns("train_pairs", train_pairs)
+        train_same = pair_kinds("train_pairs.same", chosen_on.same, len(chosen_on.left))
+        mean = _mean(x, chosen_on, slice(None)) if center is True else fixed
+        return split_validate(score(chosen_on, mean), train_same, score(given, mean), same)
+    if given.fold is None or given.fold.shape != same.shape or len(given.fold.unique()) < 2:
         raise ValueError("pairs.fold must number at least two folds, one number per pair; or pass train_pairs=")
     if center is not True:
-        column = score(pairs, fixed)
-        return cross_validate(lambda _, __: column, same, pairs.fold.cpu())
-    return cross_validate(lambda _, held: score(pairs, _mean(x, pairs, ~held)), same, pairs.fold.cpu())
+        column = score(given, fixed)
+        return cross_validate(lambda _, __: column, same, given.fold.cpu())
+    return cross_validate(lambda _, held: score(given, _mean(x, given, ~held)), same, given.fold.cpu())
+
+
+class _Columns(NamedTuple):
+    left: Tensor
+    right: Tensor
+    same: Tensor
+    fold: Tensor | None
+
+
+def _columns(argument: str, pairs: PairList) -> _Columns:
+    """The columns of a list of pairs as tensors; ``fold`` may be missing."""
+    left, right, same = (as_tensor(f"{argument}.{name}", getattr(pairs, name)) for name in ("left", "right", "same"))
+    fold = getattr(pairs, "fold", None)
+    return _Columns(left, right, same, None if fold is None else as_tensor(f"{argument}.fold", fold))
 
 
 def _cosines(x: Tensor, left: Tensor, right: Tensor, mean: Tensor | None) -> Tensor:
@@ -121,7 +136,7 @@ def _cosines(x: Tensor, left: Tensor, right: Tensor, mean: Tensor | None) -> Ten
     return torch.cat(parts)
 
 
-def _mean(x: Tensor, pairs: PairList, chosen: Tensor | slice) -> Tensor:
+def _mean(x: Tensor, pairs: _Columns, chosen: Tensor | slice) -> Tensor:
     named = torch.cat([_rows("left", pairs.left, len(x))[chosen], _rows("right", pairs.right, len(x))[chosen]])
     times = torch.bincount(named, minlength=len(x)).to(x.device)
     wide = upcast(x)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
+from .._core.arrays import as_tensor
 from .._core.checks import is_number
 from .._core.errors import check_floating
 
@@ -52,21 +53,21 @@ class ROC:
     def tar_at(self, far: float) -> float: ...
     @overload
     def tar_at(self, far: Tensor) -> Tensor: ...
-    def tar_at(self, far: float | Tensor) -> float | Tensor:
+    def tar_at(self, far: float | Tensor | Any) -> float | Tensor:
         """Return the largest true accept rate of a threshold whose false accept rate is at most ``far``.
 
         Nothing is interpolated: below one over the number of different pairs it is the rate without a false accept.
 
         Args:
-            far: a rate in [0, 1], or a tensor of rates.
+            far: a rate in [0, 1], or a tensor, array or list of rates.
 
         Returns:
-            The true accept rate in [0, 1]; a tensor of rates if ``far`` is a tensor.
+            The true accept rate in [0, 1]; a tensor of rates for several.
         """
         rates = check_rate("far", far)
         last = torch.searchsorted(self.fpr, rates, right=True) - 1
         found = self.tpr[last]
-        return found if isinstance(far, Tensor) else float(found)
+        return float(found) if is_number(far) else found
 
 
 def roc_curve(scores: Tensor, same: Tensor) -> ROC:
@@ -87,14 +88,13 @@ def accept_counts(scores: Tensor, same: Tensor) -> tuple[Tensor, Tensor, Tensor]
     return thresholds, torch.cat([none, true]), torch.cat([none, ends + 1 - true])
 
 
-def check_rate(argument: str, rate: float | Tensor) -> Tensor:
+def check_rate(argument: str, rate: float | Tensor | Any) -> Tensor:
     """``rate`` in float64 on the CPU, refused outside [0, 1].
 
     A tensor of lower precision stands for what rounds to it: 0.7 in float32 is below 7/10, but 7 of 10 are meant.
     """
-    if not isinstance(rate, Tensor) and not is_number(rate):
-        raise TypeError(f"{argument}={rate!r} must be a number or a tensor of them, not {type(rate).__name__}")
-    rates = rate if isinstance(rate, Tensor) else torch.tensor(float(rate), dtype=torch.float64)
+    rates = torch.tensor(float(rate), dtype=torch.float64) if is_number(rate) else as_tensor(argument, rate)
+    rates = rates.double() if isinstance(rate, list | tuple) else rates
     check_floating(argument, rates)
     if not bool(((rates >= 0) & (rates <= 1)).all()):
         raise ValueError(f"{argument}={rate!r} must be a rate in [0, 1]")

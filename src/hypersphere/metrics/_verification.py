@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -54,14 +54,14 @@ class VerificationResult(Shown):
     def tar_at(self, far: float) -> float: ...
     @overload
     def tar_at(self, far: Tensor) -> Tensor: ...
-    def tar_at(self, far: float | Tensor) -> float | Tensor:
+    def tar_at(self, far: float | Tensor | Any) -> float | Tensor:
         """Return the largest true accept rate at a false accept rate of at most ``far``: see :meth:`ROC.tar_at`.
 
         Args:
-            far: a rate in [0, 1], or a tensor of rates.
+            far: a rate in [0, 1], or a tensor, array or list of rates.
 
         Returns:
-            The true accept rate in [0, 1]; a tensor of rates if ``far`` is a tensor.
+            The true accept rate in [0, 1]; a tensor of rates for several.
         """
         return self.roc.tar_at(far)
 

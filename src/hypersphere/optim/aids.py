@@ -161,7 +161,7 @@ def _undecayed(module: nn.Module) -> Iterator[Tensor]:
         yield from _parameters(getattr(module, "angular", None))
         if module.normalize:
             yield from _weights(module)
-    yield from (p for name, p in module.named_parameters(recurse=False) if name == "bias")
+    yield from (p for name, p in module.named_parameters(recurse=False) if name.startswith("bias"))
 
 
 def _weights(module: nn.Module) -> Iterator[Tensor]:

@@ -272,11 +272,11 @@ class CoMHE(EnergyRegularizer):
             channels = self._channels[neurons.name]
             order = current[self._key(neurons, channels, "order")] if self.stochastic else None
             return channel_views(matrix, channels, self.group, order)
-        bases = current[self._key(neurons, matrix.shape[-1], "basis")]
+        bases, matrix = current[self._key(neurons, matrix.shape[-1], "basis")], upcast(matrix)
         with without_autocast(matrix.device):
             if self.projection == "bilateral":
                 return list(bilateral_views(matrix, bases, current[self._key(neurons, matrix.shape[-2], "mixing")]))
-            return [project(upcast(matrix), bases)]
+            return [project(matrix, bases)]
 
     def _projected_together(self, current: dict[str, Tensor], matrices: dict[str, Tensor]) -> list[list[Tensor]]:
         """As :meth:`_views` of each layer, with one product for all layers that share a basis."""

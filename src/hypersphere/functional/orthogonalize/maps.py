@@ -32,8 +32,8 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
     Agrees with the literal algorithms of the thesis to rounding; in float32 max|RᵀR − I| ≤ 1e-5 (``exponential`` ends
     with one Newton-Schulz step for it). Each gradient is in closed form, and Löwdin's is finite where singular values
     coincide: (G − Gᵀ)/2 at U = I. For a rank-deficient U the maps have no derivative; R is still orthogonal, and the
-    directions that U does not determine get gradient 0. The maps are differentiable once: a second derivative
-    raises an error.
+    directions that U does not determine get gradient 0. The maps are differentiable once, in reverse mode: a second
+    derivative and forward mode raise an error.
 
     Half precision is computed in float32 and rounded at the end (that rounding costs the orthogonality 1e-2): keep
     ``u`` in float32 where R must stay orthogonal. Leading dimensions are blocks, computed in one call. The algorithm
