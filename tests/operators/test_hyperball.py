@@ -138,7 +138,7 @@ def test_mistakes_say_what_to_do():
         (lambda: hs.optim.AdamH([weight], per="row"), "per='row' is unknown"),
         (lambda: hs.optim.AdamH([{"params": [weight], "per": "row"}]), "per='row' is unknown"),
         (lambda: hs.optim.hyperball(hs.optim.AdamH([weight])), "call hyperball once"),
-        (lambda: hs.optim.MuonH([vector]), "the optimizer has none"),
+        (lambda: hs.optim.MuonH([weight, vector]), "Muon takes weights of two or more dimensions"),
     ):
         with pytest.raises(ValueError, match=message):
             build()

@@ -34,10 +34,13 @@ def test_filters_are_rows_and_updates_nearly_orthogonal():
 
 
 def test_vectors_are_refused():
-    bias = nn.Parameter(torch.zeros(3))
-    bias.grad = torch.ones(3)
+    weight, bias = nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.zeros(3))
     with pytest.raises(ValueError, match="two or more dimensions"):
-        Muon([bias]).step()
+        Muon([weight, bias])
+    optimizer = Muon([weight])
+    with pytest.raises(ValueError, match=r"not \(3,\): use Adam"):
+        optimizer.add_param_group({"params": bias})
+    assert len(optimizer.param_groups) == 1
 
 
 def test_the_size_of_a_gradient_does_not_matter():

@@ -189,7 +189,7 @@ class MuonH(Muon):
         per: What keeps its length: ``"matrix"``, the whole weight, or ``"neuron"``, each of its rows.
 
     Raises:
-        ValueError: As :func:`hyperball`.
+        ValueError: As :func:`hyperball`, and if a parameter has fewer than two dimensions.
 
     Example:
         >>> layer = hs.nn.SphereConv2d(3, 8, 3)

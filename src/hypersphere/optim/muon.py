@@ -24,12 +24,24 @@ class Muon(Optimizer):
         lr: Learning rate; the step of a square weight has about √N times this length.
         momentum: Decay of the running mean of the gradient.
         weight_decay: Share lr·weight_decay of a weight that is taken off in each step.
+
+    Raises:
+        ValueError: If a parameter has fewer than two dimensions.
     """
 
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 0.02, momentum: float = 0.95, weight_decay: float = 0.0
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        for p in self.param_groups[-1]["params"]:
+            if p.dim() < 2:
+                self.param_groups.pop()
+                raise ValueError(
+                    f"Muon takes weights of two or more dimensions, not {tuple(p.shape)}: use Adam for others"
+                )
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -49,8 +61,7 @@ class Muon(Optimizer):
 
     def _update(self, p: Tensor, group: dict[str, Any]) -> None:
         state, grad = self.state[p], p.grad
-        if grad is None or p.dim() < 2:
-            raise ValueError(f"Muon takes weights of two or more dimensions, not {tuple(p.shape)}: use Adam for others")
+        assert grad is not None
         buffer = state.setdefault("momentum_buffer", torch.zeros_like(p))
         buffer.lerp_(grad, 1 - group["momentum"])
         direction = grad.lerp(buffer, group["momentum"])
