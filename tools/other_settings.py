@@ -14,8 +14,8 @@ from hypersphere.recipes import Table
 BASE = {
     "open.lfw": "softmax",
     "paper.table1": "{row}.softmax",
-    "thesis.table5.1": "baseline.cifar100",
-    "thesis.table5.2": "baseline.16-32-64",
+    "thesis.table5.1": "baseline.{column}",
+    "thesis.table5.2": "baseline.{column}",
 }
 
 
@@ -26,13 +26,14 @@ def rows(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
     for one in probed if table.name in BASE else ():
         key = (one["steps"], one["cell"], json.dumps(one.get("changed", {}), sort_keys=True))
         groups.setdefault(key, []).append(one)
-    varied = {(steps, _row(cell)) for steps, cell, changed in groups if changed != "{}"}
+    pattern = BASE.get(table.name, "")
+    varied = {(steps, _family(pattern, cell)) for steps, cell, changed in groups if changed != "{}"}
     base = {(steps, cell, _besides(changed)): runs for (steps, cell, changed), runs in groups.items()}
     lines = ["| cell | settings | steps | each seed | final | gain |", "| --- | --- | ---: | --- | ---: | --- |"]
     for (steps, cell, changed), runs in sorted(groups.items(), key=lambda item: (-item[0][0], *item[0][1:])):
-        if (steps, _row(cell)) not in varied:
+        if (steps, _family(pattern, cell)) not in varied:
             continue
-        other = BASE[table.name].format(row=_row(cell))
+        other = pattern.format(row=_family("{row}", cell), column=_family("{column}", cell))
         against = base.get((steps, other, _besides(changed)), []) if cell != other else []
         values, before = ([table.ours(m["final_accuracy"], "accuracy") for m in some] for some in (runs, against))
         gain = tune_open_sets.gain(values, before) if before else ""
@@ -49,8 +50,10 @@ def _probe(one: dict[str, Any]) -> bool:
     return "model.norm" in one.get("changed", {})
 
 
-def _row(cell: str) -> str:
-    return cell.rpartition(".")[0]
+def _family(pattern: str, cell: str) -> str:
+    """What a cell shares with its base: the row or the column of the table."""
+    row, _, column = cell.rpartition(".")
+    return row if "{row}" in pattern else column
 
 
 def _besides(changed: str) -> str:

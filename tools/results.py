@@ -76,8 +76,9 @@ def _overview() -> str:
     found = [(table, one) for table, measurements in _measured() for one in evidence(table, measurements)]
     compared = [one for _, one in found if one.cell.published is not None]
     text = f"""Of {len(printed)} published numbers in {len(every)} tables and figures, {len(compared)} were run as the
-        recipes say, to the last step. A training that stands in several tables is shown once here. The end of the page
-        lists the tables that were not run."""
+        recipes say, to the last step ({sum(one.cell.at_start for one in compared)} of them are known before the first).
+        A training that stands in several tables is shown once here. The end of the page lists the tables that were not
+        run."""
     lines = ["## At a glance", "", _wrapped(text), "", "![Gains over the baseline](images/forest.svg)", ""]
     shown = [(table, one) for table, measurements in _measured() for one in _own(table, measurements)]
     for table, one in shown:

@@ -61,6 +61,7 @@ def test_the_cause_is_named():
     assert "margin" not in plain
     assert "Lower --optim.lr" in plain
     assert "Raise --optim.lr" in sign_of_collapse(signs(), 0.3, None)
+    assert "every feature is 0" in sign_of_collapse(signs(), mean_length(torch.zeros(5, 3)), None)
 
 
 def test_a_real_collapse():

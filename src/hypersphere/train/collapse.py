@@ -16,6 +16,7 @@ from torch import Tensor, nn
 EARLIEST = 100
 """No step before this one tells anything."""
 ONE_DIRECTION = 0.95
+_WARM = "--schedule.warmup or clip gradients with --optim.clip"
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ def sign_of_collapse(signs: Collapse, length: float, head: nn.Module | None) -> 
     margin, scale = (_number(head, name) for name in ("margin", "scale"))
     if length < ONE_DIRECTION and not signs.at_chance:
         return ""
+    if length == 0:
+        return f"{text}, and every feature is 0: no unit of the last layer answers. Lower --optim.lr, lengthen {_WARM}"
     if length < ONE_DIRECTION:
         return (
             f"{text}. The features do not collapse (the mean of the unit features has length {length:.2f}): nothing "
@@ -89,7 +92,7 @@ def sign_of_collapse(signs: Collapse, length: float, head: nn.Module | None) -> 
         )
     text += f", and all features point in one direction (the mean of the unit features has length {length:.3f})"
     if not margin:
-        return f"{text}. Lower --optim.lr, lengthen --schedule.warmup or clip gradients with --optim.clip"
+        return f"{text}. Lower --optim.lr, lengthen {_WARM}"
     least = math.sqrt(2) * math.log(max(signs.classes - 1, 2))
     small = scale is not None and scale < least
     cause = (
