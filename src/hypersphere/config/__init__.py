@@ -11,6 +11,7 @@ from .data import DataConfig
 from .evaluation import EvaluationConfig
 from .file import read_values, settings
 from .gan import GanConfig
+from .idle import check_used
 from .loss import LossConfig
 from .model import ModelConfig
 from .optim import OptimConfig
@@ -36,6 +37,7 @@ __all__ = [
     "about",
     "add_arguments",
     "changed",
+    "check_used",
     "from_dict",
     "material",
     "option",

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
                 default=argparse.SUPPRESS,
                 metavar=_metavar(hints[leaf.name]),
                 type=_Reader(dotted, hints[leaf.name]),
-                help=LazyHelp(leaf.metadata["help"], f" (default {_shown(default)})"),
+                help=LazyHelp(leaf.metadata["help"], f" (default {shown(default)})"),
             )
 
 
@@ -164,7 +164,8 @@ def _metavar(hint: Any) -> str:
     return {bool: "yes|no", int: "int", float: "float", str: "text"}.get(hint, str(hint))
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as one would type it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
