@@ -75,7 +75,7 @@ def settings() -> dict[str, Any]:
 
 def _content(file: Path) -> dict[str, Any]:
     if file.suffix not in (".json", ".toml"):
-        raise ValueError(f"--config {file} must be a .json or .toml file, or a run folder")
+        raise ValueError(f"--config {file} must be a .json or .toml file, or a run folder that exists")
     try:
         text = file.read_text(encoding="utf-8")
         content = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
