@@ -148,6 +148,17 @@ def test_an_option_that_changes_nothing_is_named(words, needs):
             check_used(with_values(Config(), given), given)
 
 
+def test_values_of_a_program_have_the_type_of_their_field():
+    given = {"data.hflip": "no", "optim.lr": 1, "schedule.milestones": [2, 3], "model.widths": (8, 16), "model.k": None}
+    found = with_values(Config(), given | {"run.folder": Path("a/b"), "model.norm": "none", "optim.clip": "0.5"})
+    assert found.data.hflip is False
+    assert (found.schedule.milestones, found.model.widths, found.run.folder) == ((2, 3), "8,16", "a/b")
+    assert (found.model.norm, found.optim.clip) == ("none", 0.5)
+    for name, value in {"data.hflip": 1, "run.seeds": 1, "optim.lr": "fast", "schedule.steps": 1e3}.items():
+        with pytest.raises(ValueError, match=re.escape(f"{name}={value!r} must be ")):
+            with_values(Config(), {name: value})
+
+
 def test_the_order_of_options_does_not_matter():
     for words in (
         ("--loss.margin", "4", "--loss.name", "a_softmax"),

@@ -5,7 +5,7 @@
 """
 
 from .adversarial import AdversarialConfig
-from .command_line import add_arguments, overridden, read_text
+from .command_line import add_arguments, overridden
 from .config import Config
 from .data import DataConfig
 from .evaluation import EvaluationConfig
@@ -17,6 +17,7 @@ from .model import ModelConfig
 from .optim import OptimConfig
 from .options import about, changed, from_dict, material, option, to_dict, with_values
 from .orthogonal import OrthogonalConfig
+from .reading import read_text
 from .regularizer import RegularizerConfig
 from .run import RunConfig
 from .schedule import ScheduleConfig
