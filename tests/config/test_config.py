@@ -11,7 +11,7 @@ import pytest
 
 from hypersphere import recipes
 from hypersphere.cli import main
-from hypersphere.config import ScheduleConfig, add_arguments, changed, overridden
+from hypersphere.config import ScheduleConfig, add_arguments, changed, check_used, overridden
 from hypersphere.config.options import told
 from hypersphere.train import Config, LossConfig, OptimConfig, from_dict, to_dict, with_values
 from hypersphere.train.build import factors
@@ -117,6 +117,46 @@ def test_list_shows_tables_models_and_data(capsys, tmp_path):
         assert hint in capsys.readouterr().err
     assert main(["list", "modls"]) == 2
     assert "'modls'; did you mean models?\ngive one of tables, recipes, angular, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "needs"),
+    [
+        ("--model.k 0.5", "--model.angular sigmoid"),
+        ("--loss.scale 30", "a head, --loss.name softmax, arcface, ..."),
+        ("--orthogonal.blocks 2", "--orthogonal.method"),
+        ("--data.held-out 0.5", "--data.name folder"),
+        ("--schedule.kind cosine --schedule.milestones 2,3", "--schedule.kind step"),
+        ("--optim.name adam --optim.momentum 0.5", "--optim.name sgd"),
+        ("--regularizer.weight 2", "--regularizer.name"),
+        ("--regularizer.name mhe --regularizer.weight 2", "than mhe, which has --regularizer.hidden"),
+        ("--regularizer.name srip --regularizer.dim 3", "another --regularizer.name than srip"),
+        ("--regularizer.name mhe --regularizer.hidden 2 --optim.name sgd --optim.momentum 0.5", None),
+        ("--model.conv sphere --model.angular sigmoid --model.k 0.5 --orthogonal.method cayley", None),
+        (
+            "--regularizer.name my_own:Thing --regularizer.weight 2 --schedule.kind cosine --schedule.milestones none",
+            None,
+        ),
+    ],
+)
+def test_an_option_that_changes_nothing_is_named(words, needs):
+    given = parsed(*words.split())
+    if needs is None:
+        check_used(with_values(Config(), given), given)
+    else:
+        with pytest.raises(ValueError, match=f"changes nothing here: it needs .*{re.escape(needs)}$"):
+            check_used(with_values(Config(), given), given)
+
+
+def test_values_of_a_program_have_the_type_of_their_field():
+    given = {"data.hflip": "no", "optim.lr": 1, "schedule.milestones": [2, 3], "model.widths": (8, 16), "model.k": None}
+    found = with_values(Config(), given | {"run.folder": Path("a/b"), "model.norm": "none", "optim.clip": "0.5"})
+    assert found.data.hflip is False
+    assert (found.schedule.milestones, found.model.widths, found.run.folder) == ((2, 3), "8,16", "a/b")
+    assert (found.model.norm, found.optim.clip) == ("none", 0.5)
+    for name, value in {"data.hflip": 1, "run.seeds": 1, "optim.lr": "fast", "schedule.steps": 1e3}.items():
+        with pytest.raises(ValueError, match=re.escape(f"{name}={value!r} must be ")):
+            with_values(Config(), {name: value})
 
 
 def test_the_order_of_options_does_not_matter():

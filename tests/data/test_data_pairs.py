@@ -32,7 +32,7 @@ def test_pairs_are_what_they_say(sizes, folds, each, seed):
         rows = {tuple(sorted(row)) for row in torch.stack([pairs.left, pairs.right], 1)[chosen].tolist()}
         assert len(rows) == 2 * each
         assert all(one != other for one, other in rows)
-    again = data.make_pairs(labels, folds, each, seed)
+    again = data.make_pairs(labels.tolist(), folds, each, seed)
     assert torch.equal(again.left, pairs.left)
     assert torch.equal(again.right, pairs.right)
 

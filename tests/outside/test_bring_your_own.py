@@ -16,6 +16,7 @@ from hypersphere.cli import main
 from hypersphere.config import Config, OrthogonalConfig, RegularizerConfig, with_values
 from hypersphere.report.words import in_words
 from hypersphere.runs.model import feature_dim
+from hypersphere.train.build import make_objective
 from hypersphere.train.penalty import make_penalty
 from hypersphere.train.training import Training
 
@@ -214,6 +215,42 @@ def test_parts_that_lack_something_say_what(settings, message):
     assert feature_dim(counted, "no_dim") == 4
     energies = hs.regularizers.energies(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8)), Inside(8, 3))
     assert list(energies.output) == ["head.inner.weight"]
+
+
+class Flat(nn.Sequential):
+    """A network with seven outputs, whatever it is asked for."""
+
+    def __init__(self, num_classes):
+        super().__init__(nn.Flatten(), nn.Linear(16, 7))
+        self.feature_dim = 8
+
+
+class Rigid:
+    """A regularizer that takes no head."""
+
+    def __init__(self, model):
+        self.model = model
+
+
+class Loose(Rigid):
+    def __init__(self, model, head=None):
+        super().__init__(model)
+
+
+def test_what_does_not_fit_is_named_before_the_first_step():
+    hs.register("model", "flat", Flat)
+    facts = hs.runs.Facts(3, 1, (4, 4))
+    for loss, message in (
+        ("cross_entropy", r"'flat' gives \(2, 7\) .* not \(2, 3\): it must return logits"),
+        ("arcface", r"'flat' gives \(2, 7\) .* not \(2, 8\): it must return under a head"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_objective(with_values(Config(), {"model.name": "flat", "loss.name": loss}), facts, 0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3))
+    for part, message in ((Rigid, "is called with model, head: got an unexpected"), (Loose, "must be an nn.Module")):
+        hs.register("regularizer", part.__name__.lower(), part)
+        with pytest.raises(ValueError, match=message):
+            make_penalty(RegularizerConfig(name=part.__name__.lower()), OrthogonalConfig(), net, None, 0)
 
 
 class Denser(hs.regularizers.MHE):

@@ -1,6 +1,7 @@
 """``hypersphere reproduce``: what is done is not done again, and only the cell's own settings are its number."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -83,15 +84,15 @@ def test_a_cell_that_cannot_be_run_does_not_stop_the_others(tmp_path, capsys, mo
     genuine = reproduce.train
 
     def refuse(config):
-        if ".cnn" in config.recipe:
-            raise ValueError("no such thing")
+        if ".spherenet" in config.recipe:
+            raise FileNotFoundError("no such data")
         return genuine(config)
 
     monkeypatch.setattr(reproduce, "train", refuse)
     assert main(words) == 1
     printed = capsys.readouterr()
-    assert "hypersphere reproduce: cnn: no such thing" in printed.err
-    assert "published" in printed.out
+    assert "hypersphere reproduce: spherenet: no such data" in printed.err
+    assert re.search(r"^cnn +- +\d+\.\d\d", printed.out, re.MULTILINE)
 
 
 def test_shortened_protocols_keep_their_shape():

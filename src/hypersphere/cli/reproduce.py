@@ -47,14 +47,16 @@ def _asked(options: argparse.Namespace) -> list[argparse.Namespace]:
         raise ValueError("name a table, or a file with --plan: one of them")
     if options.plan is None:
         return [options]
+    if not options.plan.is_file():
+        raise ValueError(f"--plan {options.plan} is not a file: write a table with its options on each line of one")
     asked = []
     for number, line in enumerate(options.plan.read_text(encoding="utf-8").splitlines(), 1):
-        words = shlex.split(line, comments=True)
-        if not words:
-            continue
         parser = _Line(prog="hypersphere reproduce")
         arguments.reproduce(parser)
         try:
+            words = shlex.split(line, comments=True)
+            if not words:
+                continue
             one = parser.parse_args(words, copy.copy(options))
             if one.plan != options.plan or (one.at_once, one.only_print) != (options.at_once, options.only_print):
                 raise ValueError("--plan, --at-once and --print belong on the command line")
@@ -168,7 +170,7 @@ def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
         try:
             for result in train(work.whole).get("seeds", ()):
                 work.record(result)
-        except (Stopped, ValueError) as error:
+        except (Stopped, ValueError, OSError, ImportError) as error:  # of data that are missing, too
             work.say(error)
             failed = True
             if isinstance(error, Stopped) and error.code == 130:

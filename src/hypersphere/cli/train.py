@@ -12,7 +12,7 @@ from typing import Any
 
 from .._core.trust import check_trusted, trust
 from .._core.trust import named as trusted
-from ..config import Config, overridden, read_values, to_dict, with_values
+from ..config import Config, check_used, overridden, read_values, to_dict, with_values
 from ..recipes import get
 from ..runs import run_path
 from ..train import Stopped
@@ -22,7 +22,9 @@ from ..train import run as train
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere train`` and return its exit status."""
     trust(options.trust)
-    config = chosen_config(options.recipe, options.config, overridden(options))
+    given = overridden(options)
+    config = chosen_config(options.recipe, options.config, given)
+    check_used(config, given)
     if options.show:
         print(json.dumps(to_dict(config), indent=2))
         return 0

@@ -5,17 +5,19 @@
 """
 
 from .adversarial import AdversarialConfig
-from .command_line import add_arguments, overridden, read_text
+from .command_line import add_arguments, overridden
 from .config import Config
 from .data import DataConfig
 from .evaluation import EvaluationConfig
 from .file import read_values, settings
 from .gan import GanConfig
+from .idle import check_used
 from .loss import LossConfig
 from .model import ModelConfig
 from .optim import OptimConfig
 from .options import about, changed, from_dict, material, option, to_dict, with_values
 from .orthogonal import OrthogonalConfig
+from .reading import read_text
 from .regularizer import RegularizerConfig
 from .run import RunConfig
 from .schedule import ScheduleConfig
@@ -36,6 +38,7 @@ __all__ = [
     "about",
     "add_arguments",
     "changed",
+    "check_used",
     "from_dict",
     "material",
     "option",

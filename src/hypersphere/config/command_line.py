@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from .options import told, types_of
+from .reading import read_text
 
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
                 default=argparse.SUPPRESS,
                 metavar=_metavar(hints[leaf.name]),
                 type=_Reader(dotted, hints[leaf.name]),
-                help=LazyHelp(leaf.metadata["help"], f" (default {_shown(default)})"),
+                help=LazyHelp(leaf.metadata["help"], f" (default {shown(default)})"),
             )
 
 
@@ -102,57 +102,6 @@ class _Reader:
             raise argparse.ArgumentTypeError(f"{text!r} must be {_metavar(self.hint)}") from None
 
 
-def read_text(hint: Any, text: str) -> Any:
-    """Convert the text of the command line to a value.
-
-    Args:
-        hint: type of the field, from its annotation; it decides how the text is read.
-        text: what was typed; ``none`` is None where the type allows it.
-
-    Returns:
-        The value, in the type that ``hint`` asks for.
-
-    Raises:
-        ValueError: If the text is not of that type.
-
-    Example:
-        >>> from hypersphere.config import read_text
-        >>> read_text(tuple[int, ...], "100,200")
-        (100, 200)
-    """
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        if type(None) in inner and text.lower() in ("none", ""):
-            return None
-        return read_text(next(kind for kind in inner if kind is not type(None)), text)
-    if origin is tuple:
-        if text.lower() == "none":
-            return ()
-        return tuple(read_text(inner[0], item.strip()) for item in text.strip("()[]").split(",") if item.strip())
-    if origin in (dict, Mapping, types.MappingProxyType) or hint is dict:
-        pairs = [item.partition("=") for item in text.split(";") if item.strip() and text.lower() != "none"]
-        if not all(name.strip() and equals for name, equals, _ in pairs):
-            raise ValueError(text)
-        return {name.strip(): _literal(value) for name, _, value in pairs}
-    if hint is bool:
-        if text.lower() not in _WORDS:
-            raise ValueError(text)
-        return _WORDS[text.lower()]
-    if hint is int:
-        return int(text.replace("_", ""))
-    return hint(text)
-
-
-_WORDS = dict.fromkeys(("true", "yes", "1", "on"), True) | dict.fromkeys(("false", "no", "0", "off"), False)
-
-
-def _literal(text: str) -> Any:
-    try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError):
-        return text.strip()
-
-
 def _metavar(hint: Any) -> str:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
@@ -164,7 +113,8 @@ def _metavar(hint: Any) -> str:
     return {bool: "yes|no", int: "int", float: "float", str: "text"}.get(hint, str(hint))
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as one would type it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):

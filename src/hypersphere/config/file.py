@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
-import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +12,9 @@ from typing import Any
 
 from .._core.checks import closest
 from .._core.trust import check_trusted
-from .command_line import read_text
 from .config import Config
 from .options import types_of
+from .reading import fitted
 
 
 def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
@@ -53,7 +52,7 @@ def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
         plain = name.replace("-", "_")
         if plain not in known:
             raise ValueError(f"{file} has an unknown setting {name!r}{closest(plain, known)}")
-        found[plain] = _value(known[plain], value, f"{file}: {name}")
+        found[plain] = fitted(known[plain], value, f"{file}: {name}")
     check_trusted(found, file)
     return recipe, found
 
@@ -75,7 +74,7 @@ def settings() -> dict[str, Any]:
 
 def _content(file: Path) -> dict[str, Any]:
     if file.suffix not in (".json", ".toml"):
-        raise ValueError(f"--config {file} must be a .json or .toml file, or a run folder")
+        raise ValueError(f"--config {file} must be a .json or .toml file, or a run folder that exists")
     try:
         text = file.read_text(encoding="utf-8")
         content = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
@@ -96,27 +95,3 @@ def _flat(content: Mapping[str, Any], known: Mapping[str, Any], prefix: str = ""
             yield from _flat(value, known, f"{dotted}.")
         else:
             yield dotted, value
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    """The value as its field has it; a text is read as on the command line."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    kinds = inner if origin in (types.UnionType, typing.Union) else (hint,)
-    for kind in kinds:
-        whole = typing.get_origin(kind) or kind
-        if kind is type(None):
-            if value is None:
-                return None
-        elif whole is tuple and isinstance(value, list):
-            return tuple(_value(typing.get_args(kind)[0], one, where) for one in value)
-        elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        elif whole in (int, bool, str, dict) and type(value) is whole and (whole is not str or value != "none"):
-            return value
-    if isinstance(value, str):
-        try:
-            return read_text(hint, value)
-        except ValueError:
-            pass
-    wanted = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds).replace("NoneType", "none")
-    raise ValueError(f"{where}={value!r} must be {wanted}")

@@ -32,7 +32,7 @@ class ModelConfig:
     alpha: float = option(1.0, "factor α of h, and so of the operator's output")
     weighted: str | None = option(None, "how the weight norm enters a decoupled operator: linear, product, separate")
     affine: bool = option(False, "rescale the operator's output per channel")
-    norm: str | None = option(None, "batch, sphere, both, none; none: the network's default ('off' switches it off)")
+    norm: str | None = option(None, "batch, sphere, both, off; none: the network's default")
     activation: str | None = option(None, "relu, prelu, leaky_relu, off; none: the network's default")
     norm_eps: float | None = option(None, "eps of BatchNorm; none: 1e-5")
     init: str | None = option(None, "weights: he, xavier, normal, standard_normal; none: the network's default")

@@ -8,6 +8,8 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from .reading import fitted, kinds_of
+
 T = TypeVar("T")
 
 types_of: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
@@ -189,10 +191,11 @@ def _leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, tuple[Any, boo
             yield prefix + field.name, (value, field.metadata.get("material", True))
 
 
-def _set(config: Any, values: Mapping[str, Any]) -> Any:
+def _set(config: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
     names = [field.name for field in dataclasses.fields(config)]
     whole: dict[str, Any] = {}
     within: dict[str, dict[str, Any]] = {}
+    hints = types_of(type(config))
     for dotted, value in values.items():
         name, dot, rest = dotted.partition(".")
         if name not in names:
@@ -200,13 +203,15 @@ def _set(config: Any, values: Mapping[str, Any]) -> Any:
         if dot:
             within.setdefault(name, {})[rest] = value
         else:
-            whole[name] = value
+            named = isinstance(value, str) and str in kinds_of(hints[name])  # which may be "none"
+            done = named or dataclasses.is_dataclass(value)
+            whole[name] = value if done else fitted(hints[name], value, prefix + name)
             within.pop(name, None)  # what came before it is overwritten
     for name, inner in within.items():
         part = whole.get(name, getattr(config, name))
         if not dataclasses.is_dataclass(part):
             raise ValueError(f"{type(config).__name__}.{name} is a single setting: it has no {next(iter(inner))!r}")
-        whole[name] = _set(part, inner)
+        whole[name] = _set(part, inner, f"{prefix}{name}.")
     return dataclasses.replace(config, **whole)
 
 

@@ -72,7 +72,7 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
             f"data set 'folder': {root} has no images in class folders"
             + (f" (but {others})" if others else "")
             + f": expected {root}/<class>/<image>.jpg, or {root}/train/<class>/... and {root}/test/<class>/...; name "
-            "the folder with root=... or $HYPERSPHERE_DATA"
+            "the folder with root=... (--data.root to train, --root afterwards) or $HYPERSPHERE_DATA"
         )
     return pictures
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -70,7 +71,7 @@ class Pairs:
         return replace(self, left=places[0], right=places[1])
 
 
-def make_pairs(labels: Tensor, folds: int = 10, each: int = 300, seed: int = 0) -> Pairs:
+def make_pairs(labels: Tensor | Sequence[int], folds: int = 10, each: int = 300, seed: int = 0) -> Pairs:
     """Draw verification pairs as in LFW's View 2.
 
     The folds share no class. Pairs of one class draw a class, then two of its images, both evenly; no pair occurs twice
@@ -94,6 +95,7 @@ def make_pairs(labels: Tensor, folds: int = 10, each: int = 300, seed: int = 0) 
     """
     check_count("folds", folds)
     check_count("each", each)
+    labels = torch.as_tensor(labels)
     members = [(labels == label).nonzero().squeeze(1) for label in labels.unique()]
     members = [images for images in members if len(images) > 1]
     if len(members) < 2 * folds:

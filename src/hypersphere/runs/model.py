@@ -29,6 +29,12 @@ def make_model(config: ModelConfig, facts: Facts, classifier: bool) -> nn.Module
         settings["magnitude"] = h if config.alpha == 1.0 else type(h)(alpha=config.alpha)
     if config.widths is not None:
         settings["widths"] = _widths(config.widths)
+    if strange := [name for name in settings if name not in known and name not in config.extra]:
+        off = " ".join(f"--model.{name.replace('_', '-')} {'no' if name == 'affine' else 'none'}" for name in strange)
+        raise ValueError(
+            f"model.name={config.name!r} does not take {', '.join(strange)}, which recipe or command line set: "
+            f"leave it to the network with {off}, or start from the recipe `custom`"
+        )
     from_data = {"in_channels": facts.in_channels, "image_size": facts.image_size, "in_features": facts.in_features}
     for name, fact in from_data.items():
         if fact is not None and name in known:

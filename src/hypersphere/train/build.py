@@ -10,10 +10,14 @@ import math
 import torch
 from torch import nn
 
+from .._core.modes import modes_kept
+from .._core.registries import MODELS
 from ..config import Config, ScheduleConfig
 from ..evaluation import check_evaluation
 from ..losses.head import ClassHead
+from ..models.entry import Entry
 from ..runs import Facts, Networks, Run, Team, attach, beside, make_networks
+from ..runs.model import feature_dim
 from ..sources import Source, training_source
 from .adversary import make_adversary
 from .distributed import synchronize
@@ -35,6 +39,9 @@ def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = Fa
     """
     torch.manual_seed(seed)
     networks = make_networks(config, facts)
+    ours = isinstance(MODELS.find(config.model.name, "model.name"), Entry) or networks.generator is not None
+    if not ours and facts.image_size is not None:
+        _check_outputs(config, facts, networks)
     if fine_tune:
         start(networks, config, seed)
     attach(config.orthogonal, networks.model, networks.head, seed, keep=config.model.start is not None)
@@ -47,6 +54,22 @@ def make_objective(config: Config, facts: Facts, seed: int, fine_tune: bool = Fa
         hinge=config.loss.name == "hinge",
         transform=config.regularizer.transform,
     )
+
+
+@torch.no_grad()
+def _check_outputs(config: Config, facts: Facts, networks: Networks) -> None:
+    """Raise ValueError if a network of the user's own does not give what its classes, or the head, need."""
+    own = networks.head is None
+    wanted = (2, facts.num_classes if own else feature_dim(networks.model, config.model.name))
+    with modes_kept(networks.model):
+        out = networks.model.eval()(torch.zeros(2, facts.in_channels or 1, *(facts.image_size or ())))
+    shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+    if shape != wanted:
+        needs = "logits (N, num_classes)" if own else "under a head, made with num_classes=0, features (N, feature_dim)"
+        raise ValueError(
+            f"model.name={config.model.name!r} gives {shape} for a batch of two images, not {wanted}: it must return "
+            f"{needs}"
+        )
 
 
 def make_parts(config: Config, seed: int, team: Team, source: Source | None = None) -> Parts:

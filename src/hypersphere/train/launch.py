@@ -110,7 +110,7 @@ def seed_turns(
         done = folder.result
         crew.wait()
         if done is not None:
-            progress.say(f"{config.recipe} seed {seed} is done: {done['final_accuracy']:.2f}% ({folder.path})")
+            progress.say(f"{folder.path} is done: {done['final_accuracy']:.2f}%")
             return done
         training = Training(config, seed, crew, folder, progress, callbacks)
         begun(training)

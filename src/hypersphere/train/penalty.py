@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import torch
@@ -41,7 +42,19 @@ def make_penalty(
     parts: list[nn.Module] = []
     if config.name != "none":
         entry = REGULARIZERS.entry(config.name, "regularizer.name")
-        parts.append(entry.value(model, head=head, **_settings(config, entry, seed)))
+        settings = _settings(config, entry, seed)
+        try:
+            signature(entry.value).bind(model, head=head, **settings)
+        except TypeError as error:
+            raise ValueError(
+                f"regularizer.name={config.name!r} is called with model, head{''.join(f', {n}' for n in settings)}: "
+                f"{error}. hs.regularizers.HiddenRegularizer takes them all"
+            ) from error
+        parts.append(entry.value(model, head=head, **settings))
+        if not isinstance(parts[-1], nn.Module):
+            raise ValueError(
+                f"regularizer.name={config.name!r} must be an nn.Module, whose state is saved and restored"
+            )
     if config.orthonormality:
         parts.append(regularizers.Orthonormal(model, config.orthonormality, head))
     return Penalty(parts, model if opt.method == "relaxed" else None, opt.beta)
