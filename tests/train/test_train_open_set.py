@@ -63,7 +63,7 @@ def test_mirrors_and_centring_change_what_is_compared(characters, tmp_path):
 
 
 def test_classification_of_other_classes_is_refused(characters, tmp_path):
-    with pytest.raises(ValueError, match=r"evaluation.protocol verification"):
+    with pytest.raises(ValueError, match=r"evaluate by verification"):
         run(settings(tmp_path, evaluation=EvaluationConfig()))
 
 
