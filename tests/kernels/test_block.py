@@ -1,13 +1,11 @@
 """Every g, h, activation, layout and geometry of the kernels against float64."""
 
 import statistics
-from dataclasses import replace
 
 import pytest
 import torch
 from block_reference import ACTIVATIONS, Case, distance
 
-import hypersphere as hs
 from hypersphere.functional.angular import ANGULAR
 from hypersphere.functional.magnitude import MAGNITUDES
 from hypersphere.kernels import LAUNCHES, passes
@@ -77,26 +75,6 @@ GEOMETRIES = [
 @pytest.mark.parametrize("options", GEOMETRIES, ids=str)
 def test_geometries(options):
     check(Case(**options))
-
-
-@pytest.mark.parametrize("options", [{"size": (5, 3)}, {"size": (6, 60)}, {"size": (9, 13), "padding": 0}], ids=str)
-def test_large_windows_of_each_channel(options):
-    """In half precision the sums over the window round to 11 bits, and less is left of what is summed up."""
-    case = Case("sigmoid", norm="none", act="none", dtype=torch.bfloat16, kernel=7, groups=6, channels=6, last=True)
-    check(replace(case, padding=options.get("padding", 3), size=options["size"]), 0.02)
-    assert LAUNCHES["window_kernel"] == 2
-    assert not LAUNCHES["box_kernel"]
-
-
-def test_a_large_window_beside_the_ends_of_the_numbers():
-    x = torch.ones(1, 2, 4, 40, dtype=torch.float16).contiguous(memory_format=torch.channels_last)
-    x[0, 0, 0, 0], x[0, 1, 3, 39] = float("inf"), float("nan")
-    layer = hs.nn.SphereConv2d(2, 2, 7, padding=3, groups=2).half().to(memory_format=torch.channels_last)
-    z = layer(x)
-    assert LAUNCHES["window_kernel"] == 1
-    for channel, far in ((0, z[0, 0, :, 4:]), (1, z[0, 1, :, :36])):
-        assert far.isfinite().all()
-        assert int((~z[0, channel].isfinite()).sum()) == 16
 
 
 def test_other_tiles_give_the_same_values(monkeypatch):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .device import magnitude, norms, weights, windows
+from .device import magnitude, norms, weights
 from .launch import Launch, interpreting
 from .layout import Layout, arranged, channels_last, empty, layout_of, next_power, out_shape, tiles
 from .memory import Pieces, kept_pieces
@@ -31,7 +31,6 @@ class Plan:
         self.norm, self.is_sphere, self.is_train = f.norm, f.is_sphere, f.norm == "train"
         self.counts = f.running and f.training
         self.linear = not window.size
-        self.is_half = x.dtype != torch.float32
         outer = window.output_padding or (0,) * len(window.size)
         self.convolution = (window.stride, window.padding, window.dilation, window.transposed, outer, window.groups)
         self.groups = window.groups
@@ -128,13 +127,10 @@ class Plan:
         bl, bc, count = tiles(layout, 4096, 1024)
         numbers = (layout.positions, layout.channels)
         self.add = Launch(norms.add_input_kernel, (count,), (*numbers, groups, last, bl, bc))
-        if self.depthwise and self.is_half and self._has_large_window(f):
-            self.box, self.spread = self._window(f, False), self._window(f, True)
-        else:
-            post = 2 if f.is_sphere else 3
-            self.box = self._box(f, False, 1 if self.depthwise else 0, post, self.shift)
-            pre, post = (5 if groups > 1 else 2) if f.is_sphere else 0, 4 if self.depthwise else 0
-            self.spread = self._box(f, True, pre, post, 1.0 / (self.shift * self.shift))
+        post = 2 if f.is_sphere else 3
+        self.box = self._box(f, False, 1 if self.depthwise else 0, post, self.shift)
+        pre, post = (5 if groups > 1 else 2) if f.is_sphere else 0, 4 if self.depthwise else 0
+        self.spread = self._box(f, True, pre, post, 1.0 / (self.shift * self.shift))
         if not f.is_sphere:
             total = math.prod(self.map_shape)
             h, ratio = MAGNITUDES[f.magnitude], f.angular == "cosine"
@@ -165,27 +161,6 @@ class Plan:
             self.magnitude_backward = Launch(
                 magnitude.magnitude_backward_kernel, grid, (total, f.alpha, f.beta, self.shift, h, ratio, _BLOCK)
             )
-
-    def _has_large_window(self, f: Fields) -> bool:
-        """Whether :mod:`.device.windows` sums over the window: 4×4 to 16×16, of stride 1, channels last."""
-        w = f.window
-        simple = self.input.last and f.is_sphere and not w.transposed and set(w.stride + w.dilation) == {1}
-        return simple and len(w.size) == 2 and min(w.size) >= 4 and max(w.size) <= 16
-
-    def _window(self, f: Fields, backward: bool) -> Sum:
-        """The same as :meth:`_box` does for such a window."""
-        (down, across), padding = f.window.size, f.window.padding
-        source, target, scale = self.q_shape[2:], self.map_shape[2:], self.shift
-        if backward:
-            source, target, scale = target, source, -1.0 / (self.shift * self.shift)
-            padding = (down - 1 - padding[0], across - 1 - padding[1])
-        width = min(64, max(16, next_power(target[1] + across - 1)))
-        tiles = self.q_shape[0] * -(-target[0] // 4) * -(-target[1] // (width - across + 1))
-        numbers = (self.groups, *source, *target, *padding, scale)
-        channels = 32 if width == 64 else 64
-        kinds = (0, 4) if backward else (1, 2)
-        constants = (down, across, *kinds, width, channels)
-        return Sum(Launch(windows.window_kernel, (tiles, -(-self.groups // channels)), (*numbers, *constants)))
 
     def _box(self, f: Fields, backward: bool, pre: int, post: int, scale: float) -> Sum:
         """The sum over the window, from inputs to outputs, or its transpose, from outputs to inputs.

@@ -108,7 +108,7 @@ def fused_block(
         fields = _fields(weight.shape, geometry, *numbers)
         if group is not None or fields is None:
             return None
-        if takes(fields, x, tensors[1]):
+        if takes(fields, x):
             given = (x, q, tensors[0], *tensors[2:5], tensors[7])
             z, out = torch.ops.hypersphere.rows(*given, give_q, encode(fields))
             return z, out if give_q else None
