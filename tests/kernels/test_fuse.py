@@ -49,6 +49,19 @@ def test_every_g_and_h_launches_every_pass(monkeypatch):
         assert [kernels.LAUNCHES[f"{name}_kernel"] for name in PASSES] == [1] * len(PASSES), (g, h)
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.float16, 5e-3)])
+def test_norms_of_rows_take_no_launch_of_their_own(dtype, tolerance):
+    layers = hs.nn.SphereLinear(6, 10, True, angular="sigmoid"), nn.ReLU(), hs.nn.SphereLinear(10, 4, angular="linear")
+    model = nn.Sequential(*layers).to(dtype)
+    x = torch.randn(70, 6, dtype=dtype)
+    x[3] = 0
+    with torch.no_grad():
+        layers[0].bias[:5] = -2  # whose outputs ReLU takes away: one row of zeros is not the only short one
+    compare(hs.nn.fuse(copy.deepcopy(model)), model, x, tolerance)
+    assert kernels.LAUNCHES["box_kernel"] == 1  # of the first layer, forward
+    assert kernels.LAUNCHES["unit_kernel"] == 2
+
+
 @pytest.mark.parametrize(("g", "h"), [("linear", "sphere"), ("sigmoid", "mix")])
 def test_two_blocks_in_a_row(g, h):
     """Two launches of each pass, forward as backward. All pairs are in test_block.py."""

@@ -37,12 +37,15 @@ def compile_ahead(plan: Plan, f: Fields, t: Any, dtype: torch.dtype, track: bool
     has_s = not f.is_sphere and f.angular != "cosine"
     layer = (dtype, _WIDE, _WIDE if has_s else None, k, a, b)
     table, q = _WIDE if train else None, _WIDE if give_q else None
+    at_once = plan.direct and t.q is not None
     if plan.unit is not None:
-        plan.unit.begin(device, weight, dtype, _WIDE, _SUMS)
+        maps = (_WIDE, _WIDE) if at_once else (None, None)
+        plan.unit.begin(device, weight, dtype, _WIDE, _SUMS, *maps)
     if not plan.depthwise and t.q is None:
         plan.squares.begin(device, dtype, _WIDE)
     counts = _SUMS if f.running and f.training and not f.is_sphere else None
-    _begin_box(plan.box, device, dtype if plan.depthwise else _WIDE, None, _WIDE, counts, None)
+    if not at_once:
+        _begin_box(plan.box, device, dtype if plan.depthwise else _WIDE, None, _WIDE, counts, None)
     if train:
         moved = track and mean is not None
         (e.stats_tracking if moved else e.stats).begin(device, *layer, _SUMS, _WIDE, gamma, beta, mean, var, tracked)
@@ -54,8 +57,8 @@ def compile_ahead(plan: Plan, f: Fields, t: Any, dtype: torch.dtype, track: bool
     else:
         mean, var = (mean, var) if f.norm == "eval" else (None, None)
     summing = k is not None or a is not None or b is not None
-    maps = any(v is not None and v.requires_grad for v in (t.x, t.q, t.rho))
-    gr, gs = _WIDE if maps else None, _WIDE if maps and has_s else None
+    needed = any(v is not None and v.requires_grad for v in (t.x, t.q, t.rho))
+    gr, gs = _WIDE if needed else None, _WIDE if needed and has_s else None
     back = (_SUMS, table, _WIDE if train else None, leaks, dtype, q, dtype, gr, gs)
     statistics = (None, None) if train else (mean, var)
     (e.grad_summing if summing else e.grad).begin(device, *layer, gamma, beta, *statistics, *back)
@@ -64,7 +67,8 @@ def compile_ahead(plan: Plan, f: Fields, t: Any, dtype: torch.dtype, track: bool
             e.row[row].begin(device, _SUMS, kind)
     also = _WIDE if f.is_sphere and plan.groups == 1 else None
     into, x = (dtype, dtype) if plan.depthwise else (_WIDE, None)
-    _begin_box(plan.spread, device, _WIDE, also, into, None, x)
+    if not plan.direct:
+        _begin_box(plan.spread, device, _WIDE, also, into, None, x)
     if plan.unit is not None:
         plan.unit_backward.begin(device, weight, dtype, _WIDE, weight)
     if t.q is None and not plan.depthwise and t.x.requires_grad:

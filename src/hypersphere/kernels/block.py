@@ -96,21 +96,22 @@ def forward(
     x_, q_, w, k, a, b, rho, gamma, beta, leaks, mean, var, tracked, norm, batches = given
     sums, total, table, inverse, r, s, norms, radius = _pieces(plan, memory, at)
     source, between = _pieces(mode.scratch, small, at)
+    at_once = plan.direct and t.q is not None
     if plan.unit is None:
         unit = unit_weight(plan, t.weight, x.dtype, memory)
     else:
         unit = x.new_empty_strided(plan.unit_shape, plan.unit_stride)
-        run.unit(stream, w, at(unit), inverse, sums)
-    beside = branch(plan.device, stream)
+        run.unit(stream, w, at(unit), inverse, sums, *((q_, r) if at_once else (None, None)))
+    beside = None if at_once else branch(plan.device, stream)
     side = stream if beside is None else beside.stream
     if source is not None:
         run.squares(side, x_, source)
     else:
         source = x_ if plan.depthwise else q_
     partial = () if between is None else (between,)
-    if plan.is_sphere:
+    if plan.is_sphere and not at_once:
         run.box(side, source, None, r, None, None, *partial)
-    else:
+    elif not plan.is_sphere:
         run.box(side, source, None, norms, total if plan.counts else None, None, *partial)
         run.magnitude(side, norms, rho, total, norm, batches, radius, r, s)
     y = convolve(x, unit, plan)
@@ -196,15 +197,17 @@ def backward(
     elif plan.per_channel:
         apart = [torch.empty_like(y, dtype=torch.float32) for _ in range(1 if s is None else 2)]
         gr, gs = at(apart[0]), None if s is None else at(apart[1])
+    dq_in = None
+    if wants_maps and not plan.depthwise and (need[0] if t.q is None else need[1]):
+        dq_in = memory.new_empty_strided(plan.q_shape, plan.q_stride)  # before the branch, which writes it: after it,
+        # this memory could be what the convolution beside it works with
+    if plan.direct:
+        gr = None if dq_in is None else at(dq_in)
     dy = torch.empty_like(y)
     run.grad(stream, y_, r, s, k, a, b, gamma, beta, mean, var, sums, table, rest, leaks, dz_, dq_, at(dy), gr, gs)
     if apart is not None:
         apart = [arranged(m.unflatten(1, (plan.groups, -1)).sum(2), plan.last) for m in apart]
         gr, gs = at(apart[0]), None if s is None else at(apart[1])
-    dq_in = None
-    if wants_maps and not plan.depthwise and (need[0] if t.q is None else need[1]):
-        dq_in = memory.new_empty_strided(plan.q_shape, plan.q_stride)  # before the branch, which writes it: after it,
-        # this memory could be what the convolution beside it works with
     beside = branch(plan.device, stream) if need[0] else None
     dx, dunit = convolve_backward(dy, x, unit, plan, (need[0], need[2] and beside is None))
     if wants_maps:
@@ -215,7 +218,7 @@ def backward(
         partial = () if between is None else (between,)
         if plan.depthwise and dx is not None:  # each channel has its own norms, whose gradient is added to dx
             run.spread(side, gr, also, at(dx), None, x_, *partial)
-        elif dq_in is not None:
+        elif dq_in is not None and not plan.direct:
             run.spread(side, gr, also, at(dq_in), None, None, *partial)
     dweight = None
     if beside is None:

@@ -53,7 +53,9 @@ def _whole_rows(tuning: Tuning, channels: int) -> Tuning:
 class EpiloguePlan:
     """The four passes over the output y of a convolution, and the sums that they share."""
 
-    def __init__(self, f: Fields, shape: torch.Size, last: bool, dtype: torch.dtype, maps: int, device: Any) -> None:
+    def __init__(
+        self, f: Fields, shape: torch.Size, last: bool, dtype: torch.dtype, maps: int, device: Any, rate: float = 1.0
+    ) -> None:
         layout = layout_of(shape, last)
         self.channels, self.maps = channels, maps = layout.channels, maps
         self.count = layout.images * layout.positions
@@ -62,7 +64,7 @@ class EpiloguePlan:
             half, top = 0.5 / f.k, 1.0 / math.tanh(math.pi / (4 * f.k))
         fast = 2 if dtype != torch.float32 and not interpreting() else 0
         g, act, bn = ANGULAR[f.angular], ACTIVATIONS[f.activation], NORMS[f.norm]
-        cl, count, cubed = layout.last, float(self.count), f.is_sphere and maps > 1
+        cl, count, cubed = layout.last, float(self.count), f.is_sphere and (maps > 1 or not f.window.size)
         per_channel_k = f.angular == "sigmoid" and f.k is None
 
         def cut(name: str, over_channels: bool = False, summing: bool = False) -> tuple[Any, ...]:
@@ -128,7 +130,22 @@ class EpiloguePlan:
             Launch(
                 epilogue.grad_kernel,
                 grid,
-                (*numbers, f.eps, f.leak, g, bn, act, summing, slots, cl, fast, cubed, tile[2] >= channels, *tile),
+                (
+                    *numbers,
+                    f.eps,
+                    f.leak,
+                    rate,
+                    g,
+                    bn,
+                    act,
+                    summing,
+                    slots,
+                    cl,
+                    fast,
+                    cubed,
+                    tile[2] >= channels,
+                    *tile,
+                ),
                 warps,
                 tiles=0 if per_channel_k else numbers[0],
             )

@@ -31,6 +31,7 @@ class Plan:
         self.norm, self.is_sphere, self.is_train = f.norm, f.is_sphere, f.norm == "train"
         self.counts = f.running and f.training
         self.linear = not window.size
+        self.direct = self.linear and f.is_sphere  # no window: r and the gradient of q take no launch of their own
         outer = window.output_padding or (0,) * len(window.size)
         self.convolution = (window.stride, window.padding, window.dilation, window.transposed, outer, window.groups)
         self.groups = window.groups
@@ -39,8 +40,11 @@ class Plan:
         self.output = layout_of(self.out_shape, last)
         self.map_shape = torch.Size((x.shape[0], self.groups, *self.out_shape[2:]))
         self.q_shape = torch.Size((x.shape[0], self.groups, *x.shape[2:]))
-        self.epilogue = EpiloguePlan(f, self.out_shape, last, x.dtype, self.groups, self.device)
-        self._weights(f, w, x.dtype, last)
+        fan = w[0].numel() if not window.transposed else w[:, 0].numel() // window.groups
+        self.shift = 2.0 ** math.ceil(math.log2(fan) / 2) if x.dtype == torch.float16 else 1.0
+        rate = -0.5 / (self.shift * self.shift)
+        self.epilogue = EpiloguePlan(f, self.out_shape, last, x.dtype, self.groups, self.device, rate)
+        self._weights(f, w, fan, last)
         self._norms(f, self.device)
         self._memory(f, x, w)
 
@@ -64,7 +68,7 @@ class Plan:
         self.like = torch.empty(0, dtype=torch.float32, device=self.device)  # new buffers are like it
         source = 0 if self.depthwise else math.prod(self.q_shape)
         self.scratch = {given: Pieces(0 if given else source, self.box.between) for given in (True, False)}
-        mine = 0 if self.per_channel else maps
+        mine = 0 if self.per_channel or self.direct else maps
         self.back = Pieces(
             2 * channels if self.is_train else 0,
             mine,
@@ -88,15 +92,12 @@ class Plan:
         e = self.epilogue
         return sums[: 8 * e.slots * e.channels].view(8, e.slots, e.channels).sum(1)
 
-    def _weights(self, f: Fields, w: Tensor, dtype: torch.dtype, last: bool) -> None:
-        transposed = f.window.transposed
-        fan = w[0].numel() if not transposed else w[:, 0].numel() // f.window.groups
-        self.shift = 2.0 ** math.ceil(math.log2(fan) / 2) if dtype == torch.float16 else 1.0
+    def _weights(self, f: Fields, w: Tensor, fan: int, last: bool) -> None:
         self.unit: Launch | None = None
         self.unit_backward: Any = None
         self.weight_last = channels_last(w)
         self.weight_moves = last and not self.weight_last and w.dim() > 2 and math.prod(w.shape[2:]) > 1
-        if transposed:
+        if f.window.transposed:
             return
         size = (fan, w.shape[1], fan // w.shape[1])
         block = min(2048, next_power(fan))
@@ -104,7 +105,7 @@ class Plan:
         self.unit = Launch(
             weights.unit_kernel,
             (w.shape[0],),
-            (*size, zeros, 1.0 / self.shift, self.weight_moves, block, 64),
+            (*size, zeros, self.map_shape[0], 1.0 / self.shift, self.shift, self.weight_moves, block, 64),
         )
         self.unit_backward = Launch(
             weights.unit_backward_kernel, (w.shape[0],), (*size, 1.0 / self.shift, self.weight_moves, block)

@@ -92,15 +92,15 @@ def apply_kernel(
 @triton.jit
 def grad_kernel(
     y, r, s, k, a, b, gamma, beta, mean, var, sums, table, rest, leaks, dz, dq, dy, gr, gs,
-    TILES, L, C, half, top, eps, leak,
+    TILES, L, C, half, top, eps, leak, rate,
     G: tl.constexpr, BN: tl.constexpr, ACT: tl.constexpr, SUMS: tl.constexpr, SLOTS: tl.constexpr,
     CL: tl.constexpr, FAST: tl.constexpr, CUBED: tl.constexpr, SINGLE: tl.constexpr, GROUPS: tl.constexpr,
     BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """dy and the gradients of the maps; with SUMS the gradients of the channels' parameters are added to ``sums``.
 
-    SUMS = 2: BatchNorm's statistics cover exactly these positions, so Σ dF·F is known beforehand. CUBED: in maps of
-    several groups the gradient of r comes times r³, as the gradient of r = 1/n in n² has it.
+    SUMS = 2: BatchNorm's statistics cover exactly these positions, so Σ dF·F is known beforehand. CUBED: the
+    gradient of r comes times r³, as the gradient of r = 1/n in n² has it; that of one group also times ``rate``.
     """
     FOLD: tl.constexpr = (BN == TRAIN) and (s is None) and (a is None) and (b is None)
     KNOWN: tl.constexpr = FOLD and (SUMS == 2)
@@ -248,6 +248,9 @@ def grad_kernel(
                     store_map(gs, dsg * g, image, first, row, col, L, C, GROUPS, mask, CL)
         if GROUPS == 1:
             if gr is not None:
+                if CUBED:
+                    over = tl.load(r + (image * L + first) + row, mask=inside, other=0.0)
+                    along_r = along_r * over * (over * over) * rate
                 tl.store(gr + (image * L + first) + row, along_r, mask=inside)
             if gs is not None:
                 tl.store(gs + (image * L + first) + row, along_s, mask=inside)

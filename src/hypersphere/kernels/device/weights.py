@@ -5,6 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+_TINY = tl.constexpr(1.1754944e-38)
+
 
 @triton.jit
 def _moved(j, CHANNELS, WINDOW, MOVE: tl.constexpr):
@@ -17,14 +19,15 @@ def _moved(j, CHANNELS, WINDOW, MOVE: tl.constexpr):
 
 @triton.jit
 def unit_kernel(
-    w, out, inverse, zeroed,
-    K, CHANNELS, WINDOW, ZEROS, scale,
+    w, out, inverse, zeroed, q, r,
+    K, CHANNELS, WINDOW, ZEROS, ROWS, scale, lift,
     MOVE: tl.constexpr, BLOCK: tl.constexpr, BLOCK_ZEROS: tl.constexpr,
 ):  # fmt: skip
     """One program per filter of K entries: its unit vector times ``scale``, and 1/‖w‖ (0 for a zero filter).
 
     The filter is divided by its largest entry first, so that no square overflows or underflows. The
-    programs also set ``zeroed`` to 0, the sums that later kernels of the layer add to.
+    programs also set ``zeroed`` to 0, the sums that later kernels of the layer add to, and r of the ROWS rows that a
+    linear layer reads to lift/√q (0 for a row of zeros).
     """
     filter_ = tl.program_id(0)
     start = w + filter_.to(tl.int64) * K
@@ -55,6 +58,13 @@ def unit_kernel(
         for i0 in range(filter_ * BLOCK_ZEROS, ZEROS, tl.num_programs(0) * BLOCK_ZEROS):
             i = i0 + tl.arange(0, BLOCK_ZEROS)
             tl.store(zeroed + i, tl.zeros([BLOCK_ZEROS], tl.float64), mask=i < ZEROS)
+    if q is not None:
+        for i0 in range(filter_ * BLOCK_ZEROS, ROWS, tl.num_programs(0) * BLOCK_ZEROS):
+            row = i0 + tl.arange(0, BLOCK_ZEROS)
+            n2 = tl.load(q + row, mask=row < ROWS, other=0.0)
+            tl.store(
+                r + row, tl.where(n2 < _TINY, 0.0, tl.rsqrt(tl.where(n2 < _TINY, 1.0, n2)) * lift), mask=row < ROWS
+            )
 
 
 @triton.jit
