@@ -264,10 +264,12 @@ def test_modules_of_a_row_that_are_replaced_or_hooked():
             torch.testing.assert_close(fused(x), expected)
             torch.testing.assert_close(seen[len(theirs) :], theirs)
             torch.testing.assert_close(hs.nn.fuse(fused)(x), expected)  # the rows that are left
-        alone = copy.deepcopy(hs.nn.fuse(plain := Unit().eval()).conv2)
-        torch.testing.assert_close(
-            alone(x), hs.functional.decoupled_conv(x, plain.conv2.weight, padding=1, angular="linear")
-        )
+        layer = hs.nn.fuse(Unit().eval()).conv2
+        expected = hs.functional.decoupled_conv(x, layer.weight, padding=1, angular="linear")
+        saved = pickle.dumps(layer)
+        assert b"Unit" not in saved  # the module of its row is not taken along
+        for alone in (copy.deepcopy(layer), pickle.loads(saved)):
+            torch.testing.assert_close(alone(x), expected)
 
 
 def test_many_gradients_at_once():

@@ -62,16 +62,28 @@ class Row:
         return iter(self.now() or (None, None))
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.names, self._owner()
+        return self.names, None  # an operator that is copied or saved by itself does not take its module along
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.names, owner = state
         self._owner = _no_owner if owner is None else weakref.ref(owner)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Row:
-        made = memo[id(self)] = Row.__new__(Row)
-        made.__setstate__((self.names, memo.get(id(self._owner()))))  # none where an operator is copied by itself
-        return made
+
+class _Rows:
+    """The rows of a module, kept in it: a copy of the module, or one read from a file, is the module of its rows."""
+
+    def __init__(self, owner: nn.Module) -> None:
+        self._owner: Any = weakref.ref(owner)
+        self.rows: list[Row] = []
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._owner(), self.rows
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        owner, self.rows = state
+        self._owner = weakref.ref(owner)
+        for row in self.rows:
+            row.__setstate__((row.names, owner))
 
 
 def _no_owner() -> None:
@@ -86,6 +98,7 @@ def _is_part(module: Any, row: Row) -> bool:
 def absorb(owner: nn.Module, part: Parts, shared: bool) -> None:
     """Let the operator compute what follows it in a module, and let that hand its input on."""
     row = part.op.follows = Row(owner, part)
+    vars(owner).setdefault("_fused_rows", _Rows(owner)).rows.append(row)
     for module, called_elsewhere in ((part.norm, False), (part.act, shared)):
         if module is not None and not isinstance(module, _HandsOn):
             change_class(module, _handing_on(type(module), called_elsewhere))
