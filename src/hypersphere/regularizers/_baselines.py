@@ -161,13 +161,12 @@ class SRIP(HiddenRegularizer):
 
     def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
         with torch.no_grad():
-            kept = self.get_buffer(_key(neurons))
-            vector = kept.to(matrix)
+            vector = self._buffer_on(_key(neurons), matrix.device).to(matrix.dtype)
             for _ in range(self.iterations if self.training else 0):
                 moved = _gap_times(matrix, vector)
                 vector = torch.where((moved != 0).any(-1, keepdim=True), unit(moved), vector)  # 0 would stay for ever
             if self.training:
-                kept.copy_(vector)
+                self.get_buffer(_key(neurons)).copy_(vector)
         return torch.linalg.vector_norm(_gap_times(matrix, vector), dim=-1).sum()
 
 
