@@ -1,5 +1,6 @@
 """Heads in pytorch-metric-learning's CrossBatchMemory and DistributedLossWrapper."""
 
+import copy
 import os
 import sys
 
@@ -40,6 +41,16 @@ def test_a_memory_is_further_samples_without_a_gradient(name):
     y = second[0].clone().requires_grad_()
     torch.testing.assert_close(gradient, torch.autograd.grad(head(y, second[1]), y)[0])
     assert {id(p) for p in memory.parameters()} == {id(p) for p in head.parameters()}
+
+
+def test_a_memory_moves_no_schedule_and_no_running_mean():
+    for head in (hs.losses.ASoftmax(D, C, annealing="sphereface"), hs.losses.AdaFace(D, C)):
+        alone, (x, y) = copy.deepcopy(head), data(1)
+        alone(x, y)
+        hs.losses.metric_learning(head)(x, y, None, 9 * x, y)
+        assert head.training
+        for own, other in zip(head.buffers(), alone.buffers(), strict=True):
+            assert torch.equal(own, other)
 
 
 def test_a_miner_weighs_the_samples_of_the_batch_not_rows_of_the_memory():

@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .._core.modes import modes_kept
+
 
 def metric_learning(head: nn.Module) -> Any:
     """``head`` as a loss of pytorch-metric-learning, for its ``DistributedLossWrapper`` and ``CrossBatchMemory``.
@@ -16,8 +18,9 @@ def metric_learning(head: nn.Module) -> Any:
 
         L(batch) + L(memory),
 
-    where the first is weighed by the pairs that a miner chose. ``DistributedLossWrapper`` gathers the samples of all
-    processes and multiplies the loss by their number, as it does for every loss.
+    where the first is weighed by the pairs that a miner chose. The second is that of the head in evaluation mode: an
+    annealing advances once a step, and running means and centres follow the batch alone. ``DistributedLossWrapper``
+    gathers the samples of all processes and multiplies the loss by their number, as it does for every loss.
 
     Args:
         head: Any head of :mod:`hypersphere.losses`. Its parameters are parameters of the result.
@@ -57,7 +60,9 @@ def metric_learning(head: nn.Module) -> Any:
             return self.head(embeddings, labels, indices_tuple)
         if ref_labels is None:
             raise ValueError("ref_emb needs ref_labels: pass the labels of the reference embeddings")
-        return self.head(embeddings, labels, _anchors(indices_tuple)) + self.head(ref_emb.detach(), ref_labels)
+        with modes_kept(self.head):  # a step counts once, and running means are of the batch
+            remembered = self.head.eval()(ref_emb.detach(), ref_labels)
+        return self.head(embeddings, labels, _anchors(indices_tuple)) + remembered
 
     def __reduce__(self: Any) -> tuple[Any, ...]:  # the class has no name by which a pickle would find it
         return metric_learning, (self.head,), self.__dict__

@@ -191,6 +191,16 @@ class Regularizer(nn.Module):
         with without_autocast(matrix.device):
             return self.value(upcast(matrix), neurons)
 
+    def _buffer_on(self, key: str, device: torch.device) -> Tensor:
+        """A buffer beside a layer, moved there once: a graph that is recorded cannot copy from the host."""
+        buffer = self.get_buffer(key)
+        if buffer.device == device:
+            return buffer
+        moved = buffer.to(device)
+        if not torch.compiler.is_compiling():
+            self.register_buffer(key, moved)
+        return moved
+
     def _on_host(self) -> bool:
         """Whether the call count can be read without waiting for a device."""
         return not torch.compiler.is_compiling() and self._counter.device.type == "cpu"

@@ -160,14 +160,14 @@ class SRIP(HiddenRegularizer):
             self.register_buffer(_key(neurons), unit(start).to(matrix))
 
     def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
+        keep = self.training and torch.is_grad_enabled()  # a look at the layers changes nothing
         with torch.no_grad():
-            kept = self.get_buffer(_key(neurons))
-            vector = kept.to(matrix)
+            vector = self._buffer_on(_key(neurons), matrix.device).to(matrix.dtype)
             for _ in range(self.iterations if self.training else 0):
                 moved = _gap_times(matrix, vector)
                 vector = torch.where((moved != 0).any(-1, keepdim=True), unit(moved), vector)  # 0 would stay for ever
-            if self.training:
-                kept.copy_(vector)
+            if keep:
+                self.get_buffer(_key(neurons)).copy_(vector)
         return torch.linalg.vector_norm(_gap_times(matrix, vector), dim=-1).sum()
 
 

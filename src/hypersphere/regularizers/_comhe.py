@@ -202,7 +202,7 @@ class CoMHE(EnergyRegularizer):
 
     def _bases(self, matrices: dict[str, Tensor]) -> dict[str, Tensor]:
         """The projections that are kept, beside the layers."""
-        return {key: self._basis(key, matrices[neurons.name]) for key, (_, _, neurons) in self._wanted.items()}
+        return {key: self._buffer_on(key, matrices[one.name].device) for key, (_, _, one) in self._wanted.items()}
 
     def _current(self, matrices: dict[str, Tensor]) -> dict[str, Tensor]:
         """The projections of this call, drawn again where that is due."""
@@ -239,13 +239,6 @@ class CoMHE(EnergyRegularizer):
             self.register_buffer(key, value.to(like.device))
         else:
             self.get_buffer(key).copy_(value)
-
-    def _basis(self, key: str, like: Tensor) -> Tensor:
-        basis = self.get_buffer(key)
-        if basis.device != like.device:
-            basis = basis.to(like.device)
-            self.register_buffer(key, basis)
-        return basis
 
     # Energies ----------------------------------------------------------------------------------------
 

@@ -232,14 +232,8 @@ class MHE(EnergyRegularizer):
         return sets, [None if beta is None else self._chosen(beta, order) for beta, order in placed]
 
     def _lengths(self, neurons: Neurons, device: torch.device) -> Tensor | None:
-        """The β of a layer, moved to it once: a graph that is recorded cannot copy from the host."""
-        beta = self._buffers.get(_beta(neurons))
-        if beta is None or beta.device == device:
-            return beta
-        moved = beta.to(device)
-        if not torch.compiler.is_compiling():
-            self.register_buffer(_beta(neurons), moved)
-        return moved
+        """The β of a layer, if it has any."""
+        return self._buffer_on(_beta(neurons), device) if _beta(neurons) in self._buffers else None
 
     def _chosen(self, values: Tensor, order: Tensor | None) -> Tensor:
         """Of each set in (groups, neurons, ...) what belongs to the first neurons of ``order``."""
