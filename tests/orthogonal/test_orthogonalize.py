@@ -315,6 +315,17 @@ def test_several_backward_passes_through_one_matrix() -> None:
     torch.testing.assert_close(total, expected)
 
 
+@pytest.mark.parametrize("method", ["cayley", "gram_schmidt"])
+def test_a_matrix_changed_in_place_is_noticed(method: str) -> None:
+    """Its gradient would be that of another matrix."""
+    r = orthogonalize(gaussian(4, 4).requires_grad_(), method)
+    r.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        r.sum().backward()
+    with torch.inference_mode():
+        orthogonalize(gaussian(4, 4), method).mul_(2)
+
+
 def test_another_algorithm_can_be_registered_for_a_device() -> None:
     calls = []
 

@@ -106,6 +106,29 @@ def is_transformed(*tensors: Tensor) -> bool:
     return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
 
 
+class Watched:
+    """Tensors that several graphs share, kept outside of ``save_for_backward``, whose changes in place are noticed.
+
+    Calling it returns them.
+    """
+
+    def __init__(self, *tensors: Tensor) -> None:
+        self._tensors, self._counts = tensors, [_changes(one) for one in tensors]
+
+    def __call__(self) -> tuple[Tensor, ...]:
+        if self._counts != [_changes(one) for one in self._tensors]:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                "change a copy (clone) of this result"
+            )
+        return self._tensors
+
+
+def _changes(tensor: Tensor) -> int:
+    """How often a tensor was changed in place; nobody counts where no gradient will be asked for."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
 def remembered(make: Any, *parts: Any) -> Any:
     """``make(*parts)``, made once for each value; compilers look into it."""
     return make(*parts) if torch.compiler.is_compiling() else _make(make, *parts)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..._core.errors import check_floating
+from ..._core.modes import Watched
 from ..._core.registries import MAPS
 from ..._core.sphere import upcast
 from . import algorithms as exact
@@ -217,22 +218,22 @@ class _Orthogonalize(torch.autograd.Function):
     """The map in eager mode.
 
     What it keeps is kept outside of ``save_for_backward``: R may be shared by several graphs, and
-    the first backward must not free it for the others.
+    the first backward must not free it for the others. A change of R in place is noticed all the same.
     """
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, method: str) -> Tensor:
         algorithm = algorithm_of(method, u.device.type)
         r, *kept = in_full(algorithm.forward, u)
-        ctx.u, ctx.backward_of, ctx.kept = u, algorithm.backward, (r.detach(), *kept)
+        ctx.u, ctx.backward_of, ctx.kept = u, algorithm.backward, Watched(r.detach(), *kept)
         return r
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         if not torch.is_grad_enabled():
-            return in_full(ctx.backward_of, grad, *ctx.kept), None
+            return in_full(ctx.backward_of, grad, *ctx.kept()), None
         with torch.no_grad():  # create_graph=True
-            out = in_full(ctx.backward_of, grad, *ctx.kept)
+            out = in_full(ctx.backward_of, grad, *ctx.kept())
         return DifferentiatedOnce.apply(out, grad, ctx.u), None
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._core.modes import Watched
 from .from_last import Solved
 from .grouped import layout_of
 from .maps import DifferentiatedOnce, algorithm_of
@@ -73,15 +74,15 @@ class _Rotate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, v: Tensor, u: Tensor, method: str, solved: Solved) -> Tensor:
         w = matmul(v, solved[0].mT)
-        ctx.u, ctx.v, ctx.w, ctx.method, ctx.solved = u, v, w.detach(), method, solved
+        ctx.u, ctx.kept, ctx.method, ctx.solved = u, Watched(v, w.detach()), method, solved
         return w
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        for_v, for_u = ctx.needs_input_grad[:2]
+        (v, w), (for_v, for_u) = ctx.kept(), ctx.needs_input_grad[:2]
         if torch.is_grad_enabled():  # create_graph=True: R's own derivative may be asked for, once
             r = connect(ctx.u, ctx.method, ctx.solved)
-            of_r = grad.mT @ ctx.v
+            of_r = grad.mT @ v
             with torch.no_grad():
                 out = _backward(ctx.method, of_r, ctx.solved) if for_u else None
             return grad @ r if for_v else None, None if out is None else _once(out, of_r, ctx.u), None, None
@@ -90,9 +91,9 @@ class _Rotate(torch.autograd.Function):
         turned = matmul(grad, r) if for_v or thin else None
         of_u = None
         if thin and turned is not None:
-            of_u = in_full(_cayley_backward, grad + turned, ctx.w + ctx.v)
+            of_u = in_full(_cayley_backward, grad + turned, w + v)
         elif for_u:
-            of_u = _backward(ctx.method, matmul(grad.mT, ctx.v), ctx.solved)
+            of_u = _backward(ctx.method, matmul(grad.mT, v), ctx.solved)
         return turned if for_v else None, of_u, None, None
 
 
