@@ -437,5 +437,8 @@ def resolve(value: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tenso
     if isinstance(value, str):
         value = MAGNITUDES.find(value, "magnitude")()
     if not callable(value) or isinstance(value, type):
-        raise TypeError(f"magnitude={value!r} is neither a name ({', '.join(MAGNITUDES)}) nor a callable h(norm)")
+        raise TypeError(
+            f"magnitude={value!r} is neither a name ({', '.join(MAGNITUDES)}) nor a callable h(norm)"
+            + (": call the class" if isinstance(value, type) else "")
+        )
     return value

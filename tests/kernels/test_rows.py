@@ -67,6 +67,14 @@ def test_the_ends():
         x = x.detach()
 
 
+def test_gradients_of_the_smallest_norms():
+    x = (torch.tensor([1.0, 0.0, 2.0]) * 10.0 ** -torch.arange(10.0, 26.0)[:, None]).requires_grad_()
+    z, _ = rows(x, torch.randn(4, 3), x.square().sum(1, keepdim=True))
+    (1000 * z).sum().backward()
+    assert x.grad.isfinite().all()
+    assert z[:6].any(1).all()
+
+
 def test_any_order_in_memory():
     outcomes = []
     seed = torch.randn(6, 4, dtype=torch.bfloat16)

@@ -120,6 +120,8 @@ def test_wrong_values_are_named(run, message):
         (lambda x, w: F.decoupled_conv(x, w, stride=1.5), r"stride=1.5 must be an int"),
         (lambda x, w: F.decoupled_conv(x, w, [1.0] * 4), r"bias must be a torch.Tensor, not list"),
         (lambda x, w: hs.nn.DecoupledConv2d(3, 4, 3, magnitude=3), r"magnitude=3 is neither"),
+        (lambda x, w: hs.nn.DecoupledConv2d(3, 4, 3, magnitude=hs.magnitude.Tanh), r"h\(norm\): call the class"),
+        (lambda x, w: hs.nn.SphereConv2d(3, 4, 3)([x]), r"x must be a torch.Tensor, not list"),
         (
             lambda x, w: hs.nn.DecoupledConv2d(3, 4, 3, angular=hs.angular.Cosine),
             r"nor an object with.* from_cos",

@@ -8,6 +8,7 @@ import pickle
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import hypersphere as hs
 from hypersphere._core.registries import ANGULAR
@@ -199,12 +200,12 @@ def test_meta_device_and_factory_arguments():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
-def test_traced_by_jit():
+def test_traced_by_jit_and_fx():
     """What torch checks a trace against is traced without gradients, and has another number of samples here."""
     layer, x = make("conv2d", angular="sigmoid")
     model = hs.nn.fuse(nn.Sequential(layer, nn.BatchNorm2d(4), nn.ReLU(), hs.nn.SphereLinear(3, 5))).eval()
-    traced = torch.jit.trace(model, x, check_inputs=[(x[:1],)])
-    torch.testing.assert_close(traced(1e-25 * x), model(1e-25 * x))
+    for traced in (torch.jit.trace(model, x, check_inputs=[(x[:1],)]), make_fx(model)(x)):
+        torch.testing.assert_close(traced(1e-25 * x), model(1e-25 * x))
 
 
 def test_anomaly_mode_and_checkpointing():

@@ -80,7 +80,7 @@ def outside_the_tracer() -> AbstractContextManager[object]:
 
 def is_plain_eager(*tensors: Tensor) -> bool:
     """True outside compilers, exporters, tracers, torch.func transforms, forward-mode AD and tensor subclasses."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or torch._C._is_tracing():
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or _is_traced():
         return False
     dual = forward_ad._current_level >= 0
     for tensor in tensors:
@@ -93,8 +93,16 @@ PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def is_transformed_or_dual() -> bool:
-    """True under torch.func transforms, ``torch.jit.trace`` and where forward-mode AD may be at work."""
-    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0 or torch._C._is_tracing()
+    """True under torch.func transforms and tracers, and where forward-mode AD may be at work."""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0 or _is_traced()
+
+
+def _is_traced() -> bool:
+    """True inside ``torch.jit.trace`` and ``make_fx``."""
+    return torch._C._is_tracing() or torch._C._get_dispatch_mode(_PROXY) is not None
+
+
+_PROXY = torch._C._TorchDispatchModeKey.PROXY
 
 
 def is_transformed(*tensors: Tensor) -> bool:

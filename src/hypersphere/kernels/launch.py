@@ -53,8 +53,8 @@ def usable(x: Tensor, family: str = "operators") -> bool:
     :func:`interpreted`. They do not under ``torch.use_deterministic_algorithms``, since sums over positions are added
     atomically. :data:`FAMILIES` lists the families that are on by default.
     """
-    if x.dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        return False
+    if getattr(x, "dtype", None) not in (torch.float32, torch.bfloat16, torch.float16):
+        return False  # what is no tensor is named where it is computed with
     if x.is_cuda:
         wanted = family in _enabled and not torch.are_deterministic_algorithms_enabled()
         return wanted and device_runs(x.device.index)

@@ -66,7 +66,7 @@ class Row:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.names, owner = state
-        self._owner = _no_owner if owner is None else weakref.ref(owner)
+        self._owner = _reference(owner)
 
 
 class _Rows:
@@ -81,9 +81,14 @@ class _Rows:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         owner, self.rows = state
-        self._owner = weakref.ref(owner)
+        self._owner = _reference(owner)
         for row in self.rows:
             row.__setstate__((row.names, owner))
+
+
+def _reference(owner: nn.Module | None) -> Any:
+    """A weak reference to the module of a row, or to none."""
+    return _no_owner if owner is None else weakref.ref(owner)
 
 
 def _no_owner() -> None:

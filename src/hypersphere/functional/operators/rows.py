@@ -21,6 +21,7 @@ from ...kernels.spec import Fields
 from ..magnitude import magnitude_ratio
 
 _TINY = torch.finfo(torch.float32).tiny
+_ZERO = 1e-32  # as in kernels/device/norms.py
 _LARGEST = torch.finfo(torch.float16).max
 # Φ(−a) = e^(−a²/2)·t·P(t), t = 1/(1 + a/4): relative error 2.4e-5
 _NORMAL = (0.245860932, -0.114254724, 0.189406511, 0.077224936, 0.10177413)
@@ -72,8 +73,8 @@ def _unit_rows(w: Tensor, bounded: bool) -> Tensor:
 
 
 def _reciprocal_root(q: Tensor) -> Tensor:
-    """1/√q, and 0 where q is."""
-    return torch.where(q < _TINY, 0.0, q.rsqrt())
+    """1/√q, and 0 where q is that of a zero patch, as the kernels have it."""
+    return torch.where(q < _ZERO, 0.0, q.rsqrt())
 
 
 class _Reciprocal(torch.autograd.Function):
