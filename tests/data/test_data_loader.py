@@ -257,6 +257,8 @@ def test_normalizations() -> None:
             data.normalize(split.images, kind, **statistics), first(normalize=kind, **statistics)
         )
     assert data.normalize(split.images, None) is split.images
+    with pytest.raises(TypeError, match="pass the pixels as uint8"):
+        data.normalize(split.images / 255)  # which would be taken for bytes between 0 and 1
 
 
 def test_buffers_keep_their_address_and_the_step_may_be_a_tensor() -> None:
