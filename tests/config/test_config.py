@@ -112,6 +112,10 @@ def test_list_shows_tables_models_and_data(capsys, tmp_path):
     ):
         assert main(words) == 0
         assert expected in capsys.readouterr().out
+    assert main(["list", "paper.table3", "linear*", "--results", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "85.34" in out
+    assert "80.73" not in out
     for words, hint in ((["trian"], "did you mean train?"), (["train", "--optim.l", "1"], "did you mean --optim.lr")):
         assert main(words) == 2
         assert hint in capsys.readouterr().err

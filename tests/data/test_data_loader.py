@@ -228,6 +228,10 @@ def test_samples_are_those_of_a_torch_loader() -> None:
     assert torch.equal(labels, split.labels[:4])
     with pytest.raises(TypeError, match=r"split must be samples in memory.*not Dataset: .*FolderLoader.*resident"):
         data.Loader(data.Dataset("all", split, split), 4)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"folder must be files, such as .* not Split: Loader reads samples in memory"):
+        data.FolderLoader(split, 4)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="images must be a tensor, not ndarray"):
+        data.Split(split.images.numpy(), split.labels, split.classes)  # type: ignore[arg-type]
 
 
 def test_normalizations() -> None:
@@ -257,6 +261,8 @@ def test_normalizations() -> None:
             data.normalize(split.images, kind, **statistics), first(normalize=kind, **statistics)
         )
     assert data.normalize(split.images, None) is split.images
+    with pytest.raises(TypeError, match="pass the pixels as uint8"):
+        data.normalize(split.images / 255)  # which would be taken for bytes between 0 and 1
 
 
 def test_buffers_keep_their_address_and_the_step_may_be_a_tensor() -> None:

@@ -145,6 +145,7 @@ def test_pairs_of_another_size(trained, tmp_path, capsys):
         (["--pairs", "x"], "x is not a file"),
         (["--parts", "fgsm_transfer"], "--adversarial.source"),
         (["--pairs", "x", "--parts", "energy"], "give --parts and --inception in another command"),
+        (["--parts", ","], "--parts names no measurement"),
         (["--inception", "x.onnx"], "scores the images of a GAN, and"),
         (["--out", "nowhere/x.json"], "--out nowhere/x.json must be a file in a folder that exists"),
         (["--root", "nowhere", "--parts", "energy"], None),

@@ -72,7 +72,7 @@ def test_copies_count_on_their_own():
     assert torch.equal(a.weight, c.weight)
 
 
-def test_warm_up_by_epochs():
+def test_warm_up_by_epochs(caplog):
     warmup = L.MarginWarmup(4)
     head = L.ArcFace(4, 3, annealing=warmup)
     x, y = torch.randn(2, 4), torch.tensor([0, 1])
@@ -84,6 +84,11 @@ def test_warm_up_by_epochs():
         shares.append(warmup.share().item())
     assert shares == [0, 0.25, 0.5, 0.75, 1, 1]
     assert head.state_dict()["annealing.step"] == 5
+    assert not caplog.records
+    forgotten = L.ArcFace(4, 3, annealing=L.MarginWarmup(4))
+    for _ in range(2):
+        forgotten(x, y)
+    assert [r.message[:42] for r in caplog.records] == ["MarginWarmup(epochs=4) has no margin until"]
 
 
 def test_warm_up_by_steps():

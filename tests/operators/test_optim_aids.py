@@ -113,6 +113,8 @@ def test_bad_arguments() -> None:
         hs.optim.WeightProjection(layer, norm=-1.0)
     with pytest.raises(ValueError, match=r"weight_decay=-1"):
         hs.optim.parameter_groups(layer, -1)
+    with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module"):
+        hs.optim.parameter_groups(layer.parameters(), 0.1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", LAYERS)

@@ -35,6 +35,22 @@ def test_what_cannot_be_evaluated_is_said_before_training(evaluation, adversaria
     assert not (tmp_path / "late" / "seed-0" / "log.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (slice(0), "has no samples in test"),
+        (slice(20, 40), "others than those of training: evaluate by verification or few_shot"),
+    ],
+)
+def test_a_test_split_that_cannot_be_classified_is_said_before_training(chosen, message, tmp_path, unregistered):
+    images = torch.zeros(40, 1, 8, 8, dtype=torch.uint8)
+    test = hs.data.Split(images[chosen], torch.zeros(len(images[chosen])).long(), ("c",))
+    train = hs.data.Split(images, torch.arange(40) % 2, ("a", "b"))
+    hs.register("dataset", "of_two_parts", lambda root: hs.data.Dataset("of_two_parts", train, test))
+    with pytest.raises(ValueError, match=message):
+        make_parts(tiny(tmp_path, "parts", 4, data=hs.config.DataConfig("of_two_parts", batch_size=8)), 0, ALONE)
+
+
 def test_points_of_a_graph_are_not_attacked(tmp_path, monkeypatch):
     class Cora:
         facts, resident, open_set, test_classes, pairs, pixels = (

@@ -73,7 +73,7 @@ def listing(parser: argparse.ArgumentParser) -> None:
     add("what", about, "tables", nargs="?", metavar="WHAT|TABLE")
     add(
         "pattern",
-        "shell pattern on names, e.g. 'paper.*'; a whole name shows its parameters, too",
+        "shell pattern on names, e.g. 'paper.*', or on the cells of the table; a whole name shows its parameters, too",
         nargs="?",
         default="*",
     )

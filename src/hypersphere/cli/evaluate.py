@@ -27,6 +27,8 @@ def run(options: argparse.Namespace) -> int:
     if options.out is not None and len(found.seeds) > 1:
         raise ValueError("--out writes one seed: add --seed, or leave --out out to write into each seed's folder")
     parts = None if options.parts is None else [part.strip() for part in options.parts.split(",") if part.strip()]
+    if parts == []:
+        raise ValueError("--parts names no measurement: see `hypersphere list measurements`")
     results = []
     for seed in found.seeds:
         path = options.out or found.folder(seed).path / "evaluation.json"

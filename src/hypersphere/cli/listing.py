@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere list`` and return its exit status."""
     what, pattern, found = _OTHER_WORDS.get(options.what, options.what), options.pattern, False
     if what not in LISTED:  # the name of a table, or of a cell of one
-        what, pattern = "recipes", what
+        what, pattern = "recipes", what if pattern == "*" else f"{what}.{pattern}"
     for line in _lines(what, pattern, options.results):
         print(line)
         found = True

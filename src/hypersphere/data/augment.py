@@ -241,12 +241,17 @@ def normalize(
     Returns:
         The normalised inputs, in the shape of ``images``.
 
+    Raises:
+        TypeError: If ``images`` is floating: such images are taken for normalised ones.
+
     Example:
         >>> hs.data.normalize(torch.tensor([[[0, 255]]], dtype=torch.uint8), "unit")
         tensor([[[0., 1.]]])
     """
     if kind is None:
         return images
+    if images.is_floating_point():
+        raise TypeError(f"images have dtype {images.dtype}: pass the pixels as uint8, 0 to 255")
     scale, shift = affine(kind, mean, std)
     shape = (-1, 1, 1)
     return (images.float() * scale.to(images.device).view(shape) + shift.to(images.device).view(shape)).to(dtype)

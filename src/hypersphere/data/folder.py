@@ -165,6 +165,7 @@ class FolderLoader:
     Raises:
         ValueError: If ``resize`` is smaller than ``size``, or ``batch_size`` is larger than the set or not a multiple
             of ``world``.
+        TypeError: If ``folder`` is a whole data set, or a split in memory.
 
     Example:
         >>> folder = hs.data.ImageFolder.scan("photos/train")
@@ -191,6 +192,11 @@ class FolderLoader:
         pin_memory: bool = False,
         per_class: int = 1,
     ) -> None:
+        if not isinstance(getattr(folder, "files", None), tuple):
+            raise TypeError(
+                f"folder must be files, such as the .train of load('folder', root), not {type(folder).__name__}: "
+                "Loader reads samples in memory"
+            )
         check_count("batch_size", batch_size)
         check_count("workers", workers, minimum=0)
         if size is not None and resize < check_count("size", size):

@@ -109,6 +109,7 @@ class Split(_Labelled):
     extra: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _check_tensors(images=self.images, labels=self.labels)
         if self.images.dtype != torch.uint8 or self.images.dim() != 4:
             raise ValueError(
                 f"images must be uint8 (N, C, H, W), not {self.images.dtype} {tuple(self.images.shape)}: "
@@ -230,6 +231,7 @@ class CloudSplit(_Labelled):
     classes: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        _check_tensors(points=self.points, labels=self.labels)
         if not self.points.is_floating_point() or self.points.dim() != 3 or self.points.shape[2] != 3:
             raise ValueError(f"points must be float (N, P, 3), not {self.points.dtype} {tuple(self.points.shape)}")
         _check_columns(len(self.points), self.labels, self.classes, {})
@@ -334,6 +336,12 @@ class Graph(Movable):
         return torch.sparse_coo_tensor(
             torch.stack([source, target]), scale[source] * scale[target], (len(self), len(self)), check_invariants=True
         ).coalesce()
+
+
+def _check_tensors(**columns: object) -> None:
+    for name, column in columns.items():
+        if not isinstance(column, Tensor):
+            raise TypeError(f"{name} must be a tensor, not {type(column).__name__}: torch.as_tensor({name}) makes one")
 
 
 def _check_columns(length: int, labels: Tensor, classes: tuple[str, ...], extra: Mapping[str, Tensor]) -> None:

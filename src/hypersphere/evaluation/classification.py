@@ -12,7 +12,9 @@ from torch.nn import functional as F
 from .. import metrics
 from ..config import Config
 from ..data.loader import IGNORE
+from ..runs import Team
 from ..runs.quantities import Quantity
+from ..sources import Source
 from .candidate import Candidate
 from .measurement import measurement, number_lines
 
@@ -46,6 +48,14 @@ def _lines(part: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _check_classes(config: Config, source: Source, team: Team) -> None:
+    if source.open_set:
+        raise ValueError(
+            f"the test classes of {config.data.name} are others than those of training: evaluate by verification or "
+            "few_shot (--evaluation.protocol to train, --parts afterwards)"
+        )
+
+
 def _words(config: Config) -> str:
     return f"accuracy on the test split every {config.run.eval_every:,} steps"
 
@@ -61,10 +71,11 @@ def _words(config: Config) -> str:
     details=_details,
     lines=_lines,
     words=_words,
+    check=_check_classes,
 )
 def classification(candidate: Candidate) -> dict[str, float]:
     """``accuracy`` in percent and mean cross-entropy ``loss`` of the logits."""
-    _check_classes(candidate)
+    _check_classes(candidate.config, candidate.source, candidate.team)
     sums = torch.zeros(3, dtype=torch.float64, device=candidate.team.device)
     for inputs, labels in candidate.source.test():
         logits = candidate.logits(inputs)
@@ -79,10 +90,11 @@ def classification(candidate: Candidate) -> dict[str, float]:
     label="Top-5 accuracy",
     about="how often the label is among the five largest logits",
     quantities=(Quantity("top5_accuracy", "Top-5 accuracy", "%", True),),
+    check=_check_classes,
 )
 def top5(candidate: Candidate) -> dict[str, float]:
     """``top5_accuracy``: the label is among the five largest logits, in percent."""
-    _check_classes(candidate)
+    _check_classes(candidate.config, candidate.source, candidate.team)
     sums = torch.zeros(2, dtype=torch.float64, device=candidate.team.device)
     for inputs, labels in candidate.source.test():
         logits = candidate.logits(inputs)
@@ -97,10 +109,11 @@ def top5(candidate: Candidate) -> dict[str, float]:
     label="Accuracy of each class",
     about="the accuracy of each class",
     quantities=(Quantity("class_*_accuracy", "Accuracy of class {}", "%", True),),
+    check=_check_classes,
 )
 def classes(candidate: Candidate) -> dict[str, float]:
     """``class_0_accuracy``, ``class_1_accuracy``, ...: of the test samples of each class, in percent."""
-    _check_classes(candidate)
+    _check_classes(candidate.config, candidate.source, candidate.team)
     count = candidate.source.facts.num_classes
     sums = torch.zeros(2, count, dtype=torch.float64, device=candidate.team.device)
     for inputs, labels in candidate.source.test():
@@ -116,11 +129,3 @@ def classes(candidate: Candidate) -> dict[str, float]:
 def hits(logits: Tensor, labels: Tensor) -> Tensor:
     """Number of samples whose label has the largest logit (-100 never has)."""
     return (logits.argmax(-1) == labels).sum()
-
-
-def _check_classes(candidate: Candidate) -> None:
-    if candidate.source.open_set:
-        raise ValueError(
-            f"the test classes of {candidate.config.data.name} are others than those of training: "
-            "evaluate by verification or few_shot (--evaluation.protocol to train, --parts afterwards)"
-        )

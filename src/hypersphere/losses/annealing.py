@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import torch
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 
 from .._core.checks import check_choice, check_count, check_positive
 from ._kept import kept
+
+logger = logging.getLogger("hypersphere")
 
 
 class MarginSchedule(nn.Module):
@@ -154,6 +157,7 @@ class MarginWarmup(MarginSchedule):
         self.epochs = check_count("epochs", epochs)
         self.steps_per_epoch = None if steps_per_epoch is None else check_count("steps_per_epoch", steps_per_epoch)
         self.per_step = steps_per_epoch is not None
+        self._known = self.per_step  # whether anything moves it
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch that begins.
@@ -162,6 +166,21 @@ class MarginWarmup(MarginSchedule):
             epoch: number of the epoch that begins, counted from 0.
         """
         self.step.fill_(check_count("epoch", epoch, minimum=0) * (self.steps_per_epoch or 1))
+        self._known = True
+
+    def forward(self) -> Tensor:
+        """Return the share and, in training mode, advance the counter; a warm-up that nothing moves is announced.
+
+        Returns:
+            The share of the margin, a float32 scalar in [0, 1].
+        """
+        if self.training and not self._known and not torch.compiler.is_compiling():
+            self._known = True
+            logger.warning(
+                "MarginWarmup(epochs=%d) has no margin until set_epoch(epoch) is called as each epoch begins; with "
+                "steps_per_epoch= it counts the steps itself", self.epochs,
+            )  # fmt: skip
+        return super().forward()
 
     def share(self) -> Tensor:
         return (self.step.float() / (self.epochs * (self.steps_per_epoch or 1))).clamp_max(1.0)

@@ -10,6 +10,7 @@ from torch.nn.utils import parametrize
 from torch.utils.hooks import RemovableHandle
 
 from .._core.checks import check_count, check_positive
+from .._core.errors import check_model
 from .._core.neurons import Neurons, iter_neurons
 from .._core.sphere import norm, unit
 from ..losses.head import ClassHead
@@ -137,6 +138,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, ob
         >>> [(group["weight_decay"], len(group["params"])) for group in groups]
         [(0.0005, 1), (0.0, 2)]
     """
+    check_model(model)
     check_positive("weight_decay", weight_decay, zero=True)
     free = {id(p) for module in model.modules() for p in _undecayed(module)}
     decayed: list[Tensor] = []

@@ -31,6 +31,8 @@ class Resident:
         pairs: data.Pairs | None = None,
         own: data.OwnImages | None = None,
     ) -> None:
+        if empty := [part for part in ("train", "test") if not len(getattr(dataset, part))]:
+            raise ValueError(f"data.name={config.name!r} has no samples in {' and '.join(empty)}")
         self.own = own
         self.test_classes = dataset.test.classes
         self.open_set = self.test_classes != dataset.train.classes
