@@ -234,6 +234,10 @@ def test_neurons_of_another_length():
     assert torch.allclose(model[0].weight.norm(dim=1), v.norm(dim=1), rtol=1e-4)
     with pytest.raises(ValueError, match=r"orthogonal\.std"):
         OrthogonalConfig(std=0.0)
+    with pytest.raises(
+        ValueError, match=r"orthogonal\.blocks=1000 is more than the \d+ dimensions of the largest layer"
+    ):
+        attach(OrthogonalConfig("cayley", blocks=1000), nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), None, 0)
 
 
 @pytest.mark.parametrize("name", [*OPTIMIZERS, "torch.optim:RMSprop", "torch.optim:Rprop"])

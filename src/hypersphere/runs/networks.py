@@ -107,6 +107,9 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
     small = {n.name: n.weight.shape[1] for n in found if n.matrix().shape[-1] < config.blocks}
     plans: list[tuple[int, list[str] | None]] = [(min(config.blocks, small[name]), [name]) for name in small]
     rest = [n.name for n in found if n.name not in small]
+    if small and not rest:
+        most = max(n.matrix().shape[-1] for n in found)
+        raise ValueError(f"orthogonal.blocks={config.blocks} is more than the {most} dimensions of the largest layer")
     plans.append((config.blocks, rest if small else None))
     for blocks, include in plans:
         orthogonal.attach(
