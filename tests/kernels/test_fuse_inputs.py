@@ -10,6 +10,7 @@ from torch import nn
 
 import hypersphere as hs
 from hypersphere.kernels import block, layout
+from hypersphere.nn.block import Parts, run
 
 
 def test_filters_of_zeros_learn_where_the_weight_itself_is_the_kernel():
@@ -103,12 +104,12 @@ def test_what_kernels_write_to_is_written_to_for_autograd():
     assert memory.rules["weight_hh_l0"].magnitude.running_norm._version > 1
 
 
-@pytest.mark.parametrize("h", ["sphere", "tanh"])
-def test_gradients_of_the_smallest_norms(h):
+@pytest.mark.parametrize(("h", "given"), [("sphere", False), ("sphere", True), ("tanh", False)])
+def test_gradients_of_the_smallest_norms(h, given):
     """1/n² or 1/n³ may overflow, and an entry of 0 would make it NaN."""
     x = (torch.tensor([1.0, 0.0, 2.0, 0.0]) * 10.0 ** -torch.arange(10.0, 26.0)[:, None]).requires_grad_()
     layer = hs.nn.DecoupledLinear(4, 3, magnitude=h, angular="linear")
-    out = layer(x)
+    out, _ = run(Parts(layer), x, x.square().sum(1, keepdim=True) if given else None)
     (1000 * out).sum().backward()
     assert x.grad.isfinite().all()
     assert layer.weight.grad.isfinite().all()

@@ -5,7 +5,10 @@ import ctypes
 import pytest
 import torch
 from block_reference import Case, distance
+from fused import plain_operations
+from torch import nn
 
+import hypersphere as hs
 from hypersphere import kernels
 from hypersphere.kernels import block
 from hypersphere.kernels.launch import Launch
@@ -59,3 +62,21 @@ def test_addresses_do_what_tensors_did(options, monkeypatch):
     assert not interpreted or sorted(by_address) == sorted(kernels.LAUNCHES.elements())
     for name, value in expected.items():
         assert distance(actual[name], value) < (1e-3 if name == "drho" else 1e-5), name  # a sum of both signs
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d, None])
+def test_rows_by_addresses_and_twice_through_a_graph(norm, monkeypatch):
+    """Norms of rows and gradients of what channels have learned; the second time, their sums are not 0 any more."""
+    curve = hs.angular.Sigmoid(learnable=True)
+    parts = hs.nn.SphereLinear(6, 5, True, angular=curve), norm and norm(5), nn.PReLU(5), hs.nn.SphereLinear(5, 3, True)
+    model, x = hs.nn.fuse(nn.Sequential(*filter(None, parts))), torch.randn(9, 6, requires_grad=True)
+    given = x, *model.parameters()
+    with plain_operations():
+        expected = torch.autograd.grad(model(x).pow(3).sum(), given)
+    by_address = _with_addresses(monkeypatch) if kernels.launch.interpreting() else []
+    for _ in range(2):
+        loss = model(x).pow(3).sum()
+        for again in (True, False):
+            for mine, theirs in zip(torch.autograd.grad(loss, given, retain_graph=again), expected, strict=True):
+                torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
+    assert not kernels.launch.interpreting() or {"unit_kernel", "grad_kernel", "row_kernel"} < set(by_address)

@@ -56,7 +56,7 @@ def compile_ahead(plan: Plan, f: Fields, t: Any, dtype: torch.dtype, track: bool
         e.reduce.begin(device, *layer, _SUMS, _WIDE, _WIDE, leaks, dtype, q, gamma, beta)
     else:
         mean, var = (mean, var) if f.norm == "eval" else (None, None)
-    summing = k is not None or a is not None or b is not None
+    summing = any(v is not None for v in (k, a, b, None if train else leaks, gamma if f.norm == "eval" else None))
     needed = any(v is not None and v.requires_grad for v in (t.x, t.q, t.rho))
     gr, gs = _WIDE if needed else None, _WIDE if needed and has_s else None
     back = (_SUMS, table, _WIDE if train else None, leaks, dtype, q, dtype, gr, gs)
@@ -71,7 +71,7 @@ def compile_ahead(plan: Plan, f: Fields, t: Any, dtype: torch.dtype, track: bool
         _begin_box(plan.spread, device, _WIDE, also, into, None, x)
     if plan.unit is not None:
         plan.unit_backward.begin(device, weight, dtype, _WIDE, weight)
-    if t.q is None and not plan.depthwise and t.x.requires_grad:
+    if t.x.requires_grad and not plan.depthwise and (t.q is None or not t.q.requires_grad):
         plan.add.begin(device, dtype, dtype, _WIDE)
 
 

@@ -101,11 +101,11 @@ class Plan:
             return
         size = (fan, w.shape[1], fan // w.shape[1])
         block = min(2048, next_power(fan))
-        zeros = self.epilogue.sums
+        zeros, rows = self.epilogue.sums, self.map_shape[0] if self.direct else 0
         self.unit = Launch(
             weights.unit_kernel,
             (w.shape[0],),
-            (*size, zeros, self.map_shape[0], 1.0 / self.shift, self.shift, self.weight_moves, block, 64),
+            (*size, zeros, rows, 1.0 / self.shift, self.shift, self.weight_moves, block, 64),
         )
         self.unit_backward = Launch(
             weights.unit_backward_kernel, (w.shape[0],), (*size, 1.0 / self.shift, self.weight_moves, block)

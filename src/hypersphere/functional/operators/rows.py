@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..._core.sphere import sqrt, upcast
+from ..._core.sphere import upcast
 from ...kernels.spec import Fields
 from ..magnitude import magnitude_ratio
 
 _TINY = torch.finfo(torch.float32).tiny
-_ZERO = 1e-32  # as in kernels/device/norms.py
+_ZERO = 1e-32  # n² of what counts as a row of zeros, as in the kernels: the gradient of q grows like 1/n²
 _LARGEST = torch.finfo(torch.float16).max
 # Φ(−a) = e^(−a²/2)·t·P(t), t = 1/(1 + a/4): relative error 2.4e-5
 _NORMAL = (0.245860932, -0.114254724, 0.189406511, 0.077224936, 0.10177413)
@@ -52,12 +52,12 @@ def fused_rows(
     if scale is not None:
         unit = unit * upcast(scale)[:, None]
     if q is not None:
-        r = _Reciprocal.apply(q) if f.is_sphere else magnitude_ratio(sqrt(q), *h)
+        r = _Reciprocal.apply(q) if f.is_sphere else magnitude_ratio(_root(q), *h)
         room = 2.0 ** math.ceil(math.log2(x.shape[1]) / 2) if half else 1.0  # ⟨ŵ, x⟩ may be large
         y = F.linear(v, (unit / room if half else unit).to(x.dtype))
         r = r * room if half else r
     else:
-        n = None if f.is_sphere else sqrt(wide.square().sum(1, keepdim=True))
+        n = None if f.is_sphere else _root(wide.square().sum(1, keepdim=True))
         v = _Direction.apply(wide, half) if n is None else wide * magnitude_ratio(n, *h)
         b, shift = None if shift is None else shift.to(x.dtype), None
         y = F.linear(v.to(x.dtype), unit.to(x.dtype), b)
@@ -72,8 +72,14 @@ def _unit_rows(w: Tensor, bounded: bool) -> Tensor:
     return _Direction.apply(w / w.detach().abs().amax(1, keepdim=True).clamp_min(_TINY), bounded)
 
 
+def _root(q: Tensor) -> Tensor:
+    """√q, with gradient 0 where q counts as 0."""
+    zero = q < _ZERO
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, q).sqrt())
+
+
 def _reciprocal_root(q: Tensor) -> Tensor:
-    """1/√q, and 0 where q is that of a zero patch, as the kernels have it."""
+    """1/√q, and 0 where q counts as 0."""
     return torch.where(q < _ZERO, 0.0, q.rsqrt())
 
 

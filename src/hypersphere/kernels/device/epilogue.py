@@ -240,10 +240,10 @@ def grad_kernel(
                     along_s += tl.sum(dsg * g, 1)
             else:
                 if gr is not None:
-                    along = gc * value
+                    own = gc * value
                     if CUBED:
-                        along = (out * value) * (rv * rv)
-                    store_map(gr, along, image, first, row, col, L, C, GROUPS, mask, CL)
+                        own = (out * value) * (rv * rv)
+                    store_map(gr, own, image, first, row, col, L, C, GROUPS, mask, CL)
                 if gs is not None:
                     store_map(gs, dsg * g, image, first, row, col, L, C, GROUPS, mask, CL)
         if GROUPS == 1:

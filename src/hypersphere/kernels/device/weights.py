@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-_TINY = tl.constexpr(1.1754944e-38)
+from .norms import ZERO
 
 
 @triton.jit
@@ -62,9 +62,7 @@ def unit_kernel(
         for i0 in range(filter_ * BLOCK_ZEROS, ROWS, tl.num_programs(0) * BLOCK_ZEROS):
             row = i0 + tl.arange(0, BLOCK_ZEROS)
             n2 = tl.load(q + row, mask=row < ROWS, other=0.0)
-            tl.store(
-                r + row, tl.where(n2 < _TINY, 0.0, tl.rsqrt(tl.where(n2 < _TINY, 1.0, n2)) * lift), mask=row < ROWS
-            )
+            tl.store(r + row, tl.where(n2 < ZERO, 0.0, tl.rsqrt(tl.where(n2 < ZERO, 1.0, n2)) * lift), mask=row < ROWS)
 
 
 @triton.jit
