@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from fused import network
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import hypersphere as hs
@@ -87,6 +88,22 @@ def test_compiled_without_a_graph_break():
     for mine, theirs in zip(model.buffers(), eager.buffers(), strict=True):
         torch.testing.assert_close(mine, theirs)
     assert kernels.LAUNCHES["grad_kernel"] == 4
+
+
+def test_compiled_with_sizes_and_numbers_that_are_symbols():
+    torch._dynamo.reset()
+    norm, act = nn.BatchNorm1d(4, eps=1e-3, momentum=0.3), nn.LeakyReLU(0.2)
+    model = hs.nn.fuse(nn.Sequential(hs.nn.DecoupledLinear(3, 4, angular="sigmoid"), norm, act))
+    eager, graphs = copy.deepcopy(model), []
+    compiled = torch.compile(
+        model, fullgraph=True, dynamic=True, backend=lambda graph, _: graphs.append(graph) or graph
+    )
+    for rows in (5, 6):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(compiled(x), eager(x))
+    assert len(graphs) == 1
+    assert kernels.LAUNCHES["apply_kernel"] == 4
+    torch.testing.assert_close(norm.running_var, eager[1].running_var)
 
 
 def test_exported_as_plain_operations():

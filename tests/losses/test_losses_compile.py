@@ -50,3 +50,10 @@ def test_running_state_moves_once_though_backward_computes_again(case):
             loss = call(features, y)
             results.append((loss.detach(), *torch.autograd.grad(loss, [features, module.weight]), *module.buffers()))
         torch.testing.assert_close(*results, rtol=1e-9, atol=1e-9)
+
+
+def test_schedule_with_numbers_that_are_symbols():
+    torch._dynamo.reset()
+    annealing = hs.losses.Annealing()
+    share = torch.compile(annealing.share, fullgraph=True, dynamic=True, backend="eager")
+    torch.testing.assert_close(share(), annealing.share())

@@ -20,6 +20,16 @@ def is_exporting() -> bool:
     return torch.compiler._is_exporting_flag
 
 
+def as_constant(value: Any) -> Any:
+    """A number that is part of a compiled graph's code, also where ``dynamic=True`` has made a symbol of it.
+
+    The graph holds for this value: with another one, it is compiled again. Only for code that is being compiled.
+    """
+    from torch.fx.experimental.symbolic_shapes import guard_scalar  # a large module, which tracers have loaded
+
+    return guard_scalar(value) if isinstance(value, int | float) else value
+
+
 def class_of(module: nn.Module) -> type:
     """The class that was written: in place of a module that layers share, torch.export puts one of a subclass of it."""
     proxied = is_exporting() and hasattr(module, "reset_proxy_mapping")

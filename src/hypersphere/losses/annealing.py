@@ -117,7 +117,7 @@ class Annealing(MarginSchedule):
     @property
     def lam(self) -> Tensor:
         """λ at the present step, a float32 scalar tensor."""
-        if math.isinf(self.base):
+        if self.base == math.inf:  # math.isinf cannot be traced
             return torch.full((), math.inf, device=self.step.device)
         decay = torch.exp(-self.power * torch.log1p(self.gamma * self.step.float()))
         return (self.base * decay).clamp_min(self.minimum)

@@ -18,7 +18,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import kernels
-from ..._core.modes import PLAIN, autocast_dtype, differentiated, is_exporting, is_transformed_or_dual, needs_definition
+from ..._core.modes import (
+    PLAIN,
+    as_constant,
+    autocast_dtype,
+    differentiated,
+    is_exporting,
+    is_transformed_or_dual,
+    needs_definition,
+)
 from ..._core.processes import moments
 from ..._core.sphere import safe_reciprocal, sqrt, unit, upcast
 from ...kernels.memory import kept_pieces
@@ -105,7 +113,7 @@ def fused_block(
         q = None
     group = None if norm is None else norm.group
     if compiling:
-        fields = _fields(weight.shape, geometry, *numbers)
+        fields = _fields(weight.shape, geometry, *[as_constant(v) for v in numbers])
         if group is not None or fields is None:
             return None
         if takes(fields, x):
@@ -327,9 +335,9 @@ def _block_op(
         with torch.no_grad():
             count = z.numel() // channels
             mean, over = table[:channels], table[channels : 2 * channels]
-            var = (over.reciprocal().square() - norm.eps) * (count / max(count - 1, 1))
-            norm.mean.lerp_(mean.to(norm.mean.dtype), norm.momentum)
-            norm.var.lerp_(var.to(norm.var.dtype), norm.momentum)
+            var = (over.reciprocal().square() - fields.eps) * (count / max(count - 1, 1))
+            norm.mean.lerp_(mean.to(norm.mean.dtype), fields.momentum)
+            norm.var.lerp_(var.to(norm.var.dtype), fields.momentum)
             if norm.tracked is not None:
                 norm.tracked.add_(1)
     running, tracked = tensors[11:13]
