@@ -7,6 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hypersphere import recipes
@@ -153,7 +154,13 @@ def test_an_option_that_changes_nothing_is_named(words, needs):
 
 
 def test_values_of_a_program_have_the_type_of_their_field():
-    given = {"data.hflip": "no", "optim.lr": 1, "schedule.milestones": [2, 3], "model.widths": (8, 16), "model.k": None}
+    given = {
+        "data.hflip": "no",
+        "optim.lr": 1,
+        "schedule.milestones": [2, np.int64(3)],
+        "model.widths": (8, 16),
+        "model.k": None,
+    }
     found = with_values(Config(), given | {"run.folder": Path("a/b"), "model.norm": "none", "optim.clip": "0.5"})
     assert found.data.hflip is False
     assert (found.schedule.milestones, found.model.widths, found.run.folder) == ((2, 3), "8,16", "a/b")

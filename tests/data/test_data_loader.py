@@ -219,6 +219,8 @@ def test_a_loop_over_a_loader_sees_a_new_epoch_each_time() -> None:
     assert [order(loader) for _ in range(3)] == epochs[:3]
     loader.start_epoch(4)
     assert [order(loader) for _ in range(2)] == epochs[4:6]
+    loader.start_epoch(5)
+    assert order(loader) == epochs[5]
 
 
 def test_samples_are_those_of_a_torch_loader() -> None:

@@ -168,6 +168,7 @@ def opened(handle):
 def test_weights_that_do_not_fit_are_refused_by_name(tmp_path):
     own = {"a": torch.ones(2), "b": torch.ones(3)}
     check_shapes(own, own, tmp_path)
+    check_shapes({"k": torch.ones(())}, {"k": torch.ones(1)}, tmp_path)  # as older versions saved it
     for found, message in (
         ({"a": own["a"]}, "has no b"),
         ({**own, "b": torch.ones(4)}, r"has a b of shape \(4,\), and this network's is \(3,\)"),

@@ -41,6 +41,7 @@ def test_naming_the_most_frequent_class_is_a_sign_only_with_features_of_one_dire
     head = ArcFace(4, 100, 0.8, scale=64.0)
     assert "always naming the most frequent one gives 5.60 %" in sign_of_collapse(told, 0.99, head)
     assert sign_of_collapse(told, 0.5, head) == ""
+    assert "every feature is 0" in sign_of_collapse(told, 0.0, head)
 
 
 def test_length_of_the_mean_direction():

@@ -185,7 +185,9 @@ def needs_definition(*grads: Tensor | None) -> bool:
     So it must where a second derivative will be asked for, and where a tensor stands for many gradients at once, as in
     ``torch.autograd.functional.jacobian(..., vectorize=True)``.
     """
-    return torch.is_grad_enabled() or any(grad is not None and _is_batched(grad) for grad in grads)
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():  # compiled backward passes are not batched
+        return torch.is_grad_enabled()
+    return any(grad is not None and _is_batched(grad) for grad in grads)
 
 
 _is_batched = torch._C._functorch.is_legacy_batchedtensor

@@ -7,6 +7,7 @@ import os
 import types
 import typing
 from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -80,15 +81,17 @@ def fitted(hint: Any, value: Any, where: str) -> Any:
                 return None
         elif whole is tuple and isinstance(value, list | tuple):
             return tuple(fitted(typing.get_args(kind)[0], one, where) for one in value)
-        elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        elif kind is float and isinstance(value, Real) and not isinstance(value, bool):
             return float(value)
+        elif kind is int and isinstance(value, Integral) and not isinstance(value, bool):
+            return int(value)  # those of NumPy, too
         elif whole is dict and isinstance(value, Mapping):
             return dict(value)
         elif whole is str and isinstance(value, os.PathLike):
             return os.fspath(value)
         elif whole is str and isinstance(value, list | tuple) and all(type(one) is int for one in value):
             return ",".join(map(str, value))  # widths
-        elif whole in (int, bool, str) and type(value) is whole and (whole is not str or value != "none"):
+        elif whole in (bool, str) and type(value) is whole and (whole is not str or value != "none"):
             return value
     if isinstance(value, str):
         try:

@@ -159,15 +159,16 @@ class Loader:
         )
 
     def start_epoch(self, epoch: int) -> None:
-        """Write the order and the random numbers of an epoch in place; starting the same epoch again does nothing.
+        """Write the order and the random numbers of an epoch in place; starting the same epoch again writes nothing.
 
         Args:
             epoch: number of the epoch, from 0; it determines order and augmentation together with the seed.
         """
         check_count("epoch", epoch, minimum=0)
+        self._begun = False
         if epoch == self._epoch:
             return
-        self._epoch, self._begun = epoch, False
+        self._epoch = epoch
         key = torch.full((), epoch_key(self.seed, epoch), device=self.inputs.device)
         order = torch.arange(self.size, device=self.inputs.device)
         if self.shuffle:

@@ -75,12 +75,17 @@ def check_shapes(found: Mapping[str, Tensor], own: Mapping[str, Tensor], where: 
     for name, tensor in own.items():
         if name not in found:
             raise Foreign(f"{where} has no {name}, which this network has: it belongs to another network")
-        if found[name].shape != tensor.shape:
+        if not fits(found[name], tensor):
             shapes = f"{tuple(found[name].shape)}, and this network's is {tuple(tensor.shape)}"
             raise Foreign(f"{where} has a {name} of shape {shapes}: it belongs to another network")
     strange = next((name for name in found if name not in own), None)
     if strange is not None:
         raise Foreign(f"{where} has {strange}, which this network lacks: it belongs to another network")
+
+
+def fits(found: Tensor, own: Tensor) -> bool:
+    """Whether a saved tensor has the shape of ours; older versions had shape () for a single number."""
+    return found.shape == own.shape or found.numel() == own.numel() == 1
 
 
 @contextmanager

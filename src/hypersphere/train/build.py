@@ -17,6 +17,7 @@ from ..evaluation import check_evaluation
 from ..losses.head import ClassHead
 from ..models.entry import Entry
 from ..runs import Facts, Networks, Run, Team, attach, beside, make_networks
+from ..runs.manifest import fits
 from ..runs.model import feature_dim
 from ..sources import Source, training_source
 from .adversary import make_adversary
@@ -61,8 +62,11 @@ def _check_outputs(config: Config, facts: Facts, networks: Networks) -> None:
     """Raise ValueError if a network of the user's own does not give what its classes, or the head, need."""
     own = networks.head is None
     wanted = (2, facts.num_classes if own else feature_dim(networks.model, config.model.name))
-    with modes_kept(networks.model):
-        out = networks.model.eval()(torch.zeros(2, facts.in_channels or 1, *(facts.image_size or ())))
+    try:
+        with modes_kept(networks.model):
+            out = networks.model.eval()(torch.zeros(2, facts.in_channels or 1, *(facts.image_size or ())))
+    except Exception:  # it may need a GPU, or autocast: the first step will tell
+        return
     shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
     if shape != wanted:
         needs = "logits (N, num_classes)" if own else "under a head, made with num_classes=0, features (N, feature_dim)"
@@ -123,7 +127,7 @@ def start(networks: Networks, config: Config, seed: int = 0) -> None:
         plain = key.replace("head.head.", "head.", 1)
         if key not in trained and plain in trained:
             trained[key] = trained[plain]
-    fitting = [key for key, value in own.items() if key in trained and trained[key].shape == value.shape]
+    fitting = [key for key, value in own.items() if key in trained and fits(trained[key], value)]
     weights = [key for key in own if key.endswith("weight") and own[key].dim() > 2]
     missing = [key for key in weights if key not in fitting]
     if missing:

@@ -81,7 +81,7 @@ def sign_of_collapse(signs: Collapse, length: float, head: nn.Module | None) -> 
     if not signs.at_chance:
         text += f", and always naming the most frequent one gives {100 * signs.frequent:.2f} %"
     margin, scale = (_number(head, name) for name in ("margin", "scale"))
-    if length < ONE_DIRECTION and not signs.at_chance:
+    if 0 < length < ONE_DIRECTION and not signs.at_chance:
         return ""
     if length == 0:
         return f"{text}, and every feature is 0: no unit of the last layer answers. Lower --optim.lr, lengthen {_WARM}"
