@@ -21,6 +21,11 @@ def test_filters_of_zeros_learn_where_the_weight_itself_is_the_kernel():
     assert hs.nn.fuse(nn.Sequential(layer, nn.ReLU())).fusion.blocks == []
 
 
+def test_a_scripted_layer_between_blocks_stays_as_it_is():
+    model = nn.Sequential(conv(3, 4), nn.ReLU(), torch.jit.script(nn.Identity()))
+    compare(hs.nn.fuse(model), copy.deepcopy(model), torch.randn(2, 3, 4, 4))
+
+
 def test_parameters_with_gaps_between_their_numbers():
     model = nn.Sequential(conv(3, 4), nn.BatchNorm2d(4), nn.ReLU())
     model[1].weight = nn.Parameter(torch.randn(4, 2)[:, 0])

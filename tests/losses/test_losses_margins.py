@@ -82,6 +82,7 @@ def test_square_cosine_folds_the_same_way():
 def test_arcface_margin_decreases_past_its_continuation():
     drawn = torch.full_like(THETA, -0.2)  # ElasticFace may draw it: θ − 0.2 stays below π, nothing is to be continued
     torch.testing.assert_close(additive_angle(THETA.cos(), drawn), (THETA - 0.2).cos())
+    torch.testing.assert_close(additive_angle(THETA.cos(), -0.2), (THETA - 0.2).cos())
     value = additive_angle(THETA.cos(), 0.5)
     np.testing.assert_allclose(value.numpy(), [ref.face("ArcFace", t, True, 0.5) for t in THETA.tolist()], atol=1e-9)
     assert (value.diff() < 0).all()

@@ -100,7 +100,9 @@ def additive_angle(cos: Tensor, margin: float | Tensor) -> Tensor:
     c = upcast(cos)
     cos_m, sin_m = (margin.cos(), margin.sin()) if isinstance(margin, Tensor) else (math.cos(margin), math.sin(margin))
     shifted = (angle(c) + margin).cos()
-    inside = (c >= -cos_m) | (margin < 0) if isinstance(margin, Tensor) else c >= -cos_m
+    inside = c >= -cos_m
+    if isinstance(margin, Tensor) or margin < 0:
+        inside = inside | (margin < 0)
     return torch.where(inside, shifted, c - margin * sin_m).to(cos.dtype)
 
 

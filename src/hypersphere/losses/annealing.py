@@ -152,12 +152,13 @@ class MarginWarmup(MarginSchedule):
         tensor(0.2500)
     """
 
+    _known = False  # whether set_epoch was called, or the user told; also in objects pickled without it
+
     def __init__(self, epochs: int, steps_per_epoch: int | None = None) -> None:
         super().__init__()
         self.epochs = check_count("epochs", epochs)
         self.steps_per_epoch = None if steps_per_epoch is None else check_count("steps_per_epoch", steps_per_epoch)
         self.per_step = steps_per_epoch is not None
-        self._known = self.per_step  # whether anything moves it
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch that begins.
@@ -174,7 +175,7 @@ class MarginWarmup(MarginSchedule):
         Returns:
             The share of the margin, a float32 scalar in [0, 1].
         """
-        if self.training and not self._known and not torch.compiler.is_compiling():
+        if self.training and not (self.per_step or self._known) and not torch.compiler.is_compiling():
             self._known = True
             logger.warning(
                 "MarginWarmup(epochs=%d) has no margin until set_epoch(epoch) is called as each epoch begins; with "

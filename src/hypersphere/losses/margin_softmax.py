@@ -443,9 +443,9 @@ class MarginSoftmax(ClassHead):
 
     def _k(self) -> Tensor | None:
         """The learnable k of a sigmoid g, one per class."""
-        if not self._learns_k:
+        form = self.angular.closed_form() if isinstance(self.angular, _angular.Sigmoid) else None
+        if form is None or not isinstance(k := form[1], Tensor):
             return None
-        k: Tensor = self.angular.k  # type: ignore[attr-defined]
         whole = self.shards is None or k.dim() > 0
         return k.expand(self.num_classes) if whole else self.shards.of_each_class(k)
 

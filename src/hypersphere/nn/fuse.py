@@ -212,7 +212,7 @@ _STEPS: WeakKeyDictionary[FusedSequential, _Steps] = WeakKeyDictionary()
 def _inner(module: nn.Module) -> Iterator[nn.Module]:
     """The Sequentials inside one, at any depth."""
     for child in module._modules.values():
-        if child is not None and type(child).forward in (nn.Sequential.forward, FusedSequential.forward):
+        if child is not None and _runs_in_order(child):
             yield child
             yield from _inner(child)
 
@@ -222,10 +222,15 @@ def _flat(module: nn.Module) -> Iterator[nn.Module]:
     for child in module._modules.values():
         if child is None:
             continue
-        if type(child).forward in (nn.Sequential.forward, FusedSequential.forward) and not is_hooked(child):
+        if _runs_in_order(child) and not is_hooked(child):
             yield from _flat(child)
         else:
             yield child
+
+
+def _runs_in_order(module: nn.Module) -> bool:
+    """Whether the forward pass is that of a Sequential; a scripted class has none to look at."""
+    return getattr(type(module), "forward", None) in (nn.Sequential.forward, FusedSequential.forward)
 
 
 def _blocks(modules: Iterator[nn.Module]) -> Iterator[Any]:
