@@ -84,7 +84,15 @@ def check_shapes(found: Mapping[str, Tensor], own: Mapping[str, Tensor], where: 
 
 
 def fits(found: Tensor, own: Tensor) -> bool:
-    """Whether a saved tensor has the shape of ours; older versions had shape () for a single number."""
+    """Whether a saved tensor has the shape of ours; older versions had shape () for a single number.
+
+    Args:
+        found: the saved tensor.
+        own: the tensor of the network that takes its place.
+
+    Returns:
+        Whether the shapes are equal, or both hold one number.
+    """
     return found.shape == own.shape or found.numel() == own.numel() == 1
 
 
