@@ -86,6 +86,9 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
         seed: seed of the matrices and neurons.
         keep: rotate the present neurons instead of new ones.
 
+    Raises:
+        ValueError: if there are more blocks than the largest layer has dimensions.
+
     Example:
         >>> from hypersphere.config import OrthogonalConfig
         >>> model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
