@@ -52,7 +52,7 @@ def fused_rows(
     if scale is not None:
         unit = unit * upcast(scale)[:, None]
     if q is not None:
-        r = _Reciprocal.apply(q) if f.is_sphere else magnitude_ratio(_root(q), *h)
+        r = magnitude_ratio(_root(q), *h)
         room = 2.0 ** math.ceil(math.log2(x.shape[1]) / 2) if half else 1.0  # ⟨ŵ, x⟩ may be large
         y = F.linear(v, (unit / room if half else unit).to(x.dtype))
         r = r * room if half else r
@@ -78,26 +78,6 @@ def _root(q: Tensor) -> Tensor:
     return torch.where(zero, 0.0, torch.where(zero, 1.0, q).sqrt())
 
 
-def _reciprocal_root(q: Tensor) -> Tensor:
-    """1/√q, and 0 where q counts as 0."""
-    return torch.where(q < _ZERO, 0.0, q.rsqrt())
-
-
-class _Reciprocal(torch.autograd.Function):
-    """:func:`_reciprocal_root`, with gradient 0 at 0."""
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor) -> Tensor:
-        r = _reciprocal_root(q)
-        ctx.save_for_backward(r)
-        return r
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (r,) = ctx.saved_tensors
-        return (grad * r) * (r * r) * -0.5
-
-
 class _Direction(torch.autograd.Function):
     """v/‖v‖ of each row, 0 for one of zeros; the gradient is (g − v̂⟨v̂, g⟩)/‖v‖.
 
@@ -106,7 +86,8 @@ class _Direction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, v: Tensor, bounded: bool) -> Tensor:
-        over = _reciprocal_root(v.square().sum(1, keepdim=True))
+        q = v.square().sum(1, keepdim=True)
+        over = torch.where(q < _ZERO, 0.0, q.rsqrt())
         unit = v * over
         ctx.bounded = bounded
         ctx.save_for_backward(unit, over)
