@@ -53,3 +53,18 @@ def compare(fused, plain, x, tolerance=2e-5):
         assert float((mine - theirs).norm()) < tolerance * max(scale, float(theirs.norm()))
     for mine, theirs in zip(fused.buffers(), plain.buffers(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
+
+
+class Unit(nn.Module):
+    """A residual unit as torchvision writes it: attributes, and one ReLU for two places."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = hs.nn.SphereConv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2, self.bn2 = hs.nn.SphereConv2d(4, 4, 3, padding=1, angular="linear"), nn.BatchNorm2d(4)
+        self.act2 = nn.SiLU()
+
+    def forward(self, x):
+        out = self.relu(self.bn1(self.conv1(x)))
+        return self.relu(self.act2(self.bn2(self.conv2(out))) + x)
