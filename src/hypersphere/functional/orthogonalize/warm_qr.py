@@ -29,7 +29,7 @@ from .from_last import FromLast, Solved
 from .grouped import TILE, Layout, product
 from .rows import Beside, skew_product
 
-_CLOSE = 2e-3  # the largest row norm of tril E that the last correction can remove
+_CLOSE = 1.4e-3  # the largest row norm of tril E: the last correction leaves at most 2·_CLOSE² = 4e-6 in QᵀQ − I
 _TURNING = 32  # columns of Q that may turn by any angle; the sign of the determinant is still found
 _TILE, _BASE = 64, 32
 
