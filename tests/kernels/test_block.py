@@ -86,6 +86,10 @@ def test_other_tiles_give_the_same_values(monkeypatch):
     check(Case("linear", size=(6, 3)))
 
 
+def test_more_channels_than_a_tile_of_the_forward_pass_has():
+    check(Case("sigmoid", filters=200, size=(5, 1), kernel=1, padding=0, norm="none", act="gelu", last=True))
+
+
 @pytest.mark.gpu  # in the interpreter it takes two minutes
 def test_a_row_of_channels_that_fills_a_tile():
     check(Case(filters=2100, size=(2, 1), kernel=1, padding=0, norm="none", learnable=True, last=True))

@@ -35,6 +35,8 @@ TUNING = {
     ("narrow reduce", True): Tuning(2048, 64, 8, 8),  # for many positions
     ("apply", True): Tuning(2048, 2048, 4, 32),
     ("grad", True): Tuning(2048, 2048, 4, 8),
+    ("wide apply", True): Tuning(2048, 128, 8, 32),  # more than 128 channels, no BatchNorm
+    ("wide grad", True): Tuning(2048, 4096, 2, 8),
     ("stats", False): Tuning(4096, 128, 4, 16),
     ("reduce", False): Tuning(2048, 128, 4, 16),
     ("apply", False): Tuning(2048, 1024, 4, 32),
@@ -74,7 +76,7 @@ class EpiloguePlan:
                 tuning = tuning._replace(elements=tuning.elements // 2)
             elif summing:
                 tuning = tuning._replace(warps=2 * tuning.warps)
-            if cl and not over_channels:
+            if cl and not over_channels and name != "wide apply":
                 tuning = _whole_rows(tuning, layout.channels)
             bl, bc, tile_count = tiles(layout, tuning.elements, tuning.channels)
             chunks = -(-layout.channels // bc) if over_channels else 1
@@ -116,7 +118,8 @@ class EpiloguePlan:
             Launch(statistics.row_kernel, (-(-channels // 128),), (channels, row * slots * channels, slots, 128))
             for row in range(8)
         ]
-        grid, numbers, tile, warps = cut("apply")
+        wide = "wide " if cl and layout.channels > 128 and f.norm == "none" else ""
+        grid, numbers, tile, warps = cut(f"{wide}apply")
         shared = 0 if per_channel_k else numbers[0]  # each program computes the constants of k itself
         single = tile[2] >= layout.channels
         self.apply = Launch(
@@ -150,5 +153,5 @@ class EpiloguePlan:
                 tiles=0 if per_channel_k else numbers[0],
             )
             for summing in (0, 1, 2)
-            for grid, numbers, tile, warps in [cut("grad", summing=summing > 0)]
+            for grid, numbers, tile, warps in [cut(f"{wide}grad", summing=summing > 0)]
         )
