@@ -86,6 +86,13 @@ def test_commas_and_bars():
             list(combinations("digits.cnn", None, bad))
 
 
+def test_a_sweep_over_what_changes_nothing_is_refused(tmp_path, capsys):
+    words = ["sweep", "digits.cnn", "--run.folder", str(tmp_path), "--show"]
+    assert main([*words, "--loss.scale", "8,16"]) == 2
+    assert "--loss.scale 8.0 changes nothing here: it needs a head" in capsys.readouterr().err
+    assert main([*words, "--loss.name", "cross_entropy,arcface", "--loss.scale", "8,16"]) == 0
+
+
 def test_processes_of_a_sweep_trust_what_its_command_line_names(tmp_path, monkeypatch):
     commands = []
 

@@ -21,7 +21,7 @@ from typing import Any
 from .._core.checks import check_count
 from .._core.streams import aligned
 from .._core.trust import addresses, named, trust
-from ..config import Config, read_text, settings, to_dict, with_values
+from ..config import Config, check_used, read_text, settings, to_dict, with_values
 from ..plots.sweep import sweep as draw
 from ..runs import Run, run_path
 from ..runs.files import write_json
@@ -71,6 +71,8 @@ def run(options: argparse.Namespace) -> int:
     found = list(combinations(options.recipe, options.config, texts, options.name))
     if all(one.error for one in found):
         raise ValueError(str(found[0].error))
+    first, *others = (one.config for one in found if one.error is None)
+    check_used(first, texts, *others)
     folder = run_path(found[0].config).parent
     if options.show:
         for one in found:
