@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import re
 import statistics
@@ -242,7 +241,7 @@ def _write(found: list[Combination], folder: Path) -> None:
     for one, results in rows:
         brief = [{name: result.get(name) for name in _BRIEF} for result in results]
         content.append({"run": one.name, "varied": one.varied, "error": one.error, "seeds": brief})
-    write_json(folder / "sweep.json", json.loads(json.dumps(content)))
+    write_json(folder / "sweep.json", content)
     names = list(found[0].varied)
     table = [[*names, "final, %", "best, %", "seeds", ""]]
     for one, results in rows:
