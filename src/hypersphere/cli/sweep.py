@@ -9,6 +9,7 @@ import re
 import statistics
 import subprocess
 import sys
+import threading
 import typing
 import zlib
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ from ..runs.files import write_json
 from ..train import Job, Stopped, room, run_at_once
 from ..train import run as train
 from ..train.at_once import many_queues
+from ..train.launch import signals
 from .train import chosen_config
 
 _BRIEF = ("seed", "final_accuracy", "best_accuracy", "best_step")
@@ -207,8 +209,17 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
     files.mkdir(parents=True, exist_ok=True)
     threads = str(max(1, room.cores() // jobs))  # together they use all cores
     environment = {"OMP_NUM_THREADS": threads, **os.environ}
+    children: list[subprocess.Popen[bytes]] = []
+    stopping = threading.Event()
+
+    def stop() -> None:  # a termination signal comes to this process alone
+        stopping.set()
+        for child in children:
+            child.terminate()
 
     def work(one: Combination) -> None:
+        if stopping.is_set():
+            return
         file, words = files / f"{one.name}.json", files / f"{one.name}.txt"
         settings = to_dict(one.config)
         write_json(file, settings)
@@ -216,14 +227,23 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
         named(settings)  # this command line named or trusts this code, so the other process may, too
         modules = sorted({address.partition(":")[0] for _, address in addresses(settings)})
         command += ["--trust", ",".join(modules)] if modules else []
-        with open(words, "w") as out:
-            code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment).returncode
+        with (
+            open(words, "w") as out,
+            subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment) as child,
+        ):
+            children.append(child)
+            if stopping.is_set():
+                child.terminate()
+            code = child.wait()
         lines = words.read_text().strip().splitlines()
         one.error = f"exit status {code}: {lines[-1] if lines else ''} (see {words})" if code else None
         print(f"{one.name}: {one.error or 'done'}", flush=True)
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with signals(stop), ThreadPoolExecutor(jobs) as pool:
         list(pool.map(work, [one for one in found if one.error is None]))
+    if stopping.is_set():
+        print("hypersphere sweep: stopped. Give the same command again to continue", file=sys.stderr)
+        return 130
     _say_errors(found)
     return 0
 
