@@ -126,9 +126,17 @@ def test_bad_arguments(model, tmp_path, capsys):
     assert main(["energy", path, "--include", "nothing*"]) == 2
     assert "matches none" in capsys.readouterr().err
     assert main(["energy", path, "--limit", "1"]) == 2
+    assert main(["energy", path, "--steps", "-1"]) == 2
+    assert "--steps=-1 must be at least 0" in capsys.readouterr().err
     assert main(["energy"]) == 2
     assert main([]) == 2
     assert main(["nonsense"]) == 2
+
+
+def test_json_has_no_nan(tmp_path, capsys):
+    torch.save({"w": torch.full((2, 3), torch.nan)}, tmp_path / "m.pt")
+    assert main(["energy", str(tmp_path), "--json"]) == 0
+    assert '"energy": null' in capsys.readouterr().out
 
 
 def test_help_and_version(capsys):

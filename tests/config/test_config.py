@@ -131,6 +131,17 @@ def test_list_shows_tables_models_and_data(capsys, tmp_path):
         ("--loss.scale 30", "a head, --loss.name softmax, arcface, ..."),
         ("--orthogonal.blocks 2", "--orthogonal.method"),
         ("--data.held-out 0.5", "--data.name folder"),
+        ("--data.name mine:images --data.held-out 0.5", "--data.name folder"),
+        ("--data.root photos", "--data.name, e.g. folder"),
+        ("--data.name lfw --data.image-size 64", "--data.name folder"),
+        ("--data.name cora --data.hflip yes", "a set of images"),
+        ("--data.name imagenet --data.pad 4", "images that are kept in memory"),
+        ("--optim.adam-lr 0.1", "--optim.name muon"),
+        ("--optim.name sgd --optim.eps 0.1", "--optim.name adam"),
+        ("--model.angular sigmoid --model.share-k layer", "--model.learnable-k yes"),
+        ("--orthogonal.method cayley --orthogonal.beta 2", "--orthogonal.method relaxed"),
+        ("--data.name mine:images --data.image-size 64 --data.workers 2 --data.resident 1 --data.points 9", None),
+        ("--data.root faces --evaluation.also ytf --optim.name muon --optim.adam-lr 0.1", None),
         ("--schedule.kind cosine --schedule.milestones 2,3", "--schedule.kind step"),
         ("--optim.name adam --optim.momentum 0.5", "--optim.name sgd"),
         ("--regularizer.weight 2", "--regularizer.name"),
@@ -151,6 +162,13 @@ def test_an_option_that_changes_nothing_is_named(words, needs):
     else:
         with pytest.raises(ValueError, match=f"changes nothing here: it needs .*{re.escape(needs)}$"):
             check_used(with_values(Config(), given), given)
+
+
+def test_an_option_of_several_runs_has_to_be_used_by_one_of_them():
+    k, linear = {"model.angular": "sigmoid", "model.k": 0.5}, with_values(Config(), {"model.k": 0.5})
+    check_used(linear, {"model.k"}, with_values(Config(), k))
+    with pytest.raises(ValueError, match=re.escape("--model.k 0.5 changes nothing here")):
+        check_used(linear, {"model.k"}, linear, Config())
 
 
 def test_values_of_a_program_have_the_type_of_their_field():

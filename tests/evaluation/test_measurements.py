@@ -32,6 +32,10 @@ def halves(candidate):
 
 def wrong(candidate):
     return 3
+
+
+def text(candidate):
+    return {"norm": "long"}
 '''
 
 
@@ -74,7 +78,9 @@ def test_a_declared_measurement_has_its_label_everywhere(tmp_path, monkeypatch, 
     def first_label(candidate):
         return {"first_label": float(candidate.outputs.labels[0])}
 
-    hs.register("measurement", "second_label", lambda candidate: {"second_label": 7.0}, label="Second", unit="%")
+    hs.register(
+        "measurement", "second_label", lambda candidate: {"second_label": torch.tensor(7.0)}, label="Second", unit="%"
+    )
     assert (find("second_label").also, find("second_label").protocol) == (True, False)
     assert quantity("second_label") == Quantity("second_label", "Second", "%")
 
@@ -107,6 +113,7 @@ def test_a_declared_measurement_has_its_label_everywhere(tmp_path, monkeypatch, 
         ({"also": ("somebody:nothing",)}, "has no 'nothing'"),
         ({"also": ("nobody_at_all:norms",)}, "'nobody_at_all' cannot be imported"),
         ({"also": ("somebody:wrong",)}, "gave a int: return numbers by name"),
+        ({"also": ("somebody:text",)}, "'somebody:text' gave no numbers by name: could not convert"),
     ],
 )
 def test_an_object_that_is_not_a_measurement_is_named(own, rule, message):

@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+import hypersphere as hs
 from hypersphere import losses, models
 from hypersphere._core.output_layer import find_output_layer
+from hypersphere._core.registries import MODELS
 from hypersphere.models import registry
 
 SMALL = {"widths": (4, 6, 8), "feature_dim": 5, "image_size": 8}
@@ -144,6 +146,16 @@ def test_own_network_from_the_grammar() -> None:
     stages = [("stem", [models.Conv(4, 5, 2)]), ("units", [models.Unit(4), models.Pool()])]
     model = models.image_network(stages, models.Slots(conv="sphere"), 3, 1, (16, 12), (6,))
     assert model(torch.randn(2, 1, 16, 12)).shape == (2, 3)
+
+
+def test_a_builder_from_outside_may_take_any_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODELS, "_entries", dict(MODELS._entries))
+    hs.register("model", "any", lambda num_classes, **options: nn.Linear(options["width"], num_classes))
+    assert models.create("any", 3, width=4).weight.shape == (3, 4)
+    assert list(models.options("any")) == ["num_classes"]
+    hs.register("model", "none", lambda num_classes: "a network")
+    with pytest.raises(ValueError, match="name='none' gives a str, not a torch"):
+        models.create("none", 3)
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,15 @@ def test_what_cannot_be_built_again_is_said_and_the_rest_works(tmp_path, capsys)
 def test_no_network_at_all(tmp_path):
     with Logger(tmp_path / "mine") as log:
         log(1, loss=2.0)
-        log(5, loss=torch.tensor(1.0), other=3)
-    assert math.isnan(Run(tmp_path / "mine").result()["final_accuracy"])
+        log(5, loss=torch.tensor(1.0), other=math.nan)
+        log.evaluate(5, auc=math.inf)
+    found = Run(tmp_path / "mine")
+    assert math.isnan(found.result()["final_accuracy"])
+    assert math.isnan(found.result()["metrics"]["auc"])
+    assert [set(line) for line in found.log()] == [{"step", "loss"}, {"step", "loss"}, {"step"}]
+    texts = [file.read_text() for pattern in ("*.json", "*.jsonl") for file in tmp_path.rglob(pattern)]
+    assert texts
+    assert not any(word in text for text in texts for word in ("NaN", "Infinity"))
     assert "has no network yet" in write(tmp_path / "mine").read_text()
 
 

@@ -1,6 +1,7 @@
 """Damage and mix-ups are noticed when a file is read: single bits, other runs, other shapes."""
 
 import json
+import math
 import os
 import random
 import shutil
@@ -15,7 +16,7 @@ from tiny import tiny
 import hypersphere as hs
 from hypersphere.cli import main
 from hypersphere.runs import SeedFolder
-from hypersphere.runs.files import read_json, write_json
+from hypersphere.runs.files import join, json_text, read_json, split, write_json
 from hypersphere.runs.manifest import Foreign, add_file, check_shapes
 from hypersphere.train import ModelConfig, run
 from hypersphere.train.training import Training
@@ -176,3 +177,11 @@ def test_weights_that_do_not_fit_are_refused_by_name(tmp_path):
     ):
         with pytest.raises(Foreign, match=message):
             check_shapes(found, own, tmp_path)
+
+
+def test_numbers_that_json_does_not_have_come_back():
+    tensors, skeleton = split({"best": [-math.inf, 0], "sum": {"loss": math.nan, 3: torch.ones(2)}})
+    found = join(tensors, json.loads(json_text(skeleton)))
+    assert found["best"] == [-math.inf, 0]
+    assert math.isnan(found["sum"]["loss"])
+    assert torch.equal(found["sum"][3], torch.ones(2))

@@ -217,6 +217,9 @@ def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, t
             "never saw, and data.split=image holds out images of every class",
         ),
         ("classify", ("--data.batch-size", "999"), "images to train on: give --data.batch-size"),
+        ("classify", ("--data.shrink", "2"), "data.shrink=2 is for a set of images of one size"),
+        ("products", ("--data.validate", "yes"), "data.validate=True is for an open set"),
+        ("classify", ("--data.vflip", "yes", "--data.resident", "0"), "leave it out, or raise --data.resident"),
     ):
         assert train(recipe, pictures, tmp_path / "early", *words) == 2
         assert message in capsys.readouterr().err

@@ -163,10 +163,13 @@ def test_what_others_start_from_is_trained_under_its_own_name():
         ([], "name a table, or a file with --plan"),
         (["digits", "--plan", "plan.txt"], "name a table, or a file with --plan"),
         (["--plan", "plan.txt"], "plan.txt, line 2: --plan, --at-once and --print belong on the command line"),
+        (["--plan", "empty.txt"], "empty.txt names no table"),
+        (["digits", "--loss.scale", "8"], "--loss.scale 8.0 changes nothing here"),
     ],
 )
 def test_a_plan_that_cannot_be_meant(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plan.txt").write_text("digits --seeds 0\ndigits --at-once 3\n")
+    (tmp_path / "empty.txt").write_text("# later\n")
     assert main(["reproduce", *words, "--results", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err

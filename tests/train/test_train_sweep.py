@@ -3,8 +3,10 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -86,18 +88,64 @@ def test_commas_and_bars():
             list(combinations("digits.cnn", None, bad))
 
 
-def test_processes_of_a_sweep_trust_what_its_command_line_names(tmp_path, monkeypatch):
-    commands = []
+def test_a_sweep_over_what_changes_nothing_is_refused(tmp_path, capsys):
+    words = ["sweep", "digits.cnn", "--run.folder", str(tmp_path), "--show"]
+    assert main([*words, "--loss.scale", "8,16"]) == 2
+    assert "--loss.scale 8.0 changes nothing here: it needs a head" in capsys.readouterr().err
+    assert main([*words, "--loss.name", "cross_entropy,arcface", "--loss.scale", "8,16"]) == 0
 
-    def start(command, **options):
-        commands.append(command)
-        return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr(subprocess, "run", start)
+class Child(contextlib.AbstractContextManager):
+    """In the place of a process that trains."""
+
+    def __init__(self, command, env, **options):
+        self.command, self.env, self.told = command, env, threading.Event()
+
+    def __exit__(self, *error):
+        pass
+
+    def wait(self):
+        return 0
+
+    def terminate(self):
+        self.told.set()
+
+
+@pytest.fixture
+def children(monkeypatch):
+    """The processes that a sweep starts; none trains."""
+    found = []
+
+    def start(command, real=subprocess.Popen, **options):
+        if "hypersphere" not in command:
+            return real(command, **options)
+        found.append(Child(command, **options))
+        return found[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    return found
+
+
+def test_a_termination_signal_ends_the_processes_of_a_sweep(tmp_path, capsys, children, monkeypatch):
+    def wait(child):
+        if child is children[0]:
+            signal.raise_signal(signal.SIGTERM)  # of this process alone, as a scheduler may
+        assert child.told.wait(30)
+        return 130
+
+    assert threading.current_thread() is threading.main_thread()  # where signals are handled
+    monkeypatch.setattr(Child, "wait", wait)
+    words = ["sweep", "digits.cnn", *QUICK, "--optim.lr", "0.1,0.2,0.3", "--jobs", "2", "--run.folder", str(tmp_path)]
+    assert main(words) == 130
+    assert len(children) == 2
+    assert "stopped. Give the same command again" in capsys.readouterr().err
+
+
+def test_processes_of_a_sweep_trust_what_its_command_line_names(tmp_path, children):
     rules = ["--model.angular", "cosine,hypersphere.angular:Linear", "--model.conv", "sphere"]
     main(["sweep", "digits.cnn", *QUICK, *rules, "--jobs", "2", "--run.folder", str(tmp_path)])
-    trusted = [command[command.index("--trust") + 1] for command in commands if "--trust" in command]
-    assert len(commands) == 2
+    trusted = [one.command[one.command.index("--trust") + 1] for one in children if "--trust" in one.command]
+    assert len(children) == 2
     assert trusted == ["hypersphere.angular"]
 
 
@@ -165,21 +213,13 @@ def test_the_room_of_this_machine():
 
 
 @pytest.mark.parametrize("free", [Room(3, 100 * GIB), Room(1, 100 * GIB), Room(1, 100 * GIB, 6 * GIB)], ids=str)
-def test_a_sweep_sizes_itself(tmp_path, capsys, monkeypatch, free):
+def test_a_sweep_sizes_itself(tmp_path, capsys, monkeypatch, children, free):
     """By a made-up report of the machine: three cores, one core, and a GPU with room for two."""
-    commands = []
-
-    def start(command, real=subprocess.run, **options):
-        if "hypersphere" not in command:
-            return real(command, **options)
-        commands.append((command, options["env"]["OMP_NUM_THREADS"]))
-        return subprocess.CompletedProcess(command, 0)
 
     @contextlib.contextmanager
     def made_up(device):
         yield Peak(GIB, GIB * 2 if free.device_memory else 0)
 
-    monkeypatch.setattr(subprocess, "run", start)
     monkeypatch.setattr(room, "room", lambda device: free)
     monkeypatch.setattr(room, "measured", made_up)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -194,11 +234,11 @@ def test_a_sweep_sizes_itself(tmp_path, capsys, monkeypatch, free):
     done = len(list(tmp_path.glob("*/*/seed-*/result.json")))
     if free.cores == 3:
         assert "3 at a time" in out
-        assert (len(commands), done) == (3, 1)
-        assert {threads for _, threads in commands} == {str(max(1, room.cores() // 3))}
+        assert (len(children), done) == (3, 1)
+        assert {one.env["OMP_NUM_THREADS"] for one in children} == {str(max(1, room.cores() // 3))}
     else:
         assert f"{2 if free.device_memory else 1} at a time" in out
-        assert (len(commands), done) == (0, 4)
+        assert (len(children), done) == (0, 4)
 
 
 @pytest.mark.slow

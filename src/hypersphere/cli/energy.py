@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .._core.checks import check_count
 from .._core.neurons import select
 from .._core.streams import aligned
 from ..functional import energy, refine
+from ..runs.files import json_text
 from ._checkpoints import find_file, neuron_sets, read_tensors
 
 _NOTE = """energy: mean over pairs; random: as many Gaussian vectors; refined: those after refinement
@@ -20,8 +21,8 @@ _NOTE = """energy: mean over pairs; random: as many Gaussian vectors; refined: t
 
 def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere energy`` and return its exit status."""
-    if options.limit < 2:
-        raise ValueError(f"--limit {options.limit} must be at least 2")
+    check_count("--limit", options.limit, minimum=2)
+    check_count("--steps", options.steps, minimum=0)
     options.file = find_file(options.checkpoint)
     sets = dict(neuron_sets(read_tensors(options.file)))
     if not sets:
@@ -32,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     if not kept:
         raise ValueError(f"no layer matches --include {options.include} and --skip {options.skip}")
     rows = [_row(name, matrix, options) for name, matrix in sets.items() if name in kept]
-    print(json.dumps(rows, indent=2) if options.json else _table(rows, options))
+    print(json_text(rows, indent=2) if options.json else _table(rows, options))
     return 0
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from ..evaluation import evaluate, find
 from ..evaluation.measurement import number_lines
 from ..evaluation.pair_results import PAIRS_FILE, verify_own_pairs
 from ..runs import Run
-from ..runs.files import write_json
+from ..runs.files import json_text, write_json
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.json:
             print(_text(results[-1]) + f"\nin {path}\n")
     if options.json:
-        print(json.dumps(results if len(results) > 1 else results[0], indent=2))
+        print(json_text(results if len(results) > 1 else results[0], indent=2))
     return 0
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .._core.checks import check_choice, check_count
-from ..config import Config, changed, material, overridden, with_values
+from ..config import Config, changed, check_used, material, overridden, with_values
 from ..recipes import Cell, Table, results, tables
 from ..train import Job, Outcome, Stopped, run_at_once
 from ..train import run as train
@@ -30,6 +30,8 @@ def run(options: argparse.Namespace) -> int:
     if check_count("--at-once", options.at_once) > 1:
         many_queues()
     orders = [_Order(one) for one in _asked(options)]
+    first, *others = (work.config for order in orders for work in order.works)
+    check_used(first, {name for order in orders for name in order.given}, *others)
     failed = False
     if not options.only_print:
         todo = _apart([work for order in orders for work in order.works if work.prepare(order.seeds)])
@@ -63,6 +65,8 @@ def _asked(options: argparse.Namespace) -> list[argparse.Namespace]:
         except ValueError as error:
             raise ValueError(f"{options.plan}, line {number}: {error}") from error
         asked.append(one)
+    if not asked:
+        raise ValueError(f"--plan {options.plan} names no table: write one with its options on each line")
     return asked
 
 
@@ -83,7 +87,7 @@ class _Order:
         if not self._chosen:
             raise ValueError(f"--cells {options.cells!r} matches no cell of {self.table.name}")
         trainings = {cell.training: cell for cell in reversed(self._chosen)}  # cells may share one
-        values = overridden(options)
+        self.given = values = overridden(options)
         if "run.seeds" in values:
             raise ValueError("--run.seeds is for train: give --seeds here")
         if "run.name" in values and len(trainings) > 1:

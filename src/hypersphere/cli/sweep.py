@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import re
 import statistics
 import subprocess
 import sys
+import threading
 import typing
 import zlib
 from collections.abc import Iterator, Mapping
@@ -21,13 +21,14 @@ from typing import Any
 from .._core.checks import check_count
 from .._core.streams import aligned
 from .._core.trust import addresses, named, trust
-from ..config import Config, read_text, settings, to_dict, with_values
+from ..config import Config, check_used, read_text, settings, to_dict, with_values
 from ..plots.sweep import sweep as draw
 from ..runs import Run, run_path
 from ..runs.files import write_json
 from ..train import Job, Stopped, room, run_at_once
 from ..train import run as train
 from ..train.at_once import many_queues
+from ..train.launch import signals
 from .train import chosen_config
 
 _BRIEF = ("seed", "final_accuracy", "best_accuracy", "best_step")
@@ -71,6 +72,8 @@ def run(options: argparse.Namespace) -> int:
     found = list(combinations(options.recipe, options.config, texts, options.name))
     if all(one.error for one in found):
         raise ValueError(str(found[0].error))
+    first, *others = (one.config for one in found if one.error is None)
+    check_used(first, texts, *others)
     folder = run_path(found[0].config).parent
     if options.show:
         for one in found:
@@ -206,8 +209,17 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
     files.mkdir(parents=True, exist_ok=True)
     threads = str(max(1, room.cores() // jobs))  # together they use all cores
     environment = {"OMP_NUM_THREADS": threads, **os.environ}
+    children: list[subprocess.Popen[bytes]] = []
+    stopping = threading.Event()
+
+    def stop() -> None:  # a termination signal comes to this process alone
+        stopping.set()
+        for child in children:
+            child.terminate()
 
     def work(one: Combination) -> None:
+        if stopping.is_set():
+            return
         file, words = files / f"{one.name}.json", files / f"{one.name}.txt"
         settings = to_dict(one.config)
         write_json(file, settings)
@@ -215,14 +227,23 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
         named(settings)  # this command line named or trusts this code, so the other process may, too
         modules = sorted({address.partition(":")[0] for _, address in addresses(settings)})
         command += ["--trust", ",".join(modules)] if modules else []
-        with open(words, "w") as out:
-            code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment).returncode
+        with (
+            open(words, "w") as out,
+            subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment) as child,
+        ):
+            children.append(child)
+            if stopping.is_set():
+                child.terminate()
+            code = child.wait()
         lines = words.read_text().strip().splitlines()
         one.error = f"exit status {code}: {lines[-1] if lines else ''} (see {words})" if code else None
         print(f"{one.name}: {one.error or 'done'}", flush=True)
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with signals(stop), ThreadPoolExecutor(jobs) as pool:
         list(pool.map(work, [one for one in found if one.error is None]))
+    if stopping.is_set():
+        print("hypersphere sweep: stopped. Give the same command again to continue", file=sys.stderr)
+        return 130
     _say_errors(found)
     return 0
 
@@ -240,7 +261,7 @@ def _write(found: list[Combination], folder: Path) -> None:
     for one, results in rows:
         brief = [{name: result.get(name) for name in _BRIEF} for result in results]
         content.append({"run": one.name, "varied": one.varied, "error": one.error, "seeds": brief})
-    write_json(folder / "sweep.json", json.loads(json.dumps(content)))
+    write_json(folder / "sweep.json", content)
     names = list(found[0].varied)
     table = [[*names, "final, %", "best, %", "seeds", ""]]
     for one, results in rows:

@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._core.registries import REGULARIZERS
 from .._core.registry import is_address
 from .command_line import shown
 from .config import Config
+from .evaluation import FACES
+from .optim import of_matrices
 from .regularizer import is_energy
 
-_FOLDER = ("split", "held_out", "split_seed", "table", "unreadable", "resident")
+_FOLDER = ("split", "held_out", "split_seed", "table", "unreadable")
+_TREES, _PEOPLE = ("imagenet", "miniimagenet", "cub"), ("casia", "imdb_face", "ms_celeb")
+_NO_IMAGES = ("cora", "citeseer", "pubmed", "modelnet40")
 _HEAD = ("scale", "fitting", "annealing", "bias", "extra")
+
+
+def _of(*names: str) -> Callable[[Config], bool]:
+    """Whether the data set is one of these, or the user's own, which may be of any kind."""
+    return lambda c: c.data.name in names or is_address(c.data.name)
+
+
+def _faces(c: Config) -> bool:
+    return any(name in FACES for name in (c.evaluation.data, *c.evaluation.also))
+
+
 _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] = (
     ("orthogonal", ("*",), lambda c: c.orthogonal.method is not None, "--orthogonal.method"),
+    ("orthogonal", ("beta",), lambda c: c.orthogonal.method == "relaxed", "--orthogonal.method relaxed"),
     ("optim", ("orthogonal_lr",), lambda c: c.orthogonal.method is not None, "--orthogonal.method"),
     ("gan", ("*",), lambda c: c.gan.generator is not None, "--gan.generator"),
     ("adversarial", ("mixture", "fraction"), lambda c: c.adversarial.train is not None, "--adversarial.train"),
     ("model", ("k", "learnable_k", "share_k"), lambda c: c.model.angular == "sigmoid", "--model.angular sigmoid"),
+    ("model", ("share_k",), lambda c: c.model.learnable_k, "--model.learnable-k yes"),
     ("model", ("alpha",), lambda c: c.model.magnitude is not None, "--model.magnitude"),
     ("loss", _HEAD, lambda c: not c.loss.own_classifier, "a head, --loss.name softmax, arcface, ..."),
     ("loss", ("k", "learnable_k"), lambda c: c.loss.angular == "sigmoid", "--loss.angular sigmoid"),
     ("loss", ("energy_s",), lambda c: bool(c.loss.energy), "--loss.energy"),
     ("loss", ("contrastive_margin",), lambda c: bool(c.loss.contrastive), "--loss.contrastive"),
-    ("data", _FOLDER, lambda c: c.data.name == "folder" or is_address(c.data.name), "--data.name folder"),
+    ("data", _FOLDER, lambda c: c.data.name == "folder", "--data.name folder"),
+    ("data", ("resident",), _of("folder"), "--data.name folder"),
+    ("data", ("image_size", "resize"), _of("folder", *_TREES), "--data.name folder"),
+    ("data", ("workers",), lambda c: _of("folder", *_TREES, *_PEOPLE)(c) or _faces(c), "--data.name folder"),
+    ("data", ("root",), lambda c: c.data.name != "digits" or _faces(c), "--data.name, e.g. folder"),
+    ("data", ("points",), _of("modelnet40"), "--data.name modelnet40"),
+    ("data", ("hflip", "vflip", "pad", "normalize"), lambda c: c.data.name not in _NO_IMAGES, "a set of images"),
+    ("data", ("pad",), lambda c: c.data.name not in (*_TREES, *_PEOPLE), "images that are kept in memory"),
     ("schedule", ("milestones", "gamma"), lambda c: c.schedule.kind == "step", "--schedule.kind step"),
+    ("optim", ("adam_lr",), lambda c: c.optim.name in of_matrices(), "--optim.name muon"),
     ("optim", ("projection_norm",), lambda c: c.optim.projection_every > 0, "--optim.projection-every"),
-    ("optim", ("beta1", "beta2"), lambda c: c.optim.name not in ("sgd", "orthogonal_sgd"), "--optim.name adam"),
+    ("optim", ("beta1", "beta2", "eps"), lambda c: c.optim.name not in ("sgd", "orthogonal_sgd"), "--optim.name adam"),
     (
         "optim",
         ("momentum", "nesterov"),
@@ -38,32 +63,38 @@ _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] =
 """(group, fields, whether they are used, what they need): ``*`` is every field but the one that switches it on."""
 
 
-def check_used(config: Config, given: Mapping[str, Any]) -> None:
+def check_used(config: Config, given: Iterable[str], *others: Config) -> None:
     """Raise an error for an option that changes nothing: it was meant to.
 
     Args:
         config: the settings of the run, those of the command line among them.
-        given: what the command line sets, values by dotted name.
+        given: what the command line sets, by dotted name.
+        *others: the settings of further runs of the command; an option has to be used by one of them.
 
     Raises:
         ValueError: If an option has no effect; the message says what it needs.
 
     Example:
-        >>> from hypersphere.config import Config, check_used
-        >>> check_used(Config(), {"model.k": 0.3})
+        >>> from hypersphere.config import Config, check_used, with_values
+        >>> check_used(with_values(Config(), {"model.k": 0.3}), {"model.k"})
         Traceback (most recent call last):
         ValueError: --model.k 0.3 changes nothing here: it needs --model.angular sigmoid
     """
     defaults = Config()
-    for name, value in given.items():
+    for name in given:
         group, _, field = name.partition(".")
-        if not value or value == getattr(getattr(defaults, group), field):
-            continue  # switched off, or as it is anyway
-        needs = next((needs for *where, used, needs in _NEEDS if _in(where, group, field) and not used(config)), None)
-        if group == "regularizer" and needs is None:
-            needs = _needs_regularizer(config, field)
-        if needs is not None:
-            raise ValueError(f"--{name.replace('_', '-')} {shown(value)} changes nothing here: it needs {needs}")
+        values = [(one, getattr(getattr(one, group), field)) for one in (config, *others)]
+        start = getattr(getattr(defaults, group), field)
+        set_by = [(one, value) for one, value in values if value and value != start]  # not off, nor as it is anyway
+        needs = [_needs(one, group, field) for one, _ in set_by]
+        if needs and all(needs):
+            told = f"--{name.replace('_', '-')} {shown(set_by[0][1])}"
+            raise ValueError(f"{told} changes nothing here: it needs {needs[0]}")
+
+
+def _needs(config: Config, group: str, field: str) -> str | None:
+    needs = next((needs for *where, used, needs in _NEEDS if _in(where, group, field) and not used(config)), None)
+    return _needs_regularizer(config, field) if group == "regularizer" and needs is None else needs
 
 
 def _in(where: list[Any], group: str, field: str) -> bool:

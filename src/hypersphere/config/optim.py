@@ -14,7 +14,8 @@ def _with(*arguments: str) -> str:
     return ", ".join(e.name for e in OPTIMIZERS.entries() if any(one.name in arguments for one in e.parameters))
 
 
-def _of_matrices() -> list[str]:
+def of_matrices() -> list[str]:
+    """The optimizers for matrices, which leave the other parameters to AdamW."""
     return [entry.name for entry in OPTIMIZERS.entries() if entry.extra.get("matrices")]
 
 
@@ -43,7 +44,7 @@ class OptimConfig:
     undecayed: tuple[str, ...] = option((), "names of further parameters that do not decay, * for any part of a name")
     adam_lr: float = option(
         1e-3,
-        lambda: f"learning rate of AdamW for the rest under {', '.join(_of_matrices())}",
+        lambda: f"learning rate of AdamW for the rest under {', '.join(of_matrices())}",
     )
     orthogonal_lr: float | None = option(
         None, "learning rate of R alone, for every orthogonal.method; none: 0.02 for gradient, lr for the others"

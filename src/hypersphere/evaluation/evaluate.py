@@ -74,7 +74,7 @@ def evaluate(
         for part in parts if parts is not None else _suiting(candidate):
             one = find(part, "parts")
             fitting = _with_fewer_folds(candidate) if part == "verification" else candidate
-            out[part] = {**one.evaluate(fitting), **one.details(fitting)}
+            out[part] = {**one.numbers(fitting), **one.details(fitting)}
     return out
 
 

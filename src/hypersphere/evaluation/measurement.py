@@ -65,6 +65,26 @@ class Measurement:
     words: Callable[[Config], str] | None = None
     check: Callable[[Config, Source, Team], None] = lambda config, source, team: None
 
+    def numbers(self, candidate: Candidate) -> dict[str, float]:
+        """Evaluate a candidate.
+
+        Args:
+            candidate: the trained network, its test split and its settings.
+
+        Returns:
+            The numbers by name.
+
+        Raises:
+            TypeError: If the function gives something else.
+        """
+        found: Any = self.evaluate(candidate)
+        if not isinstance(found, Mapping):
+            raise TypeError(f"the measurement {self.name!r} gave a {type(found).__name__}: return numbers by name")
+        try:
+            return {str(key): float(value) for key, value in found.items()}
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(f"the measurement {self.name!r} gave no numbers by name: {error}") from error
+
 
 def measurement(
     name: str, *, label: str | None = None, quantities: tuple[Quantity, ...] | None = None, **fields: Any
@@ -162,7 +182,8 @@ def _of(entry: Entry[Any]) -> Measurement:
 
 def number_lines(part: Mapping[str, Any]) -> list[str]:
     """A line for each value, numbers with two digits."""
+    width = max([18, *map(len, part)])
     return [
-        f"  {key:18s} {value:.2f}" if isinstance(value, float) else f"  {key:18s} {value}"
+        f"  {key:{width}s} {value:.2f}" if isinstance(value, float) else f"  {key:{width}s} {value}"
         for key, value in part.items()
     ]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..config import Config
 from ..runs import Team
 from ..sources import Source
 from .candidate import Candidate
-from .measurement import Measurement, find
+from .measurement import find
 
 
 def evaluate_protocol(candidate: Candidate) -> dict[str, float]:
@@ -30,7 +28,7 @@ def evaluate_protocol(candidate: Candidate) -> dict[str, float]:
     """
     chosen = find(candidate.config.evaluation.protocol, "evaluation.protocol")
     with candidate.evaluating():
-        found = _numbers(chosen, candidate)
+        found = chosen.numbers(candidate)
     if "accuracy" not in found:
         raise ValueError(
             f"evaluation.protocol={chosen.name!r} gives {', '.join(found) or 'nothing'}, but the best is chosen "
@@ -72,7 +70,7 @@ def evaluate_each(candidate: Candidate) -> dict[str, dict[str, float]]:
     """
     names = candidate.config.evaluation.also
     with candidate.evaluating():
-        return {name: _numbers(find(name, "evaluation.also"), candidate) for name in names}
+        return {name: find(name, "evaluation.also").numbers(candidate) for name in names}
 
 
 _UNSEEN = ("verification", "identification", "few_shot")
@@ -104,10 +102,3 @@ def check_evaluation(config: Config, source: Source, team: Team) -> None:
     for name in config.evaluation.also:
         find(name, "evaluation.also").check(config, source, team)
     find(config.evaluation.protocol, "evaluation.protocol").check(config, source, team)
-
-
-def _numbers(chosen: Measurement, candidate: Candidate) -> dict[str, float]:
-    found = chosen.evaluate(candidate)
-    if not isinstance(found, Mapping):
-        raise TypeError(f"the measurement {chosen.name!r} gave a {type(found).__name__}: return numbers by name")
-    return {str(key): float(value) for key, value in found.items()}

@@ -12,6 +12,7 @@ from torch import nn
 from .._core.registry import Parameter, parameters_of
 from .slots import Slots
 
+_ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 SLOT_OPTIONS = {f.name: f.default for f in fields(Slots)}
 
 
@@ -34,9 +35,14 @@ class Entry:
         own = {
             name: parameter.default
             for name, parameter in inspect.signature(self.build).parameters.items()
-            if name != "slots" and name not in self.fixed
+            if name != "slots" and name not in self.fixed and parameter.kind not in _ANY
         }
         return {**own, **(SLOT_OPTIONS if self.slots else {}), **self.defaults}
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether the builder takes options that it does not name, as ``**options``."""
+        return any(one.kind is one.VAR_KEYWORD for one in inspect.signature(self.build).parameters.values())
 
     def parameters(self) -> tuple[Parameter, ...]:
         """Every option with its default and the help of the docstrings."""

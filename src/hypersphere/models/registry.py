@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import torch
+from torch import nn
 
 from .._core.checks import check_choice
 from .._core.registries import MODELS
@@ -61,13 +62,15 @@ def create(
     known = entry.options()
     if num_classes is not None:
         settings["num_classes"] = num_classes
-    for setting in settings:
+    for setting in () if entry.takes_any else settings:
         check_choice(f"{name} option", setting, known)
     chosen = {**entry.defaults, **settings}
     if entry.slots:
         chosen["slots"] = Slots(**{key: chosen.pop(key) for key in SLOT_OPTIONS if key in chosen})
     with torch.device(device) if device is not None else contextlib.nullcontext():
         model = entry.build(**entry.fixed, **chosen)
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"name={name!r} gives a {type(model).__name__}, not a torch.nn.Module: return the network")
     if entry.slots:  # a builder from outside the package is left as it is
         fuse(model)
     return model if dtype is None else model.to(dtype)

@@ -13,6 +13,7 @@ from typing import Any
 from .._core.streams import aligned
 from ..config import Config, material
 from ..runs.files import read_json, write_json
+from ..runs.manifest import with_nan
 from .published import mean
 from .table import Cell, Table
 
@@ -41,7 +42,7 @@ def read(table: Table, folder: Path) -> list[dict[str, Any]]:
             f"{path} does not hold measurements, each with {', '.join(sorted(_NEEDED))}: move it away, or name another "
             "folder with --results"
         )
-    return found
+    return [with_nan(one) for one in found]
 
 
 def record(

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -57,12 +58,25 @@ def write_json(path: Path, content: Any) -> str:
 
 def json_bytes(content: Any) -> bytes:
     """What :func:`write_json` writes."""
-    return (json.dumps(content, indent=2) + "\n").encode()
+    return (json_text(content, indent=2) + "\n").encode()
 
 
 def json_lines(lines: list[dict[str, Any]]) -> bytes:
     """One JSON object a line, as in ``log.jsonl``."""
-    return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+    return "".join(f"{json_text(line)}\n" for line in lines).encode()
+
+
+def json_text(content: Any, indent: int | None = None) -> str:
+    """JSON that every program reads: it has no word for NaN and infinity, which become null."""
+    return json.dumps(_finite(content), indent=indent, allow_nan=False)
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, Mapping):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def read_json(path: Path, expected: str | None = None) -> Any:
@@ -143,7 +157,7 @@ def _size(count: int) -> str:
     return f"{count / 2**20:.1f} MiB" if count < 2**30 else f"{count / 2**30:.1f} GiB"
 
 
-_TENSOR, _PAIRS = "tensor", "pairs"
+_TENSOR, _PAIRS, _FLOAT = "tensor", "pairs", "float"
 
 
 def split(state: Any) -> tuple[dict[str, Tensor], Any]:
@@ -159,6 +173,8 @@ def join(tensors: dict[str, Tensor], skeleton: Any) -> Any:
     if isinstance(skeleton, dict):
         if _TENSOR in skeleton:
             return tensors[skeleton[_TENSOR]]
+        if _FLOAT in skeleton:
+            return float(skeleton[_FLOAT])
         return {key: join(tensors, value) for key, value in skeleton[_PAIRS]}
     return skeleton
 
@@ -174,6 +190,8 @@ def _split(state: Any, path: str, tensors: dict[str, Tensor]) -> Any:
         return {_PAIRS: [[key, _split(value, f"{path}.{key}", tensors)] for key, value in state.items()]}
     if isinstance(state, list | tuple):
         return [_split(value, f"{path}.{index}", tensors) for index, value in enumerate(state)]
+    if isinstance(state, float) and not math.isfinite(state):
+        return {_FLOAT: str(state)}
     if state is None or isinstance(state, bool | int | float | str):
         return state
     raise TypeError(

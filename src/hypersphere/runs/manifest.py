@@ -8,6 +8,7 @@ none: they are read as they are.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from ..config import Config, material
 from .files import read_json, write_json
 
 NAME = "manifest.json"
+_ACCURACIES = ("final_accuracy", "best_accuracy")
 
 
 class Foreign(ValueError):
@@ -149,8 +151,17 @@ def read_result(path: Path, expected: str | None = None) -> dict[str, Any] | Non
         raise ValueError(f"{error}. {remedy}") from error
     if not isinstance(found, dict):
         raise ValueError(f"{path} is damaged: it holds {type(found).__name__}, not a JSON object. {remedy}")
-    for name in ("final_accuracy", "best_accuracy"):
+    found = with_nan(found)
+    for name in _ACCURACIES:
         value = found.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{path} holds no result of a training run: it has no number {name!r}. {remedy}")
+    return found
+
+
+def with_nan(result: dict[str, Any]) -> dict[str, Any]:
+    """A result with NaN for the accuracies and metrics that were not finite, for which JSON has null."""
+    found = {name: math.nan if name in _ACCURACIES and value is None else value for name, value in result.items()}
+    if isinstance(metrics := result.get("metrics"), dict):
+        found["metrics"] = {name: math.nan if value is None else value for name, value in metrics.items()}
     return found

@@ -98,7 +98,7 @@ class Run:
             seed: which one; None is the first.
 
         Returns:
-            The lines of the log as dictionaries, each with its ``step``.
+            The lines of the log as dictionaries, each with its ``step``; numbers that were not finite are missing.
         """
         path = self.folder(seed).log_path
         lines = _text(path).splitlines() if path.exists() else []
@@ -106,7 +106,8 @@ class Run:
         for number, line in enumerate(lines, start=1):
             try:
                 record = json.loads(line)
-                records.append({**record, "step": int(record["step"])})
+                step = int(record["step"])
+                records.append({name: value for name, value in record.items() if value is not None} | {"step": step})
             except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                 if number < len(lines):
                     raise ValueError(f"{path} is damaged in line {number}: {line[:60]!r} is not a record") from error

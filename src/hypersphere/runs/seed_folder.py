@@ -25,6 +25,7 @@ from .files import (
     join,
     json_bytes,
     json_lines,
+    json_text,
     read_json,
     read_tensors,
     split,
@@ -334,7 +335,7 @@ class SeedFolder:
             line: numbers by name, with the ``step``.
         """
         with open(self.log_path, "a") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json_text(line) + "\n")
 
     def logged(self) -> dict[str, Any]:
         """Return the last value of everything in the log.
@@ -342,7 +343,7 @@ class SeedFolder:
         Returns:
             The last logged values by name.
         """
-        return {name: value for line in self._lines() for name, value in line.items()}
+        return {name: value for line in self._lines() for name, value in line.items() if value is not None}
 
     def rate(self) -> float | None:
         """Compute the median of the logged steps per second, which compilation and other pauses do not change.

@@ -155,6 +155,8 @@ def _read(config: DataConfig, seed: int, rank: int) -> _Data:
 
 
 def _prepared(dataset: Any, config: DataConfig, load: Callable[..., Any]) -> _Data:
+    if not isinstance(dataset, data.Dataset | data.Faces):
+        _check_applied(dataset, config)
     if isinstance(dataset, data.OwnImages):
         if config.batch_size > len(dataset.train):
             raise ValueError(
@@ -176,6 +178,15 @@ def _prepared(dataset: Any, config: DataConfig, load: Callable[..., Any]) -> _Da
             dataset, pairs = _validation(dataset, pairs)
         dataset = dataset.shrunk(config.shrink)
     return _Data(dataset, pairs)
+
+
+def _check_applied(dataset: Any, config: DataConfig) -> None:
+    """Raise ValueError for a setting that sets of this kind would be used without."""
+    kind = f"which {config.name}, a {type(dataset).__name__}, is not: leave it out"
+    if config.shrink > 1:
+        raise ValueError(f"data.shrink={config.shrink} is for a set of images of one size, {kind}")
+    if config.validate and not isinstance(dataset, data.Graph):
+        raise ValueError(f"data.validate=True is for an open set such as lfw and omniglot, or a graph, {kind}")
 
 
 def _validation(dataset: data.Dataset, pairs: data.Pairs | None) -> tuple[data.Dataset, data.Pairs | None]:

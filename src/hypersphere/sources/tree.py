@@ -33,6 +33,11 @@ class Tree:
     ) -> None:
         self.device, self.kind, self.name = device, config.normalize, config.name
         self.own = tree if isinstance(tree, data.OwnImages) else None
+        if config.vflip:
+            more = ", or raise --data.resident, up to which images are kept in memory" if self.own else ""
+            raise ValueError(
+                f"data.vflip=True: the images of {self.name} are streamed, not mirrored up-down: leave it out{more}"
+            )
         self.pixels = attacks.pixels(config.normalize, mean=IMAGENET_MEAN, std=IMAGENET_STD, device=device)
         shared: dict[str, Any] = {"workers": config.workers, "seed": seed, "rank": rank, "world": world}
         if isinstance(tree, data.ImageFolder):
