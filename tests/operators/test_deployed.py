@@ -158,6 +158,7 @@ def test_hooks_output_sizes_and_single_samples():
     up, x = hs.nn.SphereConvTranspose2d(3, 4, 3, stride=2), torch.randn(3, 5, 5)
     folded = hs.nn.fold(up)
     torch.testing.assert_close(folded(x, output_size=[12, 12]), up(x, output_size=[12, 12]))
+    assert hs.nn.fold(hs.nn.SphereLinear(5, 4))(torch.empty(0, 3, 5)).shape == (0, 3, 4)
     up.register_forward_hook(lambda module, given, out: -out)
     torch.testing.assert_close(hs.nn.fold(up)(x), -folded(x))
 

@@ -139,6 +139,8 @@ def test_mistakes_say_what_to_do():
         (lambda: hs.optim.AdamH([{"params": [weight], "per": "row"}]), "per='row' is unknown"),
         (lambda: hs.optim.hyperball(hs.optim.AdamH([weight])), "call hyperball once"),
         (lambda: hs.optim.MuonH([weight, vector]), "Muon takes weights of two or more dimensions"),
+        (lambda: hs.optim.MuonH([weight], lr=-1.0), "lr=-1.0 must be finite and ≥ 0"),
+        (lambda: hs.optim.MuonH([{"params": [weight], "momentum": 2.0}]), "momentum=2.0 is a share"),
     ):
         with pytest.raises(ValueError, match=message):
             build()

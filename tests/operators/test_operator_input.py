@@ -78,6 +78,13 @@ def test_one_class_one_sample_one_pixel():
     assert hs.nn.SphereLinear(1, 1)(torch.ones(1)).abs().item() == pytest.approx(1.0)
 
 
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (2, 3, 0)])
+def test_vectors_without_entries_give_the_bias(shape):
+    layer = hs.nn.DecoupledLinear(0, 4, bias=True, angular="linear")
+    assert torch.equal(layer(torch.ones(shape)), layer.bias.expand(*shape[:-1], 4))
+
+
 @pytest.mark.parametrize(
     ("run", "message"),
     [
@@ -119,6 +126,8 @@ def test_wrong_values_are_named(run, message):
         (lambda x, w: F.decoupled_conv(x, w.double()), r"x is torch.float32 and weight torch.float64: cast one"),
         (lambda x, w: F.decoupled_conv(x, w, stride=1.5), r"stride=1.5 must be an int"),
         (lambda x, w: F.decoupled_conv(x, w, [1.0] * 4), r"bias must be a torch.Tensor, not list"),
+        (lambda x, w: F.decoupled_conv(x, w, angular=3), r"angular=3 is neither"),
+        (lambda x, w: F.decoupled_conv(x, w, magnitude=None), r"magnitude=None is neither"),
         (lambda x, w: hs.nn.DecoupledConv2d(3, 4, 3, magnitude=3), r"magnitude=3 is neither"),
         (lambda x, w: hs.nn.DecoupledConv2d(3, 4, 3, magnitude=hs.magnitude.Tanh), r"h\(norm\): call the class"),
         (lambda x, w: hs.nn.SphereConv2d(3, 4, 3)([x]), r"x must be a torch.Tensor, not list"),

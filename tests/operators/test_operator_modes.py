@@ -197,6 +197,10 @@ def test_meta_device_and_factory_arguments():
     assert layer(torch.empty(2, 3, 8, 8, device="meta", dtype=torch.float64)).shape == (2, 4, 6, 6)
     dilated = hs.nn.SphereConv2d(3, 4, 3, dilation=2, angular="sigmoid", device="meta")
     assert dilated(torch.empty(2, 3, 8, 8, device="meta")).shape == (2, 4, 4, 4)
+    g, h = hs.angular.Sigmoid(learnable=True), hs.magnitude.Ball()  # on the CPU
+    with torch.device("meta"):
+        layer = hs.nn.DecoupledLinear(3, 4, angular=g, magnitude=h, affine=True)
+    assert {t.device.type for t in (*layer.parameters(), *layer.buffers())} == {"meta"}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")

@@ -48,6 +48,20 @@ def test_zero_patches_have_norm_and_gradient_zero():
     assert grad[..., :4, :4].eq(0).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_second_derivatives_by_function_transforms(dtype):
+    x = torch.randn(1, 2, 4, 4, dtype=dtype, generator=torch.Generator().manual_seed(0))
+
+    def curvature(norm):
+        slope = torch.func.grad(lambda x: (norm(x) * x[:, :1]).sin().sum())
+        return torch.func.grad(lambda x: slope(x).square().sum())(x)
+
+    found = curvature(lambda x: patch_norm(x, 3, padding=1))
+    ones = torch.ones(1, 2, 3, 3, dtype=dtype)
+    expected = curvature(lambda x: torch.nn.functional.conv2d(x * x, ones, padding=1).sqrt())
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_empty_batch():
     x = torch.zeros(0, 2, 5, 5, requires_grad=True)
     out = patch_norm(x, 3)

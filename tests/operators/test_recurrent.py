@@ -24,6 +24,7 @@ from recurrent_reference import (
     states,
 )
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence
 
 import hypersphere as hs
@@ -316,6 +317,14 @@ def test_compiles_without_a_graph_break() -> None:
     results[0].sum().backward()
     expected = torch.autograd.grad(layer(x)[0].sum(), layer.weight_hh_l0)[0]
     torch.testing.assert_close(layer.weight_hh_l0.grad, expected)
+
+
+def test_traced_for_batches_of_any_size() -> None:
+    layer = hs.nn.SphereRNN(FEATURES, HIDDEN)
+    trace = make_fx(lambda x: flat(layer(x)), tracing_mode="symbolic", _allow_non_fake_inputs=True)
+    traced = trace(torch.randn(2, 7, FEATURES))
+    x = torch.randn(2, 5, FEATURES)
+    torch.testing.assert_close(traced(x), flat(layer(x)))
 
 
 def test_device_and_dtype_arguments() -> None:

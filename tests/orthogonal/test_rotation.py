@@ -34,6 +34,29 @@ def test_gradients(method: str, neurons: int) -> None:
     assert torch.autograd.gradcheck(lambda u: connect(u, method, solve(u, method)), u)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_shapes_without_memory(method: str) -> None:
+    model = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 2)).to("meta")
+    out = hs.orthogonal.attach(model, method, neurons="keep")(torch.ones(3, 5, device="meta"))
+    out.sum().backward()
+    assert hs.orthogonal.merge(model)[0].weight.shape == (4, 5)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("method", ["cayley", "lowdin"])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_matrix_changed_in_place_is_noticed(method: str, before: bool) -> None:
+    """All reads of a step share R."""
+    model = hs.orthogonal.attach(nn.Sequential(nn.Linear(5, 5), nn.Linear(5, 2)), method, neurons="keep")
+    outs = [model(torch.ones(1, 5)).sum()] if before else []
+    r = hs.orthogonal.matrices(model)["0.weight"]
+    outs += [] if before else [model(torch.ones(1, 5)).sum(), r.sum()]
+    with torch.no_grad():
+        r.mul_(2)
+    for out in outs:
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.backward()
+
+
 def test_second_derivatives_go_as_far_as_the_map_has_them() -> None:
     u, v = gaussian(5, 5).requires_grad_(), gaussian(3, 5, seed=1).requires_grad_()
     w = rotate(v, u, "cayley", solve(u, "cayley"))

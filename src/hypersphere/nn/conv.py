@@ -65,7 +65,7 @@ class _DecoupledConv(Decoupled, _ConvNd):
         nd.__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
         )
-        self._set_rules(out_channels, magnitude, angular, weighted, affine, device, dtype)
+        self._set_rules(out_channels, magnitude, angular, weighted, affine)
 
     def read(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry] | None:
         shape = weight.shape

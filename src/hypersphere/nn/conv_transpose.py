@@ -53,7 +53,7 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
             in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
             padding_mode, device, dtype,
         )  # fmt: skip
-        self._set_rules(out_channels, magnitude, angular, weighted, affine, device, dtype)
+        self._set_rules(out_channels, magnitude, angular, weighted, affine)
 
     def read(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry] | None:
         if x.dim() != weight.dim() or x.shape[1] != weight.shape[0]:

@@ -124,7 +124,7 @@ class Folded(nn.Module):
             out = _affine_(out, self.scale, self.shift)
         else:
             out = deployed(rows, self.weight, geometry, self.magnitude, self.angular, self.scale, self.shift)
-        return out if geometry.kernel else out.reshape(*input.shape[:-1], -1)
+        return out if geometry.kernel else out.reshape(*input.shape[:-1], out.shape[-1])
 
     def _runs_here(self, x: Tensor) -> bool:
         """Whether nothing is traced, differentiated or cast: then each step may overwrite the one before."""

@@ -45,15 +45,14 @@ class Decoupled(nn.Module):
         angular: str | AngularRule,
         weighted: str | None,
         affine: bool,
-        device: Any = None,
-        dtype: Any = None,
     ) -> None:
-        self.magnitude = own(magnitude_module.resolve(magnitude), channels, device, dtype)
-        self.angular = own(angular_module.resolve(angular), channels, device, dtype)
+        weight: Any = self.weight  # where and in which dtype all else is, too
+        self.magnitude = own(magnitude_module.resolve(magnitude), channels, weight)
+        self.angular = own(angular_module.resolve(angular), channels, weight)
         self.weighted = weighted if weighted is None else check_choice("weighted", weighted, WEIGHTED)
         self.affine = affine
-        self.scale = nn.Parameter(torch.ones(channels, device=device, dtype=dtype)) if affine else None
-        self.shift = nn.Parameter(torch.zeros(channels, device=device, dtype=dtype)) if affine else None
+        self.scale = nn.Parameter(weight.new_ones(channels)) if affine else None
+        self.shift = nn.Parameter(weight.new_zeros(channels)) if affine else None
 
     def read(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry] | None:
         """x as (N, C, ...) and how patches are read, where a fused step can take it; None where it cannot."""
@@ -111,7 +110,7 @@ class Decoupled(nn.Module):
         if constants is None:
             constants = deployed_unit(weight, geometry), *affine_of(self, norm)
         out = deployed(rows, constants[0], geometry, self.magnitude, self.angular, *constants[1:])
-        return out if geometry.kernel else out.reshape(*x.shape[:-1], -1)
+        return out if geometry.kernel else out.reshape(*x.shape[:-1], out.shape[-1])
 
     def _exported(self, x: Tensor) -> Tensor | None:
         """The same with all that follows."""
@@ -207,14 +206,21 @@ def as_node(module: nn.Module, *inputs: Any) -> Any:
     return tracer.create_proxy("call_module", tracer.path_of_module(module), inputs, {})
 
 
-def own(rule: Any, channels: int, device: Any = None, dtype: Any = None) -> Any:
-    """The h or g that a layer of ``channels`` outputs keeps: its own copy where the object asks for one."""
+def own(rule: Any, channels: int, weight: Tensor) -> Any:
+    """The h or g that a layer of ``channels`` outputs keeps: its own copy where the object asks for one.
+
+    It is where the weight is, also one that layers share.
+    """
     bind = getattr(rule, "for_layer", None)
     if bind is not None:
         mine = bind(channels)
     else:  # what learns or counts belongs to one layer, unless its ``for_layer`` says otherwise
         mine = copy.deepcopy(rule) if isinstance(rule, nn.Module) and rule.state_dict() else rule
-    return mine.to(device=device, dtype=dtype) if isinstance(mine, nn.Module) and mine is not rule else mine
+    if not isinstance(mine, nn.Module):
+        return mine
+    if mine is not rule:
+        return mine.to(weight)
+    return mine if weight.is_meta else mine.to(weight.device)
 
 
 def reset(*rules: Any) -> None:

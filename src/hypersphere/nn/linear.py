@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry
-from ..functional.operators.layers import decoupled_linear
+from ..functional.operators.layers import as_rows, decoupled_linear
 from .layer import Decoupled, as_node
 
 _ROWS = Geometry(())
@@ -53,12 +53,12 @@ class DecoupledLinear(Decoupled, nn.Linear):
         affine: bool = False,
     ) -> None:
         nn.Linear.__init__(self, in_features, out_features, bias, device, dtype)
-        self._set_rules(out_features, magnitude, angular, weighted, affine, device, dtype)
+        self._set_rules(out_features, magnitude, angular, weighted, affine)
 
     def read(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry] | None:
         if x.dim() == 0 or x.shape[-1] != weight.shape[1]:
             return None
-        return (x if x.dim() == 2 else x.reshape(-1, x.shape[-1])), _ROWS
+        return as_rows(x), _ROWS
 
     def forward(self, input: Tensor) -> Tensor:
         node: Any = as_node(self, input)
@@ -153,7 +153,7 @@ class DecoupledTransposedLinear(Decoupled, nn.Module):
         self.weight = nn.Parameter(torch.empty(in_features, out_features, device=device, dtype=dtype))
         self.bias = nn.Parameter(torch.zeros(out_features, device=device, dtype=dtype)) if bias else None
         nn.init.normal_(self.weight, std=0.02)
-        self._set_rules(out_features, magnitude, angular, weighted, affine, device, dtype)
+        self._set_rules(out_features, magnitude, angular, weighted, affine)
 
     def reset_parameters(self) -> None:
         """Draw the weight from N(0, 0.02²) and zero the bias, as GPT-2 does; h and g go back to their start."""

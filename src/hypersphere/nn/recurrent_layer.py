@@ -29,11 +29,11 @@ State = tuple[Tensor, ...]
 class Rules(nn.Module):
     """The h and g of one weight matrix, and its rescaling."""
 
-    def __init__(self, channels: int, magnitude: Any, angular: Any, affine: bool, device: Any, dtype: Any) -> None:
+    def __init__(self, weight: Tensor, magnitude: Any, angular: Any, affine: bool) -> None:
         super().__init__()
-        self.magnitude = own(magnitude, channels, device, dtype)
-        self.angular = own(angular, channels, device, dtype)
-        self.scale = nn.Parameter(torch.ones(channels, device=device, dtype=dtype)) if affine else None
+        self.magnitude = own(magnitude, weight.shape[0], weight)
+        self.angular = own(angular, weight.shape[0], weight)
+        self.scale = nn.Parameter(weight.new_ones(weight.shape[0])) if affine else None
 
     def reset_parameters(self) -> None:
         reset(self.magnitude, self.angular)
@@ -67,8 +67,7 @@ class RecurrentLayer(nn.RNNBase):
         self.affine = affine
         self.rules = nn.ModuleDict()
         for name in (name for names in self._all_weights for name in names if name.startswith("weight")):
-            weight: Tensor = getattr(self, name)
-            self.rules[name] = Rules(weight.shape[0], h, g, affine, weight.device, weight.dtype)
+            self.rules[name] = Rules(getattr(self, name), h, g, affine)
 
     def reset_parameters(self) -> None:
         """Draw weights and biases as ``torch.nn`` does; h, g and scales go back to their start."""

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
+from .._core.checks import check_positive, check_share
+
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
@@ -26,7 +28,7 @@ class Muon(Optimizer):
         weight_decay: Share lr·weight_decay of a weight that is taken off in each step.
 
     Raises:
-        ValueError: If a parameter has fewer than two dimensions.
+        ValueError: If a parameter has fewer than two dimensions, or a number is out of range.
     """
 
     def __init__(
@@ -36,12 +38,11 @@ class Muon(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
-        for p in self.param_groups[-1]["params"]:
-            if p.dim() < 2:
-                self.param_groups.pop()
-                raise ValueError(
-                    f"Muon takes weights of two or more dimensions, not {tuple(p.shape)}: use Adam for others"
-                )
+        try:
+            _check_group(self.param_groups[-1])
+        except (TypeError, ValueError):
+            self.param_groups.pop()
+            raise
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -70,6 +71,22 @@ class Muon(Optimizer):
         if group["weight_decay"]:
             p.mul_(1 - group["lr"] * group["weight_decay"])
         p.sub_(update.reshape(p.shape).to(p.dtype) * group["lr"])
+
+
+def _check_group(group: dict[str, Any]) -> None:
+    check_rate(group["lr"])
+    check_share("momentum", group["momentum"])
+    check_positive("weight_decay", group["weight_decay"], zero=True)
+    for p in group["params"]:
+        if p.dim() < 2:
+            raise ValueError(f"Muon takes weights of two or more dimensions, not {tuple(p.shape)}: use Adam for others")
+
+
+def check_rate(lr: float | Tensor) -> None:
+    """A learning rate is a number ≥ 0, or a tensor that holds one."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError(f"lr has shape {tuple(lr.shape)}: pass a number, or a tensor that holds one")
+    check_positive("lr", float(lr) if isinstance(lr, Tensor) else lr, zero=True)
 
 
 def newton_schulz(matrix: Tensor, steps: int = 5) -> Tensor:

@@ -13,6 +13,7 @@ from .._core.checks import check_choice, check_count, check_positive
 from ..functional import orthogonalize
 from ..functional.orthogonalize.algorithms import polish
 from ..orthogonal import is_orthogonal
+from .muon import check_rate
 
 
 class OrthogonalSGD(Optimizer):
@@ -89,9 +90,8 @@ class OrthogonalSGD(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
-        group = self.param_groups[-1]
         try:
-            _check_group(group)
+            _check_group(self.param_groups[-1])
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
@@ -224,10 +224,7 @@ def _defect(r: Tensor) -> Tensor:
 
 
 def _check_group(group: dict[str, Any]) -> None:
-    lr = group["lr"]
-    if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise ValueError(f"lr has shape {tuple(lr.shape)}: pass a number, or a tensor that holds one")
-    check_positive("lr", float(lr) if isinstance(lr, Tensor) else lr, zero=True)
+    check_rate(group["lr"])
     check_positive("momentum", group["momentum"], zero=True)
     check_positive("weight_decay", group["weight_decay"], zero=True)
     check_positive("tolerance", group["tolerance"])

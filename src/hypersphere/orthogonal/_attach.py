@@ -78,9 +78,7 @@ def attach(
         head: a module with the class vectors, if they are not in the model.
         output_layer: the output layer, by name or module, several in a list; False if there is none. None takes what
             the model says (``get_classifier``, ``num_classes``, ...), else the last linear layer.
-        generator: source of the random numbers (on the CPU). Raises ``ValueError`` before anything is changed, if a
-            weight is attached already, is shared with another module or parametrized otherwise, or if the output layer
-            is asked for by name.
+        generator: source of the random numbers (on the CPU).
 
     Returns:
         ``model`` itself, whose weights are now computed as R·v.

@@ -175,7 +175,7 @@ class BlockMatrix(nn.Module):
             and torch.is_grad_enabled()
             and not torch.compiler.is_compiling()
             and not torch._C._are_functorch_transforms_active()
-            and all(type(raw) is nn.Parameter and raw.requires_grad for raw in self.raw)
+            and all(type(raw) is nn.Parameter and raw.requires_grad and not raw.is_meta for raw in self.raw)
         )
 
     def _tag(self) -> None:

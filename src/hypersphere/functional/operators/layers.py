@@ -186,9 +186,13 @@ def decoupled_linear(
             f"x has shape {tuple(x.shape)}, but weight {tuple(weight.shape)} takes (..., {weight.shape[1]})"
         )
     _check_channels(weight, bias, 1, weight.shape[0])
-    rows = x.reshape(-1, x.shape[-1])
-    out = decouple(rows, weight, Geometry(()), _magnitude(magnitude), _angular(angular), weighted)
+    out = decouple(as_rows(x), weight, Geometry(()), _magnitude(magnitude), _angular(angular), weighted)
     return _with_bias(out, bias).reshape(*x.shape[:-1], weight.shape[0])
+
+
+def as_rows(x: Tensor) -> Tensor:
+    """(..., in) as (rows, in), which may be without entries."""
+    return x.flatten(0, -2) if x.dim() > 1 else x.unsqueeze(0)
 
 
 def _over_batch(
@@ -220,12 +224,16 @@ def _with_bias(out: Tensor, bias: Tensor | None) -> Tensor:
 
 def _angular(value: str | AngularRule) -> AngularRule:
     if not isinstance(value, str):
+        if isinstance(value, type) or not hasattr(value, "from_cos"):
+            raise TypeError(f"angular={value!r} is neither a name nor an object with a method from_cos(c)")
         return value
     return AngularForm(value) if value in ANGULAR else registries.ANGULAR.find(value, "angular")()
 
 
 def _magnitude(value: str | MagnitudeRule) -> MagnitudeRule:
     if not isinstance(value, str):
+        if isinstance(value, type) or not callable(value):
+            raise TypeError(f"magnitude={value!r} is neither a name nor a callable h(norm)")
         return value
     if value in MAGNITUDES:
         return MagnitudeForm(value, beta=DEFAULT_BETA.get(value, 0.0))

@@ -98,7 +98,8 @@ def _composed(x: Tensor, geometry: Geometry) -> Tensor:
     if x.device.type != "cpu" or x.dtype == torch.float16 or x.numel() == 0:
         return sqrt(_sum_of_squares(x, geometry))
     squares, scale = _rescaled_squares(x, geometry)
-    return sqrt(squares) * scale
+    constant = torch.where(squares == 0, 1.0, squares).detach()  # near it, no derivative of the root leaves its dtype
+    return sqrt(squares / constant) * (constant.sqrt() * scale)
 
 
 def _root(squares: Tensor, scale: Tensor | None) -> Tensor:

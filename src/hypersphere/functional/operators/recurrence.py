@@ -80,7 +80,7 @@ def ends(rows: Tensor, sizes: Sequence[int], reverse: bool) -> Tensor:
     """The last row of every sequence, out of the rows of all steps."""
     if reverse or len(sizes) == 1:
         return rows[: sizes[0]]
-    last = len(rows)
+    last = rows.shape[0]  # len would be a constant of an exported graph
     pieces = [rows[last - sizes[-1] :]]
     for t in range(len(sizes) - 1, 0, -1):  # sequences that end one step earlier
         last -= sizes[t]

@@ -71,7 +71,7 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
         return u.clone()
     if callable(own):
         return apply_own(own, upcast(u)).to(u.dtype)
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or u.is_meta:
         from .operator import orthogonalize_op
 
         return orthogonalize_op(upcast(u), method).to(u.dtype)

@@ -58,13 +58,13 @@ def rotate_all(vs: Sequence[Tensor], us: Sequence[Tensor], kind: str, solved: Se
 class _Connect(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Tensor, method: str, solved: Solved) -> Tensor:
-        ctx.u, ctx.method, ctx.solved = u, method, solved
+        ctx.u, ctx.method, ctx.solved = u, method, Watched(*solved)
         return solved[0].view_as(solved[0])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         with torch.no_grad():
-            out = _backward(ctx.method, grad, ctx.solved)
+            out = _backward(ctx.method, grad, ctx.solved())
         return _once(out, grad, ctx.u), None, None
 
 
@@ -74,26 +74,26 @@ class _Rotate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, v: Tensor, u: Tensor, method: str, solved: Solved) -> Tensor:
         w = matmul(v, solved[0].mT)
-        ctx.u, ctx.kept, ctx.method, ctx.solved = u, Watched(v, w.detach()), method, solved
+        ctx.u, ctx.method, ctx.kept = u, method, Watched(v, w.detach(), *solved)
         return w
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        (v, w), (for_v, for_u) = ctx.kept(), ctx.needs_input_grad[:2]
+        (v, w, *solved), (for_v, for_u) = ctx.kept(), ctx.needs_input_grad[:2]
         if torch.is_grad_enabled():  # create_graph=True: R's own derivative may be asked for, once
-            r = connect(ctx.u, ctx.method, ctx.solved)
+            r = connect(ctx.u, ctx.method, tuple(solved))
             of_r = grad.mT @ v
             with torch.no_grad():
-                out = _backward(ctx.method, of_r, ctx.solved) if for_u else None
+                out = _backward(ctx.method, of_r, solved) if for_u else None
             return grad @ r if for_v else None, None if out is None else _once(out, of_r, ctx.u), None, None
-        r = ctx.solved[0]
+        r = solved[0]
         thin = for_u and ctx.method == "cayley" and grad.shape[-2] <= r.shape[-1]
         turned = matmul(grad, r) if for_v or thin else None
         of_u = None
         if thin and turned is not None:
             of_u = in_full(_cayley_backward, grad + turned, w + v)
         elif for_u:
-            of_u = _backward(ctx.method, matmul(grad.mT, v), ctx.solved)
+            of_u = _backward(ctx.method, matmul(grad.mT, v), solved)
         return turned if for_v else None, of_u, None, None
 
 
@@ -106,10 +106,12 @@ class _RotateAll(torch.autograd.Function):
         ctx.rows, ctx.r = rows_of(layout, ctx.vs), layout.whole([r for r, *_ in solved])
         ctx.v = ctx.rows.packed(ctx.vs)
         ctx.w = turn(ctx.rows, ctx.v, ctx.r)
+        ctx.unchanged = Watched(ctx.w, *(one for own in solved for one in own))
         return tuple(ctx.rows.views(ctx.w))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        ctx.unchanged()
         with torch.no_grad():
             g = ctx.rows.packed(grads)
             p = turn(ctx.rows, g, ctx.r, back=True)
@@ -128,14 +130,14 @@ def _cayley_backward(p: Tensor, s: Tensor) -> Tensor:
     return (both.mT @ turned).mul_(0.5).tril_(-1)
 
 
-def _backward(method: str, grad: Tensor, solved: Solved) -> Tensor:
+def _backward(method: str, grad: Tensor, solved: Sequence[Tensor]) -> Tensor:
     if method in ("qr", "polar"):  # R = RI: the gradient of rows v = I is Gᵀ; w is not needed
         r = solved[0]
         layout = layout_of([r.shape], r.device)
         rows = rows_of(layout, [r])
         v, g = rows.packed([torch.eye(r.shape[-1], device=r.device).expand_as(r)]), rows.packed([grad.mT])
         beside = Beside(rows, v, v, g, turn(rows, g, layout.whole([r]), back=True))
-        return _GRADIENTS[method](beside, [solved])[0]
+        return _GRADIENTS[method](beside, [tuple(solved)])[0]
     method = "cayley" if method == "warm cayley" else method
     return in_full(algorithm_of(method, grad.device.type).backward, grad, *solved)
 
