@@ -55,7 +55,12 @@ PRINTED: list[Row] = [
     ("paper 4.2", "paper.table2.*", {"loss.name": "w_softmax", "loss.angular": "cosine"}, {"model.conv": "sphere"}),
     ("paper 4.2", "paper.table2.original.* paper.figure3[abc].*", {"loss.name": "cross_entropy"}, {}),
     ("paper 4.2", "paper.table3.*", {"network.activation": "none", "model.name": "cnn18"}, {}),
-    ("paper 4.3", "paper.section4.3.* paper.figure4.*", {"model.learnable_k": True, "model.share_k": "filter"}, {}),
+    (
+        "paper 4.3",
+        "paper.section4.3.learnable paper.figure4.*",
+        {"model.learnable_k": True, "model.share_k": "filter"},
+        {},
+    ),
     ("paper 4.3", "paper.section4.3.*", {"loss.name": "w_softmax", "loss.angular": "cosine", "model.name": "cnn9"}, {}),
     ("paper 4.4", "paper.figure5.*", {"loss.name": "cross_entropy", "model.name": "cnn9"}, {}),
     ("paper 4.5", "paper.table4.*", {"data.hflip": True, "data.vflip": True, "model.name": "resnet32"}, {}),
@@ -148,7 +153,7 @@ PRINTED: list[Row] = [
         },
         {},
     ),
-    ("5.5.1", CIFAR_CNNS_D + " thesis.table5.6.*", SGD, {}),
+    ("5.5.1", CIFAR_CNNS_D + " thesis.table5.6.* thesis.figure5.4.*", SGD, {}),
     ("5.5.1", CIFAR_CNNS_D, {"network.init": "he", "network.norm": "batch", "network.activation": "relu"}, {}),
     ("5.5.1", "thesis.table5.[2-7].* thesis.tableD.6.*", {"penalty.s": 2.0}, {"regularizer.name": "mhe"}),
     ("D.1", "thesis.table5.6.*", {"data.batch_size": 64, "optim.lr": 0.1, "optim.weight_decay": 1e-4}, {}),
@@ -176,6 +181,8 @@ PRINTED: list[Row] = [
     ("D.8", "thesis.tableD.6.*.single", {"data.imbalance": "single", "data.name": "cifar100"}, {}),
     ("D.8", "thesis.tableD.6.*.multiple", {"data.imbalance": "multiple", "data.name": "cifar100"}, {}),
     ("D.8.2", "thesis.figure5.4.*", {"data.imbalance": "digit0", "data.name": "mnist"}, {}),
+    ("D.1", "thesis.figure5.4.*", {"optim.weight_decay": 1e-4}, {}),
+    ("D.1", "thesis.figure5.4.mhe", {"penalty.hidden": 10.0, "penalty.output": 1.0}, {}),
     (
         "D.1",
         "thesis.table5.[89].sphereface+.* thesis.table5.10.sphereface+.*",
@@ -274,7 +281,7 @@ PRINTED: list[Row] = [
 
 # What every recipe must have printed or named here.
 CORE = ("data.batch_size", "optim.name", "optim.lr", "schedule.steps")
-_PLOTS = "thesis.figure2.2.* thesis.figure2.7.* thesis.figure2.10.* thesis.figure5.4.* thesis.figureA.[145].*"
+_PLOTS = "thesis.figure2.2.* thesis.figure2.7.* thesis.figure2.10.* thesis.figureA.[145].*"
 _PLOTS += " thesis.figureC.[23].*"
 _PLUS = "thesis.table5.[89].sphereface+.* thesis.table5.10.sphereface+.* thesis.tableD.[78].sphereface+.*"
 _PLUS += " thesis.sectionD.6.am-softmax+mhe"
@@ -299,6 +306,9 @@ UNPRINTED: list[tuple[str, str, str]] = [
     *(("thesis.tableD.4.*", setting, "those of spectral normalization, whom D.7 follows") for setting in CORE),
     *(("thesis.tableE.5.*", setting, "those of Table 6.1; 1,000 steps are timed") for setting in CORE),
     *(("thesis.figureC.1.*", setting, "those of Table 4.7, whose networks are attacked") for setting in CORE),
+    ("thesis.figure5.4.*", "data.batch_size", "that of D.1 on CIFAR"),
+    ("thesis.figure5.4.*", "optim.lr", "that of D.1 on CIFAR and ImageNet"),
+    ("thesis.figure5.4.*", "schedule.steps", "20 epochs"),
     *((_PLOTS, setting, "no settings are printed for pictures: Adam, 20 epochs") for setting in CORE),
     ("thesis.table6.8.*.pointnet_tnet", "schedule.steps", "those of PointNet without T-Nets"),
 ]
