@@ -19,19 +19,12 @@ _MANY = 2**25  # entries from which a pass is limited by memory, not by its star
 
 
 class Tuning(NamedTuple):
-    """How a pass is divided.
-
-    Attributes:
-        elements, channels: Entries in a tile, and at most how many channels.
-        warps, programs: Warps of a program, and programs on a multiprocessor.
-        stages: Tiles that are loaded at a time; with more than one they pass through shared memory.
-    """
+    """How a pass is divided: entries in a tile, at most how many channels, warps, programs per multiprocessor."""
 
     elements: int
     channels: int
     warps: int
     programs: int
-    stages: int = 1
 
 
 # measured on an H200 in bfloat16; keys: the pass, and whether channels come last
@@ -94,7 +87,7 @@ class EpiloguePlan:
                 each = min(each, 8)  # each computes the constants of k itself
             grid = (programs(device, tile_count, max(1, each // chunks)), chunks)
             numbers = (tile_count, layout.positions, layout.channels, half, top)
-            return grid, numbers, (maps, bl, bc, tuning.stages), tuning.warps
+            return grid, numbers, (maps, bl, bc), tuning.warps
 
         narrow = cl and layout.channels <= 64
         grid, numbers, tile, warps = cut("narrow stats" if narrow else "stats", True)

@@ -45,8 +45,8 @@ def _forward_numbers(
 def apply_kernel(
     y, r, s, k, a, b, gamma, beta, mean, var, table, leaks, z, q,
     TILES, L, C, half, top, eps, leak,
-    G: tl.constexpr, BN: tl.constexpr, ACT: tl.constexpr, CL: tl.constexpr, FAST: tl.constexpr, SINGLE: tl.constexpr,
-    GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr, STAGES: tl.constexpr,
+    G: tl.constexpr, BN: tl.constexpr, ACT: tl.constexpr, CL: tl.constexpr,
+    FAST: tl.constexpr, SINGLE: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """z and q."""
     row = tl.arange(0, BL)
@@ -56,7 +56,7 @@ def apply_kernel(
             s, k, a, b, gamma, beta, mean, var, table, col, C, half, top, eps, G, BN
         )
         lv = leak_of(leaks, leak, col, C)
-    for tile in tl.range(tl.program_id(0), TILES, tl.num_programs(0), num_stages=STAGES):
+    for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
         image, first, left = tile_at(tile, L, BL, CL)
         inside = row < left
         squares = tl.zeros([BL], tl.float32)
@@ -95,7 +95,7 @@ def grad_kernel(
     TILES, L, C, half, top, eps, leak, rate,
     G: tl.constexpr, BN: tl.constexpr, ACT: tl.constexpr, SUMS: tl.constexpr, SLOTS: tl.constexpr,
     CL: tl.constexpr, FAST: tl.constexpr, CUBED: tl.constexpr, SINGLE: tl.constexpr, GROUPS: tl.constexpr,
-    BL: tl.constexpr, BC: tl.constexpr, STAGES: tl.constexpr,
+    BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """dy and the gradients of the maps; with SUMS the gradients of the channels' parameters are added to ``sums``.
 
@@ -122,7 +122,7 @@ def grad_kernel(
         sum_b = tl.zeros([BL, BC], tl.float32)
         sum_k = tl.zeros([BL, BC], tl.float32)
         sum_other = tl.zeros([BL, BC], tl.float32)
-    for tile in tl.range(tl.program_id(0), TILES, tl.num_programs(0), num_stages=STAGES):
+    for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
         image, first, left = tile_at(tile, L, BL, CL)
         inside = row < left
         along_r = tl.zeros([BL], tl.float32)

@@ -128,7 +128,7 @@ def stats_kernel(
     y, r, s, k, a, b, sums, table, gamma, beta, mean, var, tracked,
     TILES, L, C, half, top, count, eps, momentum,
     G: tl.constexpr, UPDATE: tl.constexpr, FINISH: tl.constexpr, SLOTS: tl.constexpr, CL: tl.constexpr,
-    FAST: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr, STAGES: tl.constexpr,
+    FAST: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """ΣF and ΣF² of every channel; the last program computes BatchNorm's table from them."""
     col = tl.program_id(1) * BC + tl.arange(0, BC)
@@ -137,7 +137,7 @@ def stats_kernel(
     now, later = folded(tv, s, a, b, G)
     first_sum = tl.zeros([BL, BC], tl.float32)
     second_sum = tl.zeros([BL, BC], tl.float32)
-    for tile in tl.range(tl.program_id(0), TILES, tl.num_programs(0), num_stages=STAGES):
+    for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
         image, first, left = tile_at(tile, L, BL, CL)
         inside = row < left
         mask = inside[:, None] & (col < C)[None, :]
@@ -168,7 +168,7 @@ def reduce_kernel(
     y, r, s, k, a, b, sums, table, rest, leaks, dz, dq, dgamma, dbeta,
     TILES, L, C, half, top, count, leak,
     G: tl.constexpr, ACT: tl.constexpr, FINISH: tl.constexpr, SLOTS: tl.constexpr, CL: tl.constexpr,
-    FAST: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr, STAGES: tl.constexpr,
+    FAST: tl.constexpr, GROUPS: tl.constexpr, BL: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """Σdu, Σdu·F and the gradient of a slope per channel, for BatchNorm in training; then the rest of its table."""
     col = tl.program_id(1) * BC + tl.arange(0, BC)
@@ -182,7 +182,7 @@ def reduce_kernel(
     sum_uf = tl.zeros([BL, BC], tl.float32)
     if leaks is not None:
         sum_leak = tl.zeros([BL, BC], tl.float32)
-    for tile in tl.range(tl.program_id(0), TILES, tl.num_programs(0), num_stages=STAGES):
+    for tile in range(tl.program_id(0), TILES, tl.num_programs(0)):
         image, first, left = tile_at(tile, L, BL, CL)
         inside = row < left
         mask = inside[:, None] & (col < C)[None, :]
