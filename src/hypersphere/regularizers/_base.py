@@ -43,7 +43,7 @@ class Regularizer(nn.Module):
         seed: Seed of all random draws; together with the number of calls it determines them.
 
     Shape:
-        - Input: none, or labels (N,).
+        - Input: none, or labels (...).
         - Output: scalar.
 
     Raises:
@@ -94,7 +94,7 @@ class Regularizer(nn.Module):
         """Compute the penalty, to be added to the loss.
 
         Args:
-            labels: class indices of the batch (N,), for regularizers that depend on them.
+            labels: class indices of the batch, of any shape, for regularizers that depend on them.
 
         Returns:
             The weighted penalty, a scalar that is differentiable in the weights.

@@ -100,8 +100,8 @@ class Orthogonal(HiddenRegularizer):
         self.of = check_choice("of", of, ("products", "cosines", "cosines_squared"))
 
     def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
-        if self.of == "cosines":  # Σ_{i≠j} ŵ_i·ŵ_j = ‖Σ ŵ_i‖² − N
-            return unit(matrix).sum(-2).square().sum() - matrix.shape[0] * matrix.shape[1]
+        if self.of == "cosines":  # Σ_{i≠j} ŵ_i·ŵ_j = ‖Σ ŵ_i‖² − N, N without zero neurons, which have no direction
+            return unit(matrix).sum(-2).square().sum() - (matrix != 0).any(-1).sum()
         matrix = matrix if self.of == "products" else unit(matrix)
         count, dim = matrix.shape[1:]
         if count > dim:  # such neurons are far from orthogonal: the difference is safe, and d × d instead of N × N

@@ -75,7 +75,7 @@ class CoMHE(EnergyRegularizer):
         seed: Seed of all random draws; together with the number of calls it determines them.
 
     Shape:
-        - Input: none, or labels (N,).
+        - Input: none, or labels (...).
         - Output: scalar.
 
     Raises:
