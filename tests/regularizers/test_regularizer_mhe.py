@@ -255,6 +255,7 @@ def test_neurons_of_large_weight_move_less():
         ({"0": torch.ones(7)}, {}, "8 positive numbers"),
         ({"0": torch.zeros(8)}, {}, "8 positive numbers"),
         ({"0": 2.0}, {}, "8 positive numbers"),
+        ({"0": torch.full((8,), torch.inf)}, {}, "8 positive numbers"),
         ({"0": torch.ones(8)}, {"distance": "angular"}, "angles do not depend"),
     ],
 )

@@ -210,7 +210,8 @@ class MHE(EnergyRegularizer):
                 raise ValueError(f"weights has {name!r}, which is not a hidden layer: those are {', '.join(known)}")
             neurons = known[name]
             shape = neurons.matrix().shape[:2]
-            if not isinstance(beta, Tensor) or beta.numel() != shape.numel() or not bool((beta > 0).all()):
+            fits = isinstance(beta, Tensor) and beta.numel() == shape.numel()
+            if not fits or not bool(((beta > 0) & beta.isfinite()).all()):
                 raise ValueError(
                     f"weights[{name!r}] must be a tensor of {shape.numel()} positive numbers, one per neuron"
                 )
