@@ -89,6 +89,9 @@ def test_classes_order_the_names():
     assert hs.metrics.classification(logits, ["dog", "cat"]).accuracy == 0  # sorted: cat is column 0
     with pytest.raises(ValueError, match="classes has 2 names for logits of 3"):  # which of the three is missing?
         hs.metrics.classification(np.eye(3), ["dog", "cat", "dog"])
+    for measure in (hs.metrics.angular_visual_hardness, lambda x, w, y: hs.metrics.cosine_confusion(x, y, w)):
+        with pytest.raises(ValueError, match="labels name 2 classes, weight has 3"):
+            measure(np.eye(3), np.eye(3), ["dog", "cat", "dog"])
     assert hs.metrics.classification(logits, ["dog", "cat"]).classes == ("cat", "dog")
     with pytest.raises(ValueError, match="'cow' is not one of classes"):
         hs.metrics.classification(logits, ["dog", "cow"], classes=["dog", "cat"])

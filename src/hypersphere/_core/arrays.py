@@ -87,7 +87,7 @@ def takes_arrays(*arguments: str, labels: Iterable[str] = ()) -> Callable[[Calla
     Args:
         arguments: Names of its arguments that are tensors of numbers.
         labels: Names of those that are labels, which may be strings; an argument ``classes`` gives their order, and
-            without one is given the names in order.
+            without one is given the names in order. Beside class vectors ``weight`` each must occur.
     """
     label_names = tuple(labels)
 
@@ -101,6 +101,11 @@ def takes_arrays(*arguments: str, labels: Iterable[str] = ()) -> Callable[[Calla
             found, names = label_numbers(*(values.get(name) for name in label_names), classes=values.get("classes"))
             if names and "classes" in signature.parameters:
                 values["classes"] = names
+            vectors = values.get("weight")
+            if names and vectors is not None and len(names) != len(vectors):
+                raise ValueError(
+                    f"{label_names[0]} name {len(names)} classes, weight has {len(vectors)}: pass class indices"
+                )
             for name, value in zip(label_names, found, strict=True):
                 if value is not None and not is_number(value):
                     values[name] = as_tensor(name, value)
