@@ -111,6 +111,14 @@ def test_what_is_ignored_may_be_anything(make):
     torch.testing.assert_close(seen(torch.full((D,), torch.nan)), seen(x[5]))
 
 
+def test_traced_by_make_fx():
+    """Whether a label is in range is not asked of a tracer's stand-in."""
+    from torch.fx.experimental.proxy_tensor import make_fx  # a large module
+
+    head, x, y = L.ArcFace(D, C), torch.randn(3, D), torch.tensor([0, 4, -100])
+    torch.testing.assert_close(make_fx(lambda a: head(a, y))(x)(2 * x + 1), head(2 * x + 1, y))
+
+
 def test_numbers_of_numpy():
     labels = np.array([0, 4, 1])
     head = L.ArcFace(np.int64(D), labels.max() + 1, np.float32(0.5), scale=np.float64(30.0), chunk=np.int32(2))
