@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ._core.arrays import as_tensor
+from ._core.arrays import as_numbers
 from ._core.errors import check_floating
 from ._core.neurons import Patterns, iter_neurons, select
 from ._core.streams import aligned, html_table
@@ -136,16 +136,15 @@ def energy(
 def _sets(model: Any) -> Iterator[tuple[str, Tensor]]:
     """(name, (sets, neurons, dim)) of every weight, each once."""
     if not isinstance(model, nn.Module):
-        matrix = as_tensor("model", model)
-        matrix = matrix if isinstance(model, Tensor) else matrix.to(torch.get_default_dtype())
+        matrix = as_numbers("model", model)
         check_floating("model", matrix)
         if matrix.dim() not in (2, 3):
             raise ValueError(f"model has shape {tuple(matrix.shape)}: pass a model, or vectors as rows, (n, d)")
         yield "vectors", matrix.detach().reshape(-1, *matrix.shape[-2:])
         return
-    seen: set[int] = set()
+    seen: dict[int, Tensor] = {}  # a parametrized weight is made when it is read: unless kept, the next one has its id
     for neurons in iter_neurons(model):
         weight = neurons.weight
         if id(weight) not in seen:
-            seen.add(id(weight))
+            seen[id(weight)] = weight
             yield neurons.name, neurons.flatten(weight.detach())

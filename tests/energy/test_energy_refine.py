@@ -81,6 +81,8 @@ def test_reproducible_and_outside_the_graph():
     torch.manual_seed(123)
     assert torch.equal(first, refine(w))
     assert not first.requires_grad
+    with torch.inference_mode():
+        assert torch.equal(first, refine(1 * w))
 
 
 def test_one_point_and_zero_steps_only_normalise():

@@ -25,6 +25,14 @@ def test_every_layer_has_its_energy():
     assert len(hs.energy(model, skip="3*")) == 2
 
 
+def test_layers_whose_weight_is_made_when_it_is_read():
+    """Such a tensor does not outlive the call, and a later one may have its id."""
+    made = nn.utils.parametrizations.spectral_norm
+    assert len(hs.energy(nn.Sequential(*(made(nn.Linear(8, 8)) for _ in range(12))))) == 12
+    layer = nn.Linear(8, 8)
+    assert len(hs.energy(nn.ModuleList([layer, nn.Linear(8, 8), layer]))) == 2
+
+
 def test_html_in_a_notebook():
     class Odd(nn.Module):
         def __init__(self):

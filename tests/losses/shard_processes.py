@@ -209,6 +209,10 @@ def refuse(rank, world, folder):
     ):
         with pytest.raises(ValueError, match=reason):
             L.shard(head, mesh, rate=rate)
+    frozen = L.shard(L.Softmax(4, 5, bias=True).requires_grad_(False), mesh)
+    assert not any(one.requires_grad for one in frozen.parameters())
+    with pytest.raises(ValueError, match="head is sharded"):
+        L.SphereFacePlus(frozen)
 
 
 def run(job, world, folder="", start="fork"):

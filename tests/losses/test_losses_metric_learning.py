@@ -66,8 +66,9 @@ def test_nothing_mined_weighs_all_alike(batch):
     empty = (torch.zeros(0, dtype=torch.int64),) * 3
     head = hs.losses.ArcFace(D, C)
     assert head(x, y, empty) == head(x, y)
-    with pytest.raises(TypeError, match="miner returns"):
-        head(x, y, torch.arange(3))
+    for wrong in (torch.arange(3), [[0], [1], [2]], (torch.rand(2),) * 3):
+        with pytest.raises(TypeError, match="miner returns"):
+            head(x, y, wrong)
 
 
 def test_logits_by_their_name(batch):

@@ -132,6 +132,12 @@ def test_elasticface_plus_gives_the_far_ones_the_larger_margins():
     sample = hs.losses.Sample(head.angular, cos, cos, cos > -2, {})
     margins = head.observe(cos, sample)["margin"]
     assert (margins[[2, 0, 3, 1]].diff() > 0).all()
+    torch.manual_seed(1)
+    drawn = head.margin + 0.2 * torch.randn(4)
+    torch.manual_seed(1)
+    margins = head.observe(cos, sample._replace(counts=torch.tensor([True, False, True, True])))["margin"]
+    torch.testing.assert_close(margins[[2, 0, 3]], drawn[[0, 2, 3]].sort().values)  # none goes to what is ignored
+    assert margins.isfinite().all()
 
 
 def test_curricularface_over_several_steps():

@@ -95,18 +95,28 @@ def test_comparison_losses_under_function_transforms(make):
     torch.testing.assert_close(torch.func.grad(lambda a: loss(a, y))(x.detach()), expected)
 
 
-@pytest.mark.parametrize("make", [L.ContrastiveLoss, L.CenterLoss])
+@pytest.mark.parametrize("make", [
+    L.Softmax, L.ArcFace, L.SphereFace2, L.CurricularFace, L.TripletLoss, lambda *o: L.MagFace(*o, chunk=2),
+    *(lambda *o, join=join: join(L.Softmax(*o)) for join in (L.SphereFacePlus, L.ContrastiveLoss, L.CenterLoss)),
+])  # fmt: skip
 def test_what_is_ignored_may_be_anything(make):
-    """Padding may hold NaN: neither the loss nor another sample's gradient sees it."""
-    x, y = torch.randn(6, D), torch.tensor([0, 0, 1, 1, 2, -100])
-    loss = make(L.Softmax(D, C, reduction="none"), 1.0).eval()
-    expected = loss.terms(x, y.clamp_min(0), y >= 0)
-    x[5] = torch.nan
-    x.requires_grad_()
-    terms = loss.terms(x, y.clamp_min(0), y >= 0)
-    torch.testing.assert_close(terms[:5], expected[:5])
-    torch.where(y >= 0, terms, 0.0).sum().backward()
-    assert torch.isfinite(x.grad[:5]).all()
+    """Padding may hold NaN: neither the loss nor a gradient sees it."""
+    x, y, loss = torch.randn(6, D), torch.tensor([0, 0, 1, 1, 2, -100]), make(D, C).eval()
+
+    def seen(last):
+        rows = torch.cat([x[:5], last[None]]).requires_grad_()
+        value = loss(rows, y)
+        return value, *torch.autograd.grad(value, [rows, *loss.parameters()])
+
+    torch.testing.assert_close(seen(torch.full((D,), torch.nan)), seen(x[5]))
+
+
+def test_traced_by_make_fx():
+    """Whether a label is in range is not asked of a tracer's stand-in."""
+    from torch.fx.experimental.proxy_tensor import make_fx  # a large module
+
+    head, x, y = L.ArcFace(D, C), torch.randn(3, D), torch.tensor([0, 4, -100])
+    torch.testing.assert_close(make_fx(lambda a: head(a, y))(x)(2 * x + 1), head(2 * x + 1, y))
 
 
 def test_numbers_of_numpy():

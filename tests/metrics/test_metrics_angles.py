@@ -50,6 +50,7 @@ def test_angular_fisher_score():
     assert angular_fisher_score(tight, torch.tensor([0, 0, 1, 1, 2, 2])).item() == pytest.approx(0, abs=1e-12)
     for seed in range(4):  # one class: m_i = m, whatever a cosine's rounding says
         assert angular_fisher_score(vectors(50, 8, seed=seed).float(), torch.zeros(50, dtype=torch.int64)) == math.inf
+    assert angular_fisher_score(torch.ones(4, 3), torch.tensor([0, 0, 1, 1])) == math.inf  # all has collapsed
     with pytest.raises(ValueError, match="empty"):
         angular_fisher_score(x[:0], labels[:0])
 
@@ -90,8 +91,11 @@ def test_covering_radius():
     assert covering_radius(torch.tensor([[1.0, 0.0]]), 5000).item() == pytest.approx(math.pi, abs=0.01)
     with pytest.raises(ValueError, match="samples"):
         covering_radius(octahedron, samples=0)
-    with pytest.raises(ValueError, match="needs one"):
-        covering_radius(torch.ones(0, 3))
+    w = torch.tensor([[1.0, 0.0], [0.0, 0.0]])  # a zero vector covers nothing
+    assert covering_radius(w, 5000) == covering_radius(w[:1], 5000)
+    for none in (torch.ones(0, 3), torch.zeros(2, 3)):
+        with pytest.raises(ValueError, match="needs one"):
+            covering_radius(none)
 
 
 def test_uniformity():
@@ -100,6 +104,7 @@ def test_uniformity():
     terms = [math.exp(-2 * float((unit[i] - unit[j]).square().sum())) for i in range(9) for j in range(9) if i != j]
     assert uniformity(w).item() == pytest.approx(math.log(sum(terms) / 72))
     assert uniformity(torch.ones(3, 2)).item() == pytest.approx(0, abs=1e-6)
+    assert uniformity(torch.eye(3), t=1000.0).item() == -2000  # e^−2000 is no number
     many = vectors(3000, 8)
     torch.testing.assert_close(uniformity(many, 1.0), _uniformity_whole(many, 1.0))
 

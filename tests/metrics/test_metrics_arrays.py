@@ -50,6 +50,32 @@ def test_what_metrics_return_takes_any_array_too(read):
     assert other.impostors == 6 * (4 + 12)
 
 
+def test_arrays_that_torch_cannot_share():
+    turned, y = X[::-1], Y[::-1]
+    assert hs.metrics.separation_distance(turned) == hs.metrics.separation_distance(X)
+    assert hs.metrics.retrieval(turned, y).map == pytest.approx(hs.metrics.retrieval(X, Y).map)
+    corners = np.eye(4, dtype=int)  # whole numbers, also in a block of distractors
+    found = [hs.metrics.identification(X, Y, distractors=d).scores for d in (corners, corners.astype(float)[::-1])]
+    torch.testing.assert_close(*found)
+    assert hs.metrics.verification(X[:, 0], X[:, 1] > 0, np.int64(3)).pairs == 24
+
+
+def test_rates_of_any_kind_are_the_same():
+    """7 of 10 are a rate of 0.7, whatever it is written in."""
+    result = hs.metrics.verification(torch.arange(20.0), torch.arange(20) % 2, 2)
+    for far in ([0.7], (0.7,), np.float32(0.7), torch.tensor(0.7), [torch.tensor(0.7)], np.array([0.7])):
+        assert float(result.tar_at(far)) == result.tar_at(0.7) == 0.8
+    assert result.tar_at(np.array([0, 1])).tolist() == [0.1, 1.0]
+
+
+def test_words_are_no_booleans_and_no_rows():
+    """Numbered in order, "genuine" would be 0 and "impostor" 1."""
+    with pytest.raises(TypeError, match="same is not a tensor or array of numbers"):
+        hs.metrics.verification([0.9, 0.3, 0.8, 0.1], ["genuine", "impostor"] * 2, 2)
+    with pytest.raises(TypeError, match="left is not a tensor or array of numbers"):
+        hs.metrics.pair_scores(X, ["ant"], ["bee"])
+
+
 def test_names_of_probes_and_gallery_share_their_numbers():
     probes, gallery = X[:6], X[6:12]
     result = hs.metrics.identification(probes, NAMES[:6], gallery, NAMES[6:12])
@@ -61,6 +87,12 @@ def test_classes_order_the_names():
     logits = [[5.0, 0.0], [0.0, 5.0]]
     assert hs.metrics.classification(logits, ["dog", "cat"], classes=["dog", "cat"]).accuracy == 1
     assert hs.metrics.classification(logits, ["dog", "cat"]).accuracy == 0  # sorted: cat is column 0
+    with pytest.raises(ValueError, match="classes has 2 names for logits of 3"):  # which of the three is missing?
+        hs.metrics.classification(np.eye(3), ["dog", "cat", "dog"])
+    for measure in (hs.metrics.angular_visual_hardness, lambda x, w, y: hs.metrics.cosine_confusion(x, y, w)):
+        with pytest.raises(ValueError, match="labels name 2 classes, weight has 3"):
+            measure(np.eye(3), np.eye(3), ["dog", "cat", "dog"])
+    assert hs.metrics.classification(logits, ["dog", "cat"]).classes == ("cat", "dog")
     with pytest.raises(ValueError, match="'cow' is not one of classes"):
         hs.metrics.classification(logits, ["dog", "cow"], classes=["dog", "cat"])
 

@@ -38,6 +38,8 @@ def test_solids():
     torch.testing.assert_close(hole_radii(simplex @ basis.T), torch.full((4,), math.sqrt(4 / 3), dtype=torch.float64))
     square = torch.tensor([[1.0, 0], [0, 2], [-3, 0], [0, -1]])  # lengths do not matter
     torch.testing.assert_close(hole_radii(square), torch.full((4,), math.sqrt(2 - math.sqrt(2))))
+    aside = torch.tensor([[1.0, 0], [1, 1], [1, -1]])  # on one side of 0, which is no point beside them
+    torch.testing.assert_close(hole_radii(torch.cat([aside, torch.zeros(2, 2)])), hole_radii(aside))
     cap = torch.tensor([[1.0, 0, 0], [1, 0.1, 0], [1, 0, 0.1], [1, 0.1, 0.1]])  # the origin is outside: a hole > π/2
     assert float(hole_radii(cap)[0]) > math.sqrt(2)
 

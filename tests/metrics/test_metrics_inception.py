@@ -73,5 +73,6 @@ def test_bad_input():
         inception_score(torch.zeros(9, 3))
     with pytest.raises(ValueError, match="splits=0"):
         inception_score(torch.zeros(9, 3), splits=0)
-    with pytest.raises(ValueError, match="NaN or infinity"):
-        inception_score(torch.full((10, 3), torch.nan))
+    for wrong in (torch.nan, torch.inf, -torch.inf):
+        with pytest.raises(ValueError, match="NaN or infinity"):
+            inception_score(torch.full((10, 3), wrong))

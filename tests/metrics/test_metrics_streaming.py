@@ -39,6 +39,12 @@ def test_verification_batch_by_batch():
     assert metric.compute()["accuracy"].item() == pytest.approx(verification(scores, same, fold).accuracy)
     with pytest.raises(ValueError, match="always or never"):
         metric.update(scores, same)
+    metric.reset()
+    metric.update(scores.tolist(), same.numpy())  # arrays and lists, as everywhere in metrics
+    assert metric.compute()["auc"].item() == pytest.approx(expected.auc)
+    metric.update(scores, 2 * same)
+    with pytest.raises(ValueError, match="other than 0 and 1"):
+        metric.compute()
 
 
 def test_no_sigmoid_on_raw_cosines():

@@ -206,7 +206,7 @@ def test_bad_input():
         verification(scores, torch.arange(40) < 20, 2)  # sorted by kind: consecutive folds hold one each
     with pytest.raises(TypeError, match="floating-point"):
         verification(scores.long(), same)
-    with pytest.raises(ValueError, match="folds"):
+    with pytest.raises(TypeError, match=r"folds=2\.5 must be an int"):
         verification(scores, same, 2.5)
     with pytest.raises(ValueError, match="rate in"):
         verification(scores, same).tar_at(1.5)

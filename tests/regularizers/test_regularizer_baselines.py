@@ -53,6 +53,9 @@ def test_orthogonal_of_cosines(of, power):
     reg = Orthogonal(model, 2.0, of=of)
     assert reg().item() == pytest.approx(2 * expected)
     reg().backward()
+    model.append(nn.Linear(3, 2))  # the output layer now
+    model[-2].weight.data.zero_()  # of what was the last layer: such neurons have no direction, and add nothing
+    assert Orthogonal(model, 2.0, of=of)().item() == pytest.approx(2 * expected)
     weight = model[2].weight
     assert (weight.grad * weight).sum(1).abs().max() < 1e-12  # lengths are free
     assert torch.autograd.gradcheck(lambda w: reg.value(w, None), torch.randn(2, 4, 3).double().requires_grad_())

@@ -347,6 +347,8 @@ def test_bad_low_rank():
         low_rank(nn.ReLU())
     with pytest.raises(ValueError, match="columns"):
         low_rank(nn.ConvTranspose2d(4, 4, 3), rank=2)
+    with pytest.raises(ValueError, match="in columns"):
+        low_rank(type("Conv1D", (nn.Linear,), {})(4, 4), rank=2)  # as transformers has it
 
 
 def test_half_precision_and_autocast():

@@ -128,6 +128,20 @@ def test_a_call_computes_parametrized_weights_once(name, host, monkeypatch):
     assert max(layer.parametrizations.weight[0].times for layer in counted) == 1
 
 
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_model_from_the_meta_device(name):
+    """Its weights come later; what the regularizer draws does not wait for them."""
+
+    def model(device):
+        return nn.Sequential(nn.Conv2d(2, 8, 3), nn.Conv2d(8, 6, 3)).to(device)
+
+    built = model("meta")
+    reg = MAKERS[name](built)
+    assert reg.eval()().is_meta
+    built.to_empty(device="cpu").load_state_dict((twin := model("cpu")).state_dict())
+    torch.testing.assert_close(reg.train()(), MAKERS[name](twin)())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_call_compiles_once(name):

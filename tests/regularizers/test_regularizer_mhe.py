@@ -113,7 +113,8 @@ def test_labels_take_all_sub_centers_of_a_class():
     reg = MHE(nn.Linear(6, 4, dtype=torch.float64), CenterLoss(head), hidden=0.0)
     unit = nn.functional.normalize(head.weight)
     terms = [(unit[i] - unit[j]).norm() ** -2 for i in (0, 1, 4, 5) for j in range(6) if i != j]  # classes 0 and 2
-    torch.testing.assert_close(reg(torch.tensor([0, 2, 1])), torch.stack(terms).mean())
+    for labels in ([0, 2, 1], [[0, 2], [2, 0], [1, 1]]):  # heads take labels of any shape, and so does the energy
+        torch.testing.assert_close(reg(torch.tensor(labels)), torch.stack(terms).mean())
     torch.testing.assert_close(reg(torch.arange(3)), torch.stack(terms).mean())
     torch.testing.assert_close(MHE(nn.Linear(6, 4), head, hidden=0.0)(), energy(head.weight))
 
@@ -125,6 +126,7 @@ def test_labels_take_the_classes_of_the_batch():
     unit = torch.nn.functional.normalize(model[4].weight)
     terms = [(unit[y] - unit[j]).norm() ** -2 for y in (0, 3, 3) for j in range(5) if j != y]
     torch.testing.assert_close(reg(labels), torch.stack(terms).mean())
+    torch.testing.assert_close(reg(labels[:, None]), reg(labels))
     reg(labels).backward()
     assert model[4].weight.grad.abs().sum() > 0
 
@@ -253,6 +255,7 @@ def test_neurons_of_large_weight_move_less():
         ({"0": torch.ones(7)}, {}, "8 positive numbers"),
         ({"0": torch.zeros(8)}, {}, "8 positive numbers"),
         ({"0": 2.0}, {}, "8 positive numbers"),
+        ({"0": torch.full((8,), torch.inf)}, {}, "8 positive numbers"),
         ({"0": torch.ones(8)}, {"distance": "angular"}, "angles do not depend"),
     ],
 )

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from .checks import is_number
+
 R = TypeVar("R")
 
 
@@ -32,10 +34,18 @@ def as_tensor(argument: str, value: Any) -> Tensor:
             import numpy
 
             array = numpy.asarray(value)
-            return torch.as_tensor(array if array.flags.writeable else array.copy())
+            shared = array.flags.writeable and min(array.strides, default=0) >= 0  # what torch can share
+            return torch.as_tensor(array if shared else array.copy())
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"{argument} is not a tensor or array of numbers: {type(value).__name__} ({error})") from error
+
+
+def as_numbers(argument: str, value: Any) -> Tensor:
+    """As :func:`as_tensor`, lists and arrays of whole numbers as floats; what a tensor holds is the caller's choice."""
+    tensor = as_tensor(argument, value)
+    whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype != torch.bool
+    return tensor.to(torch.get_default_dtype()) if whole and not isinstance(value, Tensor) else tensor
 
 
 def label_numbers(*columns: Any, classes: Iterable[str] | None = None) -> tuple[list[Any], list[str]]:
@@ -76,7 +86,8 @@ def takes_arrays(*arguments: str, labels: Iterable[str] = ()) -> Callable[[Calla
 
     Args:
         arguments: Names of its arguments that are tensors of numbers.
-        labels: Names of those that are labels, which may be strings; an argument ``classes`` gives their order.
+        labels: Names of those that are labels, which may be strings; an argument ``classes`` gives their order, and
+            without one is given the names in order. Beside class vectors ``weight`` each must occur.
     """
     label_names = tuple(labels)
 
@@ -87,24 +98,25 @@ def takes_arrays(*arguments: str, labels: Iterable[str] = ()) -> Callable[[Calla
         def wrapper(*args: Any, **kwargs: Any) -> R:
             given = signature.bind(*args, **kwargs)
             values = given.arguments
-            found, _ = label_numbers(*(values.get(name) for name in label_names), classes=values.get("classes"))
+            found, names = label_numbers(*(values.get(name) for name in label_names), classes=values.get("classes"))
+            if names and "classes" in signature.parameters:
+                values["classes"] = names
+            vectors = values.get("weight")
+            if names and vectors is not None and len(names) != len(vectors):
+                raise ValueError(
+                    f"{label_names[0]} name {len(names)} classes, weight has {len(vectors)}: pass class indices"
+                )
             for name, value in zip(label_names, found, strict=True):
-                if value is not None and not isinstance(value, int):
+                if value is not None and not is_number(value):
                     values[name] = as_tensor(name, value)
             for name in arguments:
                 if values.get(name) is not None:
-                    values[name] = _floating(as_tensor(name, values[name]), values[name])
+                    values[name] = as_numbers(name, values[name])
             return function(*given.args, **given.kwargs)
 
         return wrapper
 
     return decorate
-
-
-def _floating(tensor: Tensor, given: Any) -> Tensor:
-    """Lists and arrays of whole numbers as floats; what a tensor holds is the caller's choice."""
-    whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype != torch.bool
-    return tensor.to(torch.get_default_dtype()) if whole and not isinstance(given, Tensor) else tensor
 
 
 def _names(column: Any) -> list[str] | None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .modes import is_plain_eager
+
 
 def class_indices(
     labels: Tensor, num_classes: int, ignore_index: int = -100, device: torch.device | None = None
 ) -> tuple[Tensor, Tensor]:
     """(labels as int64 on ``device``, with 0 for the ignored ones; which ones count).
 
-    The range is checked where that needs no wait for a GPU and breaks no graph: eager, on a CPU, outside of
+    The range is checked where that needs no wait for a GPU and breaks no graph: eager, on a CPU, outside of tracers and
     ``torch.func`` transforms. Elsewhere a wrong label is caught by the indexing itself (a device-side assertion).
     """
     indices = as_indices(labels, device)
     counts = indices != ignore_index
-    transformed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    if indices.device.type == "cpu" and not transformed:
+    if indices.device.type == "cpu" and is_plain_eager(indices):
         wrong = counts & ((indices < 0) | (indices >= num_classes))
         if bool(wrong.any()):
             raise ValueError(

@@ -45,13 +45,13 @@ class Target(NamedTuple):
         return self.scale, m, math.cos(m), m * math.sin(m), self.angle
 
 
-def start(x: Tensor, scale: float, dtype: torch.dtype) -> Start:
-    """What the loss reads of the features, float32 and contiguous."""
+def start(x: Tensor, labels: Tensor, ignored: int, scale: float, dtype: torch.dtype) -> Start:
+    """What the loss reads of the features, float32 and contiguous; of samples with the label ``ignored`` it is 0."""
     rows, d = x.shape
     scaled = torch.empty_like(x)
     operand = scaled if dtype == x.dtype else torch.empty_like(x, dtype=dtype)
     found = Start(torch.empty_like(x), x.new_empty(rows), scaled, operand)
-    launch(device.start_kernel, *row_grid(rows, d), x, *found, rows, d, scale, *row_tile(d))
+    launch(device.start_kernel, *row_grid(rows, d), x, labels, *found, rows, d, ignored, scale, *row_tile(d))
     return found
 
 

@@ -49,7 +49,7 @@ class _Additive(torch.autograd.Function):
     def forward(ctx: Any, settings: Additive, plain: Any, keep: bool, labels: Tensor, x: Tensor, w: Tensor) -> Tensor:
         heads, target = kernels.heads, kernels.target
         job = Pass(Rule("cosine"), True, 0, settings.half, settings.width, settings.scale)
-        begin = target.start(x.detach().contiguous(), settings.scale, job.dtype)
+        begin = target.start(x.detach().contiguous(), labels, settings.ignore_index, settings.scale, job.dtype)
         inputs = Inputs(begin.scaled, w.detach(), labels, operand=begin.operand)
         lse, _, kept = heads.forward(job, inputs, keep)
         loss, share = target.loss(_target(settings, begin.direction, w, labels), lse, settings.reduction)

@@ -63,6 +63,11 @@ def check_labels(labels: Tensor, features: Tensor, num_classes: int, ignore_inde
     return indices.reshape(-1), counts.reshape(-1)
 
 
+def counted(x: Tensor, counts: Tensor) -> Tensor:
+    """The samples x (N, d) with 0 in place of the ignored ones, which may be anything: 0·NaN would reach a gradient."""
+    return torch.where(counts[:, None], x, 0.0)
+
+
 def miner_weights(indices_tuple: Sequence[Tensor] | None, samples: int, like: Tensor) -> Tensor | None:
     """A weight for each sample: how often a miner's pairs or triplets name it, over the largest count.
 
@@ -70,9 +75,10 @@ def miner_weights(indices_tuple: Sequence[Tensor] | None, samples: int, like: Te
     """
     if indices_tuple is None:
         return None
-    if not isinstance(indices_tuple, tuple | list) or len(indices_tuple) not in (3, 4):
+    parts = indices_tuple if isinstance(indices_tuple, tuple | list) else ()
+    if len(parts) not in (3, 4) or any(not isinstance(part, Tensor) or part.is_floating_point() for part in parts):
         raise TypeError("indices_tuple must be what a miner returns: 3 (triplets) or 4 (pairs) tensors of indices")
-    indices = torch.cat([part.reshape(-1) for part in indices_tuple]).to(like.device)
+    indices = torch.cat([part.reshape(-1) for part in parts]).to(like.device)
     if indices.numel() == 0:
         return None
     counts = torch.zeros(samples, dtype=like.dtype, device=like.device)

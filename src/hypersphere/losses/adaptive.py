@@ -260,7 +260,9 @@ class ElasticFace(MarginSoftmax):
             return {"margin": torch.full_like(cos, self.margin)}
         margins = self.margin + self.std * torch.randn_like(cos)
         if self.sort:
-            margins = torch.empty_like(cos).scatter(0, cos.argsort(descending=True), margins.sort().values)
+            far = torch.where(sample.counts, -cos, math.inf)  # ignored samples keep to themselves, behind all others
+            ranked = torch.where(sample.counts, margins, math.inf).sort().values
+            margins = torch.where(sample.counts, ranked.scatter(0, far.argsort(), ranked), self.margin)
         return {"margin": margins}
 
     def target(self, cos: Tensor, sample: Sample) -> Tensor:

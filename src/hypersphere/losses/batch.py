@@ -43,7 +43,6 @@ def other_samples(loss: BatchWide, x: Tensor, labels: Tensor, counts: Tensor, no
     The gradient of the distance of a duplicate is 0. A sample is never its own partner, and ignored samples have no
     partners.
     """
-    x = torch.where(counts[:, None], x, 0.0)  # what is ignored may be anything, NaN too
     points = unit(x) if normalize else x
     marked = torch.where(counts, labels, -1)
     every, names, first = loss.whole_batch(points, marked)

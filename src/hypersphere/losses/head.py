@@ -15,7 +15,7 @@ from .._core.precision import FullPrecision
 from .._core.sphere import compute_dtype
 from ._classes import Classes, Score, block_width, reduce_classes
 from ._fused import Known, fits, reduce_fused
-from ._inputs import check_features, check_head, check_label_shape, check_labels, miner_weights, reduce_losses
+from ._inputs import check_features, check_head, check_label_shape, check_labels, counted, miner_weights, reduce_losses
 
 
 class ClassHead(FullPrecision):
@@ -88,7 +88,7 @@ class ClassHead(FullPrecision):
             return direct
         flat, counts = check_labels(labels, features, self.num_classes, self.ignore_index)
         with without_autocast(features.device):
-            losses, divisors = self.losses(x, flat, counts, half)
+            losses, divisors = self.losses(counted(x, counts), flat, counts, half)
             weights = miner_weights(indices_tuple, x.shape[0], losses)
             losses = torch.where(counts, losses if weights is None else losses * weights, 0.0)
             return reduce_losses(losses, torch.where(counts, divisors, 0.0), self.reduction, labels.shape)

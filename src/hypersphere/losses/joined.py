@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core.checks import check_positive
-from ._inputs import check_labels, reduce_losses
+from ._inputs import check_labels, counted, reduce_losses
 from .head import ClassHead
 
 
@@ -67,7 +67,7 @@ class JoinedHead(nn.Module):
         Args:
             features: features of the batch, (..., in_features), of any floating dtype.
             labels: class index of each sample, (...).
-            indices_tuple: what a miner of pytorch-metric-learning returns; it weights the samples.
+            indices_tuple: what a miner of pytorch-metric-learning returns; it weights the samples in the head's loss.
 
         Returns:
             A scalar, or one loss per sample with ``reduction="none"``.
@@ -75,11 +75,12 @@ class JoinedHead(nn.Module):
         loss: Tensor = self.head(features, labels, indices_tuple)
         owner = self.owner
         flat, counts = check_labels(labels, features, owner.num_classes, self.ignore_index)
-        terms = torch.where(counts, self.terms(features.reshape(-1, owner.in_features), flat, counts), 0.0)
+        x = counted(features.reshape(-1, owner.in_features), counts)
+        terms = torch.where(counts, self.terms(x, flat, counts), 0.0)
         return loss + self.term_weight * reduce_losses(terms, counts.to(terms.dtype), self.reduction, labels.shape)
 
     def terms(self, x: Tensor, labels: Tensor, counts: Tensor) -> Tensor:
-        """(N,) of features x (N, in_features) and labels (N,); what ``counts`` leaves out is not read."""
+        """(N,) of features x (N, in_features) and labels (N,); where ``counts`` is False both are 0, and not read."""
         raise TypeError(f"{type(self).__name__} must define terms(x, labels, counts)")
 
     def logits(self, features: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from ._angular import SigmoidOf, checked_angular
 from ._classes import reduce_classes
 from ._direct import Additive, additive_loss
 from ._fused import Known, fits
-from ._inputs import check_class_weight, reduce_losses
+from ._inputs import check_class_weight, counted, reduce_losses
 from ._kept import kept
 from ._polar import polar_form
 from ._products import own_products, products
@@ -386,6 +386,7 @@ class MarginSoftmax(ClassHead):
     def _plain_loss(self, names: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         def plain(x: Tensor, w: Tensor) -> Tensor:
             labels, counts = class_indices(names, self.num_classes, self.ignore_index)
+            x = counted(x, counts)
             score, rows = self.score, self._linear_rows(x, polar := self._polar(x))
             seen = reduce_classes(score, rows, [w], [], labels, whole=True)
             sample = Sample(self.angular, polar[2][:, 0], labels, counts, {})

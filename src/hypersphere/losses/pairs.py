@@ -14,7 +14,7 @@ from torch import Tensor
 from .._core.checks import check_choice, check_positive
 from .._core.modes import without_autocast
 from .._core.sphere import compute_dtype, unit, upcast
-from ._inputs import check_features, check_head, check_labels, reduce_losses
+from ._inputs import check_features, check_head, check_labels, counted, reduce_losses
 from .batch import BatchWide, Others, other_samples
 from .center import Centers
 from .head import ClassHead
@@ -140,7 +140,7 @@ class TripletLoss(BatchWide):
         Args:
             features: features of the batch, (..., in_features), of any floating dtype.
             labels: class index of each sample, (...).
-            indices_tuple: what a miner of pytorch-metric-learning returns; it weights the samples.
+            indices_tuple: must be None: this loss chooses its own triplets.
 
         Returns:
             A scalar, or one loss per sample with ``reduction="none"``.
@@ -150,7 +150,7 @@ class TripletLoss(BatchWide):
         check_features(features, self.in_features)
         flat, counts = check_labels(labels, features, self.num_classes, self.ignore_index)
         with without_autocast(features.device):
-            x = features.reshape(-1, self.in_features).to(self._dtype(features))
+            x = counted(features.reshape(-1, self.in_features).to(self._dtype(features)), counts)
             others = other_samples(self, x, flat, counts, normalize=True)
             losses = self._semihard(others) if self.mining == "semihard" else self._hard(others)
             if self.training:

@@ -23,7 +23,7 @@ from .._core.modes import autocast_dtype, without_autocast
 from ..angular import Sigmoid
 from . import _collectives as collectives
 from ._classes import Classes, block_width
-from ._inputs import check_features, check_labels, miner_weights, reduce_losses
+from ._inputs import check_features, check_labels, counted, miner_weights, reduce_losses
 from .head import ClassHead
 
 H = TypeVar("H", bound=ClassHead)
@@ -90,7 +90,8 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
         part = one.detach()[mesh.get_local_rank() * rows :][:rows].clone()  # all start alike: nothing has to be sent
         split = DTensor.from_local(part, mesh, [Shard(0)], run_check=False, shape=one.shape, stride=one.stride())
         owner, _, last = name.rpartition(".")
-        setattr(head.get_submodule(owner), last, nn.Parameter(split) if isinstance(one, nn.Parameter) else split)
+        kept = nn.Parameter(split, one.requires_grad) if isinstance(one, nn.Parameter) else split
+        setattr(head.get_submodule(owner), last, kept)
     head.shards = Shards(mesh, head.num_classes, float(rate))
     return head
 
@@ -115,7 +116,7 @@ class Shards:
         flat, counts = check_labels(labels, features, head.num_classes, head.ignore_index)
         half = autocast_dtype(features.device) is not None
         with without_autocast(features.device):
-            x = features.reshape(-1, head.in_features).to(head.computing_dtype(features))
+            x = counted(features.reshape(-1, head.in_features).to(head.computing_dtype(features)), counts)
             names = collectives.gathered(torch.where(counts, flat, -1), self.group)
             losses, divisors = head.losses(collectives.gathered(x, self.group), names.clamp_min(0), names >= 0, half)
             mine = slice(self.rank * x.shape[0], (self.rank + 1) * x.shape[0])

@@ -34,7 +34,8 @@ class SphereFacePlus(JoinedHead):
         - Output: scalar, or (...) with the head's ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
     Raises:
-        ValueError: If the head has several vectors per class, ``s`` is negative, or ``distance`` is unknown.
+        ValueError: If the head is sharded or has several vectors per class, ``s`` is negative, or ``distance`` is
+            unknown.
         TypeError: If ``head`` is not a head of :mod:`hypersphere.losses`.
 
     Example:
@@ -49,6 +50,8 @@ class SphereFacePlus(JoinedHead):
         self, head: ClassHead | JoinedHead, weight: float = 1.0, s: float = 2.0, distance: str = "euclidean"
     ) -> None:
         super().__init__(head, weight)
+        if self.owner.shards is not None:
+            raise ValueError("head is sharded: its energy needs all class vectors; use hs.regularizers.MHE beside it")
         if self.owner.sub_centers > 1:
             raise ValueError(f"sub_centers={self.owner.sub_centers}: the energy needs a head with one vector per class")
         self.s = check_positive("s", s, zero=True)

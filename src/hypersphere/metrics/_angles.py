@@ -87,7 +87,8 @@ def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
     with without_autocast(x.device):
         means = class_directions(x, classes, len(counts))
         whole = class_directions(x, torch.zeros_like(classes), 1)[0]
-        return _away(unit(x), means[classes]).sum() / (counts * _away(means, whole)).sum()
+        within, between = _away(unit(x), means[classes]).sum(), (counts * _away(means, whole)).sum()
+        return torch.where(between == 0, torch.inf, within / between)
 
 
 @takes_arrays("w")
@@ -150,7 +151,7 @@ def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generato
         The angle of the worst-covered direction to its nearest vector, a scalar in [0, π].
 
     Raises:
-        ValueError: If ``w`` holds no vectors or is not (N, d).
+        ValueError: If ``w`` holds no vector but zeros, or is not (N, d).
 
     Example:
         >>> bool(hs.metrics.covering_radius(torch.eye(3), samples=1000) > 1.5)
@@ -158,9 +159,10 @@ def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generato
     """
     _check_matrix("w", w)
     check_count("samples", samples)
-    if not len(w):
-        raise ValueError("w has no vectors: a covering radius needs one")
     points = _unit(w)
+    points = points[(points != 0).any(1)]  # a zero vector has no direction, and covers nothing
+    if not len(points):
+        raise ValueError("w has no vectors but zeros: a covering radius needs one")
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     lowest = math.inf
     for start in range(0, samples, _ROWS):
@@ -195,15 +197,13 @@ def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
     check_positive("t", t)
     if len(w) < 2:
         raise ValueError(f"w has {len(w)} vectors: uniformity needs two")
-    points, total = _unit(w), 0.0
+    points, sums = _unit(w), []
     for start in range(0, len(points), _ROWS):
         with without_autocast(w.device):
             cosines = points[start : start + _ROWS] @ points.mT
         cosines.diagonal(offset=start).fill_(-math.inf)
-        total += float((2 * t * (cosines - 1)).exp().sum(dtype=torch.float64))
-    pairs = len(points) * (len(points) - 1)
-    value = math.log(total / pairs) if total > 0 else (-math.inf if total == 0 else math.nan)
-    return torch.tensor(value, dtype=points.dtype, device=points.device)
+        sums.append((2 * t * (cosines - 1)).flatten().logsumexp(0))
+    return torch.stack(sums).logsumexp(0) - math.log(len(points) * (len(points) - 1))
 
 
 def _away(a: Tensor, b: Tensor) -> Tensor:

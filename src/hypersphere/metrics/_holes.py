@@ -21,7 +21,7 @@ def hole_radii(w: Tensor) -> Tensor:
     the dimension, so this is for up to about 8 dimensions.
 
     Args:
-        w: Neurons, one per row; their lengths do not matter.
+        w: Neurons, one per row; their lengths do not matter, and zeros, which have no direction, are left out.
 
     Returns:
         One radius for each facet, largest first.
@@ -46,6 +46,7 @@ def hole_radii(w: Tensor) -> Tensor:
     except ImportError as error:
         raise ImportError("hole_radii needs scipy: pip install 'hypersphere[metrics]'") from error
     points = unit(w.detach().double().cpu())
+    points = points[(points != 0).any(1)]  # a zero vector has no direction
     try:
         hull = ConvexHull(points.numpy())
     except QhullError as error:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from .._core.arrays import as_tensor, takes_arrays
+from .._core.arrays import as_numbers, takes_arrays
 from .._core.checks import check_choice, check_count
 from .._core.modes import without_autocast
 from ._counting import Groups, Tail, count_at_least
@@ -174,13 +174,13 @@ class _Search:
 def _blocks(rows: Any, size: int) -> Iterator[Tensor]:
     """Blocks of at most ``size`` rows of a tensor, an array or an iterable of either."""
     if isinstance(rows, list | tuple) and rows and isinstance(rows[0], list | tuple):
-        rows = as_tensor("distractors", rows).to(torch.get_default_dtype())
+        rows = as_numbers("distractors", rows)
     if isinstance(rows, Tensor) or hasattr(rows, "shape"):
         if len(rows.shape) != 2:
             raise ValueError(f"distractors has shape {tuple(rows.shape)}: pass embeddings as rows, (n, d)")
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
-            yield part if isinstance(part, Tensor) else torch.tensor(part)
+            yield as_numbers("distractors", part)
         return
     if not isinstance(rows, Iterable):
         raise TypeError(f"distractors must be a tensor, an array or an iterable of blocks, not {type(rows).__name__}")

@@ -67,9 +67,9 @@ def inception_score(logits: Tensor, *, splits: int = 10) -> InceptionResult:
     check_count("splits", splits)
     if len(logits) < splits:
         raise ValueError(f"splits={splits} of {len(logits)} images leave some empty: give more images or fewer splits")
-    if bool(logits.isnan().any()) or bool((logits == torch.inf).any()):
-        raise ValueError("logits hold NaN or infinity: look at the classifier or at the images")
     log_p = logits.detach().cpu().double().log_softmax(1)
+    if bool(log_p.isnan().any()):  # also where a row is −∞ throughout
+        raise ValueError("logits hold NaN or infinity: look at the classifier or at the images")
     scores = torch.stack([_score(part) for part in log_p.tensor_split(splits)])
     return InceptionResult(float(scores.mean()), float(scores.std(correction=0)), scores)
 

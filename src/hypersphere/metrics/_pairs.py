@@ -27,7 +27,7 @@ class PairList(Protocol):
     def fold(self) -> Tensor: ...
 
 
-@takes_arrays("features", "mean", labels=("left", "right"))
+@takes_arrays("features", "mean")
 @torch.no_grad()
 def pair_scores(features: Tensor, left: Tensor, right: Tensor, mean: Tensor | None = None) -> Tensor:
     """cos⟨x_l − μ, x_r − μ⟩ of each pair of rows (l, r).
@@ -144,8 +144,9 @@ def _mean(x: Tensor, pairs: _Columns, chosen: Tensor | slice) -> Tensor:
         return (times.to(wide.dtype) @ wide) / times.sum()
 
 
-def _rows(argument: str, index: Tensor, count: int) -> Tensor:
-    if not isinstance(index, Tensor) or index.ndim != 1 or index.is_floating_point() or index.dtype == torch.bool:
+def _rows(argument: str, index: Any, count: int) -> Tensor:
+    index = as_tensor(argument, index)
+    if index.ndim != 1 or index.is_floating_point() or index.dtype == torch.bool:
         raise ValueError(f"{argument} must be a one-dimensional tensor of row numbers")
     if not len(index):
         raise ValueError(f"{argument} is empty: there are no pairs to score")

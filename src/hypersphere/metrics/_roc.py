@@ -8,7 +8,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from .._core.arrays import as_tensor
+from .._core.arrays import as_numbers
 from .._core.checks import is_number
 from .._core.errors import check_floating
 
@@ -93,8 +93,9 @@ def check_rate(argument: str, rate: float | Tensor | Any) -> Tensor:
 
     A tensor of lower precision stands for what rounds to it: 0.7 in float32 is below 7/10, but 7 of 10 are meant.
     """
-    rates = torch.tensor(float(rate), dtype=torch.float64) if is_number(rate) else as_tensor(argument, rate)
-    rates = rates.double() if isinstance(rate, list | tuple) else rates
+    rates, parts = as_numbers(argument, rate), rate if isinstance(rate, list | tuple) else (rate,)
+    if rates.is_floating_point() and not any(hasattr(part, "__array__") for part in parts):  # numbers of Python
+        rates = torch.as_tensor(rate, dtype=torch.float64)
     check_floating(argument, rates)
     if not bool(((rates >= 0) & (rates <= 1)).all()):
         raise ValueError(f"{argument}={rate!r} must be a rate in [0, 1]")

@@ -9,7 +9,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from .._core.arrays import takes_arrays
+from .._core.arrays import as_tensor, takes_arrays
 from .._core.checks import check_count
 from .._core.streams import Shown
 from ._inputs import score_column
@@ -72,7 +72,7 @@ class VerificationResult(Shown):
         )
 
 
-@takes_arrays("scores", labels=("same", "folds"))
+@takes_arrays("scores", labels=("folds",))
 @torch.no_grad()
 def verification(scores: Tensor, same: Tensor, folds: int | Tensor = 10) -> VerificationResult:
     """Accuracy of ``score ≥ threshold``, the threshold of each fold chosen on the other folds (LFW View 2).
@@ -98,7 +98,7 @@ def verification(scores: Tensor, same: Tensor, folds: int | Tensor = 10) -> Veri
     return cross_validate(lambda _, __: column, kinds, _fold_numbers(folds, len(column)))
 
 
-@takes_arrays("train_scores", "scores", labels=("train_same", "same"))
+@takes_arrays("train_scores", "scores")
 @torch.no_grad()
 def verification_split(train_scores: Tensor, train_same: Tensor, scores: Tensor, same: Tensor) -> VerificationResult:
     """Accuracy with the threshold that is best on other pairs (LFW View 1).
@@ -155,10 +155,9 @@ def split_validate(train_scores: Tensor, train_same: Tensor, scores: Tensor, sam
     return VerificationResult(float(accuracy), error, accuracy[None], cut, roc_curve(scores, same), len(same))
 
 
-def pair_kinds(argument: str, same: Tensor, count: int) -> Tensor:
+def pair_kinds(argument: str, same: Any, count: int) -> Tensor:
     """``same`` as booleans on the CPU; both kinds of pairs must occur."""
-    if not isinstance(same, Tensor):
-        raise TypeError(f"{argument} must be a torch.Tensor, not {type(same).__name__}")
+    same = as_tensor(argument, same)
     if same.shape != (count,):
         raise ValueError(f"{argument} has shape {tuple(same.shape)} for {count} scores: pass one value per pair")
     if same.dtype != torch.bool and not bool(((same == 0) | (same == 1)).all()):

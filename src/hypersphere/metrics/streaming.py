@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._core.arrays import as_numbers, as_tensor
 from ._retrieval import retrieval
 from ._verification import verification
 
@@ -47,10 +48,10 @@ class Verification(Metric):
         """Add scores (n,), whether each pair is of one class, and the folds they belong to."""
         if bool(self.scores) and bool(self.fold) != (fold is not None):
             raise ValueError("fold was given in some updates and not in others: give it always or never")
-        self.scores.append(scores.detach())
-        self.same.append(same.detach().bool())
+        self.scores.append(as_numbers("scores", scores).detach())
+        self.same.append(as_tensor("same", same).detach())
         if fold is not None:
-            self.fold.append(fold.detach())
+            self.fold.append(as_tensor("fold", fold).detach())
 
     def compute(self) -> dict[str, Tensor]:
         """The metrics over everything seen."""
@@ -82,8 +83,8 @@ class Retrieval(Metric):
 
     def update(self, features: Tensor, labels: Tensor) -> None:
         """Add embeddings (n, d) and their labels (n,)."""
-        self.features.append(features.detach())
-        self.labels.append(labels.detach())
+        self.features.append(as_numbers("features", features).detach())
+        self.labels.append(as_tensor("labels", labels).detach())
 
     def compute(self) -> dict[str, Tensor]:
         """The metrics over everything seen."""

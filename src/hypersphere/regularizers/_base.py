@@ -43,7 +43,7 @@ class Regularizer(nn.Module):
         seed: Seed of all random draws; together with the number of calls it determines them.
 
     Shape:
-        - Input: none, or labels (N,).
+        - Input: none, or labels (...).
         - Output: scalar.
 
     Raises:
@@ -75,7 +75,7 @@ class Regularizer(nn.Module):
         self._hidden, self._output = _find(model, head, output_layer, include, skip)
         self.weight = check_positive("weight", weight, zero=True)
         start = torch.tensor([check_count("seed", seed, minimum=0), 0])
-        self.register_buffer("_counter", start.to(self._all[0].weight.device), persistent=False)
+        self.register_buffer("_counter", start.to(beside(self._all[0].weight)), persistent=False)
         self._compiled: Callable[[Tensor | None], Tensor] | None = None
 
     def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
@@ -94,7 +94,7 @@ class Regularizer(nn.Module):
         """Compute the penalty, to be added to the loss.
 
         Args:
-            labels: class indices of the batch (N,), for regularizers that depend on them.
+            labels: class indices of the batch, of any shape, for regularizers that depend on them.
 
         Returns:
             The weighted penalty, a scalar that is differentiable in the weights.
@@ -197,7 +197,7 @@ class Regularizer(nn.Module):
         if buffer.device == device:
             return buffer
         moved = buffer.to(device)
-        if not torch.compiler.is_compiling():
+        if not torch.compiler.is_compiling() and device.type != "meta":
             self.register_buffer(key, moved)
         return moved
 
@@ -255,6 +255,11 @@ class HiddenRegularizer(Regularizer):
             raise ValueError(
                 f"{type(model).__name__} has no hidden layer: {type(self).__name__} does not act on the output layer"
             )
+
+
+def beside(weight: Tensor) -> torch.device:
+    """Where numbers of a layer are kept: with its weight, of one on the meta device, which holds none, on the host."""
+    return torch.device("cpu") if weight.is_meta else weight.device
 
 
 def total_of(values: Sequence[Tensor]) -> Tensor:

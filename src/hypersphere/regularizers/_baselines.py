@@ -9,7 +9,7 @@ from .._core.checks import check_choice, check_count
 from .._core.neurons import Neurons, Patterns
 from .._core.sphere import upcast
 from ..functional import unit
-from ._base import HiddenRegularizer
+from ._base import HiddenRegularizer, beside
 from ._draws import host_generator
 
 
@@ -100,8 +100,8 @@ class Orthogonal(HiddenRegularizer):
         self.of = check_choice("of", of, ("products", "cosines", "cosines_squared"))
 
     def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
-        if self.of == "cosines":  # Σ_{i≠j} ŵ_i·ŵ_j = ‖Σ ŵ_i‖² − N
-            return unit(matrix).sum(-2).square().sum() - matrix.shape[0] * matrix.shape[1]
+        if self.of == "cosines":  # Σ_{i≠j} ŵ_i·ŵ_j = ‖Σ ŵ_i‖² − N, N without zero neurons, which have no direction
+            return unit(matrix).sum(-2).square().sum() - (matrix != 0).any(-1).sum()
         matrix = matrix if self.of == "products" else unit(matrix)
         count, dim = matrix.shape[1:]
         if count > dim:  # such neurons are far from orthogonal: the difference is safe, and d × d instead of N × N
@@ -157,7 +157,7 @@ class SRIP(HiddenRegularizer):
         for neurons in self._hidden:
             matrix = upcast(neurons.matrix().detach())
             start = torch.randn(matrix.shape[:2], generator=host_generator(seed, neurons.name, 0))
-            self.register_buffer(_key(neurons), unit(start).to(matrix))
+            self.register_buffer(_key(neurons), unit(start).to(beside(matrix), matrix.dtype))
 
     def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
         keep = self.training and torch.is_grad_enabled()  # a look at the layers changes nothing
@@ -166,7 +166,7 @@ class SRIP(HiddenRegularizer):
             for _ in range(self.iterations if self.training else 0):
                 moved = _gap_times(matrix, vector)
                 vector = torch.where((moved != 0).any(-1, keepdim=True), unit(moved), vector)  # 0 would stay for ever
-            if keep:
+            if keep and not matrix.is_meta:
                 self.get_buffer(_key(neurons)).copy_(vector)
         return torch.linalg.vector_norm(_gap_times(matrix, vector), dim=-1).sum()
 

@@ -13,6 +13,7 @@ from .._core.modes import without_autocast
 from .._core.neurons import Neurons, Patterns
 from .._core.sphere import compute_dtype, upcast
 from ..functional import energy, unit
+from ._base import beside
 from ._draws import MATRICES, DeviceDraws, Draws, HostDraws, host_generator, key_of
 from ._mhe import EnergyRegularizer
 from ._views import bilateral_views, channel_count, channel_views, low_rank_factors, preservation, project
@@ -75,7 +76,7 @@ class CoMHE(EnergyRegularizer):
         seed: Seed of all random draws; together with the number of calls it determines them.
 
     Shape:
-        - Input: none, or labels (N,).
+        - Input: none, or labels (...).
         - Output: scalar.
 
     Raises:
@@ -236,7 +237,7 @@ class CoMHE(EnergyRegularizer):
     def _keep(self, key: str, value: Tensor, like: Tensor) -> None:
         """As a new tensor, since graphs of earlier calls keep theirs; but where graphs are replayed, in its place."""
         if self._on_host() or key not in self._buffers:
-            self.register_buffer(key, value.to(like.device))
+            self.register_buffer(key, value.to(beside(like)))
         else:
             self.get_buffer(key).copy_(value)
 

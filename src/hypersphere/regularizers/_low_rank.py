@@ -8,6 +8,7 @@ from torch.nn.utils import parametrize
 
 from .._core.checks import check_count
 from .._core.modes import without_autocast
+from .._core.neurons import holds_columns
 from .._core.sphere import upcast
 from ._draws import HostDraws, gaussian
 
@@ -40,7 +41,7 @@ def low_rank(module: nn.Module, rank: int = 30, name: str = "weight", seed: int 
         raise ValueError(
             f"{type(module).__name__}.{name} is not a weight of neurons: pass a linear or convolution layer"
         )
-    if isinstance(module, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d):
+    if isinstance(module, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d) or holds_columns(module):
         raise ValueError(
             f"{type(module).__name__} keeps its neurons in columns: low_rank takes linear and convolution layers"
         )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core.checks import check_choice, check_count, check_positive
-from .._core.labels import class_indices
+from .._core.labels import as_indices, class_indices
 from .._core.neurons import Neurons, Patterns
 from ..functional import class_energy, energy
 from ..functional.energy import set_energies, weighted_energy
@@ -130,6 +130,7 @@ class EnergyRegularizer(Regularizer):
         head = getattr(self._output.module, "owner", self._output.module)
         ignored = getattr(head, "ignore_index", -100)  # the head's, else cross-entropy's
         each: int = getattr(head, "sub_centers", 1)
+        labels = as_indices(labels).flatten()
         if each > 1:  # a class j has the rows j·K to j·K + K − 1
             rows, counts = class_indices(labels, classes.shape[1] // each, ignored, classes.device)
             rows = rows[:, None] * each + torch.arange(each, device=classes.device)
@@ -141,7 +142,8 @@ class MHE(EnergyRegularizer):
     """λ_h · Σ_hidden mean_{i≠j} ‖ŵ_i − ŵ_j‖^(−s) + λ_o · the same for the output layer (thesis 5.4).
 
     Call ``reg()`` each step and add it to the loss. ``reg(labels)`` takes the batch's classes in the output layer
-    instead of all pairs (thesis 5.3.6), without labels that the head ignores (without a head: -100).
+    instead of all pairs (thesis 5.3.6), without labels that the head ignores (without a head: -100). Labels may
+    have any shape, as those of heads.
 
     A convolution's neurons are its flattened filters. Grouped convolutions are taken per group, LSTM and GRU weights
     per gate, packed attention per query, key and value; the value is the mean over these sets.
@@ -164,7 +166,7 @@ class MHE(EnergyRegularizer):
         seed: Seed of all random draws; together with the number of calls it determines them.
 
     Shape:
-        - Input: none, or labels (N,).
+        - Input: none, or labels (...).
         - Output: scalar.
 
     Raises:
@@ -208,7 +210,8 @@ class MHE(EnergyRegularizer):
                 raise ValueError(f"weights has {name!r}, which is not a hidden layer: those are {', '.join(known)}")
             neurons = known[name]
             shape = neurons.matrix().shape[:2]
-            if not isinstance(beta, Tensor) or beta.numel() != shape.numel() or not bool((beta > 0).all()):
+            fits = isinstance(beta, Tensor) and beta.numel() == shape.numel()
+            if not fits or not bool(((beta > 0) & beta.isfinite()).all()):
                 raise ValueError(
                     f"weights[{name!r}] must be a tensor of {shape.numel()} positive numbers, one per neuron"
                 )

@@ -75,7 +75,7 @@ def refine(
     if starts is None:
         starts = 1 if count * dim > _SMALL else 8 if s <= 16 else 32
     check_count("starts", starts)
-    with torch.no_grad(), without_autocast(w.device):
+    with torch.inference_mode(False), torch.no_grad(), without_autocast(w.device):
         points = unit(upcast(w.detach()))
         if steps == 0 or count < 2 or dim < 2:
             return points.to(w.dtype)

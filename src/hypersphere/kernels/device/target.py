@@ -17,13 +17,16 @@ _HALF_PI = tl.constexpr(1.5707963267948966)
 
 
 @triton.jit
-def start_kernel(x, direction, lengths, scaled, operand, rows, d, s, R: tl.constexpr, D: tl.constexpr):
-    """x̂, ‖x‖, s·x̂, and the last in the dtype of the products."""
+def start_kernel(
+    x, labels, direction, lengths, scaled, operand, rows, d, ignored, s, R: tl.constexpr, D: tl.constexpr
+):  # fmt: skip
+    """x̂, ‖x‖, s·x̂, and the last in the dtype of the products; 0 for ignored samples, whatever x is."""
     r = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     k = tl.arange(0, D)
     there = (r < rows)[:, None] & (k < d)[None, :]
     place = r[:, None] * d + k[None, :]
-    u, n, _ = length(tl.load(x + place, mask=there, other=0.0))
+    counts = tl.load(labels + r, mask=r < rows, other=0) != ignored
+    u, n, _ = length(tl.load(x + place, mask=there & counts[:, None], other=0.0))
     tl.store(direction + place, u, mask=there)
     tl.store(lengths + r, n, mask=r < rows)
     tl.store(scaled + place, s * u, mask=there)
