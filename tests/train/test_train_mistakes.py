@@ -10,12 +10,14 @@ import time
 import pytest
 import torch.distributed as dist
 from tiny import tiny
+from torch import nn
 
 import programs
 from hypersphere.cli import main
 from hypersphere.runs import SeedFolder, files
-from hypersphere.train import run, with_values
+from hypersphere.train import OptimConfig, run, with_values
 from hypersphere.train.distributed import team
+from hypersphere.train.optimizer import make_projection
 from hypersphere.train.training import Training
 
 QUICK = [
@@ -110,6 +112,13 @@ def test_a_pattern_that_matches_nothing_is_named(what, capsys):
 
 
 # Interrupts and closed pipes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["projection_every", "weighted_gradients"])
+def test_a_projection_that_is_not_possible_names_its_option(option):
+    off = f"--optim.{option.replace('_', '-')} {'0' if option == 'projection_every' else 'no'}"
+    with pytest.raises(ValueError, match=rf"no hyperspherical layer.*, or give {off}$"):
+        make_projection(OptimConfig(**{option: True}), nn.Linear(2, 2))
 
 
 def test_ctrl_c_before_the_first_step_is_a_short_line(tmp_path, monkeypatch, capsys):
