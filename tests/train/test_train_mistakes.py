@@ -118,7 +118,7 @@ def test_a_pattern_that_matches_nothing_is_named(what, capsys):
 def test_a_projection_that_is_not_possible_names_its_option(option):
     off = f"--optim.{option.replace('_', '-')} {'0' if option == 'projection_every' else 'no'}"
     with pytest.raises(ValueError, match=rf"no hyperspherical layer.*, or give {off}$"):
-        make_projection(OptimConfig(**{option: True}), nn.Linear(2, 2))
+        make_projection(OptimConfig(**{option: option == "weighted_gradients" or 1}), nn.Linear(2, 2))
 
 
 def test_ctrl_c_before_the_first_step_is_a_short_line(tmp_path, monkeypatch, capsys):
