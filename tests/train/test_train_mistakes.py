@@ -15,7 +15,8 @@ from torch import nn
 import programs
 from hypersphere.cli import main
 from hypersphere.runs import SeedFolder, files
-from hypersphere.train import OptimConfig, run, with_values
+from hypersphere.runs.model import make_head
+from hypersphere.train import LossConfig, OptimConfig, run, with_values
 from hypersphere.train.distributed import team
 from hypersphere.train.optimizer import make_projection
 from hypersphere.train.training import Training
@@ -100,6 +101,20 @@ def test_a_device_that_cannot_be_used_is_named(tmp_path, name, capsys):
     assert team("cpu").device.type == "cpu"
 
 
+@pytest.mark.parametrize("option", ["projection_every", "weighted_gradients"])
+def test_a_projection_that_is_not_possible_names_its_option(option):
+    off = f"--optim.{option.replace('_', '-')} {'0' if option == 'projection_every' else 'no'}"
+    with pytest.raises(ValueError, match=rf"no hyperspherical layer.*, or give {off}$"):
+        make_projection(OptimConfig(**{option: option == "weighted_gradients" or 1}), nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("settings", [{"extra": {"widht": 3}}, {"angular": "linear"}, {"margin": "wide"}], ids=str)
+def test_a_setting_that_a_head_does_not_take_is_named(settings):
+    (name,) = settings.get("extra", settings)
+    with pytest.raises(ValueError, match=rf"loss.name='arcface' is called with .*, {name}: .*Leave that setting"):
+        make_head(LossConfig("arcface", **settings), 8, 4)
+
+
 # list ------------------------------------------------------------------------------------------------
 
 
@@ -112,13 +127,6 @@ def test_a_pattern_that_matches_nothing_is_named(what, capsys):
 
 
 # Interrupts and closed pipes -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("option", ["projection_every", "weighted_gradients"])
-def test_a_projection_that_is_not_possible_names_its_option(option):
-    off = f"--optim.{option.replace('_', '-')} {'0' if option == 'projection_every' else 'no'}"
-    with pytest.raises(ValueError, match=rf"no hyperspherical layer.*, or give {off}$"):
-        make_projection(OptimConfig(**{option: option == "weighted_gradients" or 1}), nn.Linear(2, 2))
 
 
 def test_ctrl_c_before_the_first_step_is_a_short_line(tmp_path, monkeypatch, capsys):
