@@ -38,8 +38,8 @@ class DataConfig:
     )
     shrink: int = option(1, "average blocks of N by N pixels into one; N must divide height and width")
     hflip: bool = option(False, "mirror left-right at random")
-    vflip: bool = option(False, "mirror up-down at random")
-    pad: int = option(0, "pad by this number of pixels and crop at random")
+    vflip: bool = option(False, "mirror images in memory up-down at random")
+    pad: int = option(0, "pad images in memory by this number of pixels and crop at random")
     points: int = option(1024, "number of points of a cloud")
     rotate: bool = option(True, "turn point clouds about the upright axis, and jitter them")
     validate: bool = option(
@@ -49,7 +49,9 @@ class DataConfig:
     )
     imbalance: str | None = option(None, "class-imbalance variant: single, multiple, digit0 (thesis 5.5.1)")
     image_size: int = option(224, "window cut from the images of a folder")
-    resize: int = option(256, "size to which the images of a folder are resized first")
+    resize: int = option(
+        256, "size to which streamed images of a folder are resized first; those in memory are scaled to image_size"
+    )
     split: str = option(
         "image",
         "folder: hold out images of every class (image), or whole classes, which are unseen in training (class)",
