@@ -92,6 +92,11 @@ def test_folders_of_our_runs(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "weight3" in out
     assert "seed-0" in out.splitlines()[0]
+    for seed in (10, 2):
+        (tmp_path / f"other/seed-{seed}").mkdir(parents=True)
+        save_file({f"weight{seed}": torch.randn(4, 3)}, tmp_path / f"other/seed-{seed}/model.safetensors")
+    assert main(["energy", str(tmp_path / "other"), "--json"]) == 0
+    assert list(rows(capsys)) == ["weight2"]
 
 
 class Foreign:

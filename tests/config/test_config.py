@@ -171,6 +171,19 @@ def test_an_option_of_several_runs_has_to_be_used_by_one_of_them():
         check_used(linear, {"model.k"}, linear, Config())
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    {
+        "data.image_size": 0, "data.pad": -1, "data.workers": -1, "data.points": 0, "schedule.milestones": (-1, 5),
+        "optim.adam_lr": -1.0, "optim.eps": -1.0, "optim.beta1": 1.0, "optim.momentum": 5.0,
+        "optim.projection_norm": 0.0,
+    }.items(),
+)  # fmt: skip
+def test_numbers_out_of_range_name_their_setting(name, value):
+    with pytest.raises(ValueError, match=rf"^{name}={re.escape(str(value))} must"):
+        with_values(Config(), {name: value})
+
+
 def test_values_of_a_program_have_the_type_of_their_field():
     given = {
         "data.hflip": "no",

@@ -158,6 +158,7 @@ def test_a_table_names_paths_and_labels(classes, tmp_path):
     assert [p.path for p in load(classes, table=str(beside)).pictures] == ["a/0.png", "a/1.png", "a/2.png"]
     for text, why in (
         ("path,label\na/1.png,\n", "line 2: a row needs a path and a label"),
+        ("path,label\na/1.png,Doe, Jane\n", "line 2: 3 columns, but the first line names 2: put a path or label"),
         ("path,label\na/1.png,x\na/1.png,y\n", "line 3: a/1.png is listed before with another"),
         ("path,label\nnone/1.png,x\nnone/1.png,x\n", "none of the 1 images"),
         ("path,label\n", "names no images"),

@@ -146,6 +146,8 @@ def test_pairs_of_another_size(trained, tmp_path, capsys):
         (["--parts", "fgsm_transfer"], "--adversarial.source"),
         (["--pairs", "x", "--parts", "energy"], "give --parts and --inception in another command"),
         (["--parts", ","], "--parts names no measurement"),
+        (["--flip"], "flip=True changes nothing in classification, energy, hardness: it is for verification"),
+        (["--parts", "few_shot", "--no-center"], "center=False changes nothing in few_shot"),
         (["--inception", "x.onnx"], "scores the images of a GAN, and"),
         (["--out", "nowhere/x.json"], "--out nowhere/x.json must be a file in a folder that exists"),
         (["--root", "nowhere", "--parts", "energy"], None),
@@ -161,6 +163,16 @@ def test_wrong_options_of_evaluate_end_with_exit_code_2(trained, capsys, words, 
         assert message in capsys.readouterr().err
         after = (trained / "seed-0/evaluation.json").read_bytes() if before is not None else None
         assert after == before
+
+
+def test_parts_are_added_to_those_of_the_same_network(copy):
+    first = evaluated(copy, "--parts", "top5,energy")
+    assert evaluated(copy, "--parts", "top5,classes").keys() == {*first, "classes"}
+    assert "energy" not in evaluated(copy, "--parts", "verification", "--flip")  # by other rules
+    manifest = copy / "seed-0" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(first["weights"], "0"))
+    (copy / "seed-0" / "model.safetensors").unlink()  # the network of the last checkpoint
+    assert evaluated(copy, "--parts", "top5").keys() == first.keys() - {"energy"}
 
 
 def test_foreign_and_damaged_folders(copy, tmp_path, capsys):

@@ -107,11 +107,15 @@ def test_pairs_too_few_for_folds_are_counted():
     same = torch.tensor([True] * 3 + [False])
     pairs = hs.data.Pairs(torch.zeros(4).long(), torch.ones(4).long(), same, torch.zeros(4).long())
     with pytest.raises(ValueError, match=r"list\.txt has 3 pairs of one class and 1 of two: there must be two or more"):
-        _folds(pairs, 10, "list.txt")
+        _folds(pairs, None, 10, "list.txt")
     with pytest.raises(ValueError, match="folds=0"):
-        _folds(pairs, 0, "list.txt")
+        _folds(pairs, 0, 10, "list.txt")
     more = hs.data.Pairs(pairs.left, pairs.right, torch.tensor([True, True, False, False]), pairs.fold)
-    assert _folds(more, 10, "list.txt") == 2
+    assert _folds(more, None, 10, "list.txt") == 2
+    with pytest.raises(ValueError, match=r"folds=3, but list\.txt has 2 pairs of the rarer kind: give 2 or fewer"):
+        _folds(more, 3, 10, "list.txt")
+    with pytest.raises(ValueError, match=r"folds=2, but list\.txt has folds of its own"):
+        _folds(hs.data.Pairs(more.left, more.right, more.same, torch.tensor([0, 1, 0, 1])), 2, 10, "list.txt")
 
 
 def kept():

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from hypersphere import recipes
+from hypersphere.config import changed, check_used
 from hypersphere.runs import Facts
 from hypersphere.runs.model import make_head, make_model
 from hypersphere.train import Config, from_dict, to_dict, with_values
@@ -47,13 +48,14 @@ def configs(name):
 
 
 @pytest.mark.parametrize("name", list(recipes.tables()))
-def test_every_recipe_survives_json(name):
+def test_every_recipe_survives_json_and_uses_its_settings(name):
     table = recipes.tables()[name]
     assert len({cell.name for cell in table.cells}) == len(table.cells)
     for cell, config in configs(name):
         again = from_dict(Config, json.loads(json.dumps(to_dict(config))))
         assert again == config
         assert recipes.get(f"{name}.{cell.name}") == config
+        check_used(config, [setting for setting in changed(Config(), config) if "." in setting])
         assert cell.published is None or 0 < cell.published < 100
 
 

@@ -24,6 +24,7 @@ from hypersphere.report.markup import Html, element, number, table
 from hypersphere.report.sphere import projection, sphere_view
 from hypersphere.report.subject import finite, mean_and_spread
 from hypersphere.report.words import in_words
+from hypersphere.report.write import runs_in
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 5, 9), (1, 1, 1), (3, 1, 7)])
@@ -221,3 +222,12 @@ def test_every_recipe_can_be_said_in_words():
         rows = dict(in_words(recipes.get(name)))
         assert {"Data", "Network", "Loss", "Optimizer", "Schedule", "Evaluated by"} <= set(rows)
         assert "None" not in " ".join(rows.values())
+
+
+def test_a_folder_of_runs_holds_those_that_have_begun(tmp_path):
+    for name in ("begun", "not begun"):
+        (tmp_path / name / "seed-0").mkdir(parents=True)
+        (tmp_path / name / "config.json").write_text("{}")
+    (tmp_path / "begun" / "seed-0" / "facts.json").write_text("{}")
+    assert runs_in(tmp_path) == [tmp_path / "begun"]
+    assert runs_in(tmp_path / "not begun") == [tmp_path / "not begun"]

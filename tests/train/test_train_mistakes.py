@@ -10,12 +10,15 @@ import time
 import pytest
 import torch.distributed as dist
 from tiny import tiny
+from torch import nn
 
 import programs
 from hypersphere.cli import main
 from hypersphere.runs import SeedFolder, files
-from hypersphere.train import run, with_values
+from hypersphere.runs.model import make_head
+from hypersphere.train import LossConfig, OptimConfig, run, with_values
 from hypersphere.train.distributed import team
+from hypersphere.train.optimizer import make_projection
 from hypersphere.train.training import Training
 
 QUICK = [
@@ -96,6 +99,20 @@ def test_a_device_that_cannot_be_used_is_named(tmp_path, name, capsys):
     assert main(["train", "digits.cnn", "--run.folder", str(tmp_path), "--run.device", name]) == 2
     assert f"run.device={name!r} cannot be used here" in capsys.readouterr().err
     assert team("cpu").device.type == "cpu"
+
+
+@pytest.mark.parametrize("option", ["projection_every", "weighted_gradients"])
+def test_a_projection_that_is_not_possible_names_its_option(option):
+    off = f"--optim.{option.replace('_', '-')} {'0' if option == 'projection_every' else 'no'}"
+    with pytest.raises(ValueError, match=rf"no hyperspherical layer.*, or give {off}$"):
+        make_projection(OptimConfig(**{option: option == "weighted_gradients" or 1}), nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("settings", [{"extra": {"widht": 3}}, {"angular": "linear"}, {"margin": "wide"}], ids=str)
+def test_a_setting_that_a_head_does_not_take_is_named(settings):
+    (name,) = settings.get("extra", settings)
+    with pytest.raises(ValueError, match=rf"loss.name='arcface' is called with .*, {name}: .*Leave that setting"):
+        make_head(LossConfig("arcface", **settings), 8, 4)
 
 
 # list ------------------------------------------------------------------------------------------------

@@ -183,9 +183,15 @@ def test_a_value_born_in_a_layer_with_parts_is_blamed_on_that_layer(tmp_path, mo
         run(with_values(sphere(tmp_path), {"run.compile": "off"}))
 
 
-@pytest.mark.parametrize("layer", ["conv2.0.op", "conv3.0.norm", "fc.0.op"])
-def test_a_gradient_is_blamed_on_the_layer_that_makes_it(layer, tmp_path, monkeypatch):
-    """The weights are damaged by it, and the loss of the next step: neither is where it began."""
+@pytest.mark.parametrize(
+    ("layer", "method"),
+    [("conv2.0.op", None), ("conv3.0.norm", None), ("fc.0.op", None), ("conv3.0.norm", "gradient")],
+)
+def test_a_gradient_is_blamed_on_the_layer_that_makes_it(layer, method, tmp_path, monkeypatch):
+    """The weights are damaged by it, and the loss of the next step: neither is where it began.
+
+    OrthogonalSGD does not take the step (``method`` gradient).
+    """
     genuine = training.make_parts
 
     def make_parts(config, seed, team):
@@ -201,8 +207,12 @@ def test_a_gradient_is_blamed_on_the_layer_that_makes_it(layer, tmp_path, monkey
 
     for module in (training, explain):  # which trains again from the last checkpoint
         monkeypatch.setattr(module, "make_parts", make_parts)
-    with pytest.raises(Stopped, match=rf"first in the gradient of layer model\.body\.{layer} \(\w+\) of step 5;"):
-        run(sphere(tmp_path))
+    where = rf"first in the gradient of layer model\.body\.{layer} \(\w+\)"
+    where = (
+        f"{where} of step 5;" if method is None else rf"^the gradient of .* is not finite, though .* step 5, {where};"
+    )
+    with pytest.raises(Stopped, match=where):
+        run(sphere(tmp_path, **{"orthogonal.method": method}))
 
 
 def test_a_buffer_that_is_not_finite_is_named_as_such(tmp_path, monkeypatch):

@@ -62,10 +62,11 @@ def find_file(path: Path) -> Path:
     if not path.is_dir():
         return path
     for pattern in ("{}", "seed-*/{}", "checkpoints/step-*/{}", "seed-*/checkpoints/step-*/{}"):
-        found = sorted(path.glob(pattern.format("model.safetensors"))) or sorted(path.glob(pattern.format("model.pt")))
+        every = [list(path.glob(pattern.format(f"model.{end}"))) for end in ("safetensors", "pt")]
+        found = sorted(every[0] or every[1], key=lambda file: _natural(str(file)))
         if found:
             seed = found[0].relative_to(path).parts[0]
-            return max(f for f in found if f.relative_to(path).parts[0] == seed) if "seed" in pattern else found[-1]
+            return [f for f in found if f.relative_to(path).parts[0] == seed][-1] if "seed" in pattern else found[-1]
     found = sorted(p for p in path.iterdir() if p.suffix in (".safetensors", ".pt", ".pth", ".bin"))
     if len(found) != 1:
         names = ", ".join(p.name for p in found) or "none"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from ..evaluation import evaluate, find
 from ..evaluation.measurement import number_lines
 from ..evaluation.pair_results import PAIRS_FILE, verify_own_pairs
 from ..runs import Run
-from ..runs.files import json_text, write_json
+from ..runs.files import json_text, read_json, write_json
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
             results.append(pairs.values)
         else:
             results.append(_evaluate(found, seed, parts, options))
-        write_json(path, results[-1])
+        write_json(path, results[-1] | _kept(path, results[-1]))
         if not options.json:
             print(_text(results[-1]) + f"\nin {path}\n")
     if options.json:
@@ -60,6 +61,20 @@ def _evaluate(found: Run, seed: int, parts: list[str] | None, options: argparse.
     common: dict[str, Any] = {"device": options.device}
     common |= {"root": options.root, "flip": options.flip, "center": options.center, "inception": options.inception}
     return evaluate(found, seed, parts, **common)
+
+
+def _kept(path: Path, result: dict[str, Any]) -> dict[str, Any]:
+    """The other parts in a file that an earlier command wrote about the same network, evaluated by the same rules."""
+    try:
+        earlier = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    about = {name for name, value in result.items() if not isinstance(value, dict)}
+    if "weights" not in about or result["weights"] is None or not isinstance(earlier, dict):
+        return {}
+    if any(earlier.get(name) != result[name] for name in about):
+        return {}
+    return {name: part for name, part in earlier.items() if name not in result}
 
 
 def _text(result: dict[str, Any]) -> str:

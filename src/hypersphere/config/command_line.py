@@ -119,4 +119,6 @@ def shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "none"
-    return "none" if value is None or value == {} else str(value)
+    if isinstance(value, dict):
+        return ";".join(f"{name}={inner}" for name, inner in value.items()) or "none"
+    return "none" if value is None else str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from .._core.checks import check_choice, check_count, check_positive
@@ -38,8 +39,8 @@ class DataConfig:
     )
     shrink: int = option(1, "average blocks of N by N pixels into one; N must divide height and width")
     hflip: bool = option(False, "mirror left-right at random")
-    vflip: bool = option(False, "mirror up-down at random")
-    pad: int = option(0, "pad by this number of pixels and crop at random")
+    vflip: bool = option(False, "mirror images in memory up-down at random")
+    pad: int = option(0, "pad images in memory by this number of pixels and crop at random")
     points: int = option(1024, "number of points of a cloud")
     rotate: bool = option(True, "turn point clouds about the upright axis, and jitter them")
     validate: bool = option(
@@ -49,7 +50,9 @@ class DataConfig:
     )
     imbalance: str | None = option(None, "class-imbalance variant: single, multiple, digit0 (thesis 5.5.1)")
     image_size: int = option(224, "window cut from the images of a folder")
-    resize: int = option(256, "size to which the images of a folder are resized first")
+    resize: int = option(
+        256, "size to which streamed images of a folder are resized first; those in memory are scaled to image_size"
+    )
     split: str = option(
         "image",
         "folder: hold out images of every class (image), or whole classes, which are unseen in training (class)",
@@ -61,14 +64,22 @@ class DataConfig:
     resident: float = option(
         2.0, "folder: largest size in GiB at which all images are kept on the device", material=False
     )
-    workers: int = option(8, "processes that decode the images of a folder", material=False)
+    workers: int | None = option(
+        None, "processes that decode streamed images; none: one for each core, at most 8", material=False
+    )
+
+    @property
+    def decoders(self) -> int:
+        """``workers``, or one for each core that this process may use, at most 8."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return min(8, cores) if self.workers is None else self.workers
 
     def __post_init__(self) -> None:
         DATASETS.check("data.name", self.name)
-        check_count("data.batch_size", self.batch_size)
-        check_count("data.eval_batch_size", self.eval_batch_size)
-        check_count("data.shrink", self.shrink)
-        check_count("data.per_class", self.per_class)
+        for name in ("batch_size", "eval_batch_size", "per_class", "shrink", "points", "image_size", "resize"):
+            check_count(f"data.{name}", getattr(self, name))
+        check_count("data.pad", self.pad, minimum=0)
+        check_count("data.workers", self.decoders, minimum=0)
         check_choice("data.split", self.split, ("image", "class"))
         check_choice("data.unreadable", self.unreadable, ("skip", "refuse"))
         if not 0 < self.held_out < 1:

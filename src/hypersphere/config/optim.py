@@ -64,7 +64,12 @@ class OptimConfig:
     def __post_init__(self) -> None:
         OPTIMIZERS.check("optim.name", self.name)
         check_choice("optim.decay", self.decay, ("weights", "all"))
-        check_positive("optim.lr", self.lr)
+        for name in ("lr", "adam_lr", "projection_norm"):
+            check_positive(f"optim.{name}", getattr(self, name))
+        check_positive("optim.eps", self.eps, zero=True)
+        for name in ("momentum", "beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"optim.{name}={getattr(self, name)} must lie in [0, 1)")
         if self.orthogonal_lr is not None:
             check_positive("optim.orthogonal_lr", self.orthogonal_lr)
         check_positive("optim.weight_decay", self.weight_decay, zero=True)

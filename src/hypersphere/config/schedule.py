@@ -32,5 +32,5 @@ class ScheduleConfig:
         check_choice("schedule.kind", self.kind, ("step", "cosine", "constant"))
         check_positive("schedule.gamma", self.gamma)
         check_count("schedule.warmup", self.warmup, minimum=0)
-        if list(self.milestones) != sorted(set(self.milestones)):
-            raise ValueError(f"schedule.milestones={self.milestones} must increase")
+        if list(self.milestones) != sorted(set(self.milestones)) or any(step < 1 for step in self.milestones):
+            raise ValueError(f"schedule.milestones={self.milestones} must be steps from 1 on that increase")

@@ -149,6 +149,11 @@ def _from_table(root: Path, table: Path) -> list[Picture]:
     known: dict[str, Picture] = {}
     pictures = []  # an image that is listed twice counts twice
     for row in filter(any, rows):
+        if any(row[len(columns) :]):
+            raise ValueError(
+                f"{file}, line {rows.line_num}: {len(row)} columns, but the first line names {len(columns)}: put a "
+                "path or label that has a separator in quotes"
+            )
         values = {name: word.strip() for name, word in zip(columns, row, strict=False)}
         path, label, split = (values.get(name, "") for name in ("path", "label", "split"))
         if not path or not label:

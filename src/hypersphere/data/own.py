@@ -86,13 +86,13 @@ class OwnImages(ImageTree):
         if size is not None and self.smallest is not None and min(self.smallest) < size:
             height, width = self.smallest
             text += f"; images are enlarged to {size}×{size} pixels, the smallest of them from {height}×{width}"
+        for kind, count in self.not_read.items():
+            text += f"; not read: {count:,} {kind}"
         if self.unreadable:
             first = next(iter(self.unreadable))
             count = len(self.unreadable)
             words = "file cannot be read and is" if count == 1 else "files cannot be read and are"
             text += f"; {count:,} {words} left out, the first is {first}"
-        for kind, count in self.not_read.items():
-            text += f"; not read: {count:,} {kind}"
         return text
 
     def bytes_at(self, size: int) -> int:

@@ -9,12 +9,19 @@ from typing import Any
 import torch
 
 from .._core.registries import MEASUREMENTS
+from .._core.registry import is_address
 from ..config import Config
 from ..runs import Run, Team, environment, load, usable_device
 from ..sources import as_split, evaluation_source
 from .candidate import Candidate, Outputs
 from .inception import check_inherited
 from .measurement import find, known
+
+_USERS = {
+    "flip": ("verification", "identification", "few_shot", "fisher", "lfw", "ytf", "megaface"),
+    "center": ("verification", "lfw", "ytf"),
+}
+"""The measurements that a rule of the run is for."""
 
 
 def evaluate(
@@ -45,7 +52,8 @@ def evaluate(
         What was evaluated and where, and for each part its numbers and details.
 
     Raises:
-        ValueError: If a part is unknown or does not suit the run, or the run holds no network.
+        ValueError: If a part is unknown or does not suit the run, no part uses ``flip`` or ``center``, or the run holds
+            no network.
 
     Example:
         >>> from hypersphere.evaluation import evaluate
@@ -68,10 +76,20 @@ def evaluate(
         "seed": run.seeds[0] if seed is None else seed,
         "data": candidate.config.data.name,
         "samples": _samples(candidate),
+        "flip": rule.flip,
+        "center": rule.center,
+        "weights": run.folder(seed).known().get("model.safetensors"),
         "environment": environment(candidate.team.device),
     }
+    chosen = tuple(parts) if parts is not None else _suiting(candidate)
+    for name, users in _USERS.items():
+        if changes[name] is not None and not any(part in users or is_address(part) for part in chosen):
+            raise ValueError(
+                f"{name}={changes[name]} changes nothing in {', '.join(chosen)}: it is for {', '.join(users)}, which "
+                "parts= (--parts) names"
+            )
     with candidate.evaluating():
-        for part in parts if parts is not None else _suiting(candidate):
+        for part in chosen:
             one = find(part, "parts")
             fitting = _with_fewer_folds(candidate) if part == "verification" else candidate
             out[part] = {**one.numbers(fitting), **one.details(fitting)}

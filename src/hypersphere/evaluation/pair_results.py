@@ -149,7 +149,7 @@ def verify_own_pairs(
     own = read_pairs(listing, images, size)
     model = load(run.path, seed=number, device=place)
     features = embed(model, own.images, flip=mirrored, normalize=settings.normalize, **_moments(run, number, root))
-    pairs = own.pairs.folded(_folds(own.pairs, rule.folds if folds is None else folds, listing))
+    pairs = own.pairs.folded(_folds(own.pairs, folds, rule.folds, listing))
     result = metrics.verify_pairs(features, pairs, center=centered)
     scores = metrics.pair_scores(features, pairs.left, pairs.right)
     chosen = torch.cat([_hardest(pairs, scores, same) for same in (True, False)])
@@ -212,16 +212,21 @@ def _named(own: OwnPairs, pairs: Pairs, pair: int, cosine: float) -> HardPair:
     return HardPair(left, right, bool(pairs.same[pair]), round(degrees, 3))
 
 
-def _folds(pairs: Pairs, wanted: int, listing: str | Path) -> int:
-    """No more folds than there are pairs of the rarer kind: each fold has both."""
-    check_count("folds", wanted, minimum=2)
+def _folds(pairs: Pairs, asked: int | None, usual: int, listing: str | Path) -> int:
+    """As many as asked, else as usual, but no more than there are pairs of the rarer kind: each fold has both."""
+    check_count("folds", usual if asked is None else asked, minimum=2)
     same = int(pairs.same.sum())
-    if (rarer := min(same, len(pairs) - same)) < 2 and len(pairs.fold.unique()) < 2:
+    has_folds = len(pairs.fold.unique()) > 1
+    if (rarer := min(same, len(pairs) - same)) < 2 and not has_folds:
         raise ValueError(
             f"{listing} has {same} pairs of one class and {len(pairs) - same} of two: there must be two or more of "
             "each, since the threshold of a fold is chosen on the other folds"
         )
-    return min(wanted, rarer)
+    if asked is not None and has_folds:
+        raise ValueError(f"folds={asked}, but {listing} has folds of its own: leave one of them out")
+    if asked is not None and asked > rarer:
+        raise ValueError(f"folds={asked}, but {listing} has {rarer} pairs of the rarer kind: give {rarer} or fewer")
+    return min(usual, rarer) if asked is None else asked
 
 
 def _places(run: Run, listing: str | Path, moved: str | None) -> list[Path]:

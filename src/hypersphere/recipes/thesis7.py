@@ -148,7 +148,7 @@ def table7_3(method: str, init: str) -> Config:
     config = Config(
         data=DataConfig(name="mnist", batch_size=100, normalize="unit"),
         model=ModelConfig(name="mlp", init=init),
-        optim=OptimConfig(name="sgd", lr=0.01, momentum=0.9, orthogonal_lr=0.01),
+        optim=OptimConfig(name="sgd", lr=0.01, momentum=0.9, orthogonal_lr=None if method == "baseline" else 0.01),
         schedule=ScheduleConfig(steps=60_000, kind="constant", milestones=()),
         run=RunConfig(eval_every=600, checkpoint_every=6000),
     )

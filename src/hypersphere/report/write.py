@@ -59,11 +59,11 @@ def write(
 
 
 def runs_in(path: str | Path) -> list[str | Path]:
-    """The run folders within a folder that is none itself, in alphabetical order; else the path as it is."""
+    """The runs that have begun within a folder that is none itself, in alphabetical order; else the path as it is."""
     folder = Path(path).expanduser()
     if not folder.is_dir() or (folder / "config.json").exists() or folder.name.startswith("seed-"):
         return [path]
-    found = sorted(file.parent for file in folder.rglob("config.json") if any(file.parent.glob("seed-[0-9]*")))
+    found = sorted(file.parent for file in folder.rglob("config.json") if any(file.parent.glob("seed-[0-9]*/*")))
     return [*found] or [path]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from operator import index
 from typing import Any
 
@@ -76,14 +75,13 @@ def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module 
         settings["bias"] = True
     kind: Any = HEADS.find(config.name, "loss.name")
     try:
-        signature(kind).bind(features, num_classes, **settings)
+        head = kind(features, num_classes, **settings)
     except TypeError as error:
         raise ValueError(
             f"loss.name={config.name!r} is called with in_features, num_classes"
             f"{''.join(f', {name}' for name in settings)}: {error}. Leave that setting of --loss out, or let the head "
             "take it"
         ) from error
-    head = kind(features, num_classes, **settings)
     if not callable(getattr(head, "logits", None)):
         raise ValueError(
             f"loss.name={config.name!r} has no method logits(features) -> (N, num_classes), which are ranked at test "

@@ -77,7 +77,7 @@ class FaceImages:
         size = min(config.eval_batch_size, len(folder))
         size = -(-size // team.world) * team.world
         self.loader = data.FolderLoader(
-            folder, size, train=False, size=None, workers=config.workers, rank=team.rank, world=team.world
+            folder, size, train=False, size=None, workers=config.decoders, rank=team.rank, world=team.world
         )
         if (facts.in_channels, facts.image_size) != (3, self.loader.shape):
             taken = facts.image_size and f"{facts.in_channels}×{facts.image_size[0]}×{facts.image_size[1]}"

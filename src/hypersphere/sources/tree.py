@@ -39,7 +39,7 @@ class Tree:
                 f"data.vflip=True: the images of {self.name} are streamed, not mirrored up-down: leave it out{more}"
             )
         self.pixels = attacks.pixels(config.normalize, mean=IMAGENET_MEAN, std=IMAGENET_STD, device=device)
-        shared: dict[str, Any] = {"workers": config.workers, "seed": seed, "rank": rank, "world": world}
+        shared: dict[str, Any] = {"workers": config.decoders, "seed": seed, "rank": rank, "world": world}
         if isinstance(tree, data.ImageFolder):
             train, test = tree, None
             shared |= {"size": None, "hflip": config.hflip}

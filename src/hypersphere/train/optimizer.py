@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
@@ -212,10 +213,21 @@ def _arguments(kind: Any) -> set[str]:
 def make_projection(config: OptimConfig, model: nn.Module) -> optim.WeightProjection | None:
     """Weight projection and weighted gradients, where asked for."""
     if config.weighted_gradients:
-        optim.weighted_gradients(model)
+        with _or("--optim.weighted-gradients no"):
+            optim.weighted_gradients(model)
     if config.projection_every:
-        return optim.WeightProjection(model, config.projection_every, config.projection_norm)
+        with _or("--optim.projection-every 0"):
+            return optim.WeightProjection(model, config.projection_every, config.projection_norm)
     return None
+
+
+@contextmanager
+def _or(option: str) -> Iterator[None]:
+    """Add to an error the option that does without."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{error}, or give {option}") from error
 
 
 def _pick(groups: list[Any], wanted: Callable[[Tensor], bool]) -> tuple[list[Any], list[Any]]:

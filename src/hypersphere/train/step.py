@@ -33,7 +33,7 @@ _WARM_UP = 3  # eager steps before a capture: they are part of the training
 class NotFinite(RuntimeError):
     """The loss of a step is NaN or infinite; nothing of that step was applied on a CPU.
 
-    ``tensor`` names a weight or a buffer that is, after so many steps, where the loss is finite.
+    ``tensor`` names a weight, a buffer or a gradient that is, after so many steps, where the loss is finite.
     """
 
     def __init__(self, step: int, value: float, tensor: str | None = None) -> None:
@@ -172,11 +172,21 @@ class Step:
         parts.team.average_gradients(trained)
         if parts.clip is not None:
             clip_gradients(trained, parts.clip, parts.team)
-        parts.optimizers.step()
+        self._apply()
         if self._cuda:
             tally(total.detach(), stats, self._goes, self._counter, self._bad, sums)
         else:
             sums.add_(stats)
+
+    def _apply(self) -> None:
+        try:
+            self.parts.optimizers.step()
+        except RuntimeError as error:  # OrthogonalSGD does not turn by a gradient that is not finite
+            gradients = ((name, p.grad) for name, p in self.parts.objective.named_parameters() if p.grad is not None)
+            bad = next((name for name, gradient in gradients if not gradient.isfinite().all()), None)
+            if bad is None:
+                raise
+            raise NotFinite(self.step, math.nan, f"the gradient of {bad}") from error
 
     def _check(self, value: float) -> None:
         if not math.isfinite(value):
