@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core.modes import autocast_dtype, is_plain_eager
+from ..functional.operators.closed_forms import form_of
 from ..functional.operators.decoupled import Kernel, decouple
 from ..functional.operators.deployed import deployed
 from ..functional.operators.geometry import Geometry
@@ -136,7 +137,7 @@ class Folded(nn.Module):
             or autocast_dtype(x.device) is not None
         ):
             return False
-        return getattr(self.angular, "closed_form", lambda: None)() is not None
+        return form_of(self.angular) is not None
 
 
 def _affine_(out: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:

@@ -32,8 +32,9 @@ from ..._core.sphere import safe_reciprocal, sqrt, unit, upcast
 from ...kernels.memory import kept_pieces
 from ...kernels.spec import ANGULAR, MAGNITUDES, Fields, Spec, Window, encode, spec_of
 from ..angular import angular
-from ..magnitude import MagnitudeForm, magnitude, magnitude_ratio
-from .geometry import Geometry, box, convolve
+from ..magnitude import magnitude, magnitude_ratio
+from .closed_forms import form_of
+from .geometry import Geometry, box, convolve, per_channel
 from .rows import takes
 
 _MOST_CHANNELS = 1 << 16
@@ -150,16 +151,14 @@ def _settle(
     activation: Activation,
 ) -> tuple[tuple[Any, ...], tuple[Tensor | None, ...]] | None:
     """The numbers of :func:`_fields`, and the tensors from the weight on in the order of kernels' ``Inputs``."""
-    closed = getattr(g, "closed_form", _no_form)()
-    form: MagnitudeForm | None = getattr(h, "closed_form", _no_form)()
+    closed, form = form_of(g), form_of(h)
     if closed is None or form is None:
         return None
     kind, k = closed
-    curve = None
+    curve, channels = None, geometry.channels(weight)
     if kind != "sigmoid":
         k = 0.0
     elif isinstance(k, Tensor):
-        channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
         curve = upcast(k).reshape(-1).expand(channels) if k.numel() == 1 else upcast(k).reshape(-1)
         k, curve = None, curve.contiguous()
     radius = form.rho if isinstance(form.rho, Tensor) else None
@@ -169,7 +168,6 @@ def _settle(
     numbers = (kind, k, form.kind, form.alpha, form.beta, rho, form.running is not None, form.momentum, form.training)
     leaks = activation.leaks
     if leaks is not None and leaks.numel() == 1:
-        channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
         leaks = leaks.expand(channels).contiguous()
     if norm is None:
         told: tuple[Any, ...] = ("none", 1e-5, 0.1)
@@ -179,10 +177,6 @@ def _settle(
         state = (norm.gamma, norm.beta, leaks, norm.mean, norm.var, norm.tracked)
     tensors = (weight, curve, scale, shift, radius, *state, form.running, form.tracked)
     return (*numbers, *told, activation.kind, activation.leak), tensors
-
-
-def _no_form() -> None:
-    """The closed form of a rule that has none."""
 
 
 def _fields(
@@ -270,9 +264,9 @@ def composed_block(
         squares = wide * wide
         q = squares.unflatten(1, (geometry.groups, -1)).sum(2)
     n = sqrt(box(q, geometry)) if geometry.kernel else sqrt(q)
-    y = upcast(convolve(x, _unit_filters(weight, geometry).to(x.dtype), geometry))
-    if n.shape[1] not in (1, y.shape[1]):
-        n = n.repeat_interleave(y.shape[1] // n.shape[1], dim=1)
+    filters, dims = geometry.filters(upcast(weight))
+    y = upcast(convolve(x, unit(filters, dims).reshape(weight.shape).to(x.dtype), geometry))
+    n = per_channel(n, y.shape[1])
     radius: Any = f.rho if rho is None else rho
     if f.running and reach is not None:
         radius = radius * (reach / radius).detach()
@@ -297,14 +291,6 @@ def composed_block(
         value = F.batch_norm(value, mean, var, gamma, beta, f.norm == "train", 0.0, f.eps)
     z = _activated(f, value, leaks).to(x.dtype)
     return z, upcast(z).square().sum(1, keepdim=True)
-
-
-def _unit_filters(weight: Tensor, geometry: Geometry) -> Tensor:
-    wide = upcast(weight)
-    if not geometry.transposed:
-        return unit(wide, tuple(range(1, wide.dim())))
-    grouped = wide.unflatten(0, (geometry.groups, -1))
-    return unit(grouped, (1, *range(3, grouped.dim()))).flatten(0, 1)
 
 
 def _activated(f: Fields, u: Tensor, leaks: Tensor | None) -> Tensor:
