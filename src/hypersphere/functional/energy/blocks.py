@@ -16,7 +16,7 @@ operators by, have their rules in ``transforms``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -76,12 +76,13 @@ class _ClassSweep(torch.autograd.Function):
         points, classes, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
             with torch.enable_grad():
-                total = _class_definition(points, classes, ctx.kernel)
+                total = class_definition(points, classes, ctx.kernel)
                 return torch.autograd.grad(total, points, grad, create_graph=True)[0], None, None, None
         return grad * gradient, None, None, None
 
 
-def _class_definition(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
+def class_definition(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
+    """:func:`class_sweep` by plain operations."""
     own = torch.arange(len(points), device=points.device) == classes[:, None]
     rows = points.index_select(0, classes.clamp(min=0))
     cosines = distinct((rows @ points.mT).masked_fill(own, 0), rows, points, kernel)
@@ -203,16 +204,21 @@ torch.library.register_autograd("hypersphere::energy_sweep", _backward, setup_co
 def _(
     info: Any, in_dims: tuple[int | None, ...], unit: Tensor, beta: Tensor | None, *settings: Any
 ) -> tuple[tuple[Tensor, Tensor], tuple[int, int | None]]:
-    """More sets: the batch that is mapped over joins the batch of sets."""
-    size = info.batch_size
-    mapped = unit.movedim(in_dims[0], 0) if in_dims[0] is not None else unit.expand(size, *unit.shape)
-    if beta is not None:
-        beta = beta.movedim(in_dims[1], 0) if in_dims[1] is not None else beta.expand(size, *beta.shape)
-        beta = beta.flatten(0, 1)
-    values, gradient = sweep_op(mapped.flatten(0, 1), beta, *settings[:-1], None)
+    size = (info.batch_size, -1)
+    values, gradient = sweep_op(*merged((unit, beta), in_dims, info.batch_size), *settings[:-1], None)
     if not gradient.numel():
-        return (values.unflatten(0, (size, -1)), gradient), (0, None)
-    return (values.unflatten(0, (size, -1)), gradient.unflatten(0, (size, -1))), (0, 0)
+        return (values.unflatten(0, size), gradient), (0, None)
+    return (values.unflatten(0, size), gradient.unflatten(0, size)), (0, 0)
+
+
+def merged(tensors: Sequence[Tensor | None], dims: Sequence[int | None], size: int) -> list[Tensor | None]:
+    """The batch that is mapped over joins the batch of sets."""
+    found: list[Tensor | None] = []
+    for tensor, dim in zip(tensors, dims, strict=False):
+        if tensor is not None:
+            tensor = (tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)).flatten(0, 1)
+        found.append(tensor)
+    return found
 
 
 def _do_hessian_product(unit: Tensor, v: Tensor, beta: Tensor | None, *settings: Any) -> Tensor:
