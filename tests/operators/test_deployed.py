@@ -93,6 +93,15 @@ def test_the_range_that_is_documented():
         assert not made(torch.zeros_like(x)).any()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_casting_what_was_folded(dtype):
+    model = nn.Sequential(hs.nn.SphereConv2d(3, 4, 3, angular="linear"), nn.BatchNorm2d(4)).eval()
+    x = torch.randn(2, 3, 5, 5)
+    out = hs.nn.fold(model).to(dtype)(x.to(dtype))
+    assert out.dtype == dtype
+    torch.testing.assert_close(out.float(), model(x), rtol=0.02, atol=0.02)
+
+
 def test_a_zero_filter_gives_zero():
     layer, x = hs.nn.SphereConv2d(3, 4, 3).eval(), torch.randn(1, 3, 5, 5)
     with torch.no_grad():

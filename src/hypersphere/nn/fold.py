@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core.modes import autocast_dtype, is_plain_eager
+from .._core.precision import FullPrecision
 from ..functional.operators.closed_forms import form_of
 from ..functional.operators.decoupled import Kernel, decouple
 from ..functional.operators.deployed import deployed
@@ -74,7 +75,7 @@ def fold(model: nn.Module) -> nn.Module:
     return folded.requires_grad_(False)
 
 
-class Folded(nn.Module):
+class Folded(FullPrecision):
     """An operator with constant filters of norm 1, and the BatchNorm after it: :func:`fold` puts it in their place.
 
     Args:
@@ -102,6 +103,7 @@ class Folded(nn.Module):
         self.register_buffer("shift", shift)
 
     weight: Tensor
+    in_full = ("scale", "shift")
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Apply the operator with its constant filters.
