@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._core.errors import check_model, copied
 from .._core.modes import autocast_dtype, is_plain_eager
 from .._core.precision import FullPrecision
 from ..functional.operators.closed_forms import form_of
@@ -41,6 +42,7 @@ def fold(model: nn.Module) -> nn.Module:
 
     Raises:
         TypeError: If ``model`` is not a module.
+        ValueError: If it cannot be copied.
 
     Example:
         >>> import hypersphere as hs
@@ -50,9 +52,8 @@ def fold(model: nn.Module) -> nn.Module:
         >>> torch.allclose(ready(x), model(x), atol=1e-6)
         True
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model={model!r} is not a torch.nn.Module: pass the network that is to be deployed")
-    root = nn.Sequential(fuse(copy.deepcopy(model))).eval()  # so that the model itself may be a layer
+    check_model(model)
+    root = nn.Sequential(fuse(copied(model, "remove them first"))).eval()  # so that the model itself may be a layer
     made: dict[int, nn.Module] = {}
     places = Counter(id(module) for _, module in root.named_modules(remove_duplicate=False))
     for part in blocks_of(root):
