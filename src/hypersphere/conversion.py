@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import logging
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from . import angular as angular_module
 from . import magnitude as magnitude_module
 from . import nn as twins
 from ._core.conversion_record import describe_rules, remember
-from ._core.errors import check_model
+from ._core.errors import check_model, copied
 from ._core.neurons import Patterns, holds_columns, is_named, select
 from ._core.output_layer import OutputLayer, OutputLayers, announce, find_output_layers
 from ._core.streams import aligned, html_table
@@ -129,7 +128,7 @@ def convert(
     if output_layer is not None and not isinstance(output_layer, bool | str):
         output_layer = [name for name, _ in find_output_layers(model, None, output_layer).layers]
     if not inplace:
-        model = _copied(model)
+        model = copied(model, "pass inplace=True, or remove them first")
     rules: dict[str, Any] = {"angular": angular_module.resolve(angular), "affine": affine}
     family = "Sphere"
     if magnitude != "sphere" or weighted is not None:
@@ -160,16 +159,6 @@ def convert(
     if report.converted:
         remember(model, describe_rules(list(report.converted), magnitude, angular, weighted, affine))
     return model
-
-
-def _copied(model: nn.Module) -> nn.Module:
-    try:
-        return copy.deepcopy(model)
-    except RuntimeError as error:
-        raise ValueError(
-            "model cannot be copied, as with the weights that torch.nn.utils.weight_norm and prune compute: "
-            "pass inplace=True, or remove them first"
-        ) from error
 
 
 def _layers(model: nn.Module) -> dict[nn.Module, list[str]]:

@@ -20,7 +20,7 @@ from ._core.modes import class_of, whole
 from ._core.precision import FullPrecision
 from ._core.registries import MAGNITUDES
 from ._core.sphere import safe_reciprocal, upcast
-from .functional.magnitude import DEFAULT_BETA, MagnitudeForm, magnitude, magnitude_ratio
+from .functional.magnitude import DEFAULT_BETA, MagnitudeForm, follow, magnitude, magnitude_ratio
 from .functional.magnitude import MAGNITUDES as FORMULAS
 
 __all__ = ["Ball", "Linear", "Log", "Magnitude", "Mix", "Segment", "Sphere", "Tanh", "resolve"]
@@ -221,13 +221,7 @@ class WithRadius(Magnitude):
     def _mean_norm(self, n: Tensor) -> Tensor:
         if not self.training or n.numel() == 0:
             return upcast(self.running_norm)
-        mean, average = upcast(n).mean(), self.running_norm
-        counts = torch.isfinite(mean.to(average.dtype)) & (mean > 0)
-        mean = torch.where(counts, mean, average.to(mean.dtype))
-        weight = torch.where(self.num_batches_tracked == 0, 1.0, self.momentum * torch.ones_like(average))
-        average.lerp_(mean.to(average.dtype), weight)
-        self.num_batches_tracked.add_(counts)
-        return mean
+        return follow(upcast(n).mean(), self.running_norm, self.num_batches_tracked, self.momentum)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, rho={self._fixed:g}, learnable={self.learnable}, running={self.running}"

@@ -177,6 +177,8 @@ def test_a_builder_from_outside_may_take_any_options(monkeypatch: pytest.MonkeyP
         ("pointnet", {"in_channels": 2}, "in_channels=2"),
         ("gcn", {"dropout": 1.0}, "dropout=1.0"),
         ("sngan_discriminator", {"image_size": 30}, "multiple of 8"),
+        ("resnet20", {"widths": (8, 4, 8), "shortcut": "pad"}, "'pad' cannot make 4 channels of 8"),
+        ("pointnet", {"width": -1.0}, "width=-1.0 must be finite and > 0"),
     ],
 )
 def test_bad_arguments(name: str, options: dict, message: str) -> None:

@@ -93,6 +93,15 @@ def test_the_range_that_is_documented():
         assert not made(torch.zeros_like(x)).any()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_casting_what_was_folded(dtype):
+    model = nn.Sequential(hs.nn.SphereConv2d(3, 4, 3, angular="linear"), nn.BatchNorm2d(4)).eval()
+    x = torch.randn(2, 3, 5, 5)
+    out = hs.nn.fold(model).to(dtype)(x.to(dtype))
+    assert out.dtype == dtype
+    torch.testing.assert_close(out.float(), model(x), rtol=0.02, atol=0.02)
+
+
 def test_a_zero_filter_gives_zero():
     layer, x = hs.nn.SphereConv2d(3, 4, 3).eval(), torch.randn(1, 3, 5, 5)
     with torch.no_grad():
@@ -138,7 +147,7 @@ def test_what_cannot_be_folded_stays():
     made, x = hs.nn.fold(model), torch.randn(2, 3, 5, 5)
     assert isinstance(made[1], nn.BatchNorm2d)
     torch.testing.assert_close(made(x), model(x))
-    with pytest.raises(TypeError, match=r"is not a torch.nn.Module"):
+    with pytest.raises(TypeError, match=r"must be a torch.nn.Module"):
         hs.nn.fold("model")
 
 
@@ -161,6 +170,9 @@ def test_hooks_output_sizes_and_single_samples():
     assert hs.nn.fold(hs.nn.SphereLinear(5, 4))(torch.empty(0, 3, 5)).shape == (0, 3, 4)
     up.register_forward_hook(lambda module, given, out: -out)
     torch.testing.assert_close(hs.nn.fold(up)(x), -folded(x))
+    pruned = nn.utils.prune.l1_unstructured(hs.nn.SphereLinear(5, 4), "weight", 0.5)
+    with pytest.raises(ValueError, match="prune compute: remove them first"):
+        hs.nn.fold(pruned)
 
 
 def test_a_relu_behind_a_layer_that_stays_and_one_that_does_not():

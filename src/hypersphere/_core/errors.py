@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from torch import Tensor, nn
 
 
@@ -10,6 +12,16 @@ def check_model(model: nn.Module, head: nn.Module | None = None) -> None:
     for argument, value in (("model", model), ("head", head)):
         if not isinstance(value, nn.Module) and (argument == "model" or value is not None):
             raise TypeError(f"{argument} must be a torch.nn.Module, not {type(value).__name__}")
+
+
+def copied(model: nn.Module, remedy: str) -> nn.Module:
+    """A deep copy, or a ValueError that says what to do about weights that hooks compute."""
+    try:
+        return copy.deepcopy(model)
+    except RuntimeError as error:
+        raise ValueError(
+            f"model cannot be copied, as with the weights that torch.nn.utils.weight_norm and prune compute: {remedy}"
+        ) from error
 
 
 def check_floating(argument: str, tensor: Tensor) -> None:

@@ -133,6 +133,20 @@ def magnitude_ratio(
     return _FORMULAS[kind][1](n, alpha, beta, rho).to(norm.dtype)
 
 
+@torch.no_grad()
+def follow(mean: Tensor, running: Tensor, tracked: Tensor, momentum: float) -> Tensor:
+    """Move the running mean of norms towards a batch's, and count it; the first one sets it (eq. C.1).
+
+    The mean that ρ is multiplied by comes back: that of the batch, or the running one where it is 0 or not finite.
+    """
+    counts = torch.isfinite(mean.to(running.dtype)) & (mean > 0)
+    mean = torch.where(counts, mean, running.to(mean.dtype))
+    weight = torch.where(tracked == 0, 1.0, momentum * torch.ones_like(running))
+    running.lerp_(mean.to(running.dtype), weight)
+    tracked.add_(counts)
+    return mean
+
+
 _Formula = Callable[[Tensor, Any, Any, Any], Tensor]
 _FORMULAS: dict[str, tuple[_Formula, _Formula]] = {  # h(n), and h(n)/n with its limit at 0
     "sphere": (lambda n, a, b, r: a * (n > 0).to(n.dtype), lambda n, a, b, r: a * safe_reciprocal(n)),

@@ -114,7 +114,7 @@ class Unit:
             ``"plain"`` one (v2), or ``"pad"``: subsample and append channels of zeros, without parameters.
 
     Raises:
-        ValueError: If ``form`` or ``shortcut`` is unknown.
+        ValueError: If ``form`` or ``shortcut`` is unknown, or ``"pad"`` would have to take channels away.
 
     Example:
         >>> unit, channels = hs.models.Unit(16, form="bottleneck").build(hs.models.Slots(), 3)
@@ -161,6 +161,8 @@ class Unit:
         if self.stride == 1 and cin == self.cout:
             return nn.Identity()
         if self.shortcut == "pad":
+            if self.cout < cin:
+                raise ValueError(f"shortcut='pad' cannot make {self.cout} channels of {cin}: use shortcut='plain'")
             return _PadShortcut(self.cout - cin, self.stride)
         plain = self.shortcut == "plain"
         return slots.block("Conv2d", cin, self.cout, 1, stride=self.stride, activate=False, plain=plain)

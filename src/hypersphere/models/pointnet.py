@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._core.checks import check_count
+from .._core.checks import check_count, check_positive
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
 from .entry import Entry
@@ -32,7 +32,7 @@ class PointNet(Network):
         width: factor of the number of channels of every layer, > 0; 1 is the published size.
 
     Raises:
-        ValueError: If ``in_channels`` is below 1.
+        ValueError: If ``in_channels`` is below 3, or ``width`` is not positive.
 
     Example:
         >>> net = hs.models.create("pointnet", num_classes=4, width=0.1)
@@ -136,6 +136,7 @@ class _TNet(nn.Module):
 
 
 def _scaled(width: float) -> Any:
+    check_positive("width", width)
     return lambda size: max(1, round(size * width))
 
 

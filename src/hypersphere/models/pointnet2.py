@@ -30,7 +30,7 @@ class PointNet2(Network):
         dropout: probability after both hidden layers, in [0, 1).
 
     Raises:
-        ValueError: If ``in_channels`` is below 1; in the forward pass, if a cloud has fewer points than a level picks.
+        ValueError: If ``in_channels`` is below 3; in the forward pass, if a cloud has fewer points than a level picks.
 
     Example:
         >>> net = hs.models.PointNet2(4, hs.models.Slots(), points=(8, 4), samples=(4, 4))

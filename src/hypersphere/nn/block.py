@@ -27,6 +27,7 @@ from ..functional.operators import (
     make_kernel,
     weight_factor,
 )
+from ..functional.operators.closed_forms import form_of
 from ..kernels.layout import out_shape
 from ..kernels.spec import Window
 
@@ -115,7 +116,7 @@ def fused_step(parts: Parts, x: Tensor, q: Tensor | None, give_q: bool) -> tuple
     if read is None:
         return None
     rows, geometry = read
-    channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
+    channels = geometry.channels(weight)
     activation = _activation(act)
     leaks = None if activation is None else activation.leaks
     if leaks is not None and leaks.numel() != 1 and (leaks.numel() != channels or x.dim() != rows.dim()):
@@ -192,7 +193,7 @@ def constants_of(op: Any, norm: Any) -> tuple[Tensor, Tensor | None, Tensor | No
         scale, shift = affine_of(op, norm)
         geometry = Geometry((1,) * (weight.dim() - 2), groups=getattr(op, "groups", 1), transposed=transposed)
         unit = make_kernel(weight.double(), weight.double(), geometry, op.magnitude, op.angular).weight
-        closed = getattr(op.angular, "closed_form", lambda: None)()
+        closed = form_of(op.angular)
         if scale is not None and shift is not None and not transposed and closed is not None and closed[0] == "cosine":
             unit, scale = unit * scale.double().view(-1, *[1] * (weight.dim() - 1)), None
         scale, shift = (t if t is None else t.detach() for t in (scale, shift))

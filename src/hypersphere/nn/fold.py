@@ -12,7 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._core.errors import check_model, copied
 from .._core.modes import autocast_dtype, is_plain_eager
+from .._core.precision import FullPrecision
+from ..functional.operators.closed_forms import form_of
 from ..functional.operators.decoupled import Kernel, decouple
 from ..functional.operators.deployed import deployed
 from ..functional.operators.geometry import Geometry
@@ -39,6 +42,7 @@ def fold(model: nn.Module) -> nn.Module:
 
     Raises:
         TypeError: If ``model`` is not a module.
+        ValueError: If it cannot be copied.
 
     Example:
         >>> import hypersphere as hs
@@ -48,9 +52,8 @@ def fold(model: nn.Module) -> nn.Module:
         >>> torch.allclose(ready(x), model(x), atol=1e-6)
         True
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model={model!r} is not a torch.nn.Module: pass the network that is to be deployed")
-    root = nn.Sequential(fuse(copy.deepcopy(model))).eval()  # so that the model itself may be a layer
+    check_model(model)
+    root = nn.Sequential(fuse(copied(model, "remove them first"))).eval()  # so that the model itself may be a layer
     made: dict[int, nn.Module] = {}
     places = Counter(id(module) for _, module in root.named_modules(remove_duplicate=False))
     for part in blocks_of(root):
@@ -73,7 +76,7 @@ def fold(model: nn.Module) -> nn.Module:
     return folded.requires_grad_(False)
 
 
-class Folded(nn.Module):
+class Folded(FullPrecision):
     """An operator with constant filters of norm 1, and the BatchNorm after it: :func:`fold` puts it in their place.
 
     Args:
@@ -101,6 +104,7 @@ class Folded(nn.Module):
         self.register_buffer("shift", shift)
 
     weight: Tensor
+    in_full = ("scale", "shift")
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Apply the operator with its constant filters.
@@ -136,7 +140,7 @@ class Folded(nn.Module):
             or autocast_dtype(x.device) is not None
         ):
             return False
-        return getattr(self.angular, "closed_form", lambda: None)() is not None
+        return form_of(self.angular) is not None
 
 
 def _affine_(out: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:

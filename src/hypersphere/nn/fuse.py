@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
+from .._core.errors import check_model
 from .absorb import absorb, is_hooked, release, rows_of
 from .block import ACTIVATIONS, Parts, is_activation, is_norm, pool, run, wants_channels_last
 from .layer import Decoupled
@@ -81,8 +82,7 @@ def fuse(model: nn.Module) -> nn.Module:
         1 blocks fused, 0 operators alone, 0 left plain
           0 + 1 + 2
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model={model!r} is not a torch.nn.Module: pass the network whose layers are to be fused")
+    check_model(model)
     report = Fusion()
     release(model)
     names = {id(module): name for name, module in model.named_modules()}

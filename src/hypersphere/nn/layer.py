@@ -14,6 +14,7 @@ from .. import kernels
 from .. import magnitude as magnitude_module
 from .._core.checks import check_choice
 from .._core.modes import behind, class_of, is_exporting, outside_the_tracer
+from ..functional.operators.closed_forms import form_of
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
 from ..functional.operators.deployed import deployed, deployed_unit
 from ..functional.operators.geometry import Geometry
@@ -63,7 +64,7 @@ class Decoupled(nn.Module):
         if self.weighted == "product":
             return "weighted='product'"
         for name in ("magnitude", "angular"):
-            form: Any = getattr(getattr(self, name), "closed_form", lambda: None)()
+            form = form_of(getattr(self, name))
             if form is None:
                 return f"{name} is none of the built-in ones"
         if self.weighted == "linear" and form[0] == "cosine":

@@ -17,6 +17,7 @@ from .._core.checks import check_choice
 from .._core.errors import check_floating
 from .._core.sphere import upcast
 from ..functional.operators import recurrence
+from ..functional.operators.closed_forms import form_of
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule, decouple, make_kernel
 from ..functional.operators.geometry import Geometry
 from ..kernels.recurrent import Settings, Tensors
@@ -173,8 +174,7 @@ class Neurons:
     def fields(self, mode: str, inputs: Tensor, start: State) -> tuple[Tensors, Settings] | None:
         """What the fused recurrence needs to know of these neurons; None where kernels do not know h or g."""
         kernel, scale = self._kernel, self._rules.scale
-        g = getattr(self._rules.angular, "closed_form", lambda: None)()
-        h = getattr(self._rules.magnitude, "closed_form", lambda: None)()
+        g, h = form_of(self._rules.angular), form_of(self._rules.magnitude)
         if kernel is None or g is None or h is None or g[0] not in ANGULAR or h.kind not in MAGNITUDES:
             return None
         (angular, k), rho = g, h.rho

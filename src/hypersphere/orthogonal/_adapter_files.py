@@ -19,7 +19,7 @@ from .._core.version import __version__
 from ._adapter import Adapters, adapter, adapters, enable, iter_adapters
 from ._adapter_peft import CONFIG as PEFT_CONFIG
 from ._adapter_peft import WEIGHTS as PEFT_WEIGHTS
-from ._adapter_peft import read_peft
+from ._adapter_peft import read_json, read_peft
 from ._blocks import BlockMatrix
 
 _FORMAT = 1
@@ -149,7 +149,7 @@ def _present(model: nn.Module, path: Path, method: str, wanted: dict[str, int], 
     present = {weight: part for weight, _, _, part in iter_adapters(model)}
     if any(name in part.by_name for part in present.values()):
         return present
-    missing = sorted(set(wanted) - set(_weight_names(model)))
+    missing = sorted(set(wanted) - {layer.name for layer in iter_neurons(model)})
     if missing:
         raise ValueError(f"{path} adapts {missing[0]!r}, which this network does not have: is it the same network?")
     for blocks in sorted(set(wanted.values())):
@@ -201,20 +201,13 @@ def _method(matrix: BlockMatrix) -> str:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
+    config = read_json(path)
     fields = ("format", "name", "method", "blocks", "weights")
     if not isinstance(config, dict) or any(field not in config for field in fields):
         raise ValueError(f"{path} is not an adapter's config: it needs {', '.join(fields)}")
     if config["format"] != _FORMAT:
         raise ValueError(f"{path} has format {config['format']!r}, this version reads {_FORMAT}: update hypersphere")
     return config
-
-
-def _weight_names(model: nn.Module) -> list[str]:
-    return [layer.name for layer in iter_neurons(model)]
 
 
 def _escaped(name: str) -> str:

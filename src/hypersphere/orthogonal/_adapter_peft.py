@@ -20,6 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..functional import orthogonalize
+
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 logger = logging.getLogger("hypersphere")
 _NEARLY = 1e-3  # a departure from orthogonality that is worth a warning
@@ -70,7 +72,7 @@ def read_peft(folder: Path, tensors: dict[str, Tensor]) -> PeftAdapter:
         if values.dim() != 2:
             raise ValueError(f"{folder / WEIGHTS}: {key} has shape {tuple(values.shape)}, not (blocks, entries)")
         made = _series(values.double(), config, folder, key)
-        nearest = _nearest(made)
+        nearest = orthogonalize(made, "lowdin")
         worst = max(worst, float((made - nearest).abs().max()))
         blocks[name.removesuffix("oft_R.weight") + "weight"] = nearest
     if not blocks:
@@ -84,11 +86,16 @@ def read_peft(folder: Path, tensors: dict[str, Tensor]) -> PeftAdapter:
     return PeftAdapter(blocks, worst)
 
 
-def _config(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Any:
+    """What a file of settings holds; a ValueError if it is damaged."""
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
+
+
+def _config(path: Path) -> dict[str, Any]:
+    config = read_json(path)
     kind = config.get("peft_type") if isinstance(config, dict) else None
     if kind != "OFT":
         raise ValueError(f"{path} has peft_type {kind!r}: only PEFT's OFT adapters can be read")
@@ -96,7 +103,7 @@ def _config(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path} was written by PEFT before 0.18, which uses other formulas: save it again with a newer PEFT"
         )
-    return config
+    return dict(config)
 
 
 def _series(values: Tensor, config: dict[str, Any], folder: Path, key: str) -> Tensor:
@@ -121,8 +128,3 @@ def _series(values: Tensor, config: dict[str, Any], folder: Path, key: str) -> T
         made = made + (1 if exponent == last else 2) * power
         power = power @ q
     return made
-
-
-def _nearest(r: Tensor) -> Tensor:
-    u, _, vh = torch.linalg.svd(r)
-    return u @ vh

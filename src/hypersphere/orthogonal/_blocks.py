@@ -82,13 +82,7 @@ class BlockMatrix(nn.Module):
     def turn_inputs(self, x: Tensor) -> Tensor:
         """Rᵀx for each row of ``x`` (n, dim): ⟨Rv, x⟩ = ⟨v, Rᵀx⟩, so that neurons need not be rotated."""
         with without_autocast(x.device):
-            parts, start = [], 0
-            for (k, count), matrix in zip(self.layout, self.matrices(), strict=True):
-                part = x[:, start : start + k * count].to(matrix.dtype)
-                start += k * count
-                turned = part.reshape(-1, count, k).transpose(0, 1) @ matrix
-                parts.append(turned.transpose(0, 1).reshape(part.shape))
-            return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+            return self.joined([part @ r for part, r in zip(self.parts(x), self.matrices(), strict=True)])
 
     def _turn(self, index: int, v: Tensor) -> Tensor:
         if not self.method.linear:

@@ -16,7 +16,7 @@ operators by, have their rules in ``transforms``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from ..._core.modes import is_plain_eager, is_transformed
 from ...kernels.launch import on
 from .duplicates import distinct, duplicates, may_look
 from .kernel import FUSED_POWER, Kernel, derivatives, pair_energy
+from .tile_forms import ClosedForm, closed_form, is_clear
 
 _FUSED_DIM = 32
 """In fewer dimensions close pairs abound, which the fused sweep takes one by one: the tiles here are faster."""
@@ -75,12 +76,13 @@ class _ClassSweep(torch.autograd.Function):
         points, classes, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative will be asked for: differentiate the definition
             with torch.enable_grad():
-                total = _class_definition(points, classes, ctx.kernel)
+                total = class_definition(points, classes, ctx.kernel)
                 return torch.autograd.grad(total, points, grad, create_graph=True)[0], None, None, None
         return grad * gradient, None, None, None
 
 
-def _class_definition(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
+def class_definition(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
+    """:func:`class_sweep` by plain operations."""
     own = torch.arange(len(points), device=points.device) == classes[:, None]
     rows = points.index_select(0, classes.clamp(min=0))
     cosines = distinct((rows @ points.mT).masked_fill(own, 0), rows, points, kernel)
@@ -98,23 +100,13 @@ sweep_op = torch.ops.hypersphere.energy_sweep.default
 hessian_op = torch.ops.hypersphere.energy_hessian_product.default
 
 
-def _do_sweep(
-    unit: Tensor,
-    beta: Tensor | None,
-    s: float,
-    angular: bool,
-    half_space: bool,
-    floor: float,
-    block: int,
-    grad: bool,
-    fused: bool,
-    raw: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    kernel = Kernel(s, angular, half_space, floor)
+def _do_sweep(unit: Tensor, beta: Tensor | None, *settings: Any) -> tuple[Tensor, Tensor]:
+    *numbers, block, grad, fused, raw = settings
+    kernel = Kernel(*numbers)
     values, gradient = unit.new_zeros(unit.shape[0]), unit.new_zeros(unit.shape if grad else (0,))
     for index, points in enumerate(unit):
         weights = None if beta is None else beta[index]
-        if fused and _fits(points) and (weights is None or s <= FUSED_POWER):
+        if fused and _fits(points) and (weights is None or kernel.s <= FUSED_POWER):
             with on(points.device):
                 total, slopes = kernels.energy.sweep_energy(
                     points, weights, kernels.energy.Pairing(*kernel), grad, points if raw is None else raw[index]
@@ -132,24 +124,14 @@ _LIBRARY.impl("energy_sweep", _do_sweep, "CompositeExplicitAutograd")
 
 
 @torch.library.register_fake("hypersphere::energy_sweep", lib=_LIBRARY)
-def _(
-    unit: Tensor,
-    beta: Tensor | None,
-    s: float,
-    angular: bool,
-    half_space: bool,
-    floor: float,
-    block: int,
-    grad: bool,
-    fused: bool,
-    raw: Tensor | None,
-) -> tuple[Tensor, Tensor]:
+def _(unit: Tensor, beta: Tensor | None, *settings: Any) -> tuple[Tensor, Tensor]:
+    *_, grad, _fused, _raw = settings
     return unit.new_empty(unit.shape[0]), unit.new_empty(unit.shape if grad else (0,))
 
 
 def _sweep_one(points: Tensor, beta: Tensor | None, kernel: Kernel, block: int, gradient: Tensor | None) -> Tensor:
     total = torch.zeros((), dtype=torch.float64, device=_accumulator(points.device))
-    fast = _fast_kernel(kernel) if beta is None and may_look(points.device) else None
+    fast = closed_form(kernel) if beta is None and may_look(points.device) else None
     tile = points.new_empty(2, min(block, len(points)) ** 2)
     for rows, columns, diagonal in _tiles(len(points), block):
         left, right = points[rows], points[columns]
@@ -169,7 +151,7 @@ def _tile(
     right: Tensor,
     pair: tuple[Tensor | None, Tensor | None],
     kernel: Kernel,
-    fast: _Fast | None,
+    fast: ClosedForm | None,
     diagonal: bool,
     x: Tensor,
     spare: Tensor,
@@ -178,7 +160,7 @@ def _tile(
     torch.mm(left, right.t(), out=x)
     if diagonal:
         x.fill_diagonal_(0)
-    if fast is not None and _clear(x, kernel):
+    if fast is not None and is_clear(x, kernel):
         at_zero = derivatives(x.new_zeros(()), kernel)
         value, slope = fast(x, spare, kernel.s)
         return (value - len(x) * at_zero[0], slope.fill_diagonal_(0)) if diagonal else (value, slope)
@@ -190,77 +172,6 @@ def _tile(
         energies.fill_diagonal_(0)
         slope.fill_diagonal_(0)
     return energies.sum(), slope
-
-
-def _clear(cosines: Tensor, kernel: Kernel) -> bool:
-    """Whether no pair of the tile is so close that the precision guard acts; also with NaN, to carry it on."""
-    low, high = cosines.aminmax() if kernel.half_space else (None, cosines.max())
-    limit = 1 - kernel.floor / 2
-    return not bool(high > limit) and (low is None or not bool(low < -limit))
-
-
-# Closed forms for the Euclidean energy of unweighted neurons, in place: (cosines, spare, s) → Σφ, φ'.
-_Fast = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
-
-
-def _fast_kernel(kernel: Kernel) -> _Fast | None:
-    if kernel.angular:
-        return None
-    if kernel.half_space:
-        return {0.0: _half_0, 2.0: _half_2}.get(kernel.s, _half_any)
-    return {0.0: _full_0, 1.0: _full_1, 2.0: _full_2}.get(kernel.s, _full_any)
-
-
-def _full_2(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
-    # φ = 1/q = r/2 with r = 1/(1−c); φ' = 2/q² = r²/2
-    r = torch.sub(1, c, out=spare).reciprocal_()
-    return 0.5 * r.sum(), torch.mul(r, r, out=c).mul_(0.5)
-
-
-def _full_1(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
-    # φ = q^(−1/2); φ' = q^(−3/2)
-    r = torch.sub(2, c, alpha=2, out=spare).rsqrt_()
-    return r.sum(), torch.pow(r, 3, out=c)
-
-
-def _full_0(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
-    # φ = −½·log q; φ' = 1/q
-    q = torch.sub(2, c, alpha=2, out=spare)
-    return -0.5 * torch.log(q, out=c).sum(), q.reciprocal_()
-
-
-def _full_any(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
-    # φ = q^(−s/2); φ' = s·φ/q
-    q = torch.sub(2, c, alpha=2, out=spare)
-    energies = torch.pow(q, -s / 2, out=c)
-    return energies.sum(), energies.div_(q).mul_(s)
-
-
-def _half_2(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
-    # 1/(2−2c) + 1/(2+2c) = 1/(1−c²); φ' = 2c/(1−c²)²
-    r = torch.addcmul(c.new_ones(()), c, c, value=-1, out=spare).reciprocal_()
-    value = r.sum()
-    return value, c.mul_(r.square_()).mul_(2)
-
-
-def _half_0(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
-    # −½·log(4(1−c²)); φ' = c/(1−c²)
-    y = torch.addcmul(c.new_ones(()), c, c, value=-1, out=spare)
-    slope = c.div_(y)
-    return -0.5 * y.mul_(4).log_().sum(), slope
-
-
-def _half_any(c: Tensor, spare: Tensor, s: float) -> tuple[Tensor, Tensor]:
-    # (2−2c)^(−s/2) + (2+2c)^(−s/2); φ' = s·((2−2c)^(−s/2−1) − (2+2c)^(−s/2−1))
-    near = torch.sub(2, c, alpha=2, out=spare)
-    far = c.mul_(2).add_(2)
-    energies, opposites = _riesz(near, s), _riesz(far, s)
-    value = energies.sum() + opposites.sum()
-    return value, energies.div_(near).sub_(opposites.div_(far)).mul_(s)
-
-
-def _riesz(q: Tensor, s: float) -> Tensor:
-    return q.rsqrt() if s == 1 else q.pow(-s / 2)
 
 
 # Derivatives of the sweep ---------------------------------------------------------------------------
@@ -293,22 +204,26 @@ torch.library.register_autograd("hypersphere::energy_sweep", _backward, setup_co
 def _(
     info: Any, in_dims: tuple[int | None, ...], unit: Tensor, beta: Tensor | None, *settings: Any
 ) -> tuple[tuple[Tensor, Tensor], tuple[int, int | None]]:
-    """More sets: the batch that is mapped over joins the batch of sets."""
-    size = info.batch_size
-    mapped = unit.movedim(in_dims[0], 0) if in_dims[0] is not None else unit.expand(size, *unit.shape)
-    if beta is not None:
-        beta = beta.movedim(in_dims[1], 0) if in_dims[1] is not None else beta.expand(size, *beta.shape)
-        beta = beta.flatten(0, 1)
-    values, gradient = sweep_op(mapped.flatten(0, 1), beta, *settings[:-1], None)
+    size = (info.batch_size, -1)
+    values, gradient = sweep_op(*merged((unit, beta), in_dims, info.batch_size), *settings[:-1], None)
     if not gradient.numel():
-        return (values.unflatten(0, (size, -1)), gradient), (0, None)
-    return (values.unflatten(0, (size, -1)), gradient.unflatten(0, (size, -1))), (0, 0)
+        return (values.unflatten(0, size), gradient), (0, None)
+    return (values.unflatten(0, size), gradient.unflatten(0, size)), (0, 0)
 
 
-def _do_hessian_product(
-    unit: Tensor, v: Tensor, beta: Tensor | None, s: float, angular: bool, half_space: bool, floor: float, block: int
-) -> Tensor:
-    kernel, result = Kernel(s, angular, half_space, floor), torch.zeros_like(v)
+def merged(tensors: Sequence[Tensor | None], dims: Sequence[int | None], size: int) -> list[Tensor | None]:
+    """The batch that is mapped over joins the batch of sets."""
+    found: list[Tensor | None] = []
+    for tensor, dim in zip(tensors, dims, strict=False):
+        if tensor is not None:
+            tensor = (tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)).flatten(0, 1)
+        found.append(tensor)
+    return found
+
+
+def _do_hessian_product(unit: Tensor, v: Tensor, beta: Tensor | None, *settings: Any) -> Tensor:
+    *numbers, block = settings
+    kernel, result = Kernel(*numbers), torch.zeros_like(v)
     for index, (points, tangents) in enumerate(zip(unit, v, strict=True)):
         weights = None if beta is None else beta[index]
         for rows in _blocks(len(points), block):
@@ -334,9 +249,7 @@ _LIBRARY.impl("energy_hessian_product", _do_hessian_product, "CompositeExplicitA
 
 
 @torch.library.register_fake("hypersphere::energy_hessian_product", lib=_LIBRARY)
-def _(
-    unit: Tensor, v: Tensor, beta: Tensor | None, s: float, angular: bool, half_space: bool, floor: float, block: int
-) -> Tensor:
+def _(unit: Tensor, v: Tensor, *settings: Any) -> Tensor:
     return torch.empty_like(v)
 
 

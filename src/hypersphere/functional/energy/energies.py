@@ -10,11 +10,10 @@ from ..._core.errors import check_floating
 from ..._core.labels import class_indices
 from ..._core.modes import is_plain_eager, whole, without_autocast
 from ..._core.sphere import unit, upcast
-from .blocks import class_sweep, is_fused, sweep
+from .blocks import class_definition, class_sweep, is_fused, sweep
 from .dense import DENSE_PAIRS, dense, pairs_of, with_opposites
-from .duplicates import distinct
 from .joint import joint_energies, together
-from .kernel import Kernel, pair_energy
+from .kernel import Kernel
 
 _JOINT_SETS = 256
 """Up to this many sets of a batch one call of kernels serves: the host makes a table of them."""
@@ -150,13 +149,11 @@ def class_energy(
     with without_autocast(w.device):
         points = unit(upcast(w))
         kernel = Kernel.build(float(s), distance, False, floor, points.dtype)
+        classes = torch.where(counts, classes, -1)
         if labels.numel() * len(points) > DENSE_PAIRS and is_fused(points):
-            total = class_sweep(points, torch.where(counts, classes, -1), kernel, upcast(w))
-            return total / (counts.sum() * (len(points) - 1)).clamp_min(1)
-        own = torch.arange(len(points), device=w.device) == classes[:, None]
-        rows = points.index_select(0, classes)
-        cosines = distinct((rows @ points.mT).masked_fill(own, 0), rows, points, kernel)
-        total = torch.where(counts, pair_energy(cosines, kernel).masked_fill(own, 0).sum(1), 0.0).sum()
+            total = class_sweep(points, classes, kernel, upcast(w))
+        else:
+            total = class_definition(points, classes, kernel)
     return total / (counts.sum() * (len(points) - 1)).clamp_min(1)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .blocks import hessian_op, sweep_op
+from .blocks import hessian_op, merged, sweep_op
 from .kernel import Kernel
 
 _Dims = tuple[int | None, ...]
@@ -56,8 +56,7 @@ class _Sweep(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: _Dims, unit: Tensor, beta: Tensor | None, *settings: Any) -> tuple[Any, Any]:
-        flat = [_merged(t, dim, info.batch_size) for t, dim in zip((unit, beta), in_dims, strict=False)]
-        values, gradient = _Sweep.apply(*flat, *settings)
+        values, gradient = _Sweep.apply(*merged((unit, beta), in_dims, info.batch_size), *settings)
         size = (info.batch_size, -1)
         return (values.unflatten(0, size), gradient.unflatten(0, size)), (0, 0)
 
@@ -96,16 +95,8 @@ class _HessianProduct(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: _Dims, unit: Tensor, v: Tensor, beta: Tensor | None, *settings: Any
     ) -> tuple[Tensor, int]:
-        flat = [_merged(t, dim, info.batch_size) for t, dim in zip((unit, v, beta), in_dims, strict=False)]
+        flat = merged((unit, v, beta), in_dims, info.batch_size)
         return _HessianProduct.apply(*flat, *settings).unflatten(0, (info.batch_size, -1)), 0
 
 
 _THIRD = "the energy in tiles has no third derivative: with up to 1024 neurons block_size=None takes no tiles"
-
-
-def _merged(tensor: Tensor | None, dim: int | None, size: int) -> Tensor | None:
-    """The batch that is mapped over joins the batch of sets."""
-    if tensor is None:
-        return None
-    spread = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-    return spread.flatten(0, 1)

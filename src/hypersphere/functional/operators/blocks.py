@@ -14,7 +14,6 @@ import math
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ... import kernels
@@ -27,13 +26,13 @@ from ..._core.modes import (
     is_transformed_or_dual,
     needs_definition,
 )
-from ..._core.processes import moments
-from ..._core.sphere import safe_reciprocal, sqrt, unit, upcast
+from ..._core.sphere import upcast
 from ...kernels.memory import kept_pieces
 from ...kernels.spec import ANGULAR, MAGNITUDES, Fields, Spec, Window, encode, spec_of
-from ..angular import angular
-from ..magnitude import MagnitudeForm, magnitude, magnitude_ratio
-from .geometry import Geometry, box, convolve
+from ..magnitude import follow
+from .closed_forms import form_of
+from .definition import composed_block
+from .geometry import Geometry
 from .rows import takes
 
 _MOST_CHANNELS = 1 << 16
@@ -150,16 +149,14 @@ def _settle(
     activation: Activation,
 ) -> tuple[tuple[Any, ...], tuple[Tensor | None, ...]] | None:
     """The numbers of :func:`_fields`, and the tensors from the weight on in the order of kernels' ``Inputs``."""
-    closed = getattr(g, "closed_form", _no_form)()
-    form: MagnitudeForm | None = getattr(h, "closed_form", _no_form)()
+    closed, form = form_of(g), form_of(h)
     if closed is None or form is None:
         return None
     kind, k = closed
-    curve = None
+    curve, channels = None, geometry.channels(weight)
     if kind != "sigmoid":
         k = 0.0
     elif isinstance(k, Tensor):
-        channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
         curve = upcast(k).reshape(-1).expand(channels) if k.numel() == 1 else upcast(k).reshape(-1)
         k, curve = None, curve.contiguous()
     radius = form.rho if isinstance(form.rho, Tensor) else None
@@ -169,7 +166,6 @@ def _settle(
     numbers = (kind, k, form.kind, form.alpha, form.beta, rho, form.running is not None, form.momentum, form.training)
     leaks = activation.leaks
     if leaks is not None and leaks.numel() == 1:
-        channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
         leaks = leaks.expand(channels).contiguous()
     if norm is None:
         told: tuple[Any, ...] = ("none", 1e-5, 0.1)
@@ -179,10 +175,6 @@ def _settle(
         state = (norm.gamma, norm.beta, leaks, norm.mean, norm.var, norm.tracked)
     tensors = (weight, curve, scale, shift, radius, *state, form.running, form.tracked)
     return (*numbers, *told, activation.kind, activation.leak), tensors
-
-
-def _no_form() -> None:
-    """The closed form of a rule that has none."""
 
 
 def _fields(
@@ -246,83 +238,6 @@ class _Block(torch.autograd.Function):
 _apply_block: Any = super(torch.autograd.Function, _Block).apply
 
 
-def composed_block(
-    f: Fields,
-    reach: Tensor | None,
-    x: Tensor,
-    q: Tensor | None,
-    weight: Tensor,
-    k: Tensor | None = None,
-    scale: Tensor | None = None,
-    shift: Tensor | None = None,
-    rho: Tensor | None = None,
-    gamma: Tensor | None = None,
-    beta: Tensor | None = None,
-    leaks: Tensor | None = None,
-    mean: Tensor | None = None,
-    var: Tensor | None = None,
-    group: Any = None,
-) -> tuple[Tensor, Tensor]:
-    """(z, q′) by plain differentiable operations: the definition; ``reach`` is ρ times the mean norm that was used."""
-    geometry = Geometry(*f.window)
-    wide = upcast(x)
-    if q is None:
-        squares = wide * wide
-        q = squares.unflatten(1, (geometry.groups, -1)).sum(2)
-    n = sqrt(box(q, geometry)) if geometry.kernel else sqrt(q)
-    y = upcast(convolve(x, _unit_filters(weight, geometry).to(x.dtype), geometry))
-    if n.shape[1] not in (1, y.shape[1]):
-        n = n.repeat_interleave(y.shape[1] // n.shape[1], dim=1)
-    radius: Any = f.rho if rho is None else rho
-    if f.running and reach is not None:
-        radius = radius * (reach / radius).detach()
-    channels = [-1] + [1] * (y.dim() - 2)
-    if f.angular == "cosine":
-        value = y * magnitude_ratio(n, f.magnitude, f.alpha, f.beta, radius)
-    else:
-        curve: Any = f.k if k is None else k.view(channels)
-        value = angular(y * safe_reciprocal(n), f.angular, curve if f.angular == "sigmoid" else 0.3)
-        if not f.is_sphere:
-            value = value * magnitude(n, f.magnitude, f.alpha, f.beta, radius)
-    if scale is not None:
-        value = value * upcast(scale).view(channels)
-    if shift is not None:
-        value = value + upcast(shift).view(channels)
-    if f.norm == "train" and group is not None:
-        centre, spread, _ = moments(value, group)
-        value = (value - centre.view(channels)) * (spread + f.eps).rsqrt().view(channels)
-        value = value if gamma is None or beta is None else value * gamma.view(channels) + beta.view(channels)
-    elif f.norm != "none":
-        mean, var, gamma, beta = (None if v is None else upcast(v) for v in (mean, var, gamma, beta))
-        value = F.batch_norm(value, mean, var, gamma, beta, f.norm == "train", 0.0, f.eps)
-    z = _activated(f, value, leaks).to(x.dtype)
-    return z, upcast(z).square().sum(1, keepdim=True)
-
-
-def _unit_filters(weight: Tensor, geometry: Geometry) -> Tensor:
-    wide = upcast(weight)
-    if not geometry.transposed:
-        return unit(wide, tuple(range(1, wide.dim())))
-    grouped = wide.unflatten(0, (geometry.groups, -1))
-    return unit(grouped, (1, *range(3, grouped.dim()))).flatten(0, 1)
-
-
-def _activated(f: Fields, u: Tensor, leaks: Tensor | None) -> Tensor:
-    match f.activation:
-        case "relu":
-            return F.relu(u)
-        case "leaky_relu":
-            return F.leaky_relu(u, f.leak) if leaks is None else F.prelu(u, upcast(leaks))
-        case "gelu":
-            return F.gelu(u)
-        case "gelu_tanh":
-            return F.gelu(u, approximate="tanh")
-        case "silu":
-            return F.silu(u)
-        case _:
-            return u
-
-
 def _block_op(
     x: Tensor, q: Tensor | None, tensors: tuple[Tensor | None, ...], fields: Fields, norm: Norm | None
 ) -> tuple[Tensor, Tensor | None]:
@@ -342,13 +257,8 @@ def _block_op(
                 norm.tracked.add_(1)
     running, tracked = tensors[11:13]
     if fields.running and fields.training and running is not None and tracked is not None:
-        with torch.no_grad():
-            groups = fields.window.groups
-            mean = (sums.view(torch.float64)[-4] / (z.numel() // channels * groups)).float()
-            counts = torch.isfinite(mean) & (mean > 0)
-            weight = torch.where(tracked == 0, 1.0, fields.running_momentum * torch.ones_like(running))
-            running.lerp_(torch.where(counts, mean, running.float()).to(running.dtype), weight)
-            tracked.add_(counts)
+        mean = sums.view(torch.float64)[-4] / (z.numel() // channels * fields.window.groups)
+        follow(mean.float(), running, tracked, fields.running_momentum)
     return z, out
 
 

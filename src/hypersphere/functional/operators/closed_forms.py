@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,6 +35,12 @@ class ClosedForm(NamedTuple):
     plain: Callable[[Tensor, K], Tensor]
     apply_: Callable[[Tensor, K], Tensor]
     pull_back: Callable[[Tensor, Tensor, K, bool], Back]
+
+
+def form_of(rule: Any) -> Any:
+    """What a g or h that is a built-in one says of itself, its ``closed_form()``; None for any other."""
+    describe = getattr(rule, "closed_form", None)
+    return None if describe is None else describe()
 
 
 def _cosine_back(value: Tensor, grad: Tensor, k: K, need_k: bool) -> Back:

@@ -16,7 +16,8 @@ from ..._core.sphere import compute_dtype, norm, safe_reciprocal, unit, upcast
 from ..magnitude import MAGNITUDES
 from . import fused as _fused
 from .blocks import as_convolution_takes, fused_block
-from .geometry import Geometry, convolve
+from .closed_forms import form_of
+from .geometry import Geometry, convolve, per_channel
 from .patches import tied_patch_norm
 
 WEIGHTED = ("linear", "product", "separate")
@@ -64,7 +65,7 @@ def decouple(
     x, n = tied_patch_norm(x, geometry)
     if x.dtype != dtype:  # float64 where float32 does not reach; patches that it cannot divide by are zero patches
         n = torch.where(n < torch.finfo(torch.float32).tiny, 0.0, n)
-    n = _per_channel(n, weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0])
+    n = per_channel(n, geometry.channels(weight))
     argument = n if kernel.length is None else n * _as_channels(kernel.length, n)
     closed = _closed_form(g, n.dim())
     one = closed is not None and getattr(h, "constant", None) == 1.0
@@ -105,7 +106,7 @@ def _kernel_as_it_is(
         return None
     if _closed_form(g, 2) is None:
         return None
-    filters, dims = _filters(weight, geometry)
+    filters, dims = geometry.filters(weight)
     length = torch.linalg.vector_norm(filters, dim=dims, keepdim=True)
     shortest, longest = (float(bound) for bound in length.aminmax())
     if not (shortest > _SAFE[0] and longest < _SAFE[1]):
@@ -127,7 +128,7 @@ def make_kernel(
     if weighted is not None:
         check_choice("weighted", weighted, WEIGHTED)
     dtype = as_convolution_takes(x, weight).dtype
-    filters, dims = _filters(upcast(weight), geometry)
+    filters, dims = geometry.filters(upcast(weight))
     factor = None
     if _is_cosine(_closed_form(g, 2)):  # h(n)·cos θ = (h(n)/n)·⟨ŵ, x⟩, right at n = 0 too
         kernel = filters if weighted in ("linear", "product") else unit(filters, dims)
@@ -148,7 +149,7 @@ def weight_factor(weight: Tensor, geometry: Geometry, h: MagnitudeRule, weighted
     """What ‖w‖ multiplies the output of each filter by: ‖w‖ itself or h(‖w‖); None where it is no factor."""
     if weighted is None or check_choice("weighted", weighted, WEIGHTED) == "product":
         return None
-    filters, dims = _filters(upcast(weight), geometry)
+    filters, dims = geometry.filters(upcast(weight))
     length = norm(filters, dims).flatten()
     return length if weighted == "linear" else _of_length(h, length)
 
@@ -175,21 +176,8 @@ def _evaluate(
     return run(x, kernel, maps, closed[1], closed[0], geometry)
 
 
-def _filters(weight: Tensor, geometry: Geometry) -> tuple[Tensor, tuple[int, ...]]:
-    """The weight so shaped that reducing over the given dimensions leaves one number per output channel."""
-    if not geometry.transposed:
-        return weight, tuple(range(1, weight.dim()))
-    grouped = weight.unflatten(0, (geometry.groups, -1))
-    return grouped, (1, *range(3, grouped.dim()))
-
-
 def _as_channels(per_filter: Tensor, like: Tensor) -> Tensor:
     return per_filter.reshape(1, -1, *[1] * (like.dim() - 2))
-
-
-def _per_channel(n: Tensor, channels: int) -> Tensor:
-    """(N, groups, ...) so that it broadcasts against (N, channels, ...)."""
-    return n if n.shape[1] in (1, channels) else n.repeat_interleave(channels // n.shape[1], dim=1)
 
 
 def _within_half(kernel: Tensor, geometry: Geometry) -> float:
@@ -198,8 +186,7 @@ def _within_half(kernel: Tensor, geometry: Geometry) -> float:
 
 
 def _closed_form(g: AngularRule, ndim: int) -> tuple[str, float | Tensor] | None:
-    describe = getattr(g, "closed_form", None)
-    found: tuple[str, float | Tensor] | None = describe() if describe is not None else None
+    found: tuple[str, float | Tensor] | None = form_of(g)
     if found is None or not isinstance(found[1], Tensor):
         return found
     k = upcast(found[1])

@@ -21,7 +21,8 @@ from torch import Tensor
 from ..._core.modes import behind, is_exporting, is_nowhere_negative, outside_the_tracer
 from ..._core.sphere import upcast
 from ..angular import ANGULAR
-from .geometry import Geometry, convolve
+from .closed_forms import form_of
+from .geometry import Geometry, convolve, per_channel
 
 _INSIDE = 0.95  # half precision rounds by less than the rest
 _NOTHING = 1e-30  # BatchNorm's ε must be positive; 1 + _NOTHING is 1
@@ -52,9 +53,7 @@ def deployed(
     """
     n = deployed_norm(x, geometry)
     y = upcast(convolve(x, unit.to(x.dtype), geometry))
-    if n.shape[1] not in (1, y.shape[1]):
-        n = n.repeat_interleave(y.shape[1] // n.shape[1], dim=1)
-    closed = getattr(g, "closed_form", lambda: None)()
+    n, closed = per_channel(n, y.shape[1]), form_of(g)
     constant = getattr(h, "constant", None)
     if closed is not None and closed[0] == "cosine" and constant is None:
         value = y * _ratio(h, n)
@@ -123,14 +122,10 @@ def _channel_squares(x: Tensor) -> Tensor:
 
 def deployed_unit(weight: Tensor, geometry: Geometry) -> Tensor:
     """ŵ of the filters of a weight by three nodes, which runtimes fold; a zero filter stays zero."""
-    wide = upcast(weight)
-    smallest = torch.finfo(wide.dtype).tiny
-    if not geometry.transposed:
-        length = torch.linalg.vector_norm(wide, dim=tuple(range(1, wide.dim())), keepdim=True)
-        return wide / length.clamp_min(smallest)
-    grouped = wide.unflatten(0, (geometry.groups, -1))
-    length = torch.linalg.vector_norm(grouped, dim=(1, *range(3, grouped.dim())), keepdim=True)
-    return (grouped / length.clamp_min(smallest)).flatten(0, 1)
+    filters, dims = geometry.filters(upcast(weight))
+    length = torch.linalg.vector_norm(filters, dim=dims, keepdim=True)
+    unit = filters / length.clamp_min(torch.finfo(filters.dtype).tiny)
+    return unit.flatten(0, 1) if geometry.transposed else unit
 
 
 def _ratio(h: Any, n: Tensor) -> Tensor:

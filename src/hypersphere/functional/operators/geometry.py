@@ -33,6 +33,17 @@ class Geometry(NamedTuple):
         inputs = weight.shape[0] // self.groups if self.transposed else weight.shape[1]
         return inputs * math.prod(self.kernel)
 
+    def channels(self, weight: Tensor) -> int:
+        """Channels of the output."""
+        return weight.shape[1] * self.groups if self.transposed else weight.shape[0]
+
+    def filters(self, weight: Tensor) -> tuple[Tensor, tuple[int, ...]]:
+        """The weight so shaped that reducing over the given dimensions leaves one number per output channel."""
+        if not self.transposed:
+            return weight, tuple(range(1, weight.dim()))
+        grouped = weight.unflatten(0, (self.groups, -1))
+        return grouped, (1, *range(3, grouped.dim()))
+
 
 def per_dimension(argument: str, value: Any, dims: int, minimum: int = 1) -> tuple[int, ...]:
     """``value`` as one whole number for each of the ``dims`` spatial dimensions."""
@@ -41,6 +52,11 @@ def per_dimension(argument: str, value: Any, dims: int, minimum: int = 1) -> tup
     if len(values) != dims:
         raise ValueError(f"{argument}={value!r} must be a number or {dims} numbers")
     return tuple(check_count(argument, v, minimum=minimum) for v in values)
+
+
+def per_channel(n: Tensor, channels: int) -> Tensor:
+    """(N, groups, ...) so that it broadcasts against (N, channels, ...)."""
+    return n if n.shape[1] in (1, channels) else n.repeat_interleave(channels // n.shape[1], dim=1)
 
 
 def check_window(**sizes: Any) -> None:
