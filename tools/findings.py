@@ -65,25 +65,28 @@ FINDINGS = {
 
         Tuned by the same budget, on faces of 56×48 and in 1,200 steps (five seeds), the center loss still leads: by 2.7
         [1.4, 4.0] over the softmax, 1.9 [0.1, 3.7] over A-Softmax, 2.1 [0.8, 3.4] over the triplet loss and 2.9 [1.6,
-        4.3] over ArcFace. The triplet loss does not: it is level with the softmax, A-Softmax and ArcFace. CosFace is
-        1.4 below the softmax. MagFace (four seeds) is level with the center loss, 1.9 [0.6, 3.2] above the softmax. The
-        searches of AdaFace and SphereFace+ were cut, the chosen setting of sub-center ArcFace was not tested, and the
-        contrastive loss was not begun.
+        4.3] over ArcFace. MagFace is level with it (0.4 [-1.2, 1.9] below) and so is SphereFace+ (1.2 [-0.1, 2.5]
+        below); they are 2.3 [0.9, 3.6] and 1.5 [0.5, 2.5] above the softmax. The triplet and the contrastive loss,
+        A-Softmax and ArcFace are level with the softmax; CosFace, sub-center ArcFace and AdaFace are 1.4 to 2.0 below
+        it.
 
-        It is not the data. ArcFace and CosFace have not learned their training images by then (44 and 42 %, the softmax
-        97 %), and the network is the reason: SphereFace-10 has no BatchNorm, and a loss that divides by the length of a
-        feature lets it grow. In a trial on a CPU (one seed, 28×24 pixels; not in the JSON) the mean length went from 24
-        to 820 in 30 steps with ArcFace and from 24 to 10 with the softmax; the longer a feature, the less a step turns
-        it. MagFace, whose penalty pulls the lengths towards 110, had 42 after 20 steps where ArcFace had 530; with
-        margins of 0.1 to 0.2 and the scale 16 it learns 96 % of the training images of the search, ArcFace with 0.1 and
-        the same scale 72 %.
+        It is not the data. ArcFace, CosFace, AdaFace and sub-center ArcFace have not learned their training images by
+        then (36 to 44 %, the softmax 97 %), and the network is the reason: SphereFace-10 has no BatchNorm, and a loss
+        that divides by the length of a feature lets it grow. In a trial on a CPU (one seed, 28×24 pixels; not in the
+        JSON) the mean length went from 24 to 820 in 30 steps with ArcFace and from 24 to 10 with the softmax; the
+        longer a feature, the less a step turns it. MagFace, whose penalty pulls the lengths towards 110, had 42 after
+        20 steps where ArcFace had 530; with margins of 0.1 to 0.2 and the scale 16 it learns 96 % of the training
+        images of the search, ArcFace with 0.1 and the same scale 72 %.
 
         With BatchNorm in the same network and the same chosen settings (three seeds) ArcFace leads: 87.7, which is 1.8
         [0.2, 3.3] above the center loss and 3.1 [1.1, 5.2] above the softmax, and 3.7 [2.2, 5.1] above itself without
         BatchNorm. CosFace gains 3.6 [1.0, 6.1] by it and is level with the center loss; softmax and center loss do not
         gain. Over the center loss without BatchNorm, which is its better one, ArcFace's lead of 0.8 [-0.8, 2.3] cannot
-        be distinguished from 0. So what held these margins back is the network of our recipe, not the set. A-Softmax
-        and MagFace with BatchNorm were not reached, and neither were 6,000 steps of any loss with it.
+        be distinguished from 0. So what held these margins back is the network of our recipe, not the set. MagFace,
+        whose penalty holds the lengths, does not gain by BatchNorm (86.7, +0.1 [-1.2, 1.5]), and neither does A-Softmax
+        (85.9, +0.8 [-1.0, 2.5]), which does not divide by them. ArcFace with BatchNorm is 1.9 [0.3, 3.4] above
+        A-Softmax with it and level with MagFace (1.0 [-0.5, 2.6] above). AdaFace and sub-center ArcFace with BatchNorm
+        were not tried, and neither were 6,000 steps of any loss with it.
 
         Every loss that normalises features chose the scale 16, the smallest of the search, as on Omniglot. Of the
         settings that were searched six collapsed, none of them chosen: A-Softmax with m = 4 whose margin is whole after
@@ -150,6 +153,29 @@ FINDINGS = {
         said there. Random projections (five to 30 dimensions, drawn anew every 1,000 steps) change nothing either. They
         learn the same 99.5 % of their training images. Their energy, weighted and summed over the layers, is 5.70 in
         the first 100 steps and 5.69 in the last: the penalty hardly moves it. Other weights were not tried.""",
+    "paper.section4.3": """Learned k reach 91.97, 0.3 above the published number, and are level with sigmoid
+        SphereConvs of k = 0.3 under the softmax (92.03, Table 1). The cell that the paper compares with, k = 0.3 with
+        the same loss, was cut off at 36,000 of 64,000 steps and is not in the JSON. It had 91.82 there and learned k
+        91.89, after the first division of the rate: means of three seeds, whose difference of 0.1 is within their
+        noise. So the published gain of 0.42 is not to be seen, and not excluded.
+
+        k starts at 0.5 everywhere. In the first layer of the first stage it spreads to 0.09 to 1.03 (median 0.46), of
+        the second to 0.25 to 0.52 (0.43), of the third to 0.35 to 0.54 (0.46; seed 0).""",
+    "thesis.figure5.4": """Published, the CNN ignores the digit of which it saw 100 images, and MHE mends that. Ours, by
+        SGD as chapter 5 trains all its networks, ignores it only at first. The baseline has 88.4 to 89.0 % after 936
+        steps, which is about the published number, passes 95 % within 3,744 of the 9,360 steps and ends at 98.5 %. The
+        length of training is not printed: a training that ended early would show 88.5 %.
+
+        The energy of the output layer alone (other settings, above) ends at 0.917 in all three seeds, the minimum of
+        ten directions in a plane: the class vectors are spread evenly, as the thesis says and draws. It does not change
+        the accuracy, 98.59, and passes 95 % about when the baseline does. The energy of all layers, which D.1 sets for
+        all experiments, learns the digit later and ends 1.3 lower, which three seeds cannot distinguish from 0.
+
+        With Adam and a decay of 5e-4, the recipe before, the digit is ignored to the end, by the baseline as by MHE
+        (89.5 both). One run of each had learned it (95.7 and 94.1 %) and lost it again. Why is not known; it is not the
+        decay, since in a trial with an MLP on a CPU (three seeds, not in the JSON) Adam ignored the digit without it
+        too. So whether the digit is ignored depends on how and how long the network is trained, and in none of these
+        trainings does MHE mend it.""",
     "thesis.table2.2": """The softmax has exactly the published error; m = 4 has the same. The margin is whole at the
         end (λ falls to 0.002 by the schedule of the authors' code), and both losses know every training image. One
         hundredth of a point is one image: 0.36 to 0.42 % with either loss, so three seeds just exclude the published

@@ -14,6 +14,7 @@ from hypersphere.recipes import Table
 BASE = {
     "open.lfw": "softmax",
     "paper.table1": "{row}.softmax",
+    "thesis.figure5.4": "baseline",
     "thesis.table5.1": "baseline.{column}",
     "thesis.table5.2": "baseline.{column}",
 }
@@ -59,7 +60,7 @@ def _family(pattern: str, cell: str) -> str:
 def _besides(changed: str) -> str:
     """What is changed besides margin and energy: two trainings with the same are compared."""
     settings = json.loads(changed)
-    own = ("loss.", "regularizer.output")
+    own = ("loss.", "regularizer.hidden", "regularizer.output")
     floored = "released:" in str(settings.get("loss.name"))
     rest = {name: value for name, value in settings.items() if not name.startswith(own)}
     return json.dumps([rest, floored])
