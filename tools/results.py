@@ -99,8 +99,11 @@ def _sentence(one: Evidence) -> str:
     shown = f"+.{_digits(one.cell)}f"
     over = f"our {one.base}, published {one.published_gain:{shown}}"
     seeds = f"{len(one.values)} seed{'s' * (len(one.values) > 1)}"
+    if one.gain is None:
+        mean = f"{one.mean:.{_digits(one.cell)}f}, published {one.cell.published:.{_digits(one.cell)}f}"
+        return f"{mean}; the gain over {one.base}, published {one.published_gain:{shown}}, needs a run of it ({seeds})."
     if one.interval is None:
-        return f"{'Our gain' if one.gain is None else f'{one.gain:{shown}}'} over {over} ({seeds})."
+        return f"{one.gain:{shown}} over {over} ({seeds})."
     return f"{_gain(one)} over {over} ({seeds})."
 
 
