@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ._core.arrays import as_numbers
 from ._core.errors import check_floating
-from ._core.neurons import Patterns, iter_neurons, select
+from ._core.neurons import Patterns, iter_neurons, pick_neurons, select, without_ties
 from ._core.streams import aligned, html_table
 from .functional import energy as energy_of
 
@@ -116,14 +116,9 @@ def energy(
         >>> hs.energy([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])["vectors"].neurons
         3
     """
-    found = dict(_sets(model))
-    kept = select(list(found), include, skip)
-    sets = {name: matrix for name, matrix in found.items() if name in kept and matrix.shape[1] > 1}
+    sets = {name: matrix for name, matrix in _sets(model, include, skip) if matrix.shape[1] > 1}
     if not sets:
-        raise ValueError(
-            f"no weight with two neurons or more is left of {', '.join(found) or 'this model'} by include={include!r} "
-            f"and skip={skip!r}"
-        )
+        raise ValueError(f"no weight with two neurons or more is left by include={include!r} and skip={skip!r}")
     generator = torch.Generator().manual_seed(seed)
     rows = []
     for name, matrix in sets.items():
@@ -133,18 +128,15 @@ def energy(
     return EnergyTable(tuple(rows), f"s = {s:g}, {distance}, {'half' if half_space else 'full'} space")
 
 
-def _sets(model: Any) -> Iterator[tuple[str, Tensor]]:
-    """(name, (sets, neurons, dim)) of every weight, each once."""
+def _sets(model: Any, include: Patterns, skip: Patterns) -> Iterator[tuple[str, Tensor]]:
+    """(name, (sets, neurons, dim)) of every weight that is meant, each once."""
     if not isinstance(model, nn.Module):
         matrix = as_numbers("model", model)
         check_floating("model", matrix)
         if matrix.dim() not in (2, 3):
             raise ValueError(f"model has shape {tuple(matrix.shape)}: pass a model, or vectors as rows, (n, d)")
-        yield "vectors", matrix.detach().reshape(-1, *matrix.shape[-2:])
+        for name in select(["vectors"], include, skip):
+            yield name, matrix.detach().reshape(-1, *matrix.shape[-2:])
         return
-    seen: dict[int, Tensor] = {}  # a parametrized weight is made when it is read: unless kept, the next one has its id
-    for neurons in iter_neurons(model):
-        weight = neurons.weight
-        if id(weight) not in seen:
-            seen[id(weight)] = weight
-            yield neurons.name, neurons.flatten(weight.detach())
+    for neurons in pick_neurons(without_ties(iter_neurons(model)), include, skip):
+        yield neurons.name, neurons.matrix().detach()

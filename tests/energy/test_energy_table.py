@@ -23,6 +23,7 @@ def test_every_layer_has_its_energy():
     assert lines[1].split() == ["layer", "neurons", "dim", "energy", "random"]
     assert "s = 1, euclidean, full space" in lines[0]
     assert len(hs.energy(model, skip="3*")) == 2
+    assert [layer.layer for layer in hs.energy(model, include=["0", "2.weight"], skip="2")] == ["0.weight"]
 
 
 def test_layers_whose_weight_is_made_when_it_is_read():

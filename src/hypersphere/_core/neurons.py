@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from .modes import whole
 
@@ -108,6 +109,32 @@ def _neurons_of(name: str, module: nn.Module) -> Iterator[Neurons]:
         else:
             for entry in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
                 yield Neurons(name, module, entry)
+
+
+def without_ties(found: Iterable[Neurons]) -> list[Neurons]:
+    """One entry for each weight that several layers share; a parametrized one, made when it is read, has no other."""
+    seen: set[int] = set()
+    kept = []
+    for neurons in found:
+        if parametrize.is_parametrized(neurons.module, neurons.tensor_name):
+            kept.append(neurons)
+        elif id(neurons.weight) not in seen:
+            seen.add(id(neurons.weight))
+            kept.append(neurons)
+    return kept
+
+
+def pick_neurons(
+    layers: Sequence[Neurons], include: Patterns, skip: Patterns, *, argument: str = "include"
+) -> list[Neurons]:
+    """Those that ``include`` means (all, if None) and ``skip`` does not, by the name of the layer or of its weight."""
+    names = list(dict.fromkeys(name for layer in layers for name in (layer.module_name, layer.name)))
+    select(names, include, skip, argument=argument)  # for its complaint about patterns that match nothing
+
+    def meant(layer: Neurons, patterns: Patterns) -> bool:
+        return matches(layer.module_name, patterns) or matches(layer.name, patterns)
+
+    return [one for one in layers if (include is None or meant(one, include)) and not meant(one, skip)]
 
 
 def holds_columns(module: nn.Module) -> bool:

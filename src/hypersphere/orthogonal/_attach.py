@@ -12,7 +12,7 @@ from torch.nn.utils import parametrize
 
 from .._core.checks import check_choice, check_count
 from .._core.errors import check_model
-from .._core.neurons import Neurons, Patterns, is_named, iter_neurons, matches, select
+from .._core.neurons import Neurons, Patterns, is_named, iter_neurons, pick_neurons
 from .._core.output_layer import OutputLayer, OutputLayers, announce, find_output_layers
 from .._core.sphere import compute_dtype
 from ..functional import norm, unit
@@ -144,27 +144,17 @@ def choose(
 ) -> list[Neurons]:
     """The weights that the patterns mean, without those of the output layers."""
     layers = list(iter_neurons(model))
-    names = list(dict.fromkeys(name for layer in layers for name in (layer.module_name, layer.name)))
-    select(names, include, skip, argument=argument)  # only for its complaint about patterns that match nothing
-    chosen = []
+    meant = pick_neurons(layers, include, skip, argument=argument)
     for layer in layers:
-        ways = (layer.module_name, layer.name)
-        if layer.module in output:
-            if any(is_named(name, include) for name in ways):
-                raise ValueError(
-                    f"{layer.name} is the output layer, which orthogonal training leaves alone (fixed random "
-                    "classifiers make little sense, thesis 7.3.1): leave it out of include, or name "
-                    "another module as output_layer"
-                )
-            continue
-        if include is not None and not any(matches(name, include) for name in ways):
-            continue
-        if skip is not None and any(matches(name, skip) for name in ways):
-            continue
-        chosen.append(layer)
-    if not chosen:
+        if layer.module in output and any(is_named(name, include) for name in (layer.module_name, layer.name)):
+            raise ValueError(
+                f"{layer.name} is the output layer, which orthogonal training leaves alone (fixed random classifiers "
+                "make little sense, thesis 7.3.1): leave it out of include, or name another module as output_layer"
+            )
+    kept = [layer for layer in meant if layer.module not in output]
+    if not kept:
         raise ValueError("nothing to attach: no layer with neurons is left besides the output layer")
-    return chosen
+    return kept
 
 
 def check_free(model: nn.Module, chosen: list[Neurons]) -> None:

@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 
 from .._core.checks import check_count, check_positive
 from .._core.errors import check_model
 from .._core.modes import without_autocast
-from .._core.neurons import Neurons, Patterns, iter_neurons, select
+from .._core.neurons import Neurons, Patterns, iter_neurons, pick_neurons, without_ties
 from .._core.output_layer import find_output_layer
 from .._core.sphere import upcast
 from ._draws import DeviceDraws, Draws, HostDraws, host_generator, key_of
@@ -278,7 +277,7 @@ def _find(
     skip: Patterns,
 ) -> tuple[tuple[Neurons, ...], Neurons | None]:
     """The hidden layers and the output layer that the patterns leave."""
-    found = _without_ties(list(iter_neurons(model)))
+    found = without_ties(iter_neurons(model))
     last = find_output_layer(model, head, output_layer)
     output: Neurons | None = None
     if last is not None:
@@ -301,23 +300,8 @@ def _find(
         raise ValueError(
             f"{type(model).__name__} has no layer with neurons: no convolution, linear, recurrent or attention weight"
         )
-    names = list(dict.fromkeys(name for neurons in candidates for name in (neurons.module_name, neurons.name)))
-    included = select(names, include)
-    skipped = select(names, skip) if skip is not None else set()
-    kept = [n for n in candidates if {n.module_name, n.name} & included and not {n.module_name, n.name} & skipped]
+    kept = pick_neurons(candidates, include, skip)
     if not kept:
-        raise ValueError(f"no layer is left by include={include!r} and skip={skip!r} of: {', '.join(names[:8])}")
+        shown = ", ".join(neurons.name for neurons in candidates[:8])
+        raise ValueError(f"no layer is left by include={include!r} and skip={skip!r} of: {shown}")
     return tuple(n for n in kept if n is not output), output if output in kept else None
-
-
-def _without_ties(found: list[Neurons]) -> list[Neurons]:
-    """One entry for each weight that several layers share."""
-    seen: set[int] = set()
-    kept = []
-    for neurons in found:
-        if parametrize.is_parametrized(neurons.module, neurons.tensor_name):
-            kept.append(neurons)
-        elif id(neurons.weight) not in seen:
-            seen.add(id(neurons.weight))
-            kept.append(neurons)
-    return kept
