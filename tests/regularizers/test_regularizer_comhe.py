@@ -300,6 +300,15 @@ def test_low_rank_bilateral_is_thesis_e_23():
     )
     reg().backward()
     assert entry.original0.grad.norm() > 0
+    with pytest.raises(ValueError, match="is parametrized"):
+        low_rank(layer, rank=3)
+    for projection in ("random", "learned", "group"):  # of other views the weight is the weight
+        reg = CoMHE(model, projection=projection, output=0.0, dim=5, group=4, stochastic=True)
+        held = {name.partition("_")[0]: one for name, one in reg.named_buffers()}
+        if projection == "random":
+            views = torch.stack([layer.weight @ basis.mT for basis in held["basis"]])
+            torch.testing.assert_close(reg(), energy(views, half_space=True).mean())
+        reg().backward()
     parametrize.remove_parametrizations(layer, "weight")
     assert layer.weight.shape == (9, 12)
     conv = low_rank(nn.Conv2d(4, 6, 3), rank=3)

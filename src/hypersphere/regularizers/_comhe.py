@@ -149,7 +149,7 @@ class CoMHE(EnergyRegularizer):
             tiny = {name: size for name, size in sizes.items() if size == 1}
             why, fix = f"group={self.group} leaves one dimension, in which there are no directions,", "larger group"
         else:
-            sizes = {n.name: n.matrix().shape[-1] for n in self._hidden if low_rank_factors(n) is None}
+            sizes = {n.name: n.matrix().shape[-1] for n in self._hidden if self._factors(n) is None}
             tiny = {name: size for name, size in sizes.items() if size <= self.dim}
             why, fix = f"dim={self.dim} does not compress the neurons", "smaller dim"
         shown = ", ".join(f"{name} ({size})" for name, size in list(tiny.items())[:6])
@@ -168,7 +168,7 @@ class CoMHE(EnergyRegularizer):
         """Of each projection by key its size, and a layer that it belongs to; an order of channels has no columns."""
         wanted: dict[str, tuple[int, int, Neurons]] = {}
         for neurons in self._hidden:
-            if neurons.name in self._plain or low_rank_factors(neurons) is not None:
+            if neurons.name in self._plain or self._factors(neurons) is not None:
                 continue
             if self.projection == "group":
                 if self.stochastic:
@@ -198,8 +198,11 @@ class CoMHE(EnergyRegularizer):
 
     def _matrices(self, layers: Sequence[Neurons]) -> dict[str, Tensor]:
         """The neurons of each layer by name, but of those whose factors are taken instead."""
-        taken = [n for n in layers if self.projection != "bilateral" or low_rank_factors(n) is None]
-        return {neurons.name: neurons.matrix() for neurons in taken}
+        return {neurons.name: neurons.matrix() for neurons in layers if self._factors(neurons) is None}
+
+    def _factors(self, neurons: Neurons) -> tuple[Tensor, Tensor] | None:
+        """The factors of a low-rank bilateral layer, where their energies are taken."""
+        return low_rank_factors(neurons) if self.projection == "bilateral" else None
 
     def _bases(self, matrices: dict[str, Tensor]) -> dict[str, Tensor]:
         """The projections that are kept, beside the layers."""
@@ -259,7 +262,7 @@ class CoMHE(EnergyRegularizer):
         """The sets of vectors that a layer has energies of."""
         matrix = matrices.get(neurons.name)
         if matrix is None:
-            return [factor[None, None] for factor in low_rank_factors(neurons) or ()]
+            return [factor[None, None] for factor in self._factors(neurons) or ()]
         if neurons.name in self._plain:
             return [matrix]
         if self.projection == "group":

@@ -29,7 +29,8 @@ def low_rank(module: nn.Module, rank: int = 30, name: str = "weight", seed: int 
         ``module`` itself, with the parametrized weight.
 
     Raises:
-        ValueError: If ``module`` keeps its neurons in columns or has no weight of that name, or ``rank`` is too large.
+        ValueError: If ``module`` keeps its neurons in columns or has no weight of that name, the weight is parametrized
+            already, or ``rank`` is too large.
 
     Example:
         >>> layer = hs.regularizers.low_rank(nn.Linear(64, 40), rank=8)
@@ -41,6 +42,8 @@ def low_rank(module: nn.Module, rank: int = 30, name: str = "weight", seed: int 
         raise ValueError(
             f"{type(module).__name__}.{name} is not a weight of neurons: pass a linear or convolution layer"
         )
+    if parametrize.is_parametrized(module, name):
+        raise ValueError(f"{type(module).__name__}.{name} is parametrized: remove_parametrizations before low_rank")
     if isinstance(module, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d) or holds_columns(module):
         raise ValueError(
             f"{type(module).__name__} keeps its neurons in columns: low_rank takes linear and convolution layers"
