@@ -33,7 +33,7 @@ def psi(cos: Tensor, margin: float | Tensor, kind: str = "cosine") -> Tensor:
         - Output: (*), the same shape.
 
     Raises:
-        ValueError: If ``margin`` is below 1 or not finite, or ``kind`` is unknown.
+        ValueError: If ``margin`` is a number below 1 or not finite, or ``kind`` is unknown.
         TypeError: If ``cos`` is not a floating-point tensor.
 
     Example:
