@@ -209,7 +209,8 @@ class Sigmoid(Angular):
         self.learnable = learnable
         start = check_positive("k", k) if k is not None else 0.5 if learnable else 0.3
         self._fixed = start
-        self.raw_k = nn.Parameter(self._start()) if learnable else None
+        shape = () if share == "filter" else (1,)
+        self.raw_k = nn.Parameter(torch.full(shape, self._start())) if learnable else None
 
     @property
     def k(self) -> float | Tensor:
@@ -243,11 +244,10 @@ class Sigmoid(Angular):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         if self.raw_k is not None:
-            self.raw_k.copy_(self._start().expand(self.raw_k.shape))
+            self.raw_k.fill_(self._start())
 
-    def _start(self) -> Tensor:
-        start = positive.to_raw(self._fixed, self.form, "k")
-        return start if self.share == "filter" else start.reshape(1)
+    def _start(self) -> float:
+        return positive.to_raw(self._fixed, self.form, "k")
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         positive.shape_as(self.raw_k, state_dict, f"{prefix}raw_k")

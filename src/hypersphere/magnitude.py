@@ -172,7 +172,7 @@ class WithRadius(Magnitude):
         self.momentum = check_share("momentum", momentum, zero=False)
         self.learnable, self.running = learnable, running
         self._fixed = check_positive("rho", rho)
-        self.raw_rho = nn.Parameter(self._start()) if learnable else None
+        self.raw_rho = nn.Parameter(torch.full((1,), self._start())) if learnable else None
         if running:
             self.register_buffer("running_norm", torch.ones(()))
             self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
@@ -205,13 +205,13 @@ class WithRadius(Magnitude):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         if self.raw_rho is not None:
-            self.raw_rho.copy_(self._start())
+            self.raw_rho.fill_(self._start())
         if self.running:
             self.running_norm.fill_(1)
             self.num_batches_tracked.zero_()
 
-    def _start(self) -> Tensor:
-        return positive.to_raw(self._fixed, self.form, "rho").reshape(1)
+    def _start(self) -> float:
+        return positive.to_raw(self._fixed, self.form, "rho")
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         positive.shape_as(self.raw_rho, state_dict, f"{prefix}raw_rho")

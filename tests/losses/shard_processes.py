@@ -211,6 +211,10 @@ def refuse(rank, world, folder):
             L.shard(head, mesh, rate=rate)
     frozen = L.shard(L.Softmax(4, 5, bias=True).requires_grad_(False), mesh)
     assert not any(one.requires_grad for one in frozen.parameters())
+    again = L.shard(L.WSoftmax(4, 5, angular=hs.angular.Sigmoid(learnable=True)), mesh)
+    again.angular.raw_k.data.zero_()
+    again.reset_parameters()  # as after to_empty, of parameters in parts
+    torch.testing.assert_close(again.angular.k.full_tensor(), torch.full((5,), 0.5))
     with pytest.raises(ValueError, match="head is sharded"):
         L.SphereFacePlus(frozen)
 

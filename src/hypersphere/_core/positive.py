@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from .checks import check_choice, check_positive
@@ -20,15 +19,14 @@ def from_raw(raw: Tensor, form: str) -> Tensor:
     return raw.abs() + 0.05 if form == "abs" else raw.square() + 1e-4
 
 
-def to_raw(value: float, form: str, argument: str) -> Tensor:
+def to_raw(value: float, form: str, argument: str) -> float:
     """The free parameter that stands for ``value`` in ``form``."""
     check_choice("form", form, FORMS)
     check_positive(argument, value)
     lowest = {"log": 0.0, "abs": 0.05, "square": 1e-4}[form]
     if value < lowest:
         raise ValueError(f"{argument}={value!r} cannot be reached with form={form!r}: it must be at least {lowest}")
-    raw = {"log": math.log(value), "abs": value - 0.05, "square": math.sqrt(max(value - 1e-4, 0.0))}[form]
-    return torch.tensor(raw)
+    return {"log": math.log(value), "abs": value - 0.05, "square": math.sqrt(max(value - 1e-4, 0.0))}[form]
 
 
 def shape_as(parameter: Tensor | None, state_dict: dict[str, Any], name: str) -> None:
