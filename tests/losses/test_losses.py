@@ -36,7 +36,7 @@ def reference_of(case):
         _, _, name, options = SOFTMAX[case]
         return lambda x, y, weight, bias=None: ref.softmax_loss(name, x, weight, y.tolist(), bias=bias, **options)
     if case == "sphereface2":
-        return lambda x, y, weight, bias: ref.sphereface2_loss(x, weight, y.tolist(), float(bias))
+        return lambda x, y, weight, bias: ref.sphereface2_loss(x, weight, y.tolist(), float(bias[0]))
     if case == "plus":
 
         def joined(x, y, **parameters):

@@ -76,3 +76,11 @@ def test_a_g_of_ones_own_need_not_know_of_it():
 def test_losses_without_a_margin_refuse_its_options(cls, option):
     with pytest.raises(TypeError, match=f"{next(iter(option))} .*no margin"):
         cls(D, C, **option)
+
+
+def test_no_parameter_is_a_scalar():
+    """FSDP2 takes none. SphereFace2 had one: such a state is still read."""
+    assert all(one.dim() for case in ALL for one in build(case, 4, 5).parameters())
+    old, head = L.SphereFace2(4, 5).state_dict(), L.SphereFace2(4, 5)
+    head.load_state_dict(old | {"bias": torch.tensor(2.5)})
+    assert head.bias.tolist() == [2.5]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from .._core import positive
 from .._core.checks import check_positive
 from .._core.sphere import unit
 from ._fused import Known
@@ -90,12 +91,15 @@ class SphereFace2(ClassHead):
         )
         self.scale = check_positive("scale", scale)
         self.margin, self.lam, self.exponent = margin, float(lam), float(exponent)
-        self.bias = nn.Parameter(torch.full((), self._balanced_bias(), device=device, dtype=dtype))
+        self.bias = nn.Parameter(torch.full((1,), self._balanced_bias(), device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=self.in_features**-0.5)
         if hasattr(self, "bias"):
             nn.init.constant_(self.bias, self._balanced_bias())
+
+    def class_tensors(self) -> dict[str, Tensor]:
+        return {"weight": self.weight}
 
     def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
         direction, b = unit(x), self._b(x) if self.shards is None else self.shards.replicated(self._b(x))
@@ -133,7 +137,11 @@ class SphereFace2(ClassHead):
         return 2 * ((cos + 1) / 2).clamp_min(0).pow(self.exponent) - 1
 
     def _b(self, x: Tensor) -> Tensor:
-        return self.bias.to(x.dtype)
+        return self.bias.reshape(()).to(x.dtype)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        positive.shape_as(self.bias, state_dict, f"{prefix}bias")
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _balanced_bias(self) -> float:
         """b with λ·σ(−a_y − b) = (1−λ)(C−1)·σ(a + b): the root B = e^b of a quadratic, in its stable form."""
