@@ -303,6 +303,14 @@ def test_a_second_derivative_is_refused() -> None:
         torch.func.grad(lambda u: torch.func.grad(lambda u: orthogonalize(u, "cayley").sum())(u).sum())(u.detach())
 
 
+def test_forward_mode_is_refused() -> None:
+    u = gaussian(4, 4)
+    with pytest.raises(RuntimeError, match="no forward mode: use reverse mode"):
+        torch.func.jvp(lambda u: orthogonalize(u, "lowdin"), (u,), (u,))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="no forward mode"):
+        orthogonalize(torch.autograd.forward_ad.make_dual(u, u), "cayley")
+
+
 def test_several_backward_passes_through_one_matrix() -> None:
     u = gaussian(4, 4).requires_grad_()
     r = orthogonalize(u, "gram_schmidt")

@@ -214,12 +214,19 @@ def algorithm_of(method: str, device_type: str) -> Orthogonalizer:
     return found
 
 
+def no_forward_mode(ctx: Any, *tangents: Any) -> None:
+    """The rule of forward mode: there is none."""
+    raise RuntimeError("orthogonalize has no forward mode: use reverse mode (backward, torch.func.grad, vjp or jacrev)")
+
+
 class _Orthogonalize(torch.autograd.Function):
     """The map in eager mode.
 
     What it keeps is kept outside of ``save_for_backward``: R may be shared by several graphs, and
     the first backward must not free it for the others. A change of R in place is noticed all the same.
     """
+
+    jvp = staticmethod(no_forward_mode)
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, method: str) -> Tensor:

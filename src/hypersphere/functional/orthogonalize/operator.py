@@ -20,7 +20,8 @@ _Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 def orthogonalize_op(u: Tensor, method: str) -> Tensor:
     """Compute R with autograd, outside of compiled graphs."""
-    return _Orthogonalize.apply(u, method)[0]
+    kind = _Orthogonalize if torch.compiler.is_compiling() else _Transformed
+    return kind.apply(u, method)[0]
 
 
 @torch.library.custom_op("hypersphere::orthogonalize", mutates_args=())
@@ -82,6 +83,10 @@ class _Orthogonalize(torch.autograd.Function):
         if grad is None:
             return None, None
         return plain.DifferentiatedOnce.apply(_Backward.apply(grad, *ctx.kept, ctx.method), grad, ctx.u), None
+
+
+class _Transformed(_Orthogonalize):
+    jvp = staticmethod(plain.no_forward_mode)  # not in what is compiled: compilers take no Function with such a rule
 
 
 class _Backward(torch.autograd.Function):
