@@ -13,8 +13,18 @@ from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_s
 import hypersphere as hs
 from hypersphere import evaluation
 from hypersphere.cli import main
-from hypersphere.evaluation import evaluate, outputs_of
-from hypersphere.train import Config, DataConfig, LossConfig, ModelConfig, Run, RunConfig, ScheduleConfig, run
+from hypersphere.evaluation import candidate_of, evaluate, find, outputs_of
+from hypersphere.train import (
+    Config,
+    DataConfig,
+    LossConfig,
+    ModelConfig,
+    Run,
+    RunConfig,
+    ScheduleConfig,
+    run,
+    with_values,
+)
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +207,19 @@ def test_features_that_are_not_finite(copy, capsys):
     assert main(["evaluate", str(copy)]) == 2
     assert "not finite" in capsys.readouterr().err
     assert not (copy / "seed-0" / "evaluation.json").exists()
+
+
+def test_hardness_is_left_out_where_a_class_has_several_vectors(trained, monkeypatch):
+    candidate = candidate_of(Run(trained))
+    hardness = find("hardness")
+    hardness.check(candidate.config, candidate.source, candidate.team)
+    for change in ({"loss.name": "subcenter_arcface"}, {"loss.name": "arcface", "loss.extra": {"sub_centers": 2}}):
+        with pytest.raises(ValueError, match="one class vector for each test class"):
+            hardness.check(with_values(candidate.config, change), candidate.source, candidate.team)
+    monkeypatch.setattr("hypersphere.evaluation.candidate.class_vectors", lambda *_: None)
+    found = evaluate(Run(trained))
+    assert {"classification", "energy"} <= found.keys()
+    assert "hardness" not in found
 
 
 def test_one_class_in_the_test_set(trained, monkeypatch, capsys):
