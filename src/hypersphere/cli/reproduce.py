@@ -190,11 +190,14 @@ def _at_once(todo: list[Work], count: int) -> tuple[bool, bool]:
         work = owners[outcome.job]
         if outcome.result is not None:
             work.record(outcome.result)
-        elif outcome.error is not None:
+        elif outcome.error is not None and not outcome.stopped:
             work.say(outcome.error)
 
     outcomes = run_at_once(owners, count, ended)
-    return any(one.error is not None for one in outcomes), any(one.stopped for one in outcomes)
+    stopped = any(one.stopped for one in outcomes)
+    if stopped:
+        print("hypersphere reproduce: stopped. Give the same command again to continue", file=sys.stderr, flush=True)
+    return any(one.error is not None for one in outcomes), stopped
 
 
 def shortened(config: Config, steps: int) -> Config:
