@@ -187,3 +187,14 @@ def test_that_several_were_stopped_is_said_once(tmp_path, monkeypatch, capsys):
     words = ["--seeds", "0,1", "--at-once", "2", "--steps", "2", "--results", str(tmp_path)]
     assert main(["reproduce", "digits", *words]) == 130
     assert capsys.readouterr().err == "hypersphere reproduce: stopped. Give the same command again to continue\n"
+
+
+def test_a_cell_that_fails_does_not_end_the_table(tmp_path, monkeypatch, capsys):
+    def fail(config):
+        raise RuntimeError(f"no memory for {config.recipe}")
+
+    monkeypatch.setattr("hypersphere.cli.reproduce.train", fail)
+    assert main(["reproduce", "digits", "--steps", "2", "--results", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert [f"no memory for digits.{cell}" in said.err for cell in ("spherenet", "cnn")] == [True, True]
+    assert "published" in said.out

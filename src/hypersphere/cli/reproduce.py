@@ -174,7 +174,7 @@ def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
         try:
             for result in train(work.whole).get("seeds", ()):
                 work.record(result)
-        except (Stopped, ValueError, OSError, ImportError) as error:  # of data that are missing, too
+        except Exception as error:  # out of memory, a data set that is missing, ...
             work.say(error)
             failed = True
             if isinstance(error, Stopped) and error.code == 130:
