@@ -185,6 +185,18 @@ def test_parts_are_added_to_those_of_the_same_network(copy):
     assert evaluated(copy, "--parts", "top5").keys() == first.keys() - {"energy"}
 
 
+def test_out_replaces_nothing_but_an_evaluation(copy, tmp_path, capsys):
+    words, out = ["evaluate", str(copy), "--parts", "energy", "--out"], tmp_path / "mine.json"
+    assert main([*words, str(out)]) == main([*words, str(out)]) == 0
+    (tmp_path / "notes.txt").write_text("mine")
+    network = copy / "seed-0" / "model.json"  # whose pairs would be in model.safetensors
+    for more, file in ((words, tmp_path / "notes.txt"), (words, copy / "config.json"), (["--pairs", "x"], network)):
+        start = more if more is words else ["evaluate", str(copy), *more, "--out"]
+        assert main([*start, str(file)]) == 2
+        assert f"--out {file} would replace what no evaluation wrote" in capsys.readouterr().err
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
 def test_foreign_and_damaged_folders(copy, tmp_path, capsys):
     (tmp_path / "other").mkdir()
     assert main(["evaluate", str(tmp_path / "other")]) == 2
