@@ -197,6 +197,13 @@ def test_out_replaces_nothing_but_an_evaluation(copy, tmp_path, capsys):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+def test_a_folder_that_cannot_be_written_is_said_before_the_work(trained, monkeypatch, capsys):
+    monkeypatch.setattr("os.access", lambda path, mode: path != trained / "seed-0")
+    monkeypatch.setattr("hypersphere.cli.evaluate.evaluate", None)
+    assert main(["evaluate", str(trained)]) == 2
+    assert "seed-0 does not allow it: name another file with --out" in capsys.readouterr().err
+
+
 def test_foreign_and_damaged_folders(copy, tmp_path, capsys):
     (tmp_path / "other").mkdir()
     assert main(["evaluate", str(tmp_path / "other")]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,14 @@ def run(options: argparse.Namespace) -> int:
     parts = None if options.parts is None else [part.strip() for part in options.parts.split(",") if part.strip()]
     if parts == []:
         raise ValueError("--parts names no measurement: see `hypersphere list measurements`")
+    name = "evaluation.json" if options.pairs is None else Path(PAIRS_FILE).with_suffix(".json")
+    paths = {seed: options.out or found.folder(seed).path / name for seed in found.seeds}
+    for path in paths.values():
+        if not os.access(path.parent, os.W_OK):  # said before the work, not after it
+            raise OSError(f"{path} cannot be written, {path.parent} does not allow it: name another file with --out")
     results = []
-    for seed in found.seeds:
-        path = options.out or found.folder(seed).path / "evaluation.json"
+    for seed, path in paths.items():
         if options.pairs is not None:
-            path = options.out or path.with_name(PAIRS_FILE).with_suffix(".json")
             pairs = verify_own_pairs(
                 found,
                 options.pairs,
