@@ -13,8 +13,18 @@ from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_s
 import hypersphere as hs
 from hypersphere import evaluation
 from hypersphere.cli import main
-from hypersphere.evaluation import evaluate, outputs_of
-from hypersphere.train import Config, DataConfig, LossConfig, ModelConfig, Run, RunConfig, ScheduleConfig, run
+from hypersphere.evaluation import candidate_of, evaluate, find, outputs_of
+from hypersphere.train import (
+    Config,
+    DataConfig,
+    LossConfig,
+    ModelConfig,
+    Run,
+    RunConfig,
+    ScheduleConfig,
+    run,
+    with_values,
+)
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +185,25 @@ def test_parts_are_added_to_those_of_the_same_network(copy):
     assert evaluated(copy, "--parts", "top5").keys() == first.keys() - {"energy"}
 
 
+def test_out_replaces_nothing_but_an_evaluation(copy, tmp_path, capsys):
+    words, out = ["evaluate", str(copy), "--parts", "energy", "--out"], tmp_path / "mine.json"
+    assert main([*words, str(out)]) == main([*words, str(out)]) == 0
+    (tmp_path / "notes.txt").write_text("mine")
+    network = copy / "seed-0" / "model.json"  # whose pairs would be in model.safetensors
+    for more, file in ((words, tmp_path / "notes.txt"), (words, copy / "config.json"), (["--pairs", "x"], network)):
+        start = more if more is words else ["evaluate", str(copy), *more, "--out"]
+        assert main([*start, str(file)]) == 2
+        assert f"--out {file} would replace what no evaluation wrote" in capsys.readouterr().err
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_the_work(trained, monkeypatch, capsys):
+    monkeypatch.setattr("os.access", lambda path, mode: path != trained / "seed-0")
+    monkeypatch.setattr("hypersphere.cli.evaluate.evaluate", None)
+    assert main(["evaluate", str(trained)]) == 2
+    assert "seed-0 does not allow it: name another file with --out" in capsys.readouterr().err
+
+
 def test_foreign_and_damaged_folders(copy, tmp_path, capsys):
     (tmp_path / "other").mkdir()
     assert main(["evaluate", str(tmp_path / "other")]) == 2
@@ -197,6 +226,19 @@ def test_features_that_are_not_finite(copy, capsys):
     assert main(["evaluate", str(copy)]) == 2
     assert "not finite" in capsys.readouterr().err
     assert not (copy / "seed-0" / "evaluation.json").exists()
+
+
+def test_hardness_is_left_out_where_a_class_has_several_vectors(trained, monkeypatch):
+    candidate = candidate_of(Run(trained))
+    hardness = find("hardness")
+    hardness.check(candidate.config, candidate.source, candidate.team)
+    for change in ({"loss.name": "subcenter_arcface"}, {"loss.name": "arcface", "loss.extra": {"sub_centers": 2}}):
+        with pytest.raises(ValueError, match="one class vector for each test class"):
+            hardness.check(with_values(candidate.config, change), candidate.source, candidate.team)
+    monkeypatch.setattr("hypersphere.evaluation.candidate.class_vectors", lambda *_: None)
+    found = evaluate(Run(trained))
+    assert {"classification", "energy"} <= found.keys()
+    assert "hardness" not in found
 
 
 def test_one_class_in_the_test_set(trained, monkeypatch, capsys):

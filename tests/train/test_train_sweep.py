@@ -149,7 +149,7 @@ def test_processes_of_a_sweep_trust_what_its_command_line_names(tmp_path, childr
     assert trusted == ["hypersphere.angular"]
 
 
-def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys):
+def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys, children):
     words = [
         "sweep",
         "digits.cnn",
@@ -177,8 +177,12 @@ def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys)
     assert (tmp_path / "all" / "sweep.png").stat().st_size > 1000
     weights = tmp_path / "all" / "optim.lr=0.01" / "seed-1" / "model.safetensors"
     before = weights.stat().st_mtime_ns
-    assert main(words) == 1
-    assert weights.stat().st_mtime_ns == before  # done is done
+    assert main([*words, "--jobs", "2"]) == 1
+    assert weights.stat().st_mtime_ns == before  # done is done, and needs no process
+    (child,) = children
+    assert "optim.lr=1e+30" in str(child.command)
+    assert main([*words, "--jobs", "2", "--schedule.steps", "5"]) == 1
+    assert "optim.lr=0.01 holds a run with other settings: schedule.steps (4, now 5)" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "all"), "--logs-only"]) == 0
     assert "optim.lr=0.01" in (tmp_path / "all" / "report.html").read_text()
 

@@ -174,7 +174,7 @@ def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
         try:
             for result in train(work.whole).get("seeds", ()):
                 work.record(result)
-        except (Stopped, ValueError, OSError, ImportError) as error:  # of data that are missing, too
+        except Exception as error:  # out of memory, a data set that is missing, ...
             work.say(error)
             failed = True
             if isinstance(error, Stopped) and error.code == 130:
@@ -190,11 +190,14 @@ def _at_once(todo: list[Work], count: int) -> tuple[bool, bool]:
         work = owners[outcome.job]
         if outcome.result is not None:
             work.record(outcome.result)
-        elif outcome.error is not None:
+        elif outcome.error is not None and not outcome.stopped:
             work.say(outcome.error)
 
     outcomes = run_at_once(owners, count, ended)
-    return any(one.error is not None for one in outcomes), any(one.stopped for one in outcomes)
+    stopped = any(one.stopped for one in outcomes)
+    if stopped:
+        print("hypersphere reproduce: stopped. Give the same command again to continue", file=sys.stderr, flush=True)
+    return any(one.error is not None for one in outcomes), stopped
 
 
 def shortened(config: Config, steps: int) -> Config:

@@ -182,7 +182,10 @@ def _on_gpu(found: list[Combination], todo: list[Combination], device: str) -> i
 
 
 def _together(found: list[Combination], folder: Path, jobs: int) -> int:
-    return _in_processes(found, folder, jobs) if jobs > 1 else _one_by_one(found)
+    if jobs == 1:
+        return _one_by_one(found)
+    finished = [one for one in found if one.error is None and not one.missing()]  # which need no process
+    return _one_by_one(finished) or _in_processes([one for one in found if one not in finished], folder, jobs)
 
 
 def _one_by_one(found: list[Combination]) -> int:

@@ -170,6 +170,8 @@ def _suiting(candidate: Candidate) -> tuple[str, ...]:
         kind = "gan"
     own = candidate.config.evaluation.protocol
     names = [own, *(one.name for one in known() if kind in one.suits and one.name != own)]
+    if kind == "closed" and candidate.outputs.class_vectors is None:  # e.g. several for a class
+        names.remove("hardness")
     return tuple(names)
 
 

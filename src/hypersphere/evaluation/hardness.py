@@ -8,7 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from .. import metrics
+from .._core.registries import HEADS
+from ..config import Config
+from ..runs import Team
 from ..runs.quantities import Quantity
+from ..sources import Source
 from .candidate import Candidate
 from .measurement import measurement
 
@@ -18,8 +22,15 @@ _SHOWN = 10
 def _values(candidate: Candidate) -> Tensor:
     found = candidate.outputs
     if found.logits is None or found.class_vectors is None:
-        raise ValueError("hardness needs class vectors of the test classes, which this run does not have")
+        raise ValueError("hardness needs one class vector for each test class, which this run does not have")
     return metrics.angular_visual_hardness(found.features, found.class_vectors, found.labels)
+
+
+def _check(config: Config, source: Source, team: Team) -> None:
+    head = () if config.loss.own_classifier else HEADS.entry(config.loss.name, "loss.name").options
+    usual = {one.name: one.default for one in head}.get("sub_centers", 1)
+    if source.open_set or config.loss.extra.get("sub_centers", usual) != 1:
+        raise ValueError("hardness needs one class vector for each test class, which this run would not have")
 
 
 def _details(candidate: Candidate) -> dict[str, Any]:
@@ -57,6 +68,7 @@ def _lines(part: Mapping[str, Any]) -> list[str]:
     quantities=(Quantity("hardness", "Mean angular visual hardness", "", False),),
     details=_details,
     lines=_lines,
+    check=_check,
 )
 def hardness(candidate: Candidate) -> dict[str, float]:
     """``hardness``: the mean over the test samples of θ(w_y, x) / Σ_i θ(w_i, x)."""

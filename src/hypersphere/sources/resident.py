@@ -44,6 +44,11 @@ class Resident:
         augment: Any
         if isinstance(dataset, data.Dataset):
             channels, height, width = dataset.shape
+            if (tested := tuple(dataset.test.images.shape[1:])) != dataset.shape:
+                raise ValueError(
+                    f"data.name={config.name!r} has images of shape {dataset.shape} to train on and {tested} to test "
+                    "on: give all of them one shape"
+                )
             resized = None if own is None else "cover"
             self.facts = Facts(dataset.num_classes, channels, (height, width), classes=dataset.classes, resized=resized)
             shared |= {"normalize": config.normalize, "channels_last": channels_last}

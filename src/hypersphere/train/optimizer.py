@@ -63,6 +63,11 @@ class Optimizers:
         for part in self.parts:
             part.found_inf = flag  # type: ignore[attr-defined]  # what a gradient scaler sets after an overflow
 
+    @property
+    def turns(self) -> bool:
+        """Whether OrthogonalSGD turns matrices, which it refuses for a gradient that is not finite."""
+        return any(isinstance(part, optim.OrthogonalSGD) for part in self.parts)
+
     def zero_grad(self) -> None:
         for part in self.parts:
             part.zero_grad(set_to_none=True)

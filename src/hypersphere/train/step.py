@@ -181,7 +181,9 @@ class Step:
     def _apply(self) -> None:
         try:
             self.parts.optimizers.step()
-        except RuntimeError as error:  # OrthogonalSGD does not turn by a gradient that is not finite
+        except RuntimeError as error:
+            if not self.parts.optimizers.turns:  # by no gradient that is not finite
+                raise
             gradients = ((name, p.grad) for name, p in self.parts.objective.named_parameters() if p.grad is not None)
             bad = next((name for name, gradient in gradients if not gradient.isfinite().all()), None)
             if bad is None:
