@@ -29,17 +29,7 @@ def _geometry(shape: Any, stride: Any, padding: Any, dilation: Any, groups: int)
 
 
 class _DecoupledConv(Decoupled, _ConvNd):
-    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on patches (thesis sec. 4.3).
-
-    Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode, device,
-            dtype: as in :class:`torch.nn.Conv2d`.
-        bias: add a bias per channel (off by default).
-        magnitude: h, a name or an object: see :mod:`hypersphere.magnitude`.
-        angular: g, a name or an object: see :mod:`hypersphere.angular`.
-        weighted: let ‖w‖ in: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5).
-        affine: rescale the output, β·F + γ per channel, learnable (SphereNorm, paper sec. 2.5).
-    """
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on patches (thesis sec. 4.3), in any number of dimensions."""
 
     def __init__(
         self,
@@ -102,13 +92,7 @@ class _DecoupledConv(Decoupled, _ConvNd):
 
 
 class _SphereConv(_DecoupledConv):
-    """g(θ) on patches: SphereConv (paper eq. 1-4), with SphereNorm's rescaling as ``affine``.
-
-    Args are those of :class:`torch.nn.Conv2d` (``bias`` off by default), and
-
-        angular: g, a name or an object: see :mod:`hypersphere.angular`.
-        affine: rescale the output, β·F + γ per channel, learnable (SphereNorm, paper sec. 2.5).
-    """
+    """g(θ) on patches: SphereConv (paper eq. 1-4), in any number of dimensions."""
 
     def __init__(
         self,

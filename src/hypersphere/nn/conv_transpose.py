@@ -19,13 +19,7 @@ from .layer import Decoupled, as_node
 
 
 class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
-    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on the patches of the zero-stuffed input.
-
-    Args:
-        in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, dilation,
-            padding_mode, device, dtype: as in :class:`torch.nn.ConvTranspose2d`.
-        bias, magnitude, angular, weighted, affine: as in :class:`DecoupledConv2d`.
-    """
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on the patches of the zero-stuffed input, in any number of dimensions."""
 
     def __init__(
         self,
@@ -90,11 +84,7 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
 
 
 class _SphereConvTranspose(_DecoupledConvTranspose):
-    """g(θ) on the patches of the zero-stuffed input.
-
-    Args are those of :class:`torch.nn.ConvTranspose2d` (``bias`` off by default), ``angular`` and
-    ``affine`` as in :class:`SphereConv2d`.
-    """
+    """g(θ) on the patches of the zero-stuffed input, in any number of dimensions."""
 
     def __init__(
         self,
