@@ -19,6 +19,7 @@ from torch.nn.utils import parametrize
 
 from .._core.checks import check_choice, check_count
 from .._core.errors import check_model
+from .._core.modes import is_exporting
 from .._core.neurons import Neurons, Patterns
 from .._core.output_layer import OutputLayers, announce, find_output_layers
 from .._core.sphere import compute_dtype
@@ -69,8 +70,8 @@ def _linear(module: Any, x: Tensor) -> Tensor:
     chain = module.parametrizations["weight"]
     found = chain[0]
     alone = len(chain) == 1 and isinstance(found, Adapters) and not getattr(parametrize, "_cache_enabled", 0)
-    if not alone or x.dim() < 1 or x.shape[-1] != module.in_features:
-        return nn.Linear.forward(module, x)
+    if not alone or x.dim() < 1 or x.shape[-1] != module.in_features or is_exporting():
+        return nn.Linear.forward(module, x)  # an exported graph is for any number of inputs
     if found.active is None or found.active not in found.by_name:
         return F.linear(x, chain.original, module.bias)
     matrix = found.blocks(found.active)
