@@ -272,6 +272,7 @@ def iter_adapters(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Adapt
 
 
 def _merged(model: nn.Module) -> Iterator[tuple[str, nn.Module, dict[str, tuple[Adapters, Tensor]]]]:
+    check_model(model)
     for name, module in model.named_modules():
         if _MERGED in module.__dict__:
             yield name, module, module.__dict__[_MERGED]

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from .._core.errors import check_model
 from .._core.modes import without_autocast
 from .._core.neurons import Neurons
 from ..functional.orthogonalize import rotate_all
@@ -108,6 +109,7 @@ def iter_rotations(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Rota
 
 def iter_parametrizations(model: nn.Module, kind: type[P]) -> Iterator[tuple[str, nn.Module, str, P]]:
     """(qualified tensor name, module, tensor name, parametrization) of each of a kind, shared modules once."""
+    check_model(model)
     for name, module in model.named_modules():
         if not parametrize.is_parametrized(module):
             continue
