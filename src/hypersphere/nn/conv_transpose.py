@@ -15,7 +15,7 @@ from .._core.modes import remembered
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry, check_window
 from ..functional.operators.layers import decoupled_conv_transpose
-from .layer import Decoupled, as_node
+from .layer import Decoupled
 
 
 class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
@@ -62,11 +62,9 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
         return tuple(self._output_padding(*args))
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        fused: Any = as_node(self, input, output_size)
-        if fused is None and output_size is None:
-            fused = self._one_step(input)
-        if fused is not None:
-            return fused
+        out: Any = self._one_step(input, output_size)
+        if out is not None:
+            return out
         out = decoupled_conv_transpose(
             input,
             self.weight,
