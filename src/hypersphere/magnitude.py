@@ -145,18 +145,7 @@ class Magnitude(FullPrecision):
 
 
 class WithRadius(Magnitude):
-    """An h with an operator radius ρ (thesis C.2).
-
-    Args:
-        alpha: output scale, > 0.
-        rho: radius, > 0, or its start if learnable.
-        learnable: learn ρ by gradient descent; it stays positive by construction.
-        running: multiply ρ by the mean norm of the patches (eq. C.1): the batch's while training,
-            without gradient, a moving average in evaluation mode.
-        momentum: weight of the newest batch in that average; the first batch sets it.
-        form: how positivity is kept: ``"log"`` (ρ = exp r), or ``"square"`` (ρ = r² + 1e-4, as in the
-            authors' released code).
-    """
+    """An h with an operator radius ρ (thesis C.2), times the mean norm of the patches if it is ``running`` (C.1)."""
 
     def __init__(
         self,

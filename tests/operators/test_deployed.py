@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 import hypersphere as hs
 from hypersphere._core.registries import ANGULAR
@@ -170,7 +171,7 @@ def test_hooks_output_sizes_and_single_samples():
     assert hs.nn.fold(hs.nn.SphereLinear(5, 4))(torch.empty(0, 3, 5)).shape == (0, 3, 4)
     up.register_forward_hook(lambda module, given, out: -out)
     torch.testing.assert_close(hs.nn.fold(up)(x), -folded(x))
-    pruned = nn.utils.prune.l1_unstructured(hs.nn.SphereLinear(5, 4), "weight", 0.5)
+    pruned = prune.l1_unstructured(hs.nn.SphereLinear(5, 4), "weight", 0.5)
     with pytest.raises(ValueError, match="prune compute: remove them first"):
         hs.nn.fold(pruned)
 

@@ -62,6 +62,12 @@ def test_second_derivatives_by_function_transforms(dtype):
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
+def test_infinite_patches_by_function_transforms():
+    x = torch.ones(3, 2, 4, 4)
+    x[1, 0, 0, 0], x[2] = torch.inf, 0
+    torch.testing.assert_close(torch.vmap(lambda x: patch_norm(x[None], 3)[0])(x), patch_norm(x, 3))
+
+
 def test_empty_batch():
     x = torch.zeros(0, 2, 5, 5, requires_grad=True)
     out = patch_norm(x, 3)

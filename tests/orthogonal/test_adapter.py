@@ -243,3 +243,11 @@ def test_turned_inputs_keep_dtype_copies_and_merging() -> None:
     torch.testing.assert_close(twin(x), twin[2](twin[0](x).relu()))
     compiled = torch.compile(model, backend="eager")
     torch.testing.assert_close(compiled(x), before)
+
+
+def test_exported_for_any_number_of_inputs() -> None:
+    model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 2))).eval()
+    batch = torch.export.Dim("batch", min=2, max=99)
+    exported = torch.export.export(model, (torch.randn(3, 5),), dynamic_shapes=({0: batch},)).module()
+    x = torch.randn(99, 5)
+    torch.testing.assert_close(exported(x), model(x))

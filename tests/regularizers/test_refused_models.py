@@ -16,6 +16,13 @@ TAKERS = {
     "SRIP": R.SRIP,
     "attach": hs.orthogonal.attach,
     "convert": hs.convert,
+    "fuse": hs.nn.fuse,
+    "fold": hs.nn.fold,
+    "merge": hs.orthogonal.merge,
+    "unmerge": hs.orthogonal.unmerge,
+    "matrices": hs.orthogonal.matrices,
+    "restart": hs.orthogonal.restart,
+    "WeightProjection": hs.optim.WeightProjection,
 }
 
 

@@ -25,8 +25,9 @@ def check_choice(argument: str, value: object, choices: Iterable[str], own: str 
     near = difflib.get_close_matches(str(value), names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     if own and not near:
-        hint = f". A {own} of your own is known by its address, package.module:Name, or once the module that registers "
-        hint += "it is imported"
+        article = "An" if own[0] in "aeiou" else "A"
+        hint = f". {article} {own} of your own is known by its address, package.module:Name, or once the module that "
+        hint += "registers it is imported"
     if near and len(names) > _MANY:
         raise ValueError(f"{argument}={value!r} is unknown, one of {len(names)} names was expected{hint}")
     raise ValueError(f"{argument}={value!r} is unknown: choose one of {', '.join(map(repr, names))}{hint}")

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from .errors import check_model
 from .modes import whole
 
 Patterns: TypeAlias = str | Sequence[str] | None
@@ -83,6 +84,7 @@ class Neurons:
 
 def iter_neurons(model: nn.Module) -> Iterator[Neurons]:
     """Every weight of ``model`` that holds neurons, shared modules once, in definition order."""
+    check_model(model)
     for name, module in model.named_modules():
         yield from _neurons_of(name, module)
 

@@ -12,7 +12,7 @@ from .._core.modes import remembered
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry, check_window
 from ..functional.operators.layers import decoupled_conv
-from .layer import Decoupled, as_node
+from .layer import Decoupled
 
 
 def _geometry(shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Geometry | None:
@@ -29,17 +29,7 @@ def _geometry(shape: Any, stride: Any, padding: Any, dilation: Any, groups: int)
 
 
 class _DecoupledConv(Decoupled, _ConvNd):
-    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on patches (thesis sec. 4.3).
-
-    Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode, device,
-            dtype: as in :class:`torch.nn.Conv2d`.
-        bias: add a bias per channel (off by default).
-        magnitude: h, a name or an object: see :mod:`hypersphere.magnitude`.
-        angular: g, a name or an object: see :mod:`hypersphere.angular`.
-        weighted: let ‖w‖ in: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5).
-        affine: rescale the output, β·F + γ per channel, learnable (SphereNorm, paper sec. 2.5).
-    """
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on patches (thesis sec. 4.3), in any number of dimensions."""
 
     def __init__(
         self,
@@ -67,25 +57,25 @@ class _DecoupledConv(Decoupled, _ConvNd):
         )
         self._set_rules(out_channels, magnitude, angular, weighted, affine)
 
+    def _padded(self, x: Tensor) -> tuple[Tensor, Any]:
+        """x with a border that is not of zeros, and the padding that is left to do."""
+        if self.padding_mode == "zeros":
+            return x, self.padding
+        return F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode), "valid"
+
     def read(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Geometry] | None:
         shape = weight.shape
         if x.dim() != len(shape) or x.shape[1] != shape[1] * self.groups:
             return None
-        padding: Any = self.padding
-        if self.padding_mode != "zeros":
-            x, padding = F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode), "valid"
+        x, padding = self._padded(x)
         geometry = remembered(_geometry, shape, self.stride, padding, self.dilation, self.groups)
         return None if geometry is None else (x, geometry)
 
     def forward(self, input: Tensor) -> Tensor:
-        node: Any = as_node(self, input)
-        out = self._one_step(input) if node is None else node
+        out: Any = self._one_step(input)
         if out is not None:
             return out
-        padding: Any = self.padding
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            padding = 0
+        input, padding = self._padded(input)
         out = decoupled_conv(
             input,
             self.weight,
@@ -102,13 +92,7 @@ class _DecoupledConv(Decoupled, _ConvNd):
 
 
 class _SphereConv(_DecoupledConv):
-    """g(θ) on patches: SphereConv (paper eq. 1-4), with SphereNorm's rescaling as ``affine``.
-
-    Args are those of :class:`torch.nn.Conv2d` (``bias`` off by default), and
-
-        angular: g, a name or an object: see :mod:`hypersphere.angular`.
-        affine: rescale the output, β·F + γ per channel, learnable (SphereNorm, paper sec. 2.5).
-    """
+    """g(θ) on patches: SphereConv (paper eq. 1-4), in any number of dimensions."""
 
     def __init__(
         self,

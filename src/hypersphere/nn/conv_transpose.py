@@ -15,17 +15,11 @@ from .._core.modes import remembered
 from ..functional.operators.decoupled import AngularRule, MagnitudeRule
 from ..functional.operators.geometry import Geometry, check_window
 from ..functional.operators.layers import decoupled_conv_transpose
-from .layer import Decoupled, as_node
+from .layer import Decoupled
 
 
 class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
-    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on the patches of the zero-stuffed input.
-
-    Args:
-        in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, dilation,
-            padding_mode, device, dtype: as in :class:`torch.nn.ConvTranspose2d`.
-        bias, magnitude, angular, weighted, affine: as in :class:`DecoupledConv2d`.
-    """
+    """f(w, x) = h(‖w‖, ‖x‖)·g(θ) on the patches of the zero-stuffed input, in any number of dimensions."""
 
     def __init__(
         self,
@@ -68,11 +62,9 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
         return tuple(self._output_padding(*args))
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        fused: Any = as_node(self, input, output_size)
-        if fused is None and output_size is None:
-            fused = self._one_step(input)
-        if fused is not None:
-            return fused
+        out: Any = self._one_step(input, output_size)
+        if out is not None:
+            return out
         out = decoupled_conv_transpose(
             input,
             self.weight,
@@ -90,11 +82,7 @@ class _DecoupledConvTranspose(Decoupled, _ConvTransposeNd):
 
 
 class _SphereConvTranspose(_DecoupledConvTranspose):
-    """g(θ) on the patches of the zero-stuffed input.
-
-    Args are those of :class:`torch.nn.ConvTranspose2d` (``bias`` off by default), ``angular`` and
-    ``affine`` as in :class:`SphereConv2d`.
-    """
+    """g(θ) on the patches of the zero-stuffed input, in any number of dimensions."""
 
     def __init__(
         self,

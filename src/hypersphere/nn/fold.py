@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._core.errors import check_model, copied
+from .._core.errors import check_floating, check_model, copied
 from .._core.modes import autocast_dtype, is_plain_eager
 from .._core.precision import FullPrecision
 from ..functional.operators.closed_forms import form_of
@@ -119,6 +119,7 @@ class Folded(FullPrecision):
         node: Any = as_node(self, input) if output_size is None else as_node(self, input, output_size)
         if node is not None:
             return node
+        check_floating("input", input)
         if input.dim() == self.weight.dim() - 1 > 1:  # one sample
             return self(input.unsqueeze(0), output_size).squeeze(0)
         rows, geometry = self._read(input, self.weight, output_size)

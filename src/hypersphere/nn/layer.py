@@ -87,8 +87,11 @@ class Decoupled(nn.Module):
             nn.init.ones_(self.scale)
             nn.init.zeros_(self.shift)
 
-    def _one_step(self, x: Tensor) -> Tensor | None:
-        """The layer with all that it computes, by kernels; None where plain operations must be used."""
+    def _one_step(self, x: Tensor, *others: Any) -> Any:
+        """The layer with all that it computes, by kernels or as a node of ``torch.fx``; None where neither serves."""
+        node = as_node(self, x, *others)
+        if node is not None or any(one is not None for one in others):
+            return node
         if not kernels.usable(x):
             return self._exported(x)
         parts = Parts(self, *self._follows_here())

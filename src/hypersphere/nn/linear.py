@@ -61,10 +61,9 @@ class DecoupledLinear(Decoupled, nn.Linear):
         return as_rows(x), _ROWS
 
     def forward(self, input: Tensor) -> Tensor:
-        node: Any = as_node(self, input)
-        fused = self._one_step(input) if node is None else node
-        if fused is not None:
-            return fused
+        out: Any = self._one_step(input)
+        if out is not None:
+            return out
         out = decoupled_linear(
             input, self.weight, magnitude=self.magnitude, angular=self.angular, weighted=self.weighted
         )

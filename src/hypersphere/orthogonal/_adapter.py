@@ -19,16 +19,17 @@ from torch.nn.utils import parametrize
 
 from .._core.checks import check_choice, check_count
 from .._core.errors import check_model
+from .._core.modes import is_exporting
 from .._core.neurons import Neurons, Patterns
 from .._core.output_layer import OutputLayers, announce, find_output_layers
 from .._core.sphere import compute_dtype
 from ..functional.orthogonalize import methods
-from ._attach import check_free, choose
+from ._attach import check_free, choose, dim_of
 from ._blocks import BlockMatrix
 from ._maps import Orthogonal
 from ._peers import Peers
 from ._recurrent import read_through, restore
-from ._rotation import detached_layout, iter_parametrizations, reorder, unshare_class
+from ._rotation import check_alone, detached_layout, iter_parametrizations, reorder, unshare_class
 
 _MERGED = "_hypersphere_merged_adapters"  # an attribute of a module whose adapters are folded into its weights
 
@@ -69,8 +70,8 @@ def _linear(module: Any, x: Tensor) -> Tensor:
     chain = module.parametrizations["weight"]
     found = chain[0]
     alone = len(chain) == 1 and isinstance(found, Adapters) and not getattr(parametrize, "_cache_enabled", 0)
-    if not alone or x.dim() < 1 or x.shape[-1] != module.in_features:
-        return nn.Linear.forward(module, x)
+    if not alone or x.dim() < 1 or x.shape[-1] != module.in_features or is_exporting():
+        return nn.Linear.forward(module, x)  # an exported graph is for any number of inputs
     if found.active is None or found.active not in found.by_name:
         return F.linear(x, chain.original, module.bias)
     matrix = found.blocks(found.active)
@@ -216,9 +217,7 @@ def adapters(model: nn.Module) -> list[str]:
 def merge_adapters(model: nn.Module) -> bool:
     """Fold the active adapter into the weights; whether there was any adapter. :func:`unmerge` undoes it."""
     found = list(iter_adapters(model))
-    for weight, module, tensor_name, _ in found:
-        if len(module.parametrizations[tensor_name]) > 1:  # type: ignore[index]
-            raise ValueError(f"{weight} has further parametrizations on top of the adapter: remove them first")
+    check_alone(found, "adapter")
     for _, module, tensor_name, adapters_of in found:
         with torch.no_grad():
             folded = getattr(module, tensor_name).detach().clone()
@@ -231,9 +230,7 @@ def merge_adapters(model: nn.Module) -> bool:
         reorder(module, adapters_of.order)
         stash: dict[str, Any] = module.__dict__.setdefault(_MERGED, {})
         stash[tensor_name] = (adapters_of, kept)
-        if isinstance(module, nn.RNNBase) and not parametrize.is_parametrized(module):
-            with torch.no_grad():
-                restore(module)
+        restore(module)
     return bool(found)
 
 
@@ -275,6 +272,7 @@ def iter_adapters(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Adapt
 
 
 def _merged(model: nn.Module) -> Iterator[tuple[str, nn.Module, dict[str, tuple[Adapters, Tensor]]]]:
+    check_model(model)
     for name, module in model.named_modules():
         if _MERGED in module.__dict__:
             yield name, module, module.__dict__[_MERGED]
@@ -289,10 +287,7 @@ def _matrix(layer: Neurons, method: str, blocks: int, name: str, present: Adapte
     """The rotation of a weight, at the identity; refused if it does not fit."""
     if present is not None and name in present.by_name:
         raise ValueError(f"{layer.name} has an adapter {name!r} already: choose another name")
-    weight = layer.weight.detach()
-    dim = layer.flatten(weight).shape[-1]
-    if blocks > dim:
-        raise ValueError(f"blocks={blocks} is more than the {dim} dimensions of {layer.name}: use fewer or skip it")
+    weight, dim = layer.weight.detach(), dim_of(layer, blocks)
     dtype = compute_dtype(weight.dtype)
     matrix = BlockMatrix(dim, Orthogonal(method), blocks, False, "identity", partial(torch.randn, dtype=dtype), peers)
     return matrix.to(device=weight.device, dtype=dtype)
@@ -311,5 +306,4 @@ def _register(module: nn.Module, tensor_name: str, adapters_of: Adapters) -> Non
         # the class is this module's own, and goes with the parametrization
         setattr(type(module), "forward", _linear)  # noqa: B010
     adapters_of.train(module.training)
-    if isinstance(module, nn.RNNBase):
-        read_through(module)
+    read_through(module)

@@ -117,11 +117,7 @@ def attach(
             weight = layer.weight.detach()
             dtype = compute_dtype(weight.dtype)
             draw = partial(torch.randn, generator=generator, dtype=dtype)
-            dim = layer.flatten(weight).shape[-1]
-            if blocks > dim:
-                raise ValueError(
-                    f"blocks={blocks} is more than the {dim} dimensions of {layer.name}: use fewer or skip it"
-                )
+            dim = dim_of(layer, blocks)
             v = _prepare(layer, weight, neurons, normalize, refine, draw)
             matrix = partial(BlockMatrix, dim, chosen_map, blocks, share_blocks, init, draw, peers)
             rotation = Rotation(layer, [matrix() for _ in range(tasks)], learn_v)
@@ -184,6 +180,14 @@ def check_free(model: nn.Module, chosen: list[Neurons]) -> None:
             raise ValueError(f"{layer.name} is tied to {', '.join(others)}: untie the weights, or skip this layer")
 
 
+def dim_of(layer: Neurons, blocks: int) -> int:
+    """The dimension of the neurons, which are to be cut into so many blocks."""
+    dim = layer.flatten(layer.weight.detach()).shape[-1]
+    if blocks > dim:
+        raise ValueError(f"blocks={blocks} is more than the {dim} dimensions of {layer.name}: use fewer or skip it")
+    return dim
+
+
 def _prepare(
     layer: Neurons, weight: Tensor, neurons: str, normalize: bool, refine: str | None, draw: Callable[..., Tensor]
 ) -> Tensor:
@@ -212,5 +216,4 @@ def _install(layer: Neurons, v: Tensor, rotation: Rotation, learn_v: bool) -> No
     unshare_class(module)
     parametrize.register_parametrization(module, name, rotation, unsafe=True)
     rotation.train(module.training)
-    if isinstance(module, nn.RNNBase):
-        read_through(module)
+    read_through(module)

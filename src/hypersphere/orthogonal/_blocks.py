@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._core.errors import check_model
 from .._core.modes import without_autocast
 from .._core.sphere import compute_dtype
 from ..functional.orthogonalize import Solved, connect, is_reduced, rotate, rotate_all, solve, usable
@@ -193,6 +194,12 @@ class BlockMatrix(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._tag()
+
+
+def block_matrices(model: nn.Module) -> list[BlockMatrix]:
+    """All of a model, those of tasks and adapters that are not active included."""
+    check_model(model)
+    return [module for module in model.modules() if isinstance(module, BlockMatrix)]
 
 
 def _after_loading(blocks: BlockMatrix, _keys: object) -> None:

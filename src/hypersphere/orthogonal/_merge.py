@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
 from ._adapter import merge_adapters
 from ._model import attached, set_task
 from ._recurrent import restore
-from ._rotation import Rotation, iter_rotations, reorder, unshare_class
+from ._rotation import Rotation, check_alone, iter_rotations, reorder, unshare_class
 
 
 def merge(model: nn.Module, task: int | None = None) -> nn.Module:
@@ -42,9 +41,7 @@ def merge(model: nn.Module, task: int | None = None) -> nn.Module:
     found = attached(model)
     if task is not None:
         set_task(model, task)
-    for name, module, tensor_name, _ in found:
-        if len(module.parametrizations[tensor_name]) > 1:  # type: ignore[index]
-            raise ValueError(f"{name} has further parametrizations on top of the rotation: remove them first")
+    check_alone(found, "rotation")
     for _, module, tensor_name, rotation in found:
         _fold(module, tensor_name, rotation)
     return model
@@ -59,6 +56,4 @@ def _fold(module: nn.Module, tensor_name: str, rotation: Rotation) -> None:
             raise RuntimeError(f"{rotation.layout.name} has lost its tensor: was the module changed since attach?")
         module.register_parameter(tensor_name, nn.Parameter(folded.detach(), requires_grad=rotation.trained))
     reorder(module, rotation.order)
-    if isinstance(module, nn.RNNBase) and not parametrize.is_parametrized(module):
-        with torch.no_grad():
-            restore(module)
+    restore(module)

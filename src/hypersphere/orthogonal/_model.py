@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from .._core.checks import check_count, check_positive
 from .._core.modes import without_autocast
 from ..functional.orthogonalize import side_by_side
-from ._blocks import BlockMatrix
+from ._blocks import block_matrices
 from ._rotation import Rotation, iter_rotations, turn_together
 
 
@@ -136,10 +136,10 @@ def restart(model: nn.Module) -> nn.Module:
         >>> hs.orthogonal.restart(model) is model
         True
     """
-    found = [one for one in model.modules() if isinstance(one, BlockMatrix)]
+    found = block_matrices(model)
     for blocks in found:
         blocks.forget()
-    for peers in {id(blocks.peers): blocks.peers for blocks in found}.values():  # layers share them
+    for peers in dict.fromkeys(blocks.peers for blocks in found):  # layers share them
         peers.restart()
     return model
 
@@ -161,7 +161,7 @@ def unconverged(model: nn.Module) -> bool:
         >>> hs.orthogonal.unconverged(model)
         False
     """
-    return any(blocks.peers.failed() for blocks in model.modules() if isinstance(blocks, BlockMatrix))
+    return any(blocks.peers.failed() for blocks in block_matrices(model))
 
 
 def rotation_parameters(model: nn.Module) -> list[nn.Parameter]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ._blocks import BlockMatrix
+from ._blocks import block_matrices
 from ._peers import Peers
 
 
@@ -100,7 +100,7 @@ def record(model: nn.Module, stream: torch.cuda.Stream | None = None) -> Recorde
         >>> hs.orthogonal.record(nn.Linear(2, 2)) is None
         True
     """
-    joint = [blocks.peers for blocks in model.modules() if isinstance(blocks, BlockMatrix) and blocks.is_joint]
+    joint = [blocks.peers for blocks in block_matrices(model) if blocks.is_joint]
     groups = [peers for peers in dict.fromkeys(joint) if peers.can_be_recorded]
     if not groups:
         return None

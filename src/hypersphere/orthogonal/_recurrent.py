@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 
-def read_through(module: nn.RNNBase) -> None:
-    """Make a parametrized RNN, LSTM or GRU compute with its weights as they are now.
+def read_through(module: nn.Module) -> None:
+    """Make a parametrized layer, if it is an RNN, LSTM or GRU, compute with its weights as they are now.
 
     Changes only the class that the parametrization made for this module; it goes away with it.
     """
+    if not isinstance(module, nn.RNNBase):
+        return
     parametrized: Any = module.__class__
     parametrized._flat_weights = property(_current_weights, _ignore)
     parametrized.flatten_parameters = _nothing_to_flatten
@@ -19,9 +23,11 @@ def read_through(module: nn.RNNBase) -> None:
     module.__dict__.pop("_flat_weights", None)
 
 
-def restore(module: nn.RNNBase) -> None:
-    """After the last parametrization is gone: fill the second list again."""
-    module._init_flat_weights()
+@torch.no_grad()
+def restore(module: nn.Module) -> None:
+    """After the last parametrization of an RNN, LSTM or GRU is gone: fill the second list again."""
+    if isinstance(module, nn.RNNBase) and not parametrize.is_parametrized(module):
+        module._init_flat_weights()
 
 
 def _current_weights(self: nn.RNNBase) -> list[Tensor | None]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from .._core.errors import check_model
 from .._core.modes import without_autocast
 from .._core.neurons import Neurons
 from ..functional.orthogonalize import rotate_all
@@ -108,6 +109,7 @@ def iter_rotations(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Rota
 
 def iter_parametrizations(model: nn.Module, kind: type[P]) -> Iterator[tuple[str, nn.Module, str, P]]:
     """(qualified tensor name, module, tensor name, parametrization) of each of a kind, shared modules once."""
+    check_model(model)
     for name, module in model.named_modules():
         if not parametrize.is_parametrized(module):
             continue
@@ -115,6 +117,13 @@ def iter_parametrizations(model: nn.Module, kind: type[P]) -> Iterator[tuple[str
             for parametrization in chain:
                 if isinstance(parametrization, kind):
                     yield (f"{name}.{tensor_name}" if name else tensor_name), module, tensor_name, parametrization
+
+
+def check_alone(found: Iterable[tuple[str, nn.Module, str, nn.Module]], what: str) -> None:
+    """Refuse weights that have more parametrizations than the one which is to be merged."""
+    for name, module, tensor_name, _ in found:
+        if len(module.parametrizations[tensor_name]) > 1:  # type: ignore[index]
+            raise ValueError(f"{name} has further parametrizations on top of the {what}: remove them first")
 
 
 def reorder(module: nn.Module, order: list[str]) -> None:

@@ -91,13 +91,14 @@ def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
 
     Raises:
         ValueError: If ``w`` is not (..., N, d), ``points`` is not (M, d), one of them is empty, or ``s`` is negative.
-        TypeError: If ``w`` is not a floating-point tensor.
+        TypeError: If ``w`` or ``points`` is not a floating-point tensor.
 
     Example:
         >>> hs.functional.polarization(torch.eye(3), torch.tensor([[1.0, 1.0, 1.0]]))
         tensor(1.1830)
     """
     check_floating("w", w)
+    check_floating("points", points)
     check_positive("s", s, zero=True)
     if w.ndim < 2 or points.ndim != 2 or points.shape[1] != w.shape[-1] or 0 in (len(points), w.shape[-2]):
         raise ValueError(

@@ -55,7 +55,8 @@ def refine(
         - Output: (..., N, d).
 
     Raises:
-        ValueError: If ``w`` is not (..., N, d) or not finite, ``s`` is negative, or ``distance`` is unknown.
+        ValueError: If ``w`` is not (..., N, d) or not finite, ``s`` or ``tolerance`` is negative, or ``distance`` is
+            unknown.
 
     Example:
         >>> w = hs.functional.refine(torch.randn(4, 3))  # a regular tetrahedron
@@ -75,6 +76,8 @@ def refine(
     if starts is None:
         starts = 1 if count * dim > _SMALL else 8 if s <= 16 else 32
     check_count("starts", starts)
+    if tolerance is not None:
+        check_positive("tolerance", tolerance, zero=True)
     with torch.inference_mode(False), torch.no_grad(), without_autocast(w.device):
         points = unit(upcast(w.detach()))
         if steps == 0 or count < 2 or dim < 2:

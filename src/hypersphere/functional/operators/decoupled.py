@@ -70,10 +70,10 @@ def decouple(
     closed = _closed_form(g, n.dim())
     one = closed is not None and getattr(h, "constant", None) == 1.0
     if _is_cosine(closed) and not one:
-        r = _of_norms(h, _ratio, argument, dtype)
+        r = _of_norms(h, _ratio(h), argument, dtype)
         maps = _fused.Maps(r if kernel.shift == 1 else r * kernel.shift, None, None)
     else:
-        s = None if one else _of_norms(h, _value, argument, dtype)
+        s = None if one else _of_norms(h, h, argument, dtype)
         divisor = argument if _is_cosine(closed) else n
         maps = _fused.Maps(None, divisor if kernel.shift == 1 else divisor / kernel.shift, s)
     if kernel.inverse is not None and closed is not None:
@@ -193,20 +193,16 @@ def _closed_form(g: AngularRule, ndim: int) -> tuple[str, float | Tensor] | None
     return found[0], k if k.dim() == 0 else k.reshape(-1, *[1] * (ndim - 2))
 
 
-def _of_norms(h: MagnitudeRule, function: Callable[..., Tensor], n: Tensor, dtype: torch.dtype) -> Tensor:
-    """``function(h, n)``; an h of the user's is given norms of the dtype that it has for inputs of ``dtype``."""
+def _of_norms(h: MagnitudeRule, function: Callable[[Tensor], Tensor], n: Tensor, dtype: torch.dtype) -> Tensor:
+    """h or its ratio of n; one of the user's is given norms of the dtype that they have for inputs of ``dtype``."""
     if n.dtype == compute_dtype(dtype) or getattr(h, "kind", None) in MAGNITUDES:
-        return function(h, n)
-    return function(h, n.to(compute_dtype(dtype))).to(n.dtype)
+        return function(n)
+    return function(n.to(compute_dtype(dtype))).to(n.dtype)
 
 
-def _value(h: MagnitudeRule, n: Tensor) -> Tensor:
-    return h(n)
-
-
-def _ratio(h: MagnitudeRule, n: Tensor) -> Tensor:
-    ratio: Callable[[Tensor], Tensor] | None = getattr(h, "ratio", None)
-    return h(n) * safe_reciprocal(n) if ratio is None else ratio(n)
+def _ratio(h: MagnitudeRule) -> Callable[[Tensor], Tensor]:
+    found: Callable[[Tensor], Tensor] | None = getattr(h, "ratio", None)
+    return (lambda n: h(n) * safe_reciprocal(n)) if found is None else found
 
 
 def _of_length(h: MagnitudeRule, length: Tensor) -> Tensor:

@@ -98,7 +98,8 @@ def _composed(x: Tensor, geometry: Geometry) -> Tensor:
     if x.device.type != "cpu" or x.dtype == torch.float16 or x.numel() == 0:
         return sqrt(_sum_of_squares(x, geometry))
     squares, scale = _rescaled_squares(x, geometry)
-    constant = torch.where(squares == 0, 1.0, squares).detach()  # near it, no derivative of the root leaves its dtype
+    # divided by a constant near them, no derivative of the root leaves its dtype
+    constant = torch.where((squares > 0) & (squares < torch.inf), squares, 1.0).detach()
     return sqrt(squares / constant) * (constant.sqrt() * scale)
 
 
