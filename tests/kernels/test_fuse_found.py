@@ -193,5 +193,5 @@ def test_layers_that_are_not_fused_are_listed_with_the_reason():
     assert model.fusion.left == {"0": "weighted='product'", "2": "angular is none of the built-in ones"}
     assert model.fusion.alone == ["4"]
     model(torch.randn(1, 3, 8, 8)).sum().backward()
-    with pytest.raises(TypeError, match=r"not a torch\.nn\.Module"):
+    with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, not str"):
         hs.nn.fuse("resnet")

@@ -127,7 +127,10 @@ def children(monkeypatch):
 
 
 def test_a_termination_signal_ends_the_processes_of_a_sweep(tmp_path, capsys, children, monkeypatch):
+    both_at_work = threading.Barrier(2, timeout=30)
+
     def wait(child):
+        both_at_work.wait()
         if child is children[0]:
             signal.raise_signal(signal.SIGTERM)  # of this process alone, as a scheduler may
         assert child.told.wait(30)
