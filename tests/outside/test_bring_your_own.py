@@ -196,7 +196,7 @@ class Mute(nn.Linear):
     [
         ({"model.name": "no_dim", "loss.name": "arcface"}, "feature_dim=None.*in its attribute `feature_dim`"),
         ({"loss.name": "mute"}, r"no method logits\(features\)"),
-        ({"loss.name": "inside", "loss.margin": 0.3}, "in_features, num_classes, margin: .*got an unexpected .*'margin'"),
+        ({"loss.name": "inside", "loss.margin": 0.3}, "num_classes, margin: .*got an unexpected .*'margin'"),
     ],
 )
 def test_parts_that_lack_something_say_what(settings, message):

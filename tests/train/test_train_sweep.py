@@ -132,7 +132,7 @@ def test_a_termination_signal_ends_the_processes_of_a_sweep(tmp_path, capsys, ch
     def wait(child):
         both_at_work.wait()
         if child is children[0]:
-            signal.raise_signal(signal.SIGTERM)  # of this process alone, as a scheduler may
+            os.kill(os.getpid(), signal.SIGTERM)  # this process alone, as a scheduler may
         assert child.told.wait(30)
         return 130
 
