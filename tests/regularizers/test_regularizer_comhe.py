@@ -317,6 +317,17 @@ def test_low_rank_bilateral_is_thesis_e_23():
         assert torch.isfinite(conv(torch.randn(1, 4, 5, 5))).all()
 
 
+@pytest.mark.parametrize("projection", ["random", "learned", "group"])
+def test_a_call_in_inference_mode_spoils_no_later_one(projection):
+    model = network()
+    reg = build(model, projection=projection, stochastic=True, refresh=1)
+    reg()
+    with torch.inference_mode():
+        assert torch.isfinite(reg())
+    reg.refresh = None
+    reg().backward()
+
+
 def test_layers_too_small_to_compress():
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 6, 3), nn.Flatten(), nn.Linear(6, 2))  # 27 and 72
     plain = CoMHE(model, output=0.0).layers()["0.weight"]

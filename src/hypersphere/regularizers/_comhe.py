@@ -181,6 +181,7 @@ class CoMHE(EnergyRegularizer):
                 wanted[self._key(neurons, count, "mixing")] = min(self.dim, count), count, neurons
         return wanted
 
+    @torch.inference_mode(False)  # they outlive the mode of this call
     @torch.no_grad()
     def _redraw(self, index: int, matrices: dict[str, Tensor]) -> None:
         """Draw every projection again on the host, as number ``index``."""
@@ -332,7 +333,8 @@ class CoMHE(EnergyRegularizer):
 
     def _alternate(self, bases: Tensor, weights: list[Tensor]) -> Tensor:
         """After this call's own steps, at calls where there are any."""
-        if not self.training:
+        looked_at = not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
+        if looked_at or not self.training:
             return self._descend(bases, weights, 0, False)
         if self._on_host():
             steps = self.inner_steps if self.steps % self.inner_every == 0 else 0
