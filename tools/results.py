@@ -101,7 +101,8 @@ def _sentence(one: Evidence) -> str:
     seeds = f"{len(one.values)} seed{'s' * (len(one.values) > 1)}"
     if one.gain is None:
         mean = f"{one.mean:.{_digits(one.cell)}f}, published {one.cell.published:.{_digits(one.cell)}f}"
-        return f"{mean}; the gain over {one.base}, published {one.published_gain:{shown}}, needs a run of it ({seeds})."
+        gain = f"the gain over {one.base}, published {one.published_gain:{shown}}"
+        return f"{mean} ({seeds}); {gain}, is not measured, since {one.base} has no whole run."
     if one.interval is None:
         return f"{one.gain:{shown}} over {over} ({seeds})."
     return f"{_gain(one)} over {over} ({seeds})."

@@ -38,8 +38,9 @@ VERDICTS = {
     "not reproduced": "the interval includes 0 or lies on the other side of it, and excludes the published gain",
     "undecided": "the interval includes both 0 and the published gain: more seeds would tell",
     "not measured": "the cell or its baseline has fewer than two seeds",
-    "compatible": "of a baseline: one more run of ours could give the published number (95 % prediction interval)",
-    "not compatible": "of a baseline: it could not",
+    "compatible": "of a baseline, or a cell without one in its table: one more run of ours could give the published "
+    "number (95 % prediction interval)",
+    "not compatible": "of such a cell: it could not",
 }
 
 
