@@ -1,7 +1,11 @@
 """Numbers that are stated are numbers that were measured."""
 
 import importlib.util
+import shlex
 from pathlib import Path
+
+from hypersphere.cli import main
+from hypersphere.recipes import results, tables
 
 ROOT = Path(__file__).parents[1]
 
@@ -12,3 +16,15 @@ def test_the_page_of_results_is_made_from_the_results():
     spec.loader.exec_module(module)
     assert module.PAGE.read_text() == module.page(), "run `python tools/results.py`"
     assert module.FOREST.read_text() == module.forest(), "run `python tools/results.py`"
+
+
+def test_every_number_has_the_command_that_makes_it(capsys):
+    """Of its own cell and seed alone, without folders of a machine; the first of every table is understood."""
+    for path in sorted((ROOT / "results").glob("*.json")):
+        table = tables()[path.stem]
+        found = results.read(table, path.parent)
+        for one in found:
+            assert one["environment"]["command"] == results.command(table, one), path
+            assert "/" not in one["environment"]["command"], path
+        assert main([*shlex.split(found[0]["environment"]["command"])[1:], "--print"]) == 0
+    assert capsys.readouterr().out

@@ -177,15 +177,7 @@ def mean(values: Iterable[float]) -> str:
 
 def words(changed: Mapping[str, Any]) -> str:
     """The options that make these changes."""
-    found = []
-    for option, value in sorted(changed.items()):
-        text = str(value)
-        if isinstance(value, dict):
-            text = ";".join(f"{key}={one}" for key, one in value.items())
-        elif isinstance(value, list):
-            text = ",".join(map(str, value))
-        found += [f"--{option.replace('_', '-')}", text]
-    return shlex.join(found)
+    return shlex.join(results.options(changed))
 
 
 def main() -> None:

@@ -60,7 +60,7 @@ def test_the_table_of_the_test(tmp_path):
     entries = [{"cell": "a-softmax", "steps": 400, **one} for one in entries]
     (tmp_path / "open.omniglot.json").write_text(json.dumps({"measurements": entries}))
     assert tune.table("open.omniglot", tmp_path, 400)[2:] == [
-        "| a-softmax | `--loss.annealing None --loss.margin 2.0 --loss.warmup 100` | 61.00 ± 1.00 | - | 80.00 | 55.00 "
+        "| a-softmax | `--loss.annealing none --loss.margin 2.0 --loss.warmup 100` | 61.00 ± 1.00 | - | 80.00 | 55.00 "
         "| 50.00 ± 0.00 | 0.50 ± 0.00 | 1 of 2 |"
     ]
     (work,) = asked(tune.chosen("open.omniglot", tmp_path, 400), tmp_path)

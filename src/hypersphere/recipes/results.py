@@ -6,6 +6,7 @@ A measurement under other settings than the cell's is kept under what was ``chan
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,43 @@ def record(
     entry = {"cell": cell, "published": _published(table, cell), **result, "settings": material(config)}
     if changed:
         entry["changed"] = dict(changed)
+    entry["environment"] = {**result.get("environment", {}), "command": command(table, entry)}
     kept = [old for old in read(table, folder) if key(old) != key(entry)]
     measurements = sorted([*kept, entry], key=key)
     folder.mkdir(parents=True, exist_ok=True)
     content = {"table": table.name, "title": table.title, "metric": table.metric, "measurements": measurements}
     write_json(folder / f"{table.name}.json", content)
+
+
+def command(table: Table, entry: Mapping[str, Any]) -> str:
+    """What makes this measurement alone, on any machine: the command that was given may name many, and folders."""
+    cell = next(one for one in table.cells if one.training == entry["cell"])
+    recipe = cell.make()
+    words = ["hypersphere", "reproduce", table.name, "--cells", cell.name, "--seeds", str(entry["seed"])]
+    if entry["steps"] != recipe.schedule.steps:
+        words += ["--steps", str(entry["steps"])]
+    own, run = material(recipe)["run"], entry["settings"]["run"]
+    precision = {f"run.{name}": value for name, value in run.items() if own.get(name) != value}
+    return shlex.join([*words, *options({**entry.get("changed", {}), **precision})])
+
+
+def options(changed: Mapping[str, Any]) -> list[str]:
+    """The words of a command line that make these changes."""
+    found = []
+    for name, value in sorted(changed.items()):
+        match value:
+            case None:
+                text = "none"
+            case bool():
+                text = "yes" if value else "no"
+            case Mapping():
+                text = ";".join(f"{key}={one}" for key, one in value.items())
+            case list() | tuple():
+                text = ",".join(map(str, value))
+            case _:
+                text = str(value)
+        found += [f"--{name.replace('_', '-')}", text]
+    return found
 
 
 def ours(
