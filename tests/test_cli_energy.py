@@ -138,6 +138,18 @@ def test_bad_arguments(model, tmp_path, capsys):
     assert main(["nonsense"]) == 2
 
 
+def test_normalised_weights_have_the_energy_of_their_layer(tmp_path, capsys):
+    kinds = nn.utils.parametrizations
+    model = nn.ModuleDict({"s": kinds.spectral_norm(nn.Linear(4, 6)), "w": kinds.weight_norm(nn.Conv2d(2, 5, 3))})
+    torch.save(model.state_dict(), tmp_path / "m.pt")
+    assert main(["energy", str(tmp_path), "--json"]) == 0
+    found = rows(capsys)
+    assert set(found) == {"s.weight", "w.weight"}
+    for name, layer in model.items():
+        expected = energy(layer.weight.detach().flatten(1)).item()
+        assert found[f"{name}.weight"]["energy"] == pytest.approx(expected, rel=1e-5)
+
+
 def test_json_has_no_nan(tmp_path, capsys):
     torch.save({"w": torch.full((2, 3), torch.nan)}, tmp_path / "m.pt")
     assert main(["energy", str(tmp_path), "--json"]) == 0
