@@ -41,6 +41,12 @@ def neuron_sets(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
         yield name, tensor.reshape(groups, tensor.shape[0] // groups, -1)
 
 
+def computed(tensors: Mapping[str, Tensor]) -> list[str]:
+    """The weights that are computed from several tensors of the file, e.g. rotated in orthogonal training."""
+    names = (name for name in tensors if name.endswith(".original") and _weight_of(name, tensors) == name)
+    return [name.removesuffix(".original") for name in names if ".parametrizations." in name]
+
+
 def _weight_of(name: str, tensors: Mapping[str, Tensor]) -> str:
     layer, between, last = name.rpartition(".parametrizations.weight.")
     spectral = last == "original" and f"{layer}{between}0._u" in tensors
