@@ -5,6 +5,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+import hypersphere as hs
 import programs
 from hypersphere.cli import main
 from hypersphere.functional import energy
@@ -136,6 +137,27 @@ def test_bad_arguments(model, tmp_path, capsys):
     assert main(["energy"]) == 2
     assert main([]) == 2
     assert main(["nonsense"]) == 2
+
+
+def test_normalised_weights_have_the_energy_of_their_layer(tmp_path, capsys):
+    kinds = nn.utils.parametrizations
+    model = nn.ModuleDict({"s": kinds.spectral_norm(nn.Linear(4, 6)), "w": kinds.weight_norm(nn.Conv2d(2, 5, 3))})
+    torch.save(model.state_dict(), tmp_path / "m.pt")
+    assert main(["energy", str(tmp_path), "--json"]) == 0
+    found = rows(capsys)
+    assert set(found) == {"s.weight", "w.weight"}
+    for name, layer in model.items():
+        expected = energy(layer.weight.detach().flatten(1)).item()
+        assert found[f"{name}.weight"]["energy"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_weights_that_are_computed_from_others_are_named(tmp_path, capsys):
+    model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 3)), output_layer="1")
+    torch.save(model.state_dict(), tmp_path / "m.pt")
+    assert main(["energy", str(tmp_path), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert [row["layer"] for row in json.loads(out)] == ["1.weight"]
+    assert "0.weight left out: they are computed from other tensors" in err
 
 
 def test_json_has_no_nan(tmp_path, capsys):

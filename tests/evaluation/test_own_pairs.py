@@ -103,6 +103,12 @@ def test_the_folder_is_found(people, tmp_path_factory):
         find_images(listing, [listing.parent, people])
 
 
+def test_a_list_in_another_encoding_is_named(tmp_path):
+    (tmp_path / "list.txt").write_bytes("\u00fc.png a.png 1\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"list\.txt is not a text in UTF-8"):
+        read_list(tmp_path / "list.txt")
+
+
 def test_pairs_too_few_for_folds_are_counted():
     same = torch.tensor([True] * 3 + [False])
     pairs = hs.data.Pairs(torch.zeros(4).long(), torch.ones(4).long(), same, torch.zeros(4).long())

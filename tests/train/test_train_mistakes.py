@@ -1,6 +1,7 @@
 """Mistakes on the command line: a message that helps, no traceback, and a folder that takes the corrected command."""
 
 import errno
+import io
 import os
 import signal
 import subprocess
@@ -134,6 +135,13 @@ def test_ctrl_c_before_the_first_step_is_a_short_line(tmp_path, monkeypatch, cap
     words = ["--run.folder", str(tmp_path), "--run.device", "cpu", "--run.progress", "off"]
     assert main(["train", "digits.cnn", *words]) == 130
     assert capsys.readouterr().err == "hypersphere train: interrupted\n"
+
+
+def test_a_character_that_cannot_be_shown_is_spelt(monkeypatch):
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", shown)
+    assert main(["list", "maps", "low_rank"]) == 0
+    assert b"R = I + AB\\u1d40" in shown.buffer.getvalue()
 
 
 def test_the_reader_of_a_list_may_leave():

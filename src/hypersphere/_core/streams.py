@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -49,3 +50,11 @@ def hush() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+def spell() -> None:
+    """Let a character that the standard streams cannot show be spelt by its number, and not end the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # None where it was closed
+            with suppress(OSError):  # of a stream that became a pipe after it was opened
+                stream.reconfigure(errors="backslashreplace")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .._core.streams import hush
+from .._core.streams import hush, spell
 from .._core.version import __version__
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     130 is Ctrl-C, 141 a reader that left before the end (``| head``).
     """
+    spell()
     words = list(sys.argv[1:] if argv is None else argv)
     if len(words) > 1 and words[0] in ("-h", "--help"):  # `--help COMMAND`, or a group of settings
         words = [words[1], "--help"] if words[1] in COMMANDS else ["train", "--help", words[1]]

@@ -31,12 +31,26 @@ def neuron_sets(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
     Rows are neurons and trailing dimensions one vector; packed attention is three sets, recurrent
     weights a set per gate. Grouped and transposed convolutions look like ordinary ones in a file.
+    Weights under spectral or weight normalisation have the directions of what it is computed from.
     """
+    tensors = {_weight_of(name, tensors): tensor for name, tensor in tensors.items()}
     matrices = {name: t for name, t in tensors.items() if t.ndim >= 2 and t.is_floating_point() and t.numel()}
     named = {name: t for name, t in matrices.items() if "weight" in name.rsplit(".", 1)[-1]}
     for name, tensor in (named or matrices).items():
         groups = _groups(name, tensor, tensors)
         yield name, tensor.reshape(groups, tensor.shape[0] // groups, -1)
+
+
+def computed(tensors: Mapping[str, Tensor]) -> list[str]:
+    """The weights that are computed from several tensors of the file, e.g. rotated in orthogonal training."""
+    names = (name for name in tensors if name.endswith(".original") and _weight_of(name, tensors) == name)
+    return [name.removesuffix(".original") for name in names if ".parametrizations." in name]
+
+
+def _weight_of(name: str, tensors: Mapping[str, Tensor]) -> str:
+    layer, between, last = name.rpartition(".parametrizations.weight.")
+    spectral = last == "original" and f"{layer}{between}0._u" in tensors
+    return f"{layer}.weight" if spectral or (between and last == "original1") else name
 
 
 def _groups(name: str, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from .._core.neurons import select
 from .._core.streams import aligned
 from ..functional import energy, refine
 from ..runs.files import json_text
-from ._checkpoints import find_file, neuron_sets, read_tensors
+from ._checkpoints import computed, find_file, neuron_sets, read_tensors
 
 _NOTE = """energy: mean over pairs; random: as many Gaussian vectors; refined: those after refinement
 ({steps} steps), or the known minimum where there is one (simplex, orthogonal frame)."""
@@ -24,7 +25,16 @@ def run(options: argparse.Namespace) -> int:
     check_count("--limit", options.limit, minimum=2)
     check_count("--steps", options.steps, minimum=0)
     options.file = find_file(options.checkpoint)
-    sets = dict(neuron_sets(read_tensors(options.file)))
+    tensors = read_tensors(options.file)
+    sets = dict(neuron_sets(tensors))
+    made = [name.replace("parametrizations.", "") for name in computed(tensors)]
+    if made:
+        more = f" and {len(made) - 1} more" if len(made) > 1 else ""
+        print(
+            f"hypersphere energy: {made[0]}{more} left out: they are computed from other tensors of the file. "
+            "hs.energy(hs.load(RUN)) measures those of a run",
+            file=sys.stderr,
+        )
     if not sets:
         raise ValueError(
             f"{options.checkpoint} holds no weight with neurons: no floating-point tensor of two or more dimensions"

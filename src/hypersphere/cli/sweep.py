@@ -238,7 +238,7 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
             if stopping.is_set():
                 child.terminate()
             code = child.wait()
-        lines = words.read_text().strip().splitlines()
+        lines = words.read_text(errors="replace").strip().splitlines()
         one.error = f"exit status {code}: {lines[-1] if lines else ''} (see {words})" if code else None
         print(f"{one.name}: {one.error or 'done'}", flush=True)
 

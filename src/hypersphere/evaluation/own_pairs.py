@@ -146,9 +146,13 @@ def read_list(listing: str | Path) -> Listed:
         raise ValueError(
             f"{path} is not a file: give a list of pairs, one per line: left right 1|0 [fold], or LFW's own"
         )
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text in UTF-8: save it as one ({error})") from error
     lines = [
         (number, words)
-        for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1)
+        for number, line in enumerate(text.splitlines(), start=1)
         if (words := _words(line)) and not words[0].startswith("#")
     ]
     if not lines:
