@@ -28,6 +28,13 @@ def garbage(head):
     return head
 
 
+def test_a_head_is_where_its_class_vectors_are():
+    g = hs.angular.Sigmoid(learnable=True)  # on the CPU
+    with torch.device("meta"):
+        head = hs.losses.GASoftmax(4, 3, angular=g)
+    assert {p.device.type for p in head.parameters()} == {"meta"}
+
+
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE.keys())
 def test_a_head_from_the_meta_device_is_as_new(make):
     head = garbage(make(device="meta").to_empty(device="cpu"))

@@ -45,6 +45,20 @@ def test_graphs_compute_what_the_network_does(name):
     assert layers <= targets
 
 
+def test_hooks_are_done_once():
+    model = network()
+    for part in (model[0], model[3], model[5]):
+        part.register_forward_hook(lambda module, given, out: 2 * out + 1)
+        part.register_forward_pre_hook(lambda module, given: (given[0] - 1,))
+    with torch.no_grad():
+        torch.testing.assert_close(fx.symbolic_trace(model)(X), model(X))
+
+
+def test_a_layer_by_itself_is_no_graph():
+    with pytest.raises(TypeError, match=r"a SphereLinear by itself.*nn.Sequential"):
+        fx.symbolic_trace(hs.nn.SphereLinear(2, 2))
+
+
 def test_features_by_node():
     model = network()
     graph = fx.symbolic_trace(model)

@@ -110,8 +110,7 @@ class MarginSoftmax(ClassHead):
         self.annealing = resolve(annealing)
         self.register_parameter("bias", nn.Parameter(self.weight.new_empty(num_classes)) if bias else None)
         self.register_buffer("class_weight", check_class_weight(class_weight, num_classes))
-        if device is not None:
-            self.to(device)
+        self.to(self.weight.device)  # margins, weights of classes and g may have been made elsewhere
         self._reset_bias()
 
     def reset_parameters(self) -> None:

@@ -207,7 +207,13 @@ def as_node(module: nn.Module, *inputs: Any) -> Any:
     tracer: Any = next((one.tracer for one in inputs if isinstance(one, torch.fx.Proxy)), None)
     if tracer is None:
         return None
-    return tracer.create_proxy("call_module", tracer.path_of_module(module), inputs, {})
+    path = tracer.path_of_module(module)
+    if not path:
+        raise TypeError(f"a {type(module).__name__} by itself is not a graph: trace nn.Sequential(layer) with torch.fx")
+    if not (module._forward_hooks or module._forward_pre_hooks):
+        return tracer.create_proxy("call_module", path, inputs, {})
+    layer = tracer.create_proxy("get_attr", path, (), {})  # its hooks are traced around it: a call would do them again
+    return tracer.create_proxy("call_method", "forward", (layer, *inputs), {})
 
 
 def own(rule: Any, channels: int, weight: Tensor) -> Any:
