@@ -116,6 +116,13 @@ def test_a_setting_that_a_head_does_not_take_is_named(settings):
         make_head(LossConfig("arcface", **settings), 8, 4)
 
 
+@pytest.mark.parametrize("name", ["a_softmax", "softmax"])
+def test_what_is_derived_and_does_not_suit_a_head_is_named(name):
+    """As `hypersphere train faces --loss.name softmax` has it."""
+    with pytest.raises(ValueError, match=r"Give --loss\.fitting no --loss\.warmup 0 to leave them to the head"):
+        make_head(LossConfig(name, fitting=True, warmup=5), 8, 4)
+
+
 # list ------------------------------------------------------------------------------------------------
 
 

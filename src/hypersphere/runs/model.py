@@ -76,11 +76,15 @@ def make_head(config: LossConfig, features: int, num_classes: int) -> nn.Module 
     kind: Any = HEADS.find(config.name, "loss.name")
     try:
         head = kind(features, num_classes, **settings)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
+        derived = [*["--loss.fitting no"] * config.fitting, *["--loss.warmup 0"] * bool(config.warmup)]
+        if isinstance(error, ValueError) and not derived:
+            raise
+        fix = "Leave that setting of --loss out, or let the head take it"
+        fix = f"Give {' '.join(derived)} to leave them to the head" if derived else fix
         raise ValueError(
             f"loss.name={config.name!r} is called with in_features, num_classes"
-            f"{''.join(f', {name}' for name in settings)}: {error}. Leave that setting of --loss out, or let the head "
-            "take it"
+            f"{''.join(f', {name}' for name in settings)}: {error}. {fix}"
         ) from error
     if not callable(getattr(head, "logits", None)):
         raise ValueError(
