@@ -82,6 +82,7 @@ def embed(
             x = batch.to(place)
             if not x.is_floating_point():
                 x = to_inputs(x, normalize, mean=mean, std=std, dtype=dtype)
+            x = x.to(dtype)
             parts = [_features(source, model, view) for view in ((x, x.flip(-1)) if flip else (x,))]
             return torch.cat(parts, 1).float().cpu()
 
@@ -92,7 +93,10 @@ def embed(
                 out = run(part) if len(part) else run(part.new_zeros((1, *part.shape[1:])))[:0]
                 bad = ~out.isfinite().all(1)
                 if bool(bad.any()):
-                    raise ValueError(f"the embedding of image {count + int(bad.nonzero()[0])} is NaN or infinite")
+                    image = count + int(bad.nonzero()[0])
+                    raise ValueError(
+                        f"the embedding of image {image} is NaN or infinite: look at it and at the weights"
+                    )
                 found.append(out)
                 count += len(out)
     if not found:

@@ -232,3 +232,20 @@ def test_more_iterations_and_budget_are_a_stronger_attack():
         loss(A.bim(net, x, labels, eps, eps / 4, n, clip=(0.0, 1.0))) for eps, n in ((0.02, 4), (0.05, 4), (0.05, 20))
     ]
     assert loss(x) < losses[0] < losses[1] < losses[2]
+
+
+def test_a_random_start_leaves_ignored_samples_alone():
+    net, x, labels = network(), torch.rand(6, 3, 6, 6), torch.tensor([0, -100, 1, -100, 2, 3])
+    found = A.bim(net, x, labels, 0.1, iterations=2, clip=(0.0, 1.0), random_start=True)
+    changed = (found != x).flatten(1).any(1)
+    assert changed.tolist() == (labels >= 0).tolist()
+
+
+def test_a_budget_for_each_channel_keeps_the_dtype_of_the_inputs():
+    net, x = nn.Sequential(nn.Flatten(), nn.Linear(12, 4)).bfloat16(), torch.rand(5, 3, 2, 2).bfloat16()
+    for eps in (torch.full((3, 1, 1), 0.1), torch.full((3, 1, 1), 0.1, dtype=torch.float64)):
+        assert A.bim(net, x, None, eps, iterations=2, clip=(0.0, 1.0)).dtype == torch.bfloat16
+
+
+def test_pixels_of_one_mean_for_all_channels():
+    assert A.pixels("mean", mean=0.5).clip[0].item() == -0.5

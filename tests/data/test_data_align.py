@@ -64,6 +64,8 @@ def test_what_cannot_be_aligned():
     with pytest.raises(ValueError, match="all one point"):
         hs.data.similarity(points, torch.randn(5, 2))
     with pytest.raises(ValueError, match="NaN"):
+        hs.data.similarity(torch.randn(5, 2) * math.nan, torch.randn(5, 2))
+    with pytest.raises(ValueError, match="NaN"):
         hs.data.align_faces(images, points + math.nan)
     with pytest.raises(ValueError, match="pass"):
         hs.data.align_faces(images, points[0])

@@ -65,3 +65,6 @@ def test_through_load_and_bad_requests() -> None:
         data.imbalance(full, {10: 11})
     with pytest.raises(ValueError, match="keeps 9999 images of class 1"):
         data.imbalance(full, {1: 9999})
+    for wrong in ({"1": 5}, {1: 2.5}):
+        with pytest.raises(TypeError, match="must be an int"):
+            data.imbalance(full, wrong)

@@ -223,6 +223,15 @@ def test_a_loop_over_a_loader_sees_a_new_epoch_each_time() -> None:
     assert order(loader) == epochs[5]
 
 
+def test_two_loops_over_one_loader_do_not_disturb_each_other() -> None:
+    loader = data.Loader(numbered(30), 5)
+    alone = [[labels.clone() for _, labels in loader.epoch(epoch)] for epoch in (0, 1)]
+    together = zip(loader.epoch(0), loader.epoch(1), strict=True)
+    for step, ((_, first), (_, second)) in enumerate(together):
+        assert torch.equal(first, alone[0][step])
+        assert torch.equal(second, alone[1][step])
+
+
 def test_samples_are_those_of_a_torch_loader() -> None:
     split = numbered(8)
     images, labels = next(iter(torch.utils.data.DataLoader(split, batch_size=4)))  # type: ignore[arg-type]
@@ -327,10 +336,23 @@ def test_bad_arguments_are_named() -> None:
         ({"batch_size": 4, "normalize": "mean", "std": (0.5,)}, "normalize='mean' needs mean="),
         ({"batch_size": 4, "normalize": "standard", "mean": (0.5,)}, "needs mean= and std="),
         ({"batch_size": 4, "normalize": "standard", "mean": (0.5,), "std": (0.0,)}, "must be positive"),
+        ({"batch_size": 4, "normalize": "standard", "mean": (float("nan"),), "std": (0.1,)}, "must be finite"),
+        ({"batch_size": 4, "normalize": "mean", "mean": (0.1, 0.2, 0.3, 0.4)}, "one number for each of the"),
+        ({"batch_size": 4, "augment": data.PointAugment()}, "use Augment for images"),
     ]
     for options, message in cases:
         with pytest.raises(ValueError, match=message):
-            data.Loader(split, **options)  # type: ignore[arg-type]
+            data.Loader(split, **options).batch(0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="one number for each of the 1 channels"):
+        data.normalize(torch.zeros(2, 1, 4, 4, dtype=torch.uint8), "standard", mean=(0.1,) * 3, std=(0.1,) * 3)
+    with pytest.raises(TypeError, match="uint8 in a tensor"):
+        data.normalize(np.zeros((1, 4, 4), np.uint8))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="seed='a' must be an int"):
+        data.Loader(split, 5, seed="a")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="holds no samples"):
+        data.Loader(split.subset(torch.arange(0)), 5, drop_last=False)
+    with pytest.raises(ValueError, match="factor=0"):
+        split.shrunk(0)
     loader = data.Loader(split, 5)
     for step in (-1, 2):
         with pytest.raises(ValueError, match=f"step={step} must be in 0..1"):

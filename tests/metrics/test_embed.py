@@ -133,6 +133,13 @@ def test_result_is_float32(dtype):
     assert hs.embed(model, images).dtype == torch.float32  # pixels take the dtype of the model
 
 
+def test_inputs_of_another_precision_and_bytes_as_they_are():
+    model, images = nn.Sequential(nn.Flatten(), nn.Linear(12, 3)), torch.randint(256, (2, 3, 2, 2), dtype=torch.uint8)
+    expected = model(images.float())
+    for given, options in ((images.double(), {}), (images, {"normalize": None})):
+        torch.testing.assert_close(hs.embed(model, given, features=model, **options), expected)
+
+
 def test_bad_input():
     model = Plain()
     with pytest.raises(ValueError, match="images have 1 channels, the model's first convolution takes 3"):

@@ -53,6 +53,8 @@ def test_bad_adjacency() -> None:
         models.normalize_adjacency(torch.zeros(2, 3))
     with pytest.raises(ValueError, match="negative"):
         models.normalize_adjacency(-torch.ones(2, 2))
+    with pytest.raises(ValueError, match="NaN"):
+        models.normalize_adjacency(torch.full((2, 2), torch.nan))
     with pytest.raises(ValueError, match="negative"):
         models.normalize_adjacency((-torch.ones(2, 2)).to_sparse())
     with pytest.raises(TypeError, match="floating"):

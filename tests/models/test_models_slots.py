@@ -211,8 +211,10 @@ def test_slots_are_frozen_and_copies_are_independent() -> None:
         ({"conv": "sphere", "magnitude": "tanh"}, "need conv='decoupled'"),
         ({"conv": "sphere", "weighted": "linear"}, "need conv='decoupled'"),
         ({"norm_eps": 0.0}, "norm_eps=0.0"),
+        ({"norm_momentum": 2.0}, "norm_momentum=2.0"),
+        ({"bias": "no"}, "bias='no' must be True or False"),
     ],
 )
 def test_bad_slots(options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         models.create("cnn3", **options)

@@ -23,6 +23,8 @@ def test_lengths_of_class_vectors_stand_over_the_counts():
     assert hs.plots.class_norms(torch.ones(3, 2), [1, 2, 3]).axes[0].texts[0].get_text().endswith("+0.00")
     with pytest.raises(ValueError, match="counts has 2 numbers for 4 class vectors"):
         hs.plots.class_norms(weight, [1, 2])
+    with pytest.raises(ValueError, match="counts holds -1"):
+        hs.plots.class_norms(weight, [1, 2, 3, -1])
 
 
 def test_biases_are_sorted_and_counted():
@@ -47,5 +49,7 @@ def test_a_sphere_on_axes_of_yours_leaves_the_size_of_the_figure():
 
     figure = Figure(figsize=(9.0, 3.0))
     axes = figure.add_subplot(projection="3d")
+    with pytest.raises(ValueError, match="in the plane"):
+        hs.plots.class_biases([0.1, 0.2], ax=[axes, axes])
     hs.plots.features_3d(torch.randn(6, 3), torch.arange(6) % 2, ax=axes)
     assert figure.get_size_inches().tolist() == [9.0, 3.0]

@@ -170,6 +170,12 @@ def test_bad_input(runs, match):
         hs.plots.learning_curves(runs)
 
 
+def test_steps_beyond_float32_and_names_with_an_underscore():
+    figure = hs.plots.learning_curves({"_mine": ([2**24 + 1.0, 2**24 + 2.0], [1.0, 2.0]), "b": ([1], [1.0])})
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [2**24 + 1, 2**24 + 2]
+    assert [text.get_text().strip() for text in figure.axes[0].get_legend().get_texts()] == ["_mine", "b"]
+
+
 def test_wrong_type_and_settings():
     with pytest.raises(TypeError, match="runs is int"):
         hs.plots.learning_curves(3)

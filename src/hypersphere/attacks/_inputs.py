@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._core.checks import check_positive
+from .._core.checks import check_positive, is_number
 from .._core.errors import check_floating
 
 IGNORE = -100  # the label of ignored samples, as in torch.nn.functional.cross_entropy
@@ -18,9 +18,16 @@ def check_inputs(x: Tensor, clip: Bounds | None, check: bool) -> None:
     check_floating("x", x)
     if x.dim() < 2:
         raise ValueError(f"x of shape {tuple(x.shape)} must be a batch: (N, ...), one sample per row")
+    if check and values(x) and not bool(x.isfinite().all()):
+        sample = int((~x.isfinite()).flatten(1).any(1).nonzero()[0])
+        raise ValueError(f"x holds NaN or infinite values, first in sample {sample}: there is nothing to attack there")
     if clip is None:
         return
-    if not isinstance(clip, tuple | list) or len(clip) != 2:
+    if (
+        not isinstance(clip, tuple | list)
+        or len(clip) != 2
+        or not all(is_number(bound) or isinstance(bound, Tensor) for bound in clip)
+    ):
         raise ValueError(
             f"clip={clip!r} must be (lowest, highest) value of an input, or None for inputs without bounds"
         )

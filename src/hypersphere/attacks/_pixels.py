@@ -78,13 +78,15 @@ def pixels(
         return Pixels(1 / 128, (-127.5 / 128, 127.5 / 128))
     if kind == "unit":
         return Pixels(1 / 255, (0.0, 1.0))
-    if kind == "mean" and mean is not None:
-        std = torch.ones(len(mean))
+    if kind == "mean":
+        std = 1.0  # type: ignore[assignment]
     if mean is None or std is None:
         raise ValueError(f"{kind=} needs mean= and std= of the training images, e.g. dataset.mean, dataset.std")
     centre, spread = (torch.as_tensor(number, dtype=torch.float64).view(-1, 1, 1) for number in (mean, std))
-    if not bool((spread > 0).all()):
-        raise ValueError(f"std={std} must be positive in every channel")
+    if len(spread) not in (1, len(centre)):
+        raise ValueError(f"mean= has {len(centre)} channels, std= {len(spread)}: pass one number of each for a channel")
+    if not bool((spread > 0).all() and (centre / spread).isfinite().all()):
+        raise ValueError(f"mean={mean} and std={std} must be finite, and std must be positive in every channel")
     scale, low, high = (
         value.float().to(device) for value in (1 / (255 * spread), -centre / spread, (1 - centre) / spread)
     )

@@ -88,7 +88,10 @@ def robust_accuracy(
     with modes_kept(model, source) as parts:
         for part in parts:
             part.training = False
-        for inputs, labels in batches:
+        for batch in batches:
+            if not isinstance(batch, tuple | list) or len(batch) != 2:
+                raise TypeError(f"batches gave a {type(batch).__name__}: pass pairs, e.g. [(x, labels)]")
+            inputs, labels = batch
             x = inputs if isinstance(inputs, Tensor) else _only(inputs)
             check_labels(labels, x)
             changed = attack(model if source is None else source, x, labels)

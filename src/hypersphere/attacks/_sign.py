@@ -153,12 +153,11 @@ def _climb(
     def total(at: Tensor) -> Tensor:
         return per_sample_loss(objective, forward(at), labels, check)
 
-    low, high = x - eps, x + eps
-    if clip is not None:
-        low, high = clamped(low, clip), clamped(high, clip)
+    low, high = (clamped(bound.to(x.dtype), clip) for bound in (x - eps, x + eps))
     found = x
     if start is not None:
-        found = _uniform(low, high, start[0])
+        ignored = (labels < 0).view(-1, *[1] * (x.dim() - 1))
+        found = torch.where(ignored, x, _uniform(low, high, start[0]))
     for _ in range(iterations):
         direction = _sign(input_gradient(total, found)) * step
         found = (found - direction if targeted else found + direction).to(x.dtype).clamp(low, high)

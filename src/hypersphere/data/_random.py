@@ -42,7 +42,8 @@ def normals(key: Tensor, position: Tensor) -> Tensor:
 
 
 def epoch_key(seed: int, epoch: int) -> int:
-    """A 32-bit key for one epoch of one seed."""
+    """A 32-bit key for one epoch of one seed, which may be negative."""
+    seed = check_count("seed", seed, minimum=-(2**63))
     return words(words(seed & MASK, seed >> 32 & MASK, 0), epoch & MASK, 1)
 
 

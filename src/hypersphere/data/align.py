@@ -50,8 +50,8 @@ def similarity(points: Tensor, target: Tensor) -> Tensor:
     origin, place = p.mean(-2, keepdim=True), q.mean(-2, keepdim=True)
     z, w = p - origin, q - place
     size = z.square().sum((-2, -1))
-    if bool((size == 0).any()):
-        raise ValueError("points has a face whose landmarks are all one point: it has no direction and no size")
+    if not bool((size > 0).all()):
+        raise ValueError("points has a face whose landmarks are all one point, or NaN: it has no direction and no size")
     along = (z * w).sum((-2, -1)) / size
     across = (z[..., 0] * w[..., 1] - z[..., 1] * w[..., 0]).sum(-1) / size
     turn = torch.stack([torch.stack([along, -across], -1), torch.stack([across, along], -1)], -2)

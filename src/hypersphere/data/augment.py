@@ -83,6 +83,10 @@ class Augment:
         Returns:
             The changed images, ``(B, C, H, W)``.
         """
+        if images.dim() != 4:
+            raise ValueError(
+                f"Augment changes images (N, C, H, W), not {tuple(images.shape)}: use PointAugment for clouds"
+            )
         height, width = images.shape[2:]
         if self.mode == "reflect" and self.pad >= min(height, width):
             raise ValueError(f"pad={self.pad} must be below the image size {height}×{width} for mode='reflect'")
@@ -163,6 +167,10 @@ class PointAugment:
         Returns:
             The changed clouds, ``(B, P, 3)``.
         """
+        if points.dim() != 3:
+            raise ValueError(
+                f"PointAugment changes clouds (N, P, 3), not {tuple(points.shape)}: use Augment for images"
+            )
         batch = points.index_select(0, index)
         if self.rotate:
             turn = 2 * torch.pi * uniforms(draws[:, :1])
@@ -250,15 +258,19 @@ def normalize(
     """
     if kind is None:
         return images
-    if images.is_floating_point():
-        raise TypeError(f"images have dtype {images.dtype}: pass the pixels as uint8, 0 to 255")
-    scale, shift = affine(kind, mean, std)
+    if not isinstance(images, Tensor) or images.is_floating_point():
+        what = getattr(images, "dtype", type(images).__name__)
+        raise TypeError(f"images have dtype {what}: pass the pixels as uint8 in a tensor, 0 to 255")
+    scale, shift = affine(kind, mean, std, images.shape[-3] if images.dim() > 2 else 1)
     shape = (-1, 1, 1)
     return (images.float() * scale.to(images.device).view(shape) + shift.to(images.device).view(shape)).to(dtype)
 
 
 def affine(
-    kind: str, mean: Tensor | tuple[float, ...] | None, std: Tensor | tuple[float, ...] | None
+    kind: str,
+    mean: Tensor | tuple[float, ...] | None,
+    std: Tensor | tuple[float, ...] | None,
+    channels: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Scale and shift of ``kind`` for each channel (or for all), float32: the input is ``x·scale + shift``."""
     check_choice("normalize", kind, ("symmetric", "unit", *MEASURED))
@@ -266,13 +278,17 @@ def affine(
         return torch.tensor([1 / 128]), torch.tensor([-127.5 / 128])
     if kind == "unit":
         return torch.tensor([1 / 255]), torch.tensor([0.0])
-    if kind == "mean" and mean is not None:
-        return torch.tensor([1 / 255]), -torch.as_tensor(mean, dtype=torch.float32)
+    if kind == "mean":
+        std = (1.0,)
     if mean is None or std is None:
         raise ValueError(
             f"normalize={kind!r} needs mean= and std= of the training images, e.g. dataset.mean, dataset.std"
         )
     centre, spread = torch.as_tensor(mean, dtype=torch.float64), torch.as_tensor(std, dtype=torch.float64)
-    if not bool((spread > 0).all()):
-        raise ValueError(f"std={std} must be positive in every channel")
+    if not {centre.numel(), spread.numel()} <= {1, channels or max(centre.numel(), spread.numel())}:
+        raise ValueError(
+            f"mean={mean} and std={std} must have one number for each of the {channels or 'same'} channels"
+        )
+    if not bool((spread > 0).all() and (centre / spread).isfinite().all()):
+        raise ValueError(f"mean={mean} and std={std} must be finite, and std must be positive in every channel")
     return (1 / (255 * spread)).float(), (-centre / spread).float()

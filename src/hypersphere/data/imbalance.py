@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from .._core.checks import check_choice
+from .._core.checks import check_choice, check_count
 from ._random import epoch_key, words
 from .types import Dataset, Split
 
@@ -31,7 +31,7 @@ def imbalance(dataset: Dataset, kind: str | Mapping[int, int], *, seed: int = 0)
         >>> int((smaller.train.labels == 0).sum())
         5
     """
-    counts = imbalance_counts(dataset.train, kind) if isinstance(kind, str) else _given(dataset.train, kind)
+    counts = _given(dataset.train, kind) if isinstance(kind, Mapping) else imbalance_counts(dataset.train, kind)
     return replace(dataset, train=dataset.train.subset(_keep(dataset.train.labels, counts, seed)))
 
 
@@ -71,8 +71,10 @@ def imbalance_counts(split: Split, kind: str) -> dict[int, int]:
 def _given(split: Split, kept: Mapping[int, int]) -> dict[int, int]:
     full = split.counts.tolist()
     for label, count in kept.items():
-        if not 0 <= label < len(full) or not 0 <= count <= full[label]:
-            there = full[label] if 0 <= label < len(full) else 0
+        check_count("imbalance: class", label, minimum=0)
+        check_count(f"imbalance: images of class {label}", count, minimum=0)
+        if label >= len(full) or count > full[label]:
+            there = full[label] if label < len(full) else 0
             raise ValueError(
                 f"imbalance keeps {count} images of class {label}, which has {there} of {len(full)} classes"
             )

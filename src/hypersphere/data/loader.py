@@ -128,6 +128,8 @@ class Loader:
         self.augment = augment
         self.dtype = dtype
         self.steps = self.size // batch_size if drop_last else -(-self.size // batch_size)
+        if self.size == 0:
+            raise ValueError("split holds no samples: there are no batches of it")
         if self.steps == 0:
             raise ValueError(
                 f"batch_size={batch_size} is more than the {self.size} samples: lower it, or pass drop_last=False"
@@ -239,6 +241,9 @@ class Loader:
         self.start_epoch(epoch)
         self._begun = True
         for step in range(start, self.steps):
+            if self._epoch != epoch:  # another loop has started another epoch meanwhile
+                self.start_epoch(epoch)
+                self._begun = True
             inputs, labels = self.batch(step)
             left = self.size - step * self.batch_size - self._first
             yield (inputs, labels) if left >= len(labels) else (inputs[: max(left, 0)], labels[: max(left, 0)])
@@ -254,5 +259,5 @@ class Loader:
             return None
         if kind in MEASURED and mean is None and std is None:
             mean, std = (tuple(value.tolist()) for value in pixel_moments(self.inputs))
-        scale, shift = affine(kind, mean, std)
+        scale, shift = affine(kind, mean, std, self.inputs.shape[1])
         return scale.to(self.inputs.device).view(-1, 1, 1), shift.to(self.inputs.device).view(-1, 1, 1)

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
+from .._core.checks import check_count
+
 Device = torch.device | str
 
 
@@ -138,6 +140,7 @@ class Split(_Labelled):
         Returns:
             A copy of the split with smaller images.
         """
+        check_count("factor", factor)
         height, width = self.images.shape[2:]
         if height % factor or width % factor:
             raise ValueError(f"images of {height}×{width} pixels cannot be shrunk by {factor}: take a divisor of both")

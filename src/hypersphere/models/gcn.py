@@ -122,7 +122,7 @@ def normalize_adjacency(adjacency: Tensor) -> Tensor:
         The normalised matrix Â, sparse or dense as the input is.
 
     Raises:
-        ValueError: If ``adjacency`` is not square or has negative weights.
+        ValueError: If ``adjacency`` is not square, or has weights that are negative or not finite.
 
     Example:
         >>> hs.models.normalize_adjacency(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
@@ -155,8 +155,8 @@ def _propagate(adjacency: Tensor, x: Tensor) -> Tensor:
 
 
 def _check_weights(values: Tensor) -> None:
-    if values.numel() and bool((values < 0).any()):
-        raise ValueError("adjacency has negative weights: D^(−1/2) is not defined for them")
+    if not bool((values >= 0).all() and values.isfinite().all()):
+        raise ValueError("adjacency has negative weights, or NaN or infinite ones: D^(−1/2) is not defined for them")
 
 
 # Cora's sizes; Glorot initialisation and no biases, as Kipf and Welling have it

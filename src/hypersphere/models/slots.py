@@ -14,7 +14,7 @@ from torch.nn.utils import parametrizations
 from .. import angular as angular_module
 from .. import magnitude as magnitude_module
 from .. import nn as twins
-from .._core.checks import check_choice, check_count, check_positive
+from .._core.checks import check_choice, check_count, check_positive, check_share
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
 
 _PREFIX = {"plain": "", "sphere": "Sphere", "decoupled": "Decoupled"}
@@ -76,7 +76,10 @@ class Slots:
         check_choice("activation", self.activation, _SLOPES)
         check_choice("init", self.init, _INITS)
         check_positive("norm_eps", self.norm_eps)
-        check_positive("norm_momentum", self.norm_momentum)
+        check_share("norm_momentum", self.norm_momentum, zero=False)
+        for name in ("affine", "spectral_norm", "classifier_bias", *(["bias"] * (self.bias is not None))):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name}={getattr(self, name)!r} must be True or False")
         if self.angular is not None:
             angular_module.resolve(self.angular)
         if self.magnitude is not None:

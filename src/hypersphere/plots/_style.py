@@ -95,6 +95,8 @@ def given_axes(count: int | None = None, projection: str | None = None) -> list[
         raise ValueError(f"ax= {have}, and this picture has {want}, or leave ax out")
     if projection == "3d" and any(getattr(axes, "name", "") != "3d" for axes in found):
         raise ValueError("ax must have three dimensions: make it with projection='3d'")
+    if count is not None and projection is None and any(getattr(axes, "name", "") in ("3d", "polar") for axes in found):
+        raise ValueError("ax must be plain axes in the plane: make it without projection=")
     return found
 
 
@@ -181,6 +183,11 @@ def legend(axes: Axes, handles: Sequence[Any] | None = None, **options: Any) -> 
     if handles is not None:
         keywords["handles"] = handles
     axes.legend(**(keywords | options))
+
+
+def entry(name: str) -> str:
+    """The name of a line in a legend, from which matplotlib leaves out those that begin with an underscore."""
+    return f" {name}" if name.startswith("_") else name
 
 
 def shorten(name: str, length: int = 28) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._core.arrays import as_tensor
 from .._core.checks import check_count
 from ..functional import angle, unit
 from ._data import float_values, integer_labels
@@ -96,7 +97,7 @@ def _of_scores(scores: Any, same: Any, bins: int) -> list[Histogram]:
     cos = float_values("scores", scores, 1)
     if float(cos.abs().max()) > 1 + 1e-3:
         raise ValueError(f"scores reach {float(cos.abs().max()):g}: they must be cosines, in [−1, 1]")
-    mask = torch.as_tensor(same).detach().cpu()
+    mask = as_tensor("same", same).detach().cpu()
     if mask.shape != cos.shape or mask.is_floating_point():
         raise ValueError(f"same is {mask.dtype} of shape {tuple(mask.shape)}: pass {len(cos)} booleans")
     mask = mask.bool()

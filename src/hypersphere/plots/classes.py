@@ -26,7 +26,7 @@ def class_norms(class_vectors: Any, counts: Any, *, title: str | None = None) ->
         The figure, to be shown by a notebook or saved with ``figure.savefig``.
 
     Raises:
-        ValueError: If ``counts`` and ``class_vectors`` differ in length.
+        ValueError: If ``counts`` and ``class_vectors`` differ in length, or a count is negative.
 
     Example:
         >>> figure = hs.plots.class_norms(torch.randn(5, 8), [10, 20, 30, 40, 50])
@@ -37,6 +37,8 @@ def class_norms(class_vectors: Any, counts: Any, *, title: str | None = None) ->
     numbers = float_values("counts", counts, 1)
     if len(numbers) != len(lengths):
         raise ValueError(f"counts has {len(numbers)} numbers for {len(lengths)} class vectors: pass one for each")
+    if float(numbers.min()) < 0:
+        raise ValueError(f"counts holds {float(numbers.min()):g}: a class has 0 samples or more")
     figure, (axes,) = new_figure()
     axes.scatter(numbers.numpy(), lengths.numpy(), s=22, color=PALETTE[0], linewidths=0, alpha=0.85, label="classes")
     text = f"rank correlation {_rank_correlation(numbers, lengths):+.2f}"

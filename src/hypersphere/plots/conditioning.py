@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .._core.checks import check_count, check_positive
 from ..functional import decoupled_linear, unit
+from ._data import float_values
 from ._style import GREY, LINES, MARKERS, PALETTE, Figure, label_axes, legend, new_figure, picture
 
 _KINDS = {
@@ -50,12 +51,12 @@ def condition_numbers(
         >>> type(figure).__name__
         'Figure'
     """
-    if not len(scales):
-        raise ValueError("scales is empty: pass at least one c > 0")
+    c = float_values("scales", scales, 1).tolist()
+    if len(shape) != 3:
+        raise ValueError(f"shape={shape!r} must be three sizes, (n, m, k)")
     n, m = (check_count("shape", size) for size in shape[:2])
     k = check_count("shape[2]", shape[2], minimum=2)  # one number has no direction to turn to
     u, v = optimum(n, m, k, seed)
-    c = [float(scale) for scale in scales]
     figure, (axes,) = new_figure()
     for index, (kind, name) in enumerate(_KINDS.items()):
         first = condition(u, v, 1.0, kind)
@@ -76,7 +77,8 @@ def condition_numbers(
     return figure
 
 
-_ZERO = 1e-10  # eigenvalues below this share of the largest are those of the symmetries
+_ZERO = 1e-7  # singular values below this share of the largest, at c = 1, are those of the symmetries
+_ROUNDED = 1e-13  # below this share of the largest, a singular value is made of rounding errors
 
 
 def optimum(n: int, m: int, k: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -87,24 +89,23 @@ def optimum(n: int, m: int, k: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def condition(u: Tensor, v: Tensor, c: float, kind: str) -> float:
-    """κ = λ_max/λ_min (smallest nonzero) of the Hessian at (cU, V/c).
+    """κ = λ_max/λ_min (smallest nonzero) of the Hessian JᵀJ at (cU, V/c), J being the Jacobian of the product there.
 
     ``"plain"`` of G; ``"sphere"`` of G_S after rows are put back to length 1, as training with SphereConv does after
-    each step; ``"sphere_free"`` of G_S where the rows are left at lengths c and 1/c.
+    each step; ``"sphere_free"`` of G_S where the rows are left at lengths c and 1/c. The products do not feel the
+    scale: J is that of c = 1 with the columns of U divided by c and those of V multiplied by it, and has its rank.
     """
     check_positive("scales", c)
-    target, a, b = u @ v.T, c * u, v / c
-    if kind == "sphere":
-        a, b = unit(a), unit(b)
-    split = a.numel()
 
-    def objective(point: Tensor) -> Tensor:
-        left, right = point[:split].view_as(a), point[split:].view_as(b)
-        product = left @ right.T if kind == "plain" else decoupled_linear(right, left).T
-        return (target - product).square().sum() / 2
+    def product(left: Tensor, right: Tensor) -> Tensor:
+        return (left @ right.T if kind == "plain" else decoupled_linear(right, left).T).flatten()
 
     with torch.enable_grad():
-        hessian = torch.autograd.functional.hessian(objective, torch.cat((a.flatten(), b.flatten())))
-    values = torch.linalg.eigvalsh((hessian + hessian.T) / 2)
-    nonzero = values[values > _ZERO * values[-1]]
-    return float(values[-1] / nonzero[0])
+        parts = torch.autograd.functional.jacobian(product, (u, v))
+    left, right = (part.flatten(1) for part in parts)
+    first = torch.linalg.svdvals(torch.cat((left, right), 1))
+    last = int((first > _ZERO * first[0]).sum()) - 1
+    values = first if kind == "sphere" else torch.linalg.svdvals(torch.cat((left / c, right * c), 1))
+    if not float(values[last]) > _ROUNDED * float(values[0]):
+        raise ValueError(f"scales={c:g} is too far from 1 for float64, which holds no such condition number")
+    return float((values[0] / values[last]).square())

@@ -18,7 +18,8 @@ from ..angular import AngularLike
 from ..functional import angular_from_angle, magnitude, psi
 from ..functional.magnitude import DEFAULT_BETA
 from ..functional.magnitude import MAGNITUDES as BUILT_IN
-from ._style import INK, LINES, Axes, Figure, colours, label_axes, legend, new_figure, picture
+from ._data import float_values
+from ._style import INK, LINES, Axes, Figure, colours, entry, label_axes, legend, new_figure, picture
 
 
 @picture
@@ -52,7 +53,10 @@ def angular_curves(
     if functions is None:
         named = [entry for entry in ANGULAR.entries() if entry.name != "sigmoid"]
         lines = {entry.label: _from_cos(entry.value(), theta) for entry in named}
-        lines |= {f"sigmoid, k = {value:g}": angular_from_angle(theta, "sigmoid", float(value)) for value in k}
+        lines |= {
+            f"sigmoid, k = {value:g}": angular_from_angle(theta, "sigmoid", float(value))
+            for value in float_values("k", k, 1, empty=True).tolist()
+        }
     else:
         objects = _by_label(functions, ANGULAR, angular_module.resolve)
         lines = _given("functions", objects, lambda g: _from_cos(g, theta))
@@ -134,8 +138,7 @@ def psi_curves(
         >>> type(figure).__name__
         'Figure'
     """
-    if not len(margins):
-        raise ValueError("margins is empty: pass at least one m ≥ 1")
+    margins = float_values("margins", margins, 1).tolist()
     lam = check_positive("annealing", annealing, zero=True)
     theta = torch.linspace(0, math.pi, check_count("points", points, minimum=2), dtype=torch.float64)
     plain = psi(theta.cos(), 1, kind)
@@ -152,6 +155,8 @@ def _by_label(functions: Any, table: Registry[Any], resolve: Callable[[str], Any
     if isinstance(functions, Mapping) or not isinstance(functions, Sequence):
         return functions
     names = [functions] if isinstance(functions, str) else functions
+    if not all(isinstance(name, str) for name in names):
+        return functions
     return {table.label(name): resolve(name) for name in names}
 
 
@@ -182,6 +187,8 @@ def _given(argument: str, functions: Mapping[str, Any], values: Callable[[Any], 
 
 def _from_cos(g: AngularLike, theta: Tensor) -> Tensor:
     """(points,), or (points, filters) for a g with parameters of each filter, which has its channels in dim 1."""
+    if not hasattr(g, "from_cos"):
+        raise TypeError(f"functions holds {g!r}: pass an object of hs.angular, or one of your own with from_cos")
     k = getattr(g, "k", None)
     cos = theta.cos()
     if isinstance(k, Tensor) and k.ndim:
@@ -211,7 +218,7 @@ def _draw(axes: Axes, x: Tensor, lines: Mapping[str, Tensor]) -> None:
         drawn = axes.plot(
             x.numpy(), values.numpy(), color=colour, ls=LINES[index % len(LINES)], lw=0.7 if many else 1.8
         )
-        drawn[0].set_label(name)
+        drawn[0].set_label(entry(name))
         for extra in drawn[1:]:
             extra.set_label(f"_{name}")
     legend(axes)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core.checks import check_count
+from .._core.errors import check_model
 from ..angular import Sigmoid
 from ..magnitude import Magnitude
 from ._data import float_values
@@ -37,6 +38,7 @@ def learned_k(model: nn.Module, *, bins: int = 24, title: str | None = None) -> 
         >>> type(figure).__name__
         'Figure'
     """
+    check_model(model)
     values, starts = {}, []
     for name, module in model.named_modules():
         if isinstance(module, Sigmoid) and module.raw_k is not None:
@@ -69,6 +71,7 @@ def learned_rho(model: nn.Module, *, effective: bool = False, bins: int = 24, ti
         >>> type(figure).__name__
         'Figure'
     """
+    check_model(model)
     values, starts = {}, []
     for name, module in model.named_modules():
         if isinstance(module, Magnitude) and getattr(module, "raw_rho", None) is not None:

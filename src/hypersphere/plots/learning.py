@@ -7,7 +7,7 @@ from typing import Any
 from .._core.checks import check_choice
 from ..runs.quantities import declared, quantity
 from ._series import BANDS, band_of, named_runs, run_keys, seed_series
-from ._style import LINES, Axes, Figure, colours, label_axes, legend, new_figure, picture, shorten
+from ._style import LINES, Axes, Figure, colours, entry, label_axes, legend, new_figure, picture, shorten
 
 
 @picture
@@ -127,7 +127,7 @@ def _draw(axes: Axes, named: dict[str, Any], band: str, log_scale: bool, count_s
         style: dict[str, Any] = {"color": colour, "ls": LINES[index % len(LINES)], "lw": 1.8}
         if len(steps) == 1:
             style |= {"marker": "o"}
-        axes.plot(steps, found.mean.numpy(), label=label, **style)
+        axes.plot(steps, found.mean.numpy(), label=entry(label), **style)
         if found.seeds > 1:
             low, high = found.low.numpy(), found.high.numpy()
             axes.fill_between(steps, low, high, color=colour, alpha=0.18, lw=0, label=f"_{name} band")

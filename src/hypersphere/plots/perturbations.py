@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._data import float_values
-from ._style import LINES, Figure, colours, label_axes, legend, new_figure, picture
+from ._style import LINES, Figure, colours, entry, label_axes, legend, new_figure, picture
 
 
 @picture
@@ -40,7 +40,7 @@ def perturbation_sizes(sizes: Mapping[str, Any], *, norm: str = "ℓ₂ norm", t
             raise ValueError(f"sizes[{name!r}] holds {float(ordered[0])}: sizes of changes must not be negative")
         label = f"{name} (median {float(ordered.quantile(0.5)):.3g})"
         style: dict[str, Any] = {"color": shades[index], "ls": LINES[index % len(LINES)], "lw": 1.8}
-        axes.plot(range(len(ordered)), ordered.numpy(), label=label, **style)
+        axes.plot(range(len(ordered)), ordered.numpy(), label=entry(label), **style)
     axes.set_ylim(bottom=0)
     axes.margins(x=0)
     label_axes(axes, "samples, by size", f"change that fools the network, {norm}", title)

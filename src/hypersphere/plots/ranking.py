@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._core.checks import check_choice
 from ._data import float_values
-from ._style import GREY, LINES, MARKERS, Figure, colours, given_axes, label_axes, legend, new_figure, picture
+from ._style import GREY, LINES, MARKERS, Figure, colours, entry, given_axes, label_axes, legend, new_figure, picture
 
 
 @picture
@@ -50,7 +50,7 @@ def roc(curves: Any, *, scale: str | None = None, title: str | None = None) -> F
             keep = far > 0 if kind == "log" else far >= 0
             area = float(torch.trapezoid(tar, far))
             style: dict[str, Any] = {"color": shades[index], "ls": LINES[index % len(LINES)], "lw": 1.8}
-            axes.plot(far[keep].numpy(), tar[keep].numpy(), label=f"{name} (AUC {area:.4f})", **style)
+            axes.plot(far[keep].numpy(), tar[keep].numpy(), label=entry(f"{name} (AUC {area:.4f})"), **style)
         if kind == "log":
             axes.set_xscale("log")
             axes.set_xlim(min(lowest, 0.1), 1)
@@ -102,7 +102,7 @@ def cmc(curves: Any, *, max_rank: int | None = None, title: str | None = None) -
         if len(ranks) <= 50:
             style |= {"marker": MARKERS[index % len(MARKERS)], "ms": 4}
         label = f"{name} (rank-{ranks[0]:g} {100 * float(rates[0]):.1f}%)"
-        axes.plot(ranks.numpy(), 100 * rates.numpy(), label=label, **style)
+        axes.plot(ranks.numpy(), 100 * rates.numpy(), label=entry(label), **style)
     if last > 50:
         axes.set_xscale("log")
         axes.set_xlim(1, last)

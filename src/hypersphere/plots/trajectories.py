@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .._core.checks import check_count, check_positive
 from ..metrics import separation_distance
+from ._data import float_values
 from ._sphere import BEHIND, in_front, new_spheres, shaded
 from ._style import GREY, INK, PALETTE, SIZES, Figure, given_axes, new_figure, picture
 from ._trajectories import REGULARIZERS, Trajectory, descend, start
@@ -119,8 +120,7 @@ def weighted_neuron_trajectories(
         'Figure'
     """
     _check_dim(dim)
-    if not len(betas):
-        raise ValueError("betas is empty: pass at least one weight")
+    betas = float_values("betas", betas, 1).tolist()
     if not 1 <= check_count("weighted", weighted) <= min(3, neurons):
         raise ValueError(f"weighted={weighted} must be 1, 2 or 3, and at most neurons={neurons}")
     begin = start(neurons, dim, seed)
@@ -129,7 +129,7 @@ def weighted_neuron_trajectories(
     found = []
     for beta in betas:
         weights = torch.ones(neurons, dtype=torch.float64)
-        weights[:weighted] = check_positive("betas", float(beta))
+        weights[:weighted] = check_positive("betas", beta)
         found.append(descend("mhe", begin, steps=steps, lr=lr, s=s, weights=weights))
     titles = [f"β = {beta:g}\nway of w₁ {_way(one.points[:, 0]):.0f}°" for beta, one in zip(betas, found, strict=True)]
     figure, panels = _new_panels(titles, dim, view, columns=min(4, len(found)))
