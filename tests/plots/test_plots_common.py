@@ -129,6 +129,9 @@ def test_plots_record_no_gradient_and_leave_the_mode_as_it_was():
     with torch.no_grad():  # they descend by gradients all the same
         moved = hs.plots.neuron_trajectories(("mhe",), **FEW)
         assert moved.axes
+    with torch.inference_mode():
+        assert hs.plots.neuron_trajectories(("mhe",), **FEW).axes
+        assert hs.plots.condition_numbers((1.0,), shape=(3, 3, 2)).axes
 
 
 def test_palette_is_okabe_and_itos_then_its_hues_darker_and_lighter():

@@ -132,7 +132,7 @@ def test_a_head_belongs_to_it(tmp_path):
 
 def test_what_cannot_be_built_again_is_said_and_the_rest_works(tmp_path, capsys):
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    with Logger(tmp_path / "mine", model=net, steps=10) as log:
+    with Logger(tmp_path / "mine", model=net, steps=10, image_size=(8, 8), in_channels=1) as log:
         train(log, net, steps=10)
         log.save()
         log.save()  # while the network lives that the first one left
@@ -141,6 +141,8 @@ def test_what_cannot_be_built_again_is_said_and_the_rest_works(tmp_path, capsys)
     x = torch.randn(3, 1, 8, 8)
     torch.testing.assert_close(hs.load(tmp_path / "mine")(x), net(x))  # in this process, while the logger lives
     assert hs.runs.is_alive(tmp_path / "mine", 0)
+    with pytest.raises(ValueError, match="the settings do not make this network"):  # and other formats are written
+        export_run(tmp_path / "mine", formats="safetensors", samples=2, out=tmp_path / "files")
     del log, net
     gc.collect()
     page = write(tmp_path / "mine").read_text()

@@ -36,6 +36,8 @@ class Job:
     inputs: Inputs
     embedding: bool
     metadata: Mapping[str, str]
+    rebuilds: bool = True
+    """Whether the settings make the network, not only the loop that trained it and still runs."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -90,6 +92,8 @@ def _write_safetensors(job: Job, path: Path) -> None:
         from safetensors.torch import save
     except ImportError as error:
         raise Unable("needs the safetensors package: pip install 'hypersphere[train]'") from error
+    if not job.rebuilds:
+        raise Unable("holds weights alone, and the settings do not make this network: give Logger those that do")
     if job.embedding and not has_features(job.model):
         raise Unable("holds weights alone, and this network has no method `features` that leaves its classifier out")
     weights = embedding_weights(job.model) if job.embedding else job.model.state_dict()

@@ -117,7 +117,9 @@ def export_run(
     if not inputs.real:
         say(f"note: checked with {inputs.origin}")
     inputs = inputs.bytes() if with_normalization else inputs
-    job = Job(model, inputs, embedding, _metadata(found, number, inputs, model))
+    own = found.own_loop(number)
+    rebuilds = own is None or bool(own.get("rebuilds"))
+    job = Job(model, inputs, embedding, _metadata(found, number, inputs, model), rebuilds)
     with new_folder(target) as folder:
         result = _write(job, names, folder, target, tolerance, say)
         files = {FORMATS[name].file: _describe(folder / FORMATS[name].file) for name in result.checks}

@@ -66,7 +66,7 @@ def picture(draw: Callable[P, R]) -> Callable[..., R]:
                 values["classes"] = names
         before = _CANVAS.set(ax)
         try:
-            with torch.no_grad():
+            with torch.inference_mode(False), torch.no_grad():
                 return draw(*given.args, **given.kwargs)
         finally:
             _CANVAS.reset(before)
