@@ -179,10 +179,12 @@ def test_a_builder_from_outside_may_take_any_options(monkeypatch: pytest.MonkeyP
         ("sngan_discriminator", {"image_size": 30}, "multiple of 8"),
         ("resnet20", {"widths": (8, 4, 8), "shortcut": "pad"}, "'pad' cannot make 4 channels of 8"),
         ("pointnet", {"width": -1.0}, "width=-1.0 must be finite and > 0"),
+        ("sngan_generator", {"widths": ()}, "widths is empty"),
+        ("cnn9", {"dtype": "float16"}, "dtype='float16' must be a floating-point type"),
     ],
 )
 def test_bad_arguments(name: str, options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         models.create(name, **options)
 
 

@@ -31,7 +31,7 @@ class Generator(nn.Module):
         - Output: (N, channels, 8·M, 8·M), in [−1, 1].
 
     Raises:
-        ValueError: If ``latent_dim`` is below 1.
+        ValueError: If ``latent_dim`` is below 1, or ``widths`` is empty.
 
     Example:
         >>> net = hs.models.create("sngan_generator", latent_dim=16, widths=(32, 16, 8, 4))
@@ -48,6 +48,10 @@ class Generator(nn.Module):
         channels: int = 3,
     ) -> None:
         super().__init__()
+        if not widths:
+            raise ValueError(
+                "widths is empty: pass the channels of the first map and after each transposed convolution"
+            )
         self.latent_dim = check_count("latent_dim", latent_dim)
         self.shape = (widths[0], check_count("base", base), base)
         self.dense = slots.operator("Linear", latent_dim, widths[0] * base * base, normed=False)

@@ -58,6 +58,8 @@ def create(
         >>> net(torch.randn(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(f"dtype={dtype!r} must be a floating-point type of torch, e.g. torch.float16")
     entry = _find(name)
     known = entry.options()
     if num_classes is not None:
