@@ -9,6 +9,7 @@ from block_reference import ACTIVATIONS, Case, distance
 from hypersphere.functional.angular import ANGULAR
 from hypersphere.functional.magnitude import MAGNITUDES
 from hypersphere.kernels import LAUNCHES, passes
+from hypersphere.kernels.spec import Fields
 
 # BatchNorm in training makes a scale and a shift before it superfluous: what is left of their gradients is rounding
 ROUNDING = {"train": ("dscale", "dshift")}
@@ -88,6 +89,15 @@ def test_other_tiles_give_the_same_values(monkeypatch):
 
 def test_more_channels_than_a_tile_of_the_forward_pass_has():
     check(Case("sigmoid", filters=200, size=(5, 1), kernel=1, padding=0, norm="none", act="gelu", last=True))
+
+
+@pytest.mark.parametrize("channels", [200, 2048, 8192, 10_000])
+def test_no_thread_has_more_entries_than_its_registers_hold(channels):
+    shape, device = torch.Size((64, channels)), torch.device("cpu")
+    plan = passes.EpiloguePlan(Fields(magnitude="tanh"), shape, True, torch.bfloat16, 1, device)
+    for launch in (plan.apply, plan.grad, plan.grad_together, plan.grad_summing):
+        *_, positions, of_channels = launch.tail
+        assert positions * of_channels <= 32 * 32 * launch.options["num_warps"]  # 32 for each thread of a warp
 
 
 @pytest.mark.gpu  # in the interpreter it takes two minutes

@@ -36,7 +36,7 @@ TUNING = {
     ("apply", True): Tuning(2048, 2048, 4, 32),
     ("grad", True): Tuning(2048, 2048, 4, 8),
     ("wide apply", True): Tuning(2048, 128, 8, 32),  # more than 128 channels, no BatchNorm
-    ("wide grad", True): Tuning(2048, 4096, 2, 8),
+    ("wide grad", True): Tuning(2048, 2048, 2, 8),
     ("stats", False): Tuning(4096, 128, 4, 16),
     ("reduce", False): Tuning(2048, 128, 4, 16),
     ("apply", False): Tuning(2048, 1024, 4, 32),
