@@ -156,7 +156,8 @@ def candidate_of(
 
 def _foreign(part: str) -> bool:
     """Whether a measurement is the user's own, which may follow any rule."""
-    return not str(getattr(find(part, "parts").evaluate, "__module__", "")).startswith("hypersphere.")
+    function = find(part, "parts").evaluate
+    return not str(getattr(getattr(function, "func", function), "__module__", "")).startswith("hypersphere.")
 
 
 def _samples(candidate: Candidate) -> int:
