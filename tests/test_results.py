@@ -4,7 +4,8 @@ import importlib.util
 import shlex
 from pathlib import Path
 
-from hypersphere.cli import main
+from hypersphere.cli import arguments, main
+from hypersphere.cli.parser import Parser
 from hypersphere.recipes import results, tables
 
 ROOT = Path(__file__).parents[1]
@@ -19,12 +20,15 @@ def test_the_page_of_results_is_made_from_the_results():
 
 
 def test_every_number_has_the_command_that_makes_it(capsys):
-    """Of its own cell and seed alone, without folders of a machine; the first of every table is understood."""
+    """Of its own cell and seed alone, without folders of a machine; all are read, the first of every table is done."""
+    parser = Parser()
+    arguments.reproduce(parser)
     for path in sorted((ROOT / "results").glob("*.json")):
         table = tables()[path.stem]
         found = results.read(table, path.parent)
         for one in found:
             assert one["environment"]["command"] == results.command(table, one), path
             assert "/" not in one["environment"]["command"], path
+            parser.parse_args(shlex.split(one["environment"]["command"])[2:])
         assert main([*shlex.split(found[0]["environment"]["command"])[1:], "--print"]) == 0
     assert capsys.readouterr().out

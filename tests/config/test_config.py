@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hypersphere import recipes
+from hypersphere._core.registries import DATASETS
 from hypersphere.cli import main
 from hypersphere.config import ScheduleConfig, add_arguments, changed, check_used, overridden
 from hypersphere.config.options import told
@@ -162,6 +163,13 @@ def test_an_option_that_changes_nothing_is_named(words, needs):
     else:
         with pytest.raises(ValueError, match=f"changes nothing here: it needs .*{re.escape(needs)}$"):
             check_used(with_values(Config(), given), given)
+
+
+def test_a_data_set_that_is_registered_may_use_any_option(monkeypatch):
+    monkeypatch.setattr(DATASETS, "_entries", dict(DATASETS._entries))
+    DATASETS.add("a_tree_of_mine", lambda root: None)
+    given = {"data.name": "a_tree_of_mine", "data.image_size": 64, "data.workers": 2, "data.resident": 0.5}
+    check_used(with_values(Config(), given), given)
 
 
 def test_an_option_of_several_runs_has_to_be_used_by_one_of_them():

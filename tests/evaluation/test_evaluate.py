@@ -187,6 +187,7 @@ def test_parts_are_added_to_those_of_the_same_network(copy):
 
 def test_out_replaces_nothing_but_an_evaluation(copy, tmp_path, capsys):
     words, out = ["evaluate", str(copy), "--parts", "energy", "--out"], tmp_path / "mine.json"
+    out.touch()  # as mktemp does
     assert main([*words, str(out)]) == main([*words, str(out)]) == 0
     (tmp_path / "notes.txt").write_text("mine")
     network = copy / "seed-0" / "model.json"  # whose pairs would be in model.safetensors

@@ -101,7 +101,9 @@ def test_a_declared_measurement_has_its_label_everywhere(tmp_path, monkeypatch, 
     assert "first_label" in capsys.readouterr().out
     assert main(["list", "measurements", "first*"]) == 0
     assert "the label of the first test sample" in capsys.readouterr().out
-    assert evaluate(Run(tmp_path / "labels"), parts=["second_label"])["second_label"] == {"second_label": 7.0}
+    assert evaluate(Run(tmp_path / "labels"), parts=["second_label"], flip=True)["second_label"] == {
+        "second_label": 7.0
+    }
 
 
 @pytest.mark.parametrize(

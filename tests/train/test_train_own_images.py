@@ -15,8 +15,8 @@ from hypersphere.config import Config, with_values
 from hypersphere.data.folder import UnreadableImage
 from hypersphere.evaluation import candidate_of
 from hypersphere.losses import fitting_margin, fitting_scale
-from hypersphere.runs import Run, SeedFolder
-from hypersphere.sources import as_split, make_source
+from hypersphere.runs import Facts, Run, SeedFolder
+from hypersphere.sources import as_split, evaluation_source, make_source
 from hypersphere.train import own_images
 
 FAST = """--data.image-size 16 --data.resize 20 --data.batch-size 16 --data.pad 1 --data.workers 0 --model.name cnn3
@@ -224,6 +224,9 @@ def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, t
         assert train(recipe, pictures, tmp_path / "early", *words) == 2
         assert message in capsys.readouterr().err
     assert not list((tmp_path / "early").rglob("log.jsonl"))
+    settings = {"data.name": "folder", "data.root": str(pictures), "data.resident": 0.0, "data.vflip": True}
+    earlier = with_values(Config(), settings)  # by a version that took vflip, and is evaluated without it anyway
+    assert evaluation_source(earlier, Facts(2), 0, torch.device("cpu")).test_classes
     assert train("faces", tmp_path / "nowhere", tmp_path) == 2
     assert "nowhere is not a folder" in capsys.readouterr().err
 

@@ -2,12 +2,15 @@
 
 import json
 import re
+import shlex
 from dataclasses import replace
 
 import pytest
 
-from hypersphere.cli import main, reproduce
+from hypersphere.cli import arguments, main, reproduce
+from hypersphere.cli.parser import Parser
 from hypersphere.cli.reproduce import shortened
+from hypersphere.config import material, with_values
 from hypersphere.recipes import get, results, tables
 from hypersphere.train import Outcome, Stopped
 
@@ -94,6 +97,40 @@ def test_a_cell_that_cannot_be_run_does_not_stop_the_others(tmp_path, capsys, mo
     printed = capsys.readouterr()
     assert "hypersphere reproduce: spherenet: no such data" in printed.err
     assert re.search(r"^cnn +- +\d+\.\d\d", printed.out, re.MULTILINE)
+
+
+def test_what_fails_in_one_of_several_processes_ends_it(monkeypatch):
+    """The others, which wait for it in this cell, then see that it is gone."""
+
+    def fail(config):
+        raise MemoryError
+
+    monkeypatch.setattr(reproduce, "train", fail)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(MemoryError):
+        main(["reproduce", "digits", "--steps", "2", "--cells", "cnn", "--results", "nowhere"])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"schedule.steps": 100, "schedule.milestones": (50,)},
+        {"schedule.milestones": (), "data.hflip": True, "model.feature_dim": None},
+        {"model.extra": {"width": 0.5, "sizes": [1, 2], "kind": "a"}, "loss.margin": -1e-5, "loss.name": "arcface"},
+    ],
+)
+def test_the_command_of_a_measurement_makes_it_again(changed):
+    table = tables()["paper.table1"]
+    cell = next(one for one in table.cells if one.name == "original.softmax")
+    config = with_values(cell.config(table.name), changed)
+    entry = {"cell": cell.training, "seed": 3, "steps": config.schedule.steps, "settings": material(config)}
+    noted = {**changed, "order of batches": "another one"}  # in the code of then, which no option changes
+    words = results.command(table, json.loads(json.dumps(entry | {"changed": noted})))
+    parser = Parser()
+    arguments.reproduce(parser)
+    order = reproduce._Order(parser.parse_args(shlex.split(words)[2:]))
+    assert (order.seeds, [work.cell for work in order.works]) == ((3,), [cell])
+    assert material(order.works[0].config) == material(config)
 
 
 def test_shortened_protocols_keep_their_shape():

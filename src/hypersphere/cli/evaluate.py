@@ -70,7 +70,7 @@ def _check_out(path: Path, pairs: bool) -> None:
         raise ValueError(f"--out {path} must be a file in a folder that exists")
     beside = path.with_suffix(".safetensors")  # what the report shows of a list of pairs
     try:
-        if path.is_file() and not set(read_json(path)) >= _ABOUT:
+        if path.is_file() and path.stat().st_size and not set(read_json(path)) >= _ABOUT:
             raise ValueError(f"{path} holds something else")
         if pairs and beside.exists():
             read_kept(beside)

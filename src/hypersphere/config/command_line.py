@@ -114,10 +114,10 @@ def _metavar(hint: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as one would type it."""
+    """A value as one would type it, so that :func:`read_text` reads it again."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, tuple):
+    if isinstance(value, list | tuple):
         return ",".join(map(str, value)) or "none"
     if isinstance(value, dict):
         return ";".join(f"{name}={inner}" for name, inner in value.items()) or "none"

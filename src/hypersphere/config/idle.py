@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._core.registries import REGULARIZERS
+from .._core.registries import DATASETS, REGULARIZERS
 from .._core.registry import is_address
 from .command_line import shown
 from .config import Config
@@ -15,13 +15,17 @@ from .regularizer import is_energy
 
 _FOLDER = ("split", "held_out", "split_seed", "table", "unreadable")
 _TREES, _PEOPLE = ("imagenet", "miniimagenet", "cub"), ("casia", "imdb_face", "ms_celeb")
-_NO_IMAGES = ("cora", "citeseer", "pubmed", "modelnet40")
 _HEAD = ("scale", "fitting", "annealing", "bias", "extra")
 
 
 def _of(*names: str) -> Callable[[Config], bool]:
     """Whether the data set is one of these, or the user's own, which may be of any kind."""
-    return lambda c: c.data.name in names or is_address(c.data.name)
+    return lambda c: c.data.name in names or _shows(c) is None
+
+
+def _shows(c: Config) -> str | None:
+    """What a data set of ours shows: images, people, a graph or clouds."""
+    return getattr(DATASETS.get(c.data.name), "of", None)
 
 
 def _faces(c: Config) -> bool:
@@ -47,7 +51,7 @@ _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] =
     ("data", ("workers",), lambda c: _of("folder", *_TREES, *_PEOPLE)(c) or _faces(c), "--data.name folder"),
     ("data", ("root",), lambda c: c.data.name != "digits" or _faces(c), "--data.name, e.g. folder"),
     ("data", ("points",), _of("modelnet40"), "--data.name modelnet40"),
-    ("data", ("hflip", "vflip", "pad", "normalize"), lambda c: c.data.name not in _NO_IMAGES, "a set of images"),
+    ("data", ("hflip", "vflip", "pad", "normalize"), lambda c: _shows(c) not in ("graph", "clouds"), "a set of images"),
     ("data", ("pad",), lambda c: c.data.name not in (*_TREES, *_PEOPLE), "images that are kept in memory"),
     ("schedule", ("milestones", "gamma"), lambda c: c.schedule.kind == "step", "--schedule.kind step"),
     ("optim", ("adam_lr",), lambda c: c.optim.name in of_matrices(), "--optim.name muon"),

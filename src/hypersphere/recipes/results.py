@@ -13,6 +13,7 @@ from typing import Any
 
 from .._core.streams import aligned
 from ..config import Config, material
+from ..config.command_line import shown
 from ..runs.files import read_json, write_json
 from ..runs.manifest import with_nan
 from .published import mean
@@ -71,29 +72,20 @@ def command(table: Table, entry: Mapping[str, Any]) -> str:
     cell = next(one for one in table.cells if one.training == entry["cell"])
     recipe = cell.make()
     words = ["hypersphere", "reproduce", table.name, "--cells", cell.name, "--seeds", str(entry["seed"])]
-    if entry["steps"] != recipe.schedule.steps:
-        words += ["--steps", str(entry["steps"])]
     own, run = material(recipe)["run"], entry["settings"]["run"]
     precision = {f"run.{name}": value for name, value in run.items() if own.get(name) != value}
-    return shlex.join([*words, *options({**entry.get("changed", {}), **precision})])
+    changed = {name: value for name, value in entry.get("changed", {}).items() if "." in name}  # others: in the code
+    if entry["steps"] != recipe.schedule.steps and "schedule.steps" not in changed:  # which leaves milestones alone
+        words += ["--steps", str(entry["steps"])]
+    return shlex.join([*words, *options({**changed, **precision})])
 
 
 def options(changed: Mapping[str, Any]) -> list[str]:
     """The words of a command line that make these changes."""
     found = []
     for name, value in sorted(changed.items()):
-        match value:
-            case None:
-                text = "none"
-            case bool():
-                text = "yes" if value else "no"
-            case Mapping():
-                text = ";".join(f"{key}={one}" for key, one in value.items())
-            case list() | tuple():
-                text = ",".join(map(str, value))
-            case _:
-                text = str(value)
-        found += [f"--{name.replace('_', '-')}", text]
+        option, text = f"--{name.replace('_', '-')}", shown(value)
+        found += [f"{option}={text}"] if text.startswith("-") else [option, text]
     return found
 
 

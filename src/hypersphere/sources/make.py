@@ -39,8 +39,9 @@ def training_source(config: Config, seed: int, team: Team) -> Source:
 def evaluation_source(config: Config, facts: Facts, seed: int, device: torch.device) -> Source:
     """For a network that is trained: its test split alone, which needs no training data where it is another set."""
     if config.evaluation.data is None:
-        # no batch is drawn to train on: that of the settings may not fit the data of a loop that was not ours
-        return make_source(replace(config.data, batch_size=1, per_class=1), seed, device)
+        # no batch is drawn to train on: that of the settings may not fit the data of a loop that was not ours, and
+        # earlier versions left vflip out of streamed images without a word
+        return make_source(replace(config.data, batch_size=1, per_class=1, vflip=False), seed, device)
     return on_faces(config.evaluation.data, facts, config, Team(0, 1, device))
 
 
