@@ -36,6 +36,16 @@ def test_a_checkpoint_goes_on_with_another_number_of_processes(tmp_path):
         processes.run(processes.load, world, tmp_path)
 
 
+def test_what_has_an_entry_for_each_class():
+    class Shifted(L.MarginSoftmax):
+        def _reset_bias(self):
+            self.bias = torch.nn.Parameter(torch.zeros(()))
+
+    for head, names in ((L.Softmax(4, 5, bias=True), {"weight", "bias"}), (L.SphereFace2(4, 5), {"weight"})):
+        assert head.class_tensors().keys() == names
+    assert Shifted(4, 5, bias=True).class_tensors().keys() == {"weight"}  # a bias of its own, for all classes
+
+
 def test_what_cannot_be_shared_out_is_refused():
     with pytest.raises(TypeError, match="head must be a head with class vectors"):
         L.shard(L.SphereFacePlus(L.Softmax(4, 5)), None)

@@ -1,5 +1,6 @@
 """Metrics of arrays, lists and names agree with those of tensors."""
 
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -63,7 +64,8 @@ def test_arrays_that_torch_cannot_share():
 def test_rates_of_any_kind_are_the_same():
     """7 of 10 are a rate of 0.7, whatever it is written in."""
     result = hs.metrics.verification(torch.arange(20.0), torch.arange(20) % 2, 2)
-    for far in ([0.7], (0.7,), np.float32(0.7), torch.tensor(0.7), [torch.tensor(0.7)], np.array([0.7])):
+    single = torch.tensor(0.7)
+    for far in (Fraction(7, 10), [0.7], (0.7,), np.float32(0.7), np.array([0.7]), single, [single]):
         assert float(result.tar_at(far)) == result.tar_at(0.7) == 0.8
     assert result.tar_at(np.array([0, 1])).tolist() == [0.1, 1.0]
 

@@ -96,7 +96,9 @@ class ClassHead(FullPrecision):
     def class_tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers with one entry for each class, by name: what ``hs.losses.shard`` splits."""
         own = (*self.named_parameters(recurse=False), *self.named_buffers(recurse=False))
-        return {n: t for n, t in own if n in ("weight", "class_weight", "bias")}
+        return {
+            n: t for n, t in own if n in ("weight", "class_weight") or (n == "bias" and t.shape == (self.num_classes,))
+        }
 
     @torch.no_grad()
     def predict(self, features: Tensor) -> Tensor:

@@ -98,9 +98,6 @@ class SphereFace2(ClassHead):
         if hasattr(self, "bias"):
             nn.init.constant_(self.bias, self._balanced_bias())
 
-    def class_tensors(self) -> dict[str, Tensor]:
-        return {"weight": self.weight}
-
     def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
         direction, b = unit(x), self._b(x) if self.shards is None else self.shards.replicated(self._b(x))
         known = Known("binary", (self.scale, self.margin, self.exponent), sigma=b)

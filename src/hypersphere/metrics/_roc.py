@@ -93,6 +93,8 @@ def check_rate(argument: str, rate: float | Tensor | Any) -> Tensor:
 
     A tensor of lower precision stands for what rounds to it: 0.7 in float32 is below 7/10, but 7 of 10 are meant.
     """
+    if is_number(rate) and not hasattr(rate, "__array__"):
+        rate = float(rate)
     rates, parts = as_numbers(argument, rate), rate if isinstance(rate, list | tuple) else (rate,)
     if rates.is_floating_point() and not any(hasattr(part, "__array__") for part in parts):  # numbers of Python
         rates = torch.as_tensor(rate, dtype=torch.float64)

@@ -101,7 +101,9 @@ class Orthogonal(HiddenRegularizer):
 
     def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
         if self.of == "cosines":  # Σ_{i≠j} ŵ_i·ŵ_j = ‖Σ ŵ_i‖² − N, N without zero neurons, which have no direction
-            return unit(matrix).sum(-2).square().sum() - (matrix != 0).any(-1).sum()
+            directions = unit(matrix)
+            lengths = torch.linalg.vector_norm(directions.detach(), dim=-1)
+            return directions.sum(-2).square().sum() - (lengths != 0).sum()
         matrix = matrix if self.of == "products" else unit(matrix)
         count, dim = matrix.shape[1:]
         if count > dim:  # such neurons are far from orthogonal: the difference is safe, and d × d instead of N × N

@@ -83,8 +83,9 @@ class _ClassSweep(torch.autograd.Function):
 
 def class_definition(points: Tensor, classes: Tensor, kernel: Kernel) -> Tensor:
     """:func:`class_sweep` by plain operations."""
-    own = torch.arange(len(points), device=points.device) == classes[:, None]
-    rows = points.index_select(0, classes.clamp(min=0))
+    chosen = classes.clamp(min=0)
+    own = torch.arange(len(points), device=points.device) == chosen[:, None]
+    rows = points.index_select(0, chosen)
     cosines = distinct((rows @ points.mT).masked_fill(own, 0), rows, points, kernel)
     return pair_energy(cosines, kernel).masked_fill(own | (classes < 0)[:, None], 0).sum()
 
