@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from tiny import tiny
 
 import programs
+from hypersphere._core.cores import cores
 from hypersphere.cli import main
 from hypersphere.cli.sweep import combinations
 from hypersphere.cli.train import chosen_config
@@ -242,7 +243,7 @@ def test_a_sweep_sizes_itself(tmp_path, capsys, monkeypatch, children, free):
     if free.cores == 3:
         assert "3 at a time" in out
         assert (len(children), done) == (3, 1)
-        assert {one.env["OMP_NUM_THREADS"] for one in children} == {str(max(1, room.cores() // 3))}
+        assert {one.env["OMP_NUM_THREADS"] for one in children} == {str(max(1, cores() // 3))}
     else:
         assert f"{2 if free.device_memory else 1} at a time" in out
         assert (len(children), done) == (0, 4)

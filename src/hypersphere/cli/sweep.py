@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core.checks import check_count
+from .._core.cores import cores
 from .._core.streams import aligned
 from .._core.trust import addresses, named, trust
 from ..config import Config, check_used, read_text, settings, to_dict, with_values
@@ -210,7 +211,7 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
     """Train several at a time, each in a process; its output is in FOLDER/settings/NAME.txt."""
     files = folder / "settings"
     files.mkdir(parents=True, exist_ok=True)
-    threads = str(max(1, room.cores() // jobs))  # together they use all cores
+    threads = str(max(1, cores() // jobs))  # together they use all cores
     environment = {"OMP_NUM_THREADS": threads, **os.environ}
     children: list[subprocess.Popen[bytes]] = []
     stopping = threading.Event()

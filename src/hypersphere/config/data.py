@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from .._core.checks import check_choice, check_count, check_positive
+from .._core.cores import cores
 from .._core.registries import DATASETS
 from .options import option
 
@@ -71,8 +71,7 @@ class DataConfig:
     @property
     def decoders(self) -> int:
         """``workers``, or one for each core that this process may use, at most 8."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return min(8, cores) if self.workers is None else self.workers
+        return min(8, cores()) if self.workers is None else self.workers
 
     def __post_init__(self) -> None:
         DATASETS.check("data.name", self.name)

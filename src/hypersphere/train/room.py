@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from .._core.cores import cores, words_of
 from .distributed import team
 
 try:
@@ -99,18 +100,9 @@ def _used_memory() -> int:
     return found if sys.platform == "darwin" else found * 1024
 
 
-def cores() -> int:
-    """The number of cores that this process may use, limited by the container's share if there is one."""
-    every = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    words = _words(Path("/sys/fs/cgroup/cpu.max"))
-    if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]) > 0:
-        every = min(every, max(1, int(words[0]) // int(words[1])))
-    return every
-
-
 def _free_memory() -> int | None:
     """The memory available without swapping, limited by the container's limit if there is one; None if unknown."""
-    table = _words(Path("/proc/meminfo"))
+    table = words_of(Path("/proc/meminfo"))
     if "MemAvailable:" in table:
         free = int(table[table.index("MemAvailable:") + 1]) * 1024
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
@@ -118,16 +110,9 @@ def _free_memory() -> int | None:
     else:
         return None
     group = Path("/sys/fs/cgroup")
-    limit, used = (_words(group / name) for name in ("memory.max", "memory.current"))
+    limit, used = (words_of(group / name) for name in ("memory.max", "memory.current"))
     if limit and used and limit[0].isdigit():
-        statistics = _words(group / "memory.stat")
+        statistics = words_of(group / "memory.stat")
         cache = int(statistics[statistics.index("inactive_file") + 1]) if "inactive_file" in statistics else 0
         free = min(free, max(0, int(limit[0]) - int(used[0]) + cache))
     return free
-
-
-def _words(file: Path) -> list[str]:
-    try:
-        return file.read_text().split()
-    except OSError:
-        return []
