@@ -199,10 +199,10 @@ FINDINGS = {
     "thesis.table7.1": """Published, a matrix R without constraint (UPT) costs five points. Ours costs nothing that
         three seeds show: 35.41 against 35.34 of the baseline and 35.68 of Cayley's map (Table 7.4); at the end it knows
         76 to 78 % of its training images, Cayley's map 78 % (of its log, not in the JSON). So nothing here suggests
-        that orthogonality is needed, at least if R starts orthogonal: ours starts as a random orthogonal matrix,
-        where F.3 draws R from N(0, 1). With that start all filters but those of the first layer are 24 times as long (neurons of the fully connected layer
-        32 times), which BatchNorm turns into a rate that is smaller by the square of it; it has not been tried
-        (`--orthogonal.init literal`).""",
+        that orthogonality is needed, at least if R starts orthogonal: ours starts as a random orthogonal matrix, where
+        F.3 draws R from N(0, 1). With that start all filters but those of the first layer are 24 times as long (neurons
+        of the fully connected layer 32 times), which BatchNorm turns into a rate that is smaller by the square of it;
+        it has not been tried (`--orthogonal.init literal`).""",
     "thesis.table7.4": """The error of our baseline is 2.3 below the published one, and the published gains are not
         there. Half-space MHE lowers the mean energy from 0.532 to 0.512. Cayley's map keeps it at the 0.504 of the
         first step, as it must. Yet half-space MHE gains 0.3, which the seeds cannot distinguish from 0, and Cayley's
@@ -210,8 +210,8 @@ FINDINGS = {
 
         With Cayley's map the network fits more slowly: at the end of the first rate it knows 45 % of the training
         images where the baseline knows 55 %, at the last step 78 % against 81 % (of the logs, not in the JSON). Its
-        test loss is the lower one (1.298 against 1.322). R has the rate and the weight decay of the baseline here, as F.3
-        says; a rate of its own, which helps on graphs (Table 7.11), has not been tried on these networks.
+        test loss is the lower one (1.298 against 1.322). R has the rate and the weight decay of the baseline here, as
+        F.3 says; a rate of its own, which helps on graphs (Table 7.11), has not been tried on these networks.
 
         The authors' public code (https://github.com/wy1iu/OPT) divides the rate at 30,000, 50,000 and 65,000 of 75,000
         steps where F.3 says "when the performance is saturated", and draws the skew matrix of Cayley's map from N(0,
