@@ -78,12 +78,11 @@ def pixels(
         return Pixels(1 / 128, (-127.5 / 128, 127.5 / 128))
     if kind == "unit":
         return Pixels(1 / 255, (0.0, 1.0))
-    if mean is None or (std is None and kind == "standard"):
-        raise ValueError(f"{kind=} needs mean= and std= of the training images, e.g. dataset.mean, dataset.std")
-    centre, spread = (
-        torch.as_tensor(number, dtype=torch.float64).view(-1, 1, 1)
-        for number in (mean, std if kind == "standard" else 1.0)
-    )
+    given = (mean, std if kind == "standard" else 1.0)
+    if any(number is None for number in given):
+        needs = "mean= and std=" if kind == "standard" else "mean="
+        raise ValueError(f"{kind=} needs {needs} of the training images, e.g. dataset.mean, dataset.std")
+    centre, spread = (torch.as_tensor(number, dtype=torch.float64).view(-1, 1, 1) for number in given)
     if len(spread) not in (1, len(centre)):
         raise ValueError(f"mean= has {len(centre)} channels, std= {len(spread)}: pass one number of each for a channel")
     if not bool((spread > 0).all() and (centre / spread).isfinite().all()):
