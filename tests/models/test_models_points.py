@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from hypersphere import models
+from hypersphere._core.extremes import largest, smallest
 from hypersphere.models.pointnet2 import ball_neighbours, farthest_points, gather_points
 
 
@@ -102,3 +103,31 @@ def test_generator_gives_images_and_gradients_reach_both_networks() -> None:
         discriminator(images).mean().backward()
         for model in (generator, discriminator):
             assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extreme", [largest, smallest])
+def test_compiled_extremes_have_a_gradient_in_bfloat16(extreme) -> None:
+    """A compiler computes the entries anew, unrounded: none equals the result, and amax would divide by none."""
+
+    def function(x, w):
+        with torch.autocast("cpu", torch.bfloat16):
+            return extreme(torch.relu(1.37 * torch.nn.functional.linear(x, w) + 0.1), 1).float().sum()
+
+    x, w = torch.randn(4, 50, 8), torch.randn(16, 8, requires_grad=True)
+    (expected,) = torch.autograd.grad(function(x, w), w)
+    (found,) = torch.autograd.grad(torch.compile(function)(x, w), w)
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["pointnet", "pointnet_tnet"])
+def test_compiled_networks_have_gradients_in_bfloat16(name: str) -> None:
+    model, x = models.create(name).cuda(), torch.rand(8, 256, 3, device="cuda")
+
+    def loss(x):
+        with torch.autocast("cuda", torch.bfloat16):
+            return model(x).float().square().mean()
+
+    torch.compile(loss)(x).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .._core.checks import check_choice, check_positive
+from .._core.extremes import largest, smallest
 from .._core.modes import without_autocast
 from .._core.sphere import compute_dtype, unit, upcast
 from ._inputs import check_features, check_head, check_labels, counted, reduce_losses
@@ -207,8 +208,8 @@ class TripletLoss(BatchWide):
         squares = others.distance.square()
         if squares.shape[1] == 0:
             return squares.sum(1)
-        farthest = squares.masked_fill(~others.same, -1.0).amax(1)
-        nearest = squares.masked_fill(~others.different, 5.0).amin(1)  # more than any of two unit vectors
+        farthest = largest(squares.masked_fill(~others.same, -1.0), 1)
+        nearest = smallest(squares.masked_fill(~others.different, 5.0), 1)  # more than any of two unit vectors
         both = others.same.any(1) & others.different.any(1)
         return torch.where(both, (farthest - nearest + self.margin).clamp_min(0), 0.0)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core.checks import check_count, check_positive
+from .._core.extremes import largest
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
 from .entry import Entry
@@ -103,7 +104,7 @@ class _Body(nn.Module):
         if self.feature_transform is not None:
             transform = self.feature_transform(x)
             x = transform @ x
-        return self.head(self.upper(x).amax(-1)), transform
+        return self.head(largest(self.upper(x), -1)), transform
 
 
 def head_of(cin: int, sizes: Sequence[int], slots: Slots, dropout: Sequence[float]) -> tuple[nn.Sequential, int]:
@@ -131,7 +132,7 @@ class _TNet(nn.Module):
             self.matrix.bias.copy_(torch.eye(k).flatten())
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.matrix(self.head(self.shared(x).amax(-1)))
+        out: Tensor = self.matrix(self.head(largest(self.shared(x), -1)))
         return out.unflatten(-1, (self.k, self.k))
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core.checks import check_count, check_positive
+from .._core.extremes import largest
 from .entry import Entry
 from .network import Network
 from .pointnet import head_of
@@ -78,7 +79,7 @@ class _Body(nn.Module):
         for level in self.levels:
             xyz, values = level(xyz, values)
         everything = torch.cat([xyz, values.to(xyz.dtype)], -1).transpose(1, 2).unsqueeze(-1)
-        return self.head(self.all(everything).amax((-2, -1)))
+        return self.head(largest(self.all(everything).squeeze(-1), -1))
 
 
 class _Level(nn.Module):
@@ -101,7 +102,7 @@ class _Level(nn.Module):
         index = ball_neighbours(centres, xyz, self.radius, self.samples)  # (N, points, samples)
         local = gather_points(xyz, index) - centres.unsqueeze(2)
         group = torch.cat([local, gather_points(values.to(local.dtype), index)], -1)
-        out = self.shared(group.permute(0, 3, 1, 2)).amax(-1)
+        out = largest(self.shared(group.permute(0, 3, 1, 2)), -1)
         return centres, out.transpose(1, 2)
 
 

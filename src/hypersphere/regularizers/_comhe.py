@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core.checks import check_choice, check_count, check_positive
+from .._core.extremes import largest
 from .._core.modes import without_autocast
 from .._core.neurons import Neurons, Patterns
 from .._core.sphere import compute_dtype, upcast
@@ -302,7 +303,7 @@ class CoMHE(EnergyRegularizer):
         if each.ndim == 1:  # a layer that is not compressed
             return each.mean()
         each = each.mean(tuple(range(1, each.ndim)))
-        return each.amax() if self.aggregate == "max" else each.mean()
+        return largest(each, 0) if self.aggregate == "max" else each.mean()
 
     def _shares(self, sets: list[Tensor]) -> list[float] | None:
         views, groups = sum(one.shape[0] for one in sets), sets[0].shape[1:-2].numel()

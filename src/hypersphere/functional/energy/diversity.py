@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..._core.checks import check_positive
 from ..._core.errors import check_floating
+from ..._core.extremes import largest, smallest
 from ..._core.modes import whole, without_autocast
 from ..._core.sphere import unit, upcast
 from .duplicates import distinct
@@ -68,7 +69,7 @@ def largest_cosine(w: Tensor) -> Tensor:
     cosines, itself = _cosines(w)
     if w.shape[-2] < 2:
         return 0 * cosines.sum((-2, -1))
-    return cosines.masked_fill(itself, -torch.inf).amax(-1).mean(-1)
+    return largest(cosines.masked_fill(itself, -torch.inf), -1).mean(-1)
 
 
 def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
@@ -110,7 +111,7 @@ def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
         places = unit(upcast(points)).to(neurons)
         kernel = Kernel.build(float(s), "euclidean", False, None, neurons.dtype)
         cosines = distinct(places @ neurons.mT, places, neurons, kernel)
-        return pair_energy(cosines, kernel).mean(-1).amin(-1)
+        return smallest(pair_energy(cosines, kernel).mean(-1), -1)
 
 
 def _cosines(w: Tensor) -> tuple[Tensor, Tensor]:
