@@ -190,7 +190,7 @@ def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
 def _variants(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
     """What cells reach with other settings, where a table's gain was looked for in them."""
     text = """Other settings than the recipe's, and the recipe's own in as many steps beside them. *gain* is over the
-        same network without margin or energy under the same other settings."""
+        same network without margin, energy or orthogonal matrix, under the same other settings."""
     rows = other_settings.rows(table, measurements)
     return [_wrapped(text), "", *rows, ""] if rows else []
 

@@ -261,7 +261,7 @@ PRINTED: list[Row] = [
     ("7.5.1", "thesis.table7.1.opt-*.*", {"orthogonal.method": "gram_schmidt"}, {}),
     ("F.3", "thesis.table7.3.*", SGD | {"data.batch_size": 100, "optim.lr": 0.01, "schedule.steps": 100 * 600}, {}),
     ("F.3", "thesis.table7.3.*", {"network.hidden": (256, 256), "loss.name": "cross_entropy"}, {}),
-    ("7.5.2", "thesis.table7.3.*.normal", {"network.init": "normal"}, {}),
+    ("7.5.2", "thesis.table7.3.*.normal", {"network.init": "standard_normal"}, {}),
     ("7.5.2", "thesis.table7.3.*.xavier", {"network.init": "xavier"}, {}),
     ("7.5.2", "thesis.table7.3.[ghlco]*.*", {"orthogonal.neurons": "keep"}, {}),
     ("F.3", "thesis.table7.9.*", SGD | {"data.batch_size": 128, "optim.lr": 0.1, "schedule.steps": 700_000}, {}),
@@ -297,7 +297,7 @@ UNPRINTED: list[tuple[str, str, str]] = [
     (CIFAR_CNNS_E, "schedule.steps", 'E.1: "when the performance is saturated"; those of D.1'),
     ("thesis.figureE.[2-5].*", "schedule.steps", "E.2.1: as in 6.6.1"),
     (CIFAR_CNNS_F, "schedule.steps", 'F.3: "when the performance is saturated"; those of D.1'),
-    ("thesis.table7.3.*.normal", "model.init", "deviation 0.01; 1 in the repository F.3 follows"),
+    ("thesis.table7.3.*.normal", "model.init", "deviation 1, that of the repository F.3 follows"),
     ("thesis.table7.10.*", "data.batch_size", "that of the repository F.3 follows"),
     *(
         ("thesis.table7.11.* thesis.tableE.6.*", setting, "Kipf and Welling's, whom 7.5.4 and E.10 follow")

@@ -334,4 +334,4 @@ def test_columns_of_table_7_3_are_different_neurons():
         network = make_objective(config, FACTS["mnist"], 0).model
         layer = next(m for m in network.modules() if hasattr(m, "parametrizations"))
         drawn.append(layer.parametrizations.weight.original.std().item())
-    assert drawn == [pytest.approx(0.01, rel=0.05), pytest.approx((2 / (784 + 256)) ** 0.5, rel=0.05)]
+    assert drawn == [pytest.approx(1.0, rel=0.05), pytest.approx((2 / (784 + 256)) ** 0.5, rel=0.05)]
