@@ -111,8 +111,8 @@ def attacked(operator: str, training: str, also: tuple[str, ...], source: str | 
     """Thesis 4.6.2, C.1: CNN-9 of Table C.1 (32/64/128) without BatchNorm, Adam, original gradients, no projection.
 
     Crops and the orthogonality of decoupled operators are those of the whole chapter (C.1.1). Attacks increase the loss
-    of training, the cross-entropy (C.1.2); its gradient rounds to 0 where the network is sure, so the final network is
-    also evaluated by the log-odds, whose gradient has the same signs and does not. ε = 8, step 2, 20 iterations, in
+    of training, the cross-entropy (C.1.2); its gradient loses the target's term in float32 where p_y rounds to 1, so
+    the final network is also evaluated by the log-odds, whose gradient does not. ε = 8, step 2, 20 iterations, in
     pixels of 255; ``training`` is ``natural`` or ``fgsm``, the latter on clean and attacked samples together (the
     mixture is not printed). Ball and tanh have a learnable ρ times the running norm.
     """
