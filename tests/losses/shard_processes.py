@@ -219,8 +219,12 @@ def refuse(rank, world, folder):
         L.SphereFacePlus(frozen)
 
 
-def run(job, world, folder="", start="fork"):
-    """``job(rank, world, folder)`` in ``world`` processes that reach each other by gloo."""
+def run(job, world, folder=""):
+    """``job(rank, world, folder)`` in ``world`` processes that reach each other by gloo.
+
+    Where a GPU is, they begin anew: a fork of a process that has used it cannot.
+    """
+    start = "spawn" if torch.cuda.is_available() else "fork"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

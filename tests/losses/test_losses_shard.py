@@ -23,7 +23,7 @@ def test_kernels_over_processes():
 @pytest.mark.gpu
 def test_two_processes_on_one_gpu_are_one():
     """Every head in float64, by plain operations; by kernels in float32 and under autocast."""
-    processes.run(processes.compare_on_a_gpu, 2, start="spawn")
+    processes.run(processes.compare_on_a_gpu, 2)
 
 
 def test_a_share_of_the_negatives_and_all_positives():
