@@ -20,6 +20,7 @@ from .peers import together, writer_first
 from .progress import Progress
 from .step import Mark
 from .training import Training
+from .unbegun import opening, withdraw
 
 
 def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
@@ -75,8 +76,9 @@ def begin(config: Config, crew: Team) -> Path:
     folder = run_path(config)
 
     def make() -> None:
-        check_room(folder, 2**16)
-        open_run(config)
+        with opening(folder):
+            check_room(folder, 2**16)
+            open_run(config)
 
     writer_first(crew, make)
     return folder
@@ -97,8 +99,25 @@ def seed_turns(
 ) -> Generator[Mark, None, dict[str, Any]]:
     """Train one seed in its run folder, a turn at a time, or find that it is done; the result is returned.
 
-    See :meth:`Training.turns` for what is yielded. ``begun`` gets the training once it is there.
+    See :meth:`Training.turns` for what is yielded. ``begun`` gets the training once it is there. If it fails before
+    training begins, nothing of a new run stays.
     """
+    try:
+        return (yield from _seed_turns(config, seed, crew, progress, callbacks, begun))
+    except BaseException:
+        if crew.writer:
+            withdraw(run_path(config))
+        raise
+
+
+def _seed_turns(
+    config: Config,
+    seed: int,
+    crew: Team,
+    progress: Progress,
+    callbacks: Sequence[Callback],
+    begun: Callable[[Training], None],
+) -> Generator[Mark, None, dict[str, Any]]:
     folder = SeedFolder(run_path(config), seed, config)
     with ExitStack() as held:
 
