@@ -9,16 +9,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from .._core.memory import ran_out
 from .._core.trust import named
 from ..config import Config, to_dict
 from ..runs import SeedFolder, Team, open_run, run_path, write_result
 from ..runs.files import check_room
 from .callbacks import Callback
 from .distributed import team
+from .memory import out_of_memory
 from .own_images import settle
 from .peers import together, writer_first
 from .progress import Progress
 from .step import Mark
+from .stopped import Stopped
 from .training import Training
 from .unbegun import opening, withdraw
 
@@ -131,10 +134,15 @@ def _seed_turns(
         if done is not None:
             progress.say(f"{folder.path} is done: {done['final_accuracy']:.2f}%")
             return done
-        training = Training(config, seed, crew, folder, progress, callbacks)
-        begun(training)
+        training: Training | None = None
         try:
+            training = Training(config, seed, crew, folder, progress, callbacks)
+            begun(training)
             yield from training.turns()
+        except (RuntimeError, MemoryError) as error:
+            if isinstance(error, Stopped) or not ran_out(error):
+                raise
+            raise out_of_memory(error, config, folder, crew, training) from error
         finally:
             progress.stop()
         assert training.result is not None  # the loop above ends with a result or an error
