@@ -51,6 +51,24 @@ def test_the_step_moves_once_per_training_forward_only():
     assert head.annealing.step.item() == 3
 
 
+@pytest.mark.parametrize("schedule", [L.Annealing(100.0, 0.3, 1.7, 0.0), L.MarginWarmup(3, steps_per_epoch=3)])
+@pytest.mark.parametrize("converted", [False, True])
+def test_a_head_in_float64_has_all_its_digits(schedule, converted):
+    """Its loss with the margin's share in Python's numbers; in float32 everything stays as it was."""
+    schedule = copy.deepcopy(schedule)
+    head = L.AMSoftmax(4, 3, annealing=schedule, dtype=None if converted else torch.float64).double()
+    x, y = torch.randn(2, 4, dtype=torch.float64), torch.tensor([0, 1])
+    for t in range(4):
+        loss = head(x, y).item()
+        share = t / 9 if isinstance(schedule, L.MarginWarmup) else 1 / (1 + 100 * (1 + 0.3 * t) ** -1.7)
+        shifted = L.AMSoftmax(4, 3, margin=head.margin * share, dtype=torch.float64)
+        shifted.load_state_dict({"weight": head.weight})
+        assert loss == pytest.approx(shifted(x, y).item(), rel=1e-14)
+    assert schedule.share().dtype == torch.float64
+    assert list(head.state_dict()) == ["weight", "annealing.step"]
+    assert head.float()(x.float(), y).dtype == schedule.share().dtype == torch.float32
+
+
 def test_resuming_continues_exactly():
     a, b = L.LSoftmax(4, 3, annealing="l_softmax_mnist"), L.LSoftmax(4, 3, annealing="l_softmax_mnist")
     x, y = torch.randn(2, 4), torch.tensor([0, 1])

@@ -83,7 +83,7 @@ def test_annealed_value(case, lam, share, batch):
     head = build(case, D, C, dtype=torch.float64, annealing=schedule)
     _, _, name, options = SOFTMAX[case]
     expected = ref.softmax_loss(name, x.numpy(), numpy_of(head)[0], y.tolist(), lam=lam, **options)
-    assert head(x, y).item() == pytest.approx(expected, abs=1e-7)
+    assert head(x, y).item() == pytest.approx(expected, abs=1e-12)
 
 
 def same(a, b, x, y, tolerance=1e-12):

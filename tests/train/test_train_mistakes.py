@@ -2,11 +2,13 @@
 
 import errno
 import io
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch.distributed as dist
@@ -14,10 +16,13 @@ from tiny import tiny
 from torch import nn
 
 import programs
-from hypersphere.cli import main
+from hypersphere.cli import _parse, main
+from hypersphere.cli.train import chosen_config
+from hypersphere.config import overridden, to_dict
 from hypersphere.runs import SeedFolder, files
+from hypersphere.runs.files import write_json
 from hypersphere.runs.model import make_head
-from hypersphere.train import LossConfig, OptimConfig, run, with_values
+from hypersphere.train import Job, LossConfig, OptimConfig, run, run_at_once, training, with_values
 from hypersphere.train.distributed import team
 from hypersphere.train.optimizer import make_projection
 from hypersphere.train.training import Training
@@ -37,6 +42,67 @@ def test_a_mistaken_first_command_does_not_stand_in_the_way(tmp_path, capsys):
     assert main(words) == 0
     assert main([*words, "--data.batch-size", "16"]) == 2
     assert "holds a run with other settings: data.batch_size" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mistake", [["--data.name", "mnist", "--data.root", "nowhere"], ["--data.batch-size", "9999"]])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_command_that_fails_before_training_leaves_no_run(tmp_path, monkeypatch, capsys, mistake, at_once):
+    monkeypatch.chdir(tmp_path)
+    words = ["digits.cnn", *QUICK, "--run.folder", "runs", "--run.progress", "off", *mistake]
+    if at_once:
+        config = chosen_config("digits.cnn", None, overridden(_parse(["train", *words])))
+        outcomes = run_at_once([Job(config, seed) for seed in (0, 1, 2)], 2)
+        assert all(isinstance(outcome.error, ValueError | OSError) for outcome in outcomes)
+    else:
+        assert main(["train", *words, "--run.seeds", "0,1"]) == 2
+        assert capsys.readouterr().err.startswith("hypersphere train: ")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_what_was_in_the_folder_before_stays(tmp_path, capsys):
+    words = ["train", "digits.cnn", *QUICK, "--run.folder", str(tmp_path), "--run.progress", "off"]
+    folder, wrong = tmp_path / "mine", ["--data.batch-size", "9999"]
+    folder.mkdir()
+    assert main([*words, "--run.name", "mine", *wrong]) == 2
+    assert list(folder.iterdir()) == [], "a folder of the user's own, empty as before"
+    (folder / "notes.txt").write_text("mine")
+    assert main([*words, "--run.name", "mine", *wrong]) == 2
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    (folder / "config.json").write_text(json.dumps(to_dict(tiny(tmp_path, "mine", 2))))
+    assert main([*words, "--run.name", "mine", *wrong]) == 2
+    assert {path.name for path in folder.iterdir()} >= {"notes.txt", "config.json"}, "settings of the user's own"
+
+
+def test_a_seed_that_began_keeps_the_run(tmp_path):
+    config = with_values(tiny(tmp_path, "mine", 2), {"run.seeds": (0, 1)})
+    with pytest.MonkeyPatch.context() as patch:
+        make = training.make_parts
+        patch.setattr(training, "make_parts", lambda config, seed, team: make(config, {0: 0}[seed], team))
+        with pytest.raises(KeyError):
+            run(config)
+    assert {path.name for path in (tmp_path / "mine").iterdir()} >= {"config.json", "seed-0"}
+    assert [result["seed"] for result in run(config)["seeds"]] == [0, 1]
+
+
+def test_a_run_that_another_process_has_opened_since_stays(tmp_path):
+    config = tiny(tmp_path, "mine", 2)
+    with pytest.MonkeyPatch.context() as patch:
+
+        def fail(*_):
+            write_json(tmp_path / "mine" / "config.json", to_dict(config))  # as its open_run does
+            raise ValueError("no data here")
+
+        patch.setattr(training, "make_parts", fail)
+        with pytest.raises(ValueError, match="no data here"):
+            run(config)
+    assert (tmp_path / "mine" / "config.json").exists()
+
+
+def test_a_folder_without_space_does_not_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    with pytest.raises(OSError, match="free some space"):
+        run(tiny(tmp_path, "mine", 2))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("trace", ["log", "checkpoint", "result"])

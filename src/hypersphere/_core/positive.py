@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .checks import check_choice, check_positive
+from .sphere import compute_dtype
 
 FORMS = ("log", "abs", "square")
 
 
 def from_raw(raw: Tensor, form: str) -> Tensor:
-    """The positive value of a free parameter: exp r; or, as released code has it, |r|+0.05 or r²+1e-4."""
+    """The positive value of a free parameter: exp r; or, as released code has it, |r|+0.05 or r²+1e-4.
+
+    exp r ends at the smallest number whose reciprocal is finite, and does not reach 0.
+    """
     if form == "log":
-        return raw.exp()
+        return raw.exp().clamp_min(torch.finfo(compute_dtype(raw.dtype)).tiny)
     return raw.abs() + 0.05 if form == "abs" else raw.square() + 1e-4
 
 

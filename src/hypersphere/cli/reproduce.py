@@ -21,6 +21,7 @@ from ..recipes import Cell, Table, results, tables
 from ..train import Job, Outcome, Stopped, run_at_once
 from ..train import run as train
 from ..train.at_once import many_queues
+from ..train.memory import OutOfMemory
 from . import arguments
 from .parser import Parser
 
@@ -176,6 +177,7 @@ def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
                 work.record(result)
         except Exception as error:  # out of memory, a data set that is missing, ...
             shared = isinstance(error, Stopped | ValueError | OSError | ImportError)
+            shared = shared and not isinstance(error, OutOfMemory)
             if not shared and int(os.environ.get("WORLD_SIZE", "1")) > 1:
                 raise  # of this process alone: the others would wait for it in this cell
             work.say(error)

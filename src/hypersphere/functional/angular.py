@@ -127,8 +127,18 @@ def _of_deviation(a: Tensor, kind: str, k: float | Tensor) -> Tensor:
     if k.device.type == "cpu" and is_plain_eager(k) and bool((k <= 0).any()):
         raise ValueError(f"k holds {float(k.detach().min())!r}: every curvature must be > 0")
     # tanh(uU)/tanh(U) as u·[tanh(uU)/uU]/[tanh(U)/U]: the gradient for a large k would otherwise cancel
-    u, top = a * (2 / math.pi), math.pi / (4 * k)
-    return u * (_tanh_ratio(u * top) / _tanh_ratio(top))
+    steep = k < torch.finfo(a.dtype).tiny ** 0.25
+    u, top = a * (2 / math.pi), _end(k, steep, torch.finfo(a.dtype).tiny)
+    z = u * top
+    ratio = _tanh_ratio(z) / _tanh_ratio(torch.where(steep, 1.0, top))
+    return torch.where(steep, torch.tanh(z), u * ratio)  # tanh(U) = 1 where it is steep
+
+
+def _end(k: Tensor, steep: Tensor, tiny: float) -> Tensor:
+    """U = π/4k. Where it is steep, its derivative is taken as that of U·exp(−log k): that of 1/k, 1/k², overflows."""
+    small = torch.where(steep, k, 1.0).clamp_min(tiny)
+    log = small.log()
+    return math.pi / (4 * torch.where(steep, small.detach(), k)) * torch.exp(log.detach() - log)
 
 
 def _tanh_ratio(z: Tensor) -> Tensor:

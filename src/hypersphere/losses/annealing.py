@@ -33,10 +33,20 @@ class MarginSchedule(nn.Module):
 
     per_step = True
     step: Tensor
+    _dtype = torch.float32  # also in objects pickled without it
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+
+    def compute_in(self, dtype: torch.dtype) -> None:
+        """Set the precision of the share; a head sets that in which it computes its loss.
+
+        Args:
+            dtype: ``torch.float32``, as at first, or ``torch.float64``.
+        """
+        if dtype != self._dtype:  # compilers need not see a schedule change
+            self._dtype = dtype
 
     def reset_parameters(self) -> None:
         """Begin again: the counter is 0."""
@@ -46,15 +56,15 @@ class MarginSchedule(nn.Module):
         """Compute the share at the present step.
 
         Returns:
-            The share of the margin, a float32 scalar in [0, 1].
+            The share of the margin, a scalar in [0, 1]: float32, or float64 in a head that computes in it.
         """
-        return torch.ones((), device=self.step.device)
+        return torch.ones((), dtype=self._dtype, device=self.step.device)
 
     def forward(self) -> Tensor:
         """Return the share and, in training mode, advance the counter.
 
         Returns:
-            The share of the margin, a float32 scalar in [0, 1].
+            The share of the margin, a scalar in [0, 1]: float32, or float64 in a head that computes in it.
         """
         share = self.share()
         if not (self.training and self.per_step):
@@ -116,10 +126,10 @@ class Annealing(MarginSchedule):
 
     @property
     def lam(self) -> Tensor:
-        """λ at the present step, a float32 scalar tensor."""
+        """λ at the present step, a scalar tensor: float32, or float64 in a head that computes in it."""
         if self.base == math.inf:  # math.isinf cannot be traced
-            return torch.full((), math.inf, device=self.step.device)
-        decay = torch.exp(-self.power * torch.log1p(self.gamma * self.step.float()))
+            return torch.full((), math.inf, dtype=self._dtype, device=self.step.device)
+        decay = torch.exp(-self.power * torch.log1p(self.gamma * self.step.to(self._dtype)))
         return (self.base * decay).clamp_min(self.minimum)
 
     def share(self) -> Tensor:
@@ -173,7 +183,7 @@ class MarginWarmup(MarginSchedule):
         """Return the share and, in training mode, advance the counter; a warm-up that nothing moves is announced.
 
         Returns:
-            The share of the margin, a float32 scalar in [0, 1].
+            The share of the margin, a scalar in [0, 1]: float32, or float64 in a head that computes in it.
         """
         if self.training and not (self.per_step or self._known) and not torch.compiler.is_compiling():
             self._known = True
@@ -184,7 +194,7 @@ class MarginWarmup(MarginSchedule):
         return super().forward()
 
     def share(self) -> Tensor:
-        return (self.step.float() / (self.epochs * (self.steps_per_epoch or 1))).clamp_max(1.0)
+        return (self.step.to(self._dtype) / (self.epochs * (self.steps_per_epoch or 1))).clamp_max(1.0)
 
     def extra_repr(self) -> str:
         return f"epochs={self.epochs}, steps_per_epoch={self.steps_per_epoch}"

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from .._core.memory import ran_out
 from .._core.version import __version__
 from ..config import Config, material
 from .files import read_json, write_json
@@ -111,11 +111,11 @@ def fitting(checkpoint: Path) -> Iterator[None]:
     other = "it belongs to another training or version. Choose another --run.name"
     try:
         yield
-    except torch.OutOfMemoryError:
-        raise
     except KeyError as error:
         raise Foreign(f"{checkpoint} has no {error} in its state: {other}") from error
     except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+        if ran_out(error):
+            raise
         reason = " ".join(str(error).split())[:200]
         raise Foreign(f"{checkpoint} has a state that does not fit ({reason}): {other}") from error
 

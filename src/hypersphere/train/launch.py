@@ -9,17 +9,21 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from .._core.memory import ran_out
 from .._core.trust import named
 from ..config import Config, to_dict
 from ..runs import SeedFolder, Team, open_run, run_path, write_result
 from ..runs.files import check_room
 from .callbacks import Callback
 from .distributed import team
+from .memory import out_of_memory
 from .own_images import settle
 from .peers import together, writer_first
 from .progress import Progress
 from .step import Mark
+from .stopped import Stopped
 from .training import Training
+from .unbegun import opening, withdraw
 
 
 def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
@@ -75,8 +79,9 @@ def begin(config: Config, crew: Team) -> Path:
     folder = run_path(config)
 
     def make() -> None:
-        check_room(folder, 2**16)
-        open_run(config)
+        with opening(folder):
+            check_room(folder, 2**16)
+            open_run(config)
 
     writer_first(crew, make)
     return folder
@@ -97,8 +102,25 @@ def seed_turns(
 ) -> Generator[Mark, None, dict[str, Any]]:
     """Train one seed in its run folder, a turn at a time, or find that it is done; the result is returned.
 
-    See :meth:`Training.turns` for what is yielded. ``begun`` gets the training once it is there.
+    See :meth:`Training.turns` for what is yielded. ``begun`` gets the training once it is there. If it fails before
+    training begins, nothing of a new run stays.
     """
+    try:
+        return (yield from _seed_turns(config, seed, crew, progress, callbacks, begun))
+    except BaseException:
+        if crew.writer:
+            withdraw(run_path(config))
+        raise
+
+
+def _seed_turns(
+    config: Config,
+    seed: int,
+    crew: Team,
+    progress: Progress,
+    callbacks: Sequence[Callback],
+    begun: Callable[[Training], None],
+) -> Generator[Mark, None, dict[str, Any]]:
     folder = SeedFolder(run_path(config), seed, config)
     with ExitStack() as held:
 
@@ -112,10 +134,15 @@ def seed_turns(
         if done is not None:
             progress.say(f"{folder.path} is done: {done['final_accuracy']:.2f}%")
             return done
-        training = Training(config, seed, crew, folder, progress, callbacks)
-        begun(training)
+        training: Training | None = None
         try:
+            training = Training(config, seed, crew, folder, progress, callbacks)
+            begun(training)
             yield from training.turns()
+        except (RuntimeError, MemoryError) as error:
+            if isinstance(error, Stopped) or not ran_out(error):
+                raise
+            raise out_of_memory(error, config, folder, crew, training) from error
         finally:
             progress.stop()
         assert training.result is not None  # the loop above ends with a result or an error

@@ -58,6 +58,7 @@ class Training:
         self.config, self.seed, self.team, self.folder, self.progress = config, seed, team, folder, progress
         self.callbacks = Callbacks(callbacks if team.writer else (), team.device)
         self.interrupted = False
+        self.evaluates = False  # it does, or it failed while it did
         self.at_once = 1  # how many trainings share the device, for those who read its steps per second
         self.result: dict[str, Any] | None = None
         self._mark: Mark = None
@@ -161,6 +162,7 @@ class Training:
 
     def _evaluate(self, now: int) -> None:
         self.step.complete()
+        self.evaluates = True
         candidate = self._candidate()
         scores = self.scores = evaluate_protocol(candidate)
         if scores["accuracy"] > self.best:
@@ -178,6 +180,7 @@ class Training:
             picture = self.parts.objective.picture()
         if picture is not None and self.team.writer:
             self.folder.show(now, picture)
+        self.evaluates = False
 
     def _warn_of_collapse(self, now: int, candidate: Candidate) -> None:
         """Say it once, and write it down for the report."""
@@ -321,6 +324,7 @@ class Training:
 
     def _finish(self) -> dict[str, Any]:
         config = self.config
+        self.evaluates = True
         done = self.folder.result
         if not self.scores:  # everything but the result was there: the log has this evaluation already
             self.scores = evaluate_protocol(self._candidate())

@@ -115,7 +115,8 @@ def _flat_back(value: Tensor, grad: Tensor, k: K, need_k: bool) -> Back:
 def _k_gradient(along: Tensor, curved: Tensor, k: Tensor) -> Tensor:
     """∂g/∂k = [t(1−T²)π/4 − (1−t²)·T·asin(c)/2] / (k²T²), from Σ grad·g and Σ grad·pq·log(p/q)."""
     top = _top(k)
-    return along * ((1 - top * top) * (math.pi / 4) / (k * k * top)) - curved * (2 / (k * top))
+    square = (k * k * top).clamp_min(torch.finfo(along.dtype).tiny)  # of a tiny k it is 0, and so is 1 − T²
+    return along * ((1 - top * top) * (math.pi / 4) / square) - curved * (2 / (k * top))
 
 
 def _flat_k_gradient(value: Tensor, grad: Tensor, t: Tensor, k: Tensor) -> Tensor:

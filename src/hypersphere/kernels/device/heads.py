@@ -89,7 +89,8 @@ def _rule(z, t, threshold, p0, p1, p2, sigma, F: tl.constexpr, FAST: tl.constexp
         half, top = curvature(sigma)
         deviation, steep, bend, curve = bent(z, half, False)
         value = bend * top
-        turn = 2.0 * half * half * (value * (top - 1.0 / top) * _HALF_PI - curve * deviation * top)
+        turn = 2.0 * half * (value * (top - 1.0 / top) * _HALF_PI - curve * deviation * top)
+        turn = turn * half  # half² of a tiny k is infinite
         return value, curve * steep * half * top, turn
     else:
         value, slope = angular(z, p0, p1, F, FAST)

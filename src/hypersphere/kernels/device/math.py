@@ -224,7 +224,8 @@ def angular_k_slope(g, c, k, half, top):
     deviation, _ = arcsin(c, False)
     t = g / top
     end = 1.0 / top
-    steep = (t * (1.0 - end * end) * (0.5 * _HALF_PI) - (1.0 - t * t) * end * deviation * 0.5) * top * top / (k * k)
+    steep = (t * (1.0 - end * end) * (0.5 * _HALF_PI) - (1.0 - t * t) * end * deviation * 0.5) * top * top
+    steep = steep / k / k  # the square of a tiny k is 0
     return tl.where(k > 2.0, g * (_series(t * t) - _series(end * end)) / k, steep)
 
 
