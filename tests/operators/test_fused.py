@@ -183,6 +183,20 @@ def test_a_float16_inner_product_cannot_overflow():
         assert torch.autograd.grad(out.sum(), x)[0].isfinite().all()
 
 
+def test_compiled_float16_gradients_stop_at_the_largest_number():
+    """At cos = 1 the parts along x and w leave float16, and cancel next: infinities would be NaN."""
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    layer = hs.nn.SphereConv2d(3, 4, 3, angular="linear", dtype=torch.float16)
+    x = (0.3 * hs.functional.unit(layer.weight[:1].detach(), (1, 2, 3))).requires_grad_()
+    results = []
+    for run in (layer, torch.compile(layer, fullgraph=True, backend="aot_eager")):
+        results.append(torch.autograd.grad(run(x).float().square().sum(), [x, layer.weight]))
+    for found, expected in zip(*reversed(results), strict=True):
+        assert expected.isfinite().all()
+        torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
+
+
 def test_slices_of_a_batch_change_nothing(monkeypatch):
     layer = hs.nn.SphereConv2d(3, 5, 3, angular=hs.angular.Sigmoid(learnable=True))
     x = torch.randn(7, 3, 6, 6, requires_grad=True)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..._core.modes import differentiated, is_transformed, needs_definition
+from ..._core.modes import differentiated, is_exporting, is_transformed, needs_definition
 from ..._core.sphere import compute_dtype, safe_reciprocal, upcast
 from .closed_forms import CLOSED_FORMS
 from .geometry import Geometry, convolve, convolve_backward
@@ -31,14 +31,22 @@ class Maps(NamedTuple):
 
 def composed(x: Tensor, w: Tensor, maps: Maps, k: Tensor | float, form: str, g: Geometry) -> Tensor:
     """The same function by plain differentiable operations: the definition."""
-    y = _bounded_product(x, w, g) if x.dtype == torch.float16 and is_transformed(x, w) else convolve(x, w, g)
+    y = _bounded_product(x, w, g) if x.dtype == torch.float16 and _may_bound(x, w) else convolve(x, w, g)
     out = CLOSED_FORMS[form].plain(scaled(upcast(y), maps), k)
     return (out if maps.s is None else out * maps.s).to(x.dtype)
 
 
+def _may_bound(x: Tensor, w: Tensor) -> bool:
+    """Compilers take a Function, but not below a function transform; exporters need none."""
+    if torch.compiler.is_compiling():
+        return not is_exporting() and not torch._C._are_functorch_transforms_active()
+    return is_transformed(x, w)
+
+
 def _bounded_product(x: Tensor, w: Tensor, g: Geometry) -> Tensor:
     """⟨w, x⟩ in float16, whose gradients stop at the largest number, as those of :class:`_Fused` do."""
-    return _Bounded.apply(convolve(_Bounded.apply(x), _Bounded.apply(w), g))
+    kind = _Bounded if torch.compiler.is_compiling() else _Transformed
+    return kind.apply(convolve(kind.apply(x), kind.apply(w), g))
 
 
 class _Bounded(torch.autograd.Function):
@@ -57,6 +65,10 @@ class _Bounded(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         limit = torch.finfo(grad.dtype).max
         return grad.clamp(-limit, limit)
+
+
+class _Transformed(_Bounded):
+    """The same in forward mode, too; compilers take no Function with such a rule."""
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor) -> Tensor:
