@@ -22,9 +22,9 @@ def test_training_on_attacked_batches_makes_the_network_hold(tmp_path):
     found = {}
     for name, kind, also in (("natural", None, ("fgsm", "bim", "deepfool", "top5")), ("hardened", "fgsm", ("fgsm",))):
         hard = {"evaluation": EvaluationConfig(also=also), "adversarial": replace(HARD, train=kind)}
-        config = tiny(tmp_path, name, 100, **hard)
+        config = tiny(tmp_path, name, 300, **hard)  # after 100 the lead is 9 to 12 points, by how a CPU rounds
         config = with_values(
-            config, {"optim.lr": 1e-2, "run.eval_every": 100, "model.widths": "8,8,8", "schedule.milestones": (80,)}
+            config, {"optim.lr": 1e-2, "run.eval_every": 300, "model.widths": "8,8,8", "schedule.milestones": (240,)}
         )
         found[name] = run(config)["seeds"][0]["metrics"]
     assert found["hardened"]["fgsm_accuracy"] > found["natural"]["fgsm_accuracy"] + 10
