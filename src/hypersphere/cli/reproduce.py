@@ -176,9 +176,9 @@ def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
             for result in train(work.whole).get("seeds", ()):
                 work.record(result)
         except Exception as error:  # out of memory, a data set that is missing, ...
-            shared = isinstance(error, Stopped | ValueError | OSError | ImportError)
-            shared = shared and not isinstance(error, OutOfMemory)
-            if not shared and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            known = isinstance(error, Stopped | ValueError | OSError | ImportError)
+            alone = isinstance(error, OutOfMemory) or not known
+            if alone and int(os.environ.get("WORLD_SIZE", "1")) > 1:
                 raise  # of this process alone: the others would wait for it in this cell
             work.say(error)
             failed = True

@@ -218,7 +218,10 @@ class MarginSoftmax(ClassHead):
         return loss.view(labels.shape) if self.reduction == "none" else loss
 
     def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:
-        share = None if self.annealing is None else self._share(x.dtype)
+        share = None
+        if self.annealing is not None:
+            self.annealing.compute_in(x.dtype)
+            share = self.annealing().to(x.dtype)
         smoothing = self._smoothing(x)
         polar = self._polar(x) if self._needs_polar else []
         sample = Sample(self.angular, polar[2][:, 0] if polar else x.new_empty(0), labels, counts, {})
@@ -241,12 +244,6 @@ class MarginSoftmax(ClassHead):
             losses = (1 - self.label_smoothing) * losses + (self.label_smoothing / self.num_classes) * spread
         extra = self.penalty(sample)
         return losses if extra is None else losses + weight * extra, weight
-
-    def _share(self, dtype: torch.dtype) -> Tensor:
-        """The share of the margin at this step."""
-        assert self.annealing is not None
-        self.annealing.compute_in(dtype)
-        return self.annealing().to(dtype)
 
     @torch.no_grad()
     def _observed(self, direction: Tensor, sample: Sample) -> dict[str, Tensor]:
