@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,7 @@ from hypersphere.cli import arguments, main, reproduce
 from hypersphere.cli.parser import Parser
 from hypersphere.cli.reproduce import shortened
 from hypersphere.config import material, with_values
-from hypersphere.recipes import get, results, tables
+from hypersphere.recipes import get, results, shared, tables
 from hypersphere.train import Outcome, Stopped
 
 
@@ -175,6 +176,72 @@ def test_a_plan_trains_what_several_tables_share_once(tmp_path, capsys, monkeypa
     assert first[0]["final_accuracy"] == second[0]["final_accuracy"]
     assert main(words) == 0
     assert capsys.readouterr().out.count("is done") == 3
+
+
+def test_what_another_table_has_measured_is_not_trained_again(tmp_path, capsys, monkeypatch):
+    own = tables()["digits"]
+    cnn = next(cell for cell in own.cells if cell.name == "cnn")
+    second = partial(lambda make, **model: with_values(make(), model), cnn.make)
+    cells = (
+        replace(cnn, name="same", published=1.0),
+        replace(cnn, name="source"),
+        replace(cnn, name="later", make=partial(second, **{"model.start": "other.source"})),
+    )
+    other = replace(own, name="other", cells=cells)
+    monkeypatch.setattr(reproduce, "tables", lambda: {"digits": own, "other": other})
+    trained = []
+
+    def train(config):
+        trained.extend((config.recipe, seed) for seed in config.run.seeds)
+        numbers = {"recipe": config.recipe, "steps": 2, "final_accuracy": 7.0, "best_accuracy": 8.0}
+        return {"seeds": [{**numbers, "seed": seed} for seed in config.run.seeds]}
+
+    monkeypatch.setattr(reproduce, "train", train)
+    words = ["reproduce", "--steps", "2", "--results", str(tmp_path), "--run.folder", str(tmp_path)]
+    assert main([*words, "digits", "--cells", "cnn", "--seeds", "0,1", "--run.precision", "bfloat16"]) == 0
+    assert main([*words, "other", "--cells", "same", "--seeds", "1,2"]) == 0
+    assert "other.same is done: seed 1 as digits.cnn\n" in capsys.readouterr().out
+    assert trained == [("digits.cnn", 0), ("digits.cnn", 1), ("other.same", 2)]
+    adopted, measured = json.loads((tmp_path / "other.json").read_text())["measurements"]
+    assert (adopted["recipe"], adopted["settings"]["recipe"]) == ("digits.cnn", "other.same")
+    assert (adopted["seed"], adopted["final_accuracy"], adopted["published"]) == (1, 7.0, {"same": 1.0})
+    assert [one["settings"]["run"]["precision"] for one in (adopted, measured)] == ["bfloat16", "float32"]
+    assert "--cells same --seeds 1" in adopted["environment"]["command"]
+    assert "precision bfloat16" in adopted["environment"]["command"]
+
+    del trained[:]
+    assert main([*words, "other", "--cells", "same", "--seeds", "1", "--optim.lr", "1e-9"]) == 0
+    assert main([*words, "other", "--cells", "source", "--seeds", "1"]) == 0  # another starts from its folder
+    assert trained == [("other.same", 1), ("other.source", 1)]
+
+
+def test_only_the_first_of_several_processes_writes_what_is_measured_elsewhere(tmp_path, monkeypatch):
+    table = tables()["digits"]
+    cell = next(one for one in table.cells if one.name == "cnn")
+    config = shortened(cell.config("digits"), 2)
+    results.record(table, cell.name, config, {"recipe": "digits.cnn", "seed": 0, "steps": 2}, tmp_path)
+    known = shared.known(tmp_path, [table])
+    other = replace(table, name="other", cells=(cell,))
+    for rank, written in (("1", False), ("0", True)):
+        monkeypatch.setenv("RANK", rank)
+        work = reproduce.Work(other, cell, config, {}, tmp_path)
+        assert not work.prepare((0,), known)
+        assert (tmp_path / "other.json").exists() == written
+
+
+@pytest.mark.parametrize(
+    "extra", [{"changed": {"augmentation": "none"}}, {"settings": {"unheard": 1}}, {"settings": None}]
+)
+def test_a_measurement_whose_settings_do_not_say_all_is_nobody_elses(extra, tmp_path):
+    table = tables()["digits"]
+    config = get("digits.cnn")
+    results.record(table, "cnn", config, {"recipe": "digits.cnn", "seed": 0, "steps": 2}, tmp_path)
+    path = tmp_path / "digits.json"
+    content = json.loads(path.read_text())
+    assert shared.same(config, (0,), shared.known(tmp_path, [table])).keys() == {0}
+    content["measurements"][0] |= extra
+    path.write_text(json.dumps(content))
+    assert not shared.same(config, (0,), shared.known(tmp_path, [table]))
 
 
 def test_what_others_start_from_is_trained_under_its_own_name():

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from .._core.checks import check_choice, check_count
 from ..config import Config, changed, check_used, material, overridden, with_values
-from ..recipes import Cell, Table, results, tables
+from ..recipes import Cell, Table, results, shared, tables
 from ..train import Job, Outcome, Stopped, run_at_once
 from ..train import run as train
 from ..train.at_once import many_queues
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     check_used(first, {name for order in orders for name in order.given}, *others)
     failed = False
     if not options.only_print:
-        todo = _apart([work for order in orders for work in order.works if work.prepare(order.seeds)])
+        todo = _apart([work for order in orders for work in order.missing()])
         failed, stopped = (_one_by_one if options.at_once == 1 else partial(_at_once, count=options.at_once))(todo)
         if stopped:
             return 130
@@ -98,6 +98,16 @@ class _Order:
             recipe, config = _settings(self.table, cell, options.steps, values)
             self.works.append(Work(self.table, cell, config, _changes(recipe, config), options.results))
 
+    def missing(self) -> list[Work]:
+        """The trainings that lack a seed, once it is looked for under the names that other tables have for them."""
+        lacking = {work: seeds for work in self.works if (seeds := work.lacks(self.seeds))}
+        known = shared.known(self._options.results, tables().values()) if lacking else {}
+        recipes = [cell.make() for cell in self.table.cells]
+        folders = {run for one in recipes for run in (one.model.start, one.adversarial.source)}  # needed, not numbers
+        return [
+            work for work in self.works if work.prepare(lacking.get(work, ()), {} if work.name in folders else known)
+        ]
+
     def text(self) -> str:
         """The table with what is measured now."""
         options, changes = self._options, {work.cell.training: work.changes for work in self.works}
@@ -105,7 +115,7 @@ class _Order:
         return results.render(self.table, options.results, names, options.steps, changes)
 
 
-@dataclass
+@dataclass(eq=False)
 class Work:
     """A training of a table, what its settings change of the cell's, and the folder of its numbers."""
 
@@ -117,17 +127,31 @@ class Work:
     twins: list[Work] = field(default_factory=list)
     """Trainings of other tables, or further columns, that would be this one over again."""
 
-    def prepare(self, seeds: tuple[int, ...]) -> bool:
-        """Leave out the seeds that are measured, and name the run; False if nothing is left to do."""
+    @property
+    def name(self) -> str:
+        """The training by table and cell."""
+        return f"{self.table.name}.{self.cell.training}"
+
+    def lacks(self, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        """The seeds that the table's file has no number of."""
+        steps, done = self.config.schedule.steps, {results.key(m) for m in results.read(self.table, self.folder)}
+        entry = {"cell": self.cell.training, "steps": steps, "changed": self.changes}
+        return tuple(seed for seed in seeds if results.key({**entry, "seed": seed}) not in done)
+
+    def prepare(self, seeds: tuple[int, ...], known: shared.Known) -> bool:
+        """Leave out the seeds that are measured under another name, and name the run; False if nothing is left to do.
+
+        Every process leaves out the same ones, and the first writes them down.
+        """
         steps, changes, config = self.config.schedule.steps, self.changes, self.config
-        wanted = {
-            seed: results.key({"cell": self.cell.training, "steps": steps, "seed": seed, "changed": changes})
-            for seed in seeds
-        }
-        done = {results.key(m) for m in results.read(self.table, self.folder)}
-        missing = tuple(seed for seed in seeds if wanted[seed] not in done)
+        found = shared.same(config, seeds, known)
+        if found and int(os.environ.get("RANK", "0")) == 0:
+            shared.adopt(self.table, self.cell.training, found, self.folder, changes)
+        missing = tuple(seed for seed in seeds if seed not in found)
+        done = [f"seed {seed} as {one['recipe']}" for seed, one in sorted(found.items())]
+        if done or not missing:
+            print(f"{self.name} is done" + (f": {', '.join(done)}" if done else ""), flush=True)
         if not missing:
-            print(f"{self.table.name}.{self.cell.training} is done", flush=True)
             return False
         name = config.run.name or config.recipe
         if changes and name in (config.recipe, f"{config.recipe}-{steps}"):  # another run than the cell's own
