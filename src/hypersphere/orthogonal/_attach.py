@@ -65,8 +65,9 @@ def attach(
         share_blocks: all blocks (of one size) are the same matrix.
         normalize: scale every v to length 1 (7.3.7).
         refine: ``"full"`` or ``"half"``: minimise the (half-space) energy of v first (7.3.7), keeping lengths.
-        init: ``"random"`` is the orthogonalised N(0, 1) matrix (F.3). For Cayley and exponential the skew matrix is
-            drawn smaller, so that R is like a uniformly random rotation: ``"literal"`` N(0, 1) puts the Cayley R near
+        init: ``"random"`` makes R the orthogonalised N(0, 1) matrix (F.3), a uniformly random rotation. What R is made
+            of has columns of length about 1, so that R learns at the rates of ordinary weights. ``"literal"`` keeps
+            N(0, 1): columns √d times as long, with which a step of SGD turns R a d-th as far, and for Cayley an R near
             −I. ``"identity"`` starts at R = I.
         include: glob patterns on module or weight names; None takes every layer.
         skip: patterns of layers that keep their weights.

@@ -85,7 +85,11 @@ class Orthogonal(Map):
     kept = True
 
     def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
-        """N(0, 1), as in thesis F.3; for Cayley and exponential a smaller skew matrix unless ``"literal"``.
+        """N(0, σ²): σ = 1 as in thesis F.3 for ``"literal"``, else smaller.
+
+        Gram-Schmidt, Householder and Löwdin make the same R of cU as of U, for every c > 0. But a step
+        of SGD turns R by 1/c² as much, and without weight decay U never shrinks: σ²d = 1, columns of
+        length 1 on average, lets R learn at the rates of ordinary weights, σ = 1 at a d-th of them.
 
         A skew matrix of N(0, σ²) has eigenvalues ±iμ, μ on a semicircle of radius 2σ√d. Literal
         σ = 1 sends most of them beyond all bounds, and R close to −I by Cayley. The default takes
@@ -95,7 +99,7 @@ class Orthogonal(Map):
         if init == "identity":
             return torch.zeros(count, dim, dim) if self.method in _SKEW else _identity(count, dim)
         gaussian = draw(count, dim, dim)
-        return gaussian if init == "literal" else gaussian * math.sqrt(_SKEW.get(self.method, dim) / dim)
+        return gaussian if init == "literal" else gaussian * math.sqrt(_SKEW.get(self.method, 1.0) / dim)
 
     def __call__(self, raw: Tensor) -> Tensor:
         return orthogonalize(raw, self.method)
@@ -264,7 +268,7 @@ class Canonical(Map):
     """
 
     def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
-        """Draw N(0, 1), or for ``"identity"`` the diagonal matrix of d, d − 1, ..., 1.
+        """Draw N(0, 1/d), N(0, 1) for ``"literal"``, or for ``"identity"`` the diagonal matrix of d, d − 1, ..., 1.
 
         Args:
             count: number of diagonal blocks of R, one raw matrix for each.
@@ -276,7 +280,7 @@ class Canonical(Map):
             The initial parameter U, (count, dim, dim).
         """
         if init != "identity":
-            return draw(count, dim, dim)
+            return draw(count, dim, dim) * (1.0 if init == "literal" else dim**-0.5)
         return torch.diag(torch.arange(dim, 0.0, -1.0)).repeat(count, 1, 1)
 
     def __call__(self, raw: Tensor) -> Tensor:
