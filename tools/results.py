@@ -189,8 +189,9 @@ def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
 
 def _variants(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
     """What cells reach with other settings, where a table's gain was looked for in them."""
-    text = """Other settings than the recipe's, and the recipe's own in as many steps beside them. *gain* is over the
-        same network without margin, energy or orthogonal matrix, under the same other settings."""
+    base = other_settings.BASE.get(table.name, "").format(row="ROW", column="COLUMN")
+    text = f"""Other settings than the recipe's, and the recipe's own in as many steps beside them. *gain* is over
+        `{base}` under the same other settings."""
     rows = other_settings.rows(table, measurements)
     return [_wrapped(text), "", *rows, ""] if rows else []
 

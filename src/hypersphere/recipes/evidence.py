@@ -21,6 +21,7 @@ LEVEL = 0.95
 _BASELINES = {
     "paper.table1": "{row}.softmax original.softmax",  # a loss gains over the softmax, an operator over the plain one
     "paper.section4.3": "sigmoid0.3",
+    "paper.figure5": "{row}.batch",
     "thesis.sectionD.6": "am-softmax",
     "thesis.table4.1": "standard-gradients",
     "thesis.table7.2": "mean0 energy0",
