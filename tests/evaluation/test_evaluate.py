@@ -117,6 +117,27 @@ def test_own_pairs(trained, tmp_path, capsys):
     assert found["verification"]["auc"] == pytest.approx(100 * expected, abs=1e-3)
 
 
+def test_batches_are_as_large_as_asked(copy, monkeypatch):
+    whole = evaluated(copy, "--parts", "classification")["classification"]
+    sizes, call = [], torch.nn.Module.__call__
+
+    def spy(self, *args, **options):
+        if args and isinstance(args[0], torch.Tensor) and args[0].dim() == 4:
+            sizes.append(len(args[0]))
+        return call(self, *args, **options)
+
+    monkeypatch.setattr(torch.nn.Module, "__call__", spy)
+    part = evaluated(copy, "--parts", "classification", "--batch-size", "50")["classification"]
+    assert max(sizes) == 50
+    assert part["confusion"] == whole["confusion"]
+
+
+@pytest.mark.parametrize("batch_size", ["0", "-3"])
+def test_batches_of_nothing_are_refused(trained, capsys, batch_size):
+    assert main(["evaluate", str(trained), "--batch-size", batch_size]) == 2
+    assert f"batch_size={batch_size} must be at least 1" in capsys.readouterr().err
+
+
 BAD_LISTS = {
     "missing": ("0.png 99.png 1\n0.png 1.png 0", "names 99.png, which"),
     "words": ("0.png 1.png maybe", "line 1: '0.png 1.png maybe' is not"),

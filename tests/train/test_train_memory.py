@@ -1,5 +1,6 @@
 """Memory that runs out: one sentence with the batch size and the options to change, and a run that continues."""
 
+import importlib
 from types import SimpleNamespace
 
 import pytest
@@ -34,6 +35,29 @@ def of_numpy(*_):
 def fail_at(monkeypatch, step, fail):
     work = Step._updates
     monkeypatch.setattr(Step, "_updates", lambda self: fail() if self.step == step else work(self))
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        ("energy", "lower --limit"),
+        ("evaluate", "lower --batch-size, or give --device cpu"),
+        ("export", "lower --samples"),
+        ("report", "give --logs-only, or --device cpu"),
+    ],
+)
+def test_commands_that_train_nothing_say_what_needs_less(command, advice, monkeypatch, capsys):
+    module = importlib.import_module(f"hypersphere.cli.{command}")
+    monkeypatch.setattr(module, "run", of_a_gpu)
+    assert main([command, "somewhere"]) == 1
+    said = f"hypersphere {command}: memory ran out (it asked for 20.00 GiB more): {advice}\n"
+    assert capsys.readouterr().err == said
+    monkeypatch.setattr(module, "run", lambda options: (_ for _ in ()).throw(RuntimeError("another")))
+    with pytest.raises(RuntimeError, match="another"):
+        main([command, "somewhere"])
+    assert main([command, "--help"]) == 0  # what is advised exists
+    known = capsys.readouterr().out
+    assert all(word.strip(",") in known for word in advice.split() if word.startswith("--"))
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sweep": ("hypersphere.cli.sweep", "train a recipe under every combination of some settings"),
     "train": ("hypersphere.cli.train", "train a recipe, or continue an interrupted run"),
 }
+# What needs less memory, of the commands that train nothing; those that train say it themselves.
+_SMALLER = {
+    "energy": "lower --limit",
+    "evaluate": "lower --batch-size, or give --device cpu",
+    "export": "lower --samples",
+    "report": "give --logs-only, or --device cpu",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; 0 is success, 2 a mistake in what was asked, with a message on stderr.
 
-    130 is Ctrl-C, 141 a reader that left before the end (``| head``).
+    1 is a failure, e.g. memory that ran out, 130 is Ctrl-C, 141 a reader that left before the end (``| head``).
     """
     spell()
     words = list(sys.argv[1:] if argv is None else argv)
@@ -63,6 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             return code
         print(f"{name}: {error}", file=sys.stderr)
         return 2
+    except Exception as error:
+        about = importlib.import_module("hypersphere._core.memory")  # which imports torch: not before it is needed
+        command = name.rpartition(" ")[2]
+        if command not in _SMALLER or not about.ran_out(error):
+            raise
+        print(f"{name}: memory ran out{about.asked_for(error)}: {_SMALLER[command]}", file=sys.stderr)
+        return 1
     return code
 
 

@@ -39,6 +39,7 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     add("--parts", LazyHelp(_parts), metavar="PART,...")
     add("--root", "folder of the data, if it is not where it was at training")
     add("--device", "where the network runs", "cpu")
+    add("--batch-size", "samples in memory at a time (default: that of the run)", type=int)
     add("--flip", "verification: append the features of the mirrored image", action=argparse.BooleanOptionalAction)
     add("--center", "verification: subtract the mean feature", action=argparse.BooleanOptionalAction)
     add("--inception", "GAN: the classifier that scores its images, FILE.onnx or a run folder")

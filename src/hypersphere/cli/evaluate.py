@@ -51,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
                 center=options.center,
                 folds=options.folds,
                 root=options.root,
+                batch_size=options.batch_size,
             )
             pairs.keep(path.with_suffix(".safetensors"))
             results.append(pairs.values)
@@ -83,6 +84,7 @@ def _check_out(path: Path, pairs: bool) -> None:
 def _evaluate(found: Run, seed: int, parts: list[str] | None, options: argparse.Namespace) -> dict[str, Any]:
     common: dict[str, Any] = {"device": options.device}
     common |= {"root": options.root, "flip": options.flip, "center": options.center, "inception": options.inception}
+    common["batch_size"] = options.batch_size
     return evaluate(found, seed, parts, **common)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .._core.checks import check_count
 from .._core.registries import MEASUREMENTS
 from ..config import Config
 from ..runs import Run, Team, environment, load, usable_device
@@ -33,6 +34,7 @@ def evaluate(
     flip: bool | None = None,
     center: bool | None = None,
     inception: str | None = None,
+    batch_size: int | None = None,
 ) -> dict[str, Any]:
     """Evaluate the network of a seed on its test split, by the settings of its run.
 
@@ -46,6 +48,7 @@ def evaluate(
         flip: Use the features of image and mirror in verification; None follows the run.
         center: Subtract the mean feature in verification; None follows the run.
         inception: What scores the images of a GAN; None follows the run.
+        batch_size: How many samples are in memory at a time; None follows the run.
 
     Returns:
         What was evaluated and where, and for each part its numbers and details.
@@ -68,7 +71,11 @@ def evaluate(
         raise ValueError(f"inception={inception!r} scores the images of a GAN, and {run.path} has no generator")
     changes: dict[str, Any] = {"flip": flip, "center": center, "inception": inception}
     rule = replace(run.config.evaluation, **{name: value for name, value in changes.items() if value is not None})
-    candidate = candidate_of(run, seed, config=replace(run.config, evaluation=rule), root=root, device=device)
+    data = run.config.data
+    if batch_size is not None:
+        data = replace(data, eval_batch_size=check_count("batch_size", batch_size))
+    config = replace(run.config, evaluation=rule, data=data)
+    candidate = candidate_of(run, seed, config=config, root=root, device=device)
     out: dict[str, Any] = {
         "run": run.name,
         "recipe": run.recipe,

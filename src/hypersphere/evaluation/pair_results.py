@@ -133,6 +133,7 @@ def verify_own_pairs(
     center: bool | None = None,
     folds: int | None = None,
     root: str | None = None,
+    batch_size: int | None = None,
 ) -> OwnVerified:
     """As :func:`evaluate_pairs`, with the pictures of the hardest pairs; ``root``: the run's data, if they moved."""
     place, number = usable_device(device), run.seeds[0] if seed is None else seed
@@ -148,7 +149,9 @@ def verify_own_pairs(
     images = find_images(listing, _places(run, listing, root)) if folder is None else Path(folder)
     own = read_pairs(listing, images, size)
     model = load(run.path, seed=number, device=place)
-    features = embed(model, own.images, flip=mirrored, normalize=settings.normalize, **_moments(run, number, root))
+    how: dict[str, Any] = {"normalize": settings.normalize, **_moments(run, number, root)}
+    size_of_batch = settings.eval_batch_size if batch_size is None else check_count("batch_size", batch_size)
+    features = embed(model, own.images, flip=mirrored, batch_size=size_of_batch, **how)
     pairs = own.pairs.folded(_folds(own.pairs, folds, rule.folds, listing))
     result = metrics.verify_pairs(features, pairs, center=centered)
     scores = metrics.pair_scores(features, pairs.left, pairs.right)

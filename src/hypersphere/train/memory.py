@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import torch
 
+from .._core.memory import asked_for
 from ..config import Config
 from ..runs import SeedFolder, Team
 from .stopped import Stopped
 
 if TYPE_CHECKING:
     from .training import Training
-
-_ASKED = re.compile(r"allocate ([0-9][0-9.]*) ?(bytes|[KMGT]iB)", re.IGNORECASE)
 
 
 class OutOfMemory(Stopped):
@@ -28,7 +26,7 @@ def out_of_memory(
     evaluates = training is not None and training.evaluates
     number = config.data.eval_batch_size if evaluates else config.data.batch_size
     size = f"--data.{'eval-' if evaluates else ''}batch-size {number}"
-    text = f"{_place(error, team)} ran out of memory {_when(training)}, at {size}{_asked(error)}; {_saved(folder)}. "
+    text = f"{_place(error, team)} ran out of memory {_when(training)}, at {size}{asked_for(error)}; {_saved(folder)}. "
     return OutOfMemory(text + _advice(config, folder, training), speaker=team.rank)
 
 
@@ -45,14 +43,6 @@ def _when(training: Training | None) -> str:
     if training is None:
         return "while data and network were prepared"
     return f"in the evaluation of step {training.step.step}" if training.evaluates else f"at step {training.step.step}"
-
-
-def _asked(error: BaseException) -> str:
-    found = _ASKED.search(str(error))
-    if found is None:
-        return ""
-    amount = f"{float(found[1]) / 2**30:.2f} GiB" if found[2].lower() == "bytes" else f"{found[1]} {found[2]}"
-    return f" (it asked for {amount} more)"
 
 
 def _saved(folder: SeedFolder) -> str:
