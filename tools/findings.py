@@ -296,7 +296,8 @@ FINDINGS = {
         have a length of 28 in the first layer. R does not depend on their length, but a step of SGD turns it by a 784th
         as much as with columns of length 1, and no weight decay shortens them. With these the error after 2,000 steps
         is 3.8 instead of 9.3 to 9.6, that of Cayley's map 4.1 (seed 0, on a CPU; not in the JSON). So the recipes of
-        this table start from columns of length 1 now. Whole trainings have not been run with them.""",
+        this table start from columns of length 1 now (`--orthogonal.init unit`). Whole trainings have not been run with
+        them.""",
     "thesis.table7.2": """The energies before training, summed over the layers in half space, are those of the table:
         five of six within 0.0011, and 4.266 instead of 4.278 at a mean of 0.05. Only the rise from 0 to 0.001 is not
         there: it is printed as 0.0008, which is twice the spread between two draws of ours (0.0004), and a mean of

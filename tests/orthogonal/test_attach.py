@@ -134,10 +134,10 @@ def test_the_default_skew_start_is_like_a_uniform_rotation_and_the_literal_one_i
 
 
 @pytest.mark.parametrize("method", ["gram_schmidt", "householder", "lowdin", "canonical"])
-def test_the_default_start_is_the_literal_r_of_shorter_columns(method: str) -> None:
+def test_the_unit_start_is_the_random_r_of_shorter_columns(method: str) -> None:
     """R does not depend on the length of U's columns, but how far a step of SGD turns it does."""
     turned, matrices, lengths = {}, {}, {}
-    for init in ("random", "literal"):
+    for init in ("unit", "random"):
         torch.manual_seed(0)
         model = hs.orthogonal.attach(nn.Sequential(nn.Linear(100, 60), nn.Linear(60, 2)), method, init=init)
         (raw,) = [p for name, p in model.named_parameters() if p.shape[-2:] == (100, 100)]
@@ -147,11 +147,11 @@ def test_the_default_start_is_the_literal_r_of_shorter_columns(method: str) -> N
         (hs.orthogonal.matrices(model)["0.weight"] * slope).sum().backward()
         torch.optim.SGD([raw], lr=1e-5).step()
         turned[init] = float((hs.orthogonal.matrices(model)["0.weight"].detach() - matrices[init]).norm())
-    torch.testing.assert_close(matrices["random"], matrices["literal"], atol=1e-4, rtol=0)
-    assert lengths["random"] == pytest.approx(1.0, abs=0.03)
-    assert lengths["literal"] == pytest.approx(10.0, abs=0.3)
+    torch.testing.assert_close(matrices["unit"], matrices["random"], atol=1e-4, rtol=0)
+    assert lengths["unit"] == pytest.approx(1.0, abs=0.03)
+    assert lengths["random"] == pytest.approx(10.0, abs=0.3)
     if method != "canonical":  # whose gradients are large wherever singular values are near each other
-        assert turned["random"] == pytest.approx(100 * turned["literal"], rel=0.1)
+        assert turned["unit"] == pytest.approx(100 * turned["random"], rel=0.1)
 
 
 def test_generator_makes_starts_reproducible() -> None:

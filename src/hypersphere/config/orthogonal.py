@@ -27,7 +27,9 @@ class OrthogonalConfig:
     share_blocks: bool = option(False, "use one matrix for all blocks")
     normalize: bool = option(False, "scale every fixed neuron to length 1")
     refine: str | None = option(None, "minimise the energy of the fixed neurons first: full, half")
-    init: str = option("random", "how R starts: random, identity (fine-tuning), literal (of an unscaled N(0, 1))")
+    init: str = option(
+        "random", "how R starts: random, unit (for SGD without decay), identity (fine-tuning), literal (N(0, 1))"
+    )
     neurons: str = option(
         "draw", "fixed neurons: draw (He's Gaussian, or that of mean and std), keep (what model.init drew)"
     )

@@ -65,10 +65,11 @@ def attach(
         share_blocks: all blocks (of one size) are the same matrix.
         normalize: scale every v to length 1 (7.3.7).
         refine: ``"full"`` or ``"half"``: minimise the (half-space) energy of v first (7.3.7), keeping lengths.
-        init: ``"random"`` makes R the orthogonalised N(0, 1) matrix (F.3), a uniformly random rotation. What R is made
-            of has columns of length about 1, so that R learns at the rates of ordinary weights. ``"literal"`` keeps
-            N(0, 1): columns √d times as long, with which a step of SGD turns R a d-th as far, and for Cayley an R near
-            −I. ``"identity"`` starts at R = I.
+        init: ``"random"`` is the orthogonalised N(0, 1) matrix (F.3). For Cayley and exponential the skew matrix is
+            drawn smaller, so that R is like a uniformly random rotation: ``"literal"`` N(0, 1) puts the Cayley R near
+            −I. ``"unit"`` is the R of ``"random"``, but Gram-Schmidt, Householder, Löwdin and canonical make it of
+            columns of length 1 instead of √d: take it for SGD without weight decay, which turns R a d-th as far from
+            N(0, 1). ``"identity"`` starts at R = I.
         include: glob patterns on module or weight names; None takes every layer.
         skip: patterns of layers that keep their weights.
         neurons: ``"gaussian"`` draws v from N(0, 2/d) (He), ``"keep"`` takes the present weights. By default new ones
@@ -99,7 +100,7 @@ def attach(
     chosen_map = resolve(method)
     check_count("blocks", blocks)
     check_count("tasks", tasks)
-    check_choice("init", init, ("random", "identity", "literal"))
+    check_choice("init", init, ("random", "unit", "identity", "literal"))
     if refine is not None:
         check_choice("refine", refine, ("full", "half"))
     asked = neurons

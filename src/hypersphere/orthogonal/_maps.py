@@ -50,7 +50,7 @@ class Map:
         Args:
             count: number of diagonal blocks of R, one raw matrix for each.
             dim: number of rows and columns of a block.
-            init: ``"random"``, ``"identity"``, or ``"literal"`` for N(0, 1) as drawn.
+            init: ``"random"`` or ``"unit"``, ``"identity"``, or ``"literal"`` for N(0, 1) as drawn.
             draw: gives normal random numbers of a shape.
 
         Returns:
@@ -85,11 +85,11 @@ class Orthogonal(Map):
     kept = True
 
     def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
-        """N(0, σ²): σ = 1 as in thesis F.3 for ``"literal"``, else smaller.
+        """N(0, 1), as in thesis F.3; smaller for ``"unit"`` and, unless ``"literal"``, for Cayley and exponential.
 
         Gram-Schmidt, Householder and Löwdin make the same R of cU as of U, for every c > 0. But a step
-        of SGD turns R by 1/c² as much, and without weight decay U never shrinks: σ²d = 1, columns of
-        length 1 on average, lets R learn at the rates of ordinary weights, σ = 1 at a d-th of them.
+        of SGD turns R by 1/c² as much, and without weight decay U never shrinks: from σ = 1 R learns at
+        a d-th of the rate that it has from ``"unit"``, σ²d = 1, with columns of length 1 on average.
 
         A skew matrix of N(0, σ²) has eigenvalues ±iμ, μ on a semicircle of radius 2σ√d. Literal
         σ = 1 sends most of them beyond all bounds, and R close to −I by Cayley. The default takes
@@ -99,7 +99,8 @@ class Orthogonal(Map):
         if init == "identity":
             return torch.zeros(count, dim, dim) if self.method in _SKEW else _identity(count, dim)
         gaussian = draw(count, dim, dim)
-        return gaussian if init == "literal" else gaussian * math.sqrt(_SKEW.get(self.method, 1.0) / dim)
+        variance = _SKEW.get(self.method, 1.0 if init == "unit" else dim) / dim
+        return gaussian if init == "literal" else gaussian * math.sqrt(variance)
 
     def __call__(self, raw: Tensor) -> Tensor:
         return orthogonalize(raw, self.method)
@@ -268,19 +269,19 @@ class Canonical(Map):
     """
 
     def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
-        """Draw N(0, 1/d), N(0, 1) for ``"literal"``, or for ``"identity"`` the diagonal matrix of d, d − 1, ..., 1.
+        """Draw N(0, 1), N(0, 1/d) for ``"unit"``, or for ``"identity"`` the diagonal matrix of d, d − 1, ..., 1.
 
         Args:
             count: number of diagonal blocks of R, one raw matrix for each.
             dim: number of rows and columns of a block.
-            init: how R starts: ``"random"``, ``"identity"`` or ``"literal"``, see :func:`attach`.
+            init: how R starts: ``"random"``, ``"unit"``, ``"identity"`` or ``"literal"``, see :func:`attach`.
             draw: gives normal random numbers of a shape.
 
         Returns:
             The initial parameter U, (count, dim, dim).
         """
         if init != "identity":
-            return draw(count, dim, dim) * (1.0 if init == "literal" else dim**-0.5)
+            return draw(count, dim, dim) * (dim**-0.5 if init == "unit" else 1.0)
         return torch.diag(torch.arange(dim, 0.0, -1.0)).repeat(count, 1, 1)
 
     def __call__(self, raw: Tensor) -> Tensor:

@@ -87,7 +87,7 @@ def strategy(dataset: str, name: str, norm: str | None, kind: str) -> Config:
         case "standard":
             return config
         case "rotation":
-            return opt(edit(config, optim={"weight_decay": 0.0}), "gs", neurons="keep", init="random")
+            return opt(edit(config, optim={"weight_decay": 0.0}), "gs", neurons="keep", init="unit")
         case "hs-mhe":
             return mhe(config, half=True, s=1.0)
         case "rp-comhe":

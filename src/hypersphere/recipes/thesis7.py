@@ -27,7 +27,6 @@ START = (
     "F.3 draws what R is made of from N(0, 1). With it the R of `cp` is near -I, and that of `or` and `upt` near no "
     "orthogonal matrix: these start as random rotations here, and from N(0, 1) with --orthogonal.init literal."
 )
-_NORMAL = ("gs", "hr", "ls")  # start from N(0, 1) as it is: R is a random rotation, though it learns slowly at first
 METHODS = {
     "gs": "gram_schmidt",
     "hr": "householder",
@@ -47,7 +46,6 @@ def opt(config: Config, method: str, **settings: Any) -> Config:
     """
     if method == "baseline":
         return config
-    settings = {"init": "literal" if method in _NORMAL else "random", **settings}
     return replace(config, orthogonal=OrthogonalConfig(METHODS[method], **settings))
 
 
@@ -145,8 +143,8 @@ def table7_3(method: str, init: str) -> Config:
     """F.3: 784-256-256-10 on MNIST, momentum SGD 0.01 (so also for R under OGD), batch 100, 100 epochs.
 
     Without weight decay, which F.3 names among the settings of CNNs.
-    Under OPT the fixed neurons are those that ``init`` draws: the columns of the table. N(0, 1), which F.3 draws R
-    from under CNNs, is scaled: without weight decay Gram-Schmidt learns too slowly from it.
+    Under OPT the fixed neurons are those that ``init`` draws: the columns of the table. What R is made of has columns
+    of length 1: N(0, 1), which F.3 says of CNNs, learns slowly without weight decay.
     """
     config = Config(
         data=DataConfig(name="mnist", batch_size=100, normalize="unit"),
@@ -155,7 +153,7 @@ def table7_3(method: str, init: str) -> Config:
         schedule=ScheduleConfig(steps=60_000, kind="constant", milestones=()),
         run=RunConfig(eval_every=600, checkpoint_every=6000),
     )
-    return opt(config, method, neurons="keep", init="random")
+    return opt(config, method, neurons="keep", init="unit")
 
 
 @TABLES.add(
