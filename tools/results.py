@@ -10,6 +10,7 @@ import json
 import math
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,13 @@ def _overview() -> str:
         recipes say, to the last step ({sum(one.cell.at_start for one in compared)} of them are known before the first).
         A training that stands in several tables is shown once here. The end of the page lists the tables that were not
         run."""
-    lines = ["## At a glance", "", _wrapped(text), "", "![Gains over the baseline](images/forest.svg)", ""]
     shown = [(table, one) for table, measurements in _measured() for one in _own(table, measurements)]
+    counts = Counter(one.verdict for _, one in shown)
+    words = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
+    alone = Counter(_verdict(one) for _, one in shown if one.verdict is None)
+    text += f""" Published gains: {words}. Baselines: {alone["compatible"]} compatible with the published number,
+        {alone["not compatible"]} not."""
+    lines = ["## At a glance", "", _wrapped(text), "", "![Gains over the baseline](images/forest.svg)", ""]
     for table, one in shown:
         if one.verdict is not None:
             lines.append(_wrapped(f"- **{table.name} {one.cell.name}: {one.verdict}.** {_sentence(one)}", "  "))
@@ -241,8 +247,10 @@ def _missing() -> str:
         cells = f"{len(table.cells)} cell{'s' * (len(table.cells) > 1)}"
         where = f" ({', '.join(needs)})" if needs else ""
         (closed if needs else open_).append(f"- `{table.name}`{where}: {cells}. {table.title.rstrip('.')}.")
-    head = "We have no number for any cell of these tables and figures. Their data sets can be had:"
-    return "\n".join(["## Not run", "", head, "", *open_, "", "These need data that we do not have:", "", *closed, ""])
+    head = """We have no number for any cell of these tables and figures. `tools/headlines.plan` trains the baselines
+        and headlines that are missing, here and in the tables above. The data sets of these can be had:"""
+    lines = ["## Not run", "", _wrapped(head), "", *open_, "", "These need data that we do not have:", "", *closed, ""]
+    return "\n".join(lines)
 
 
 def _documents() -> list[Table]:
