@@ -173,6 +173,29 @@ def test_operators_with_a_forward_pass_of_their_own():
     torch.testing.assert_close(hs.nn.fold(model)(x), expected)
 
 
+@pytest.mark.parametrize("kind", ["forward", "forward_pre"])
+def test_hooks_on_all_modules_see_each_of_a_row(kind):
+    """Those of profilers: torch keeps them beside the modules, not in them."""
+    plain, x = Unit().eval(), torch.randn(2, 4, 6, 6)
+    nn.init.uniform_(plain.bn2.weight)
+    fused, seen = hs.nn.fuse(copy.deepcopy(plain)), {}
+
+    def look(module, inputs, output=None):
+        seen.setdefault(current, []).append((inputs[0] if output is None else output).clone())
+
+    register = getattr(torch.nn.modules.module, f"register_module_{kind}_hook")
+    with plain_operations(), torch.no_grad():
+        handle = register(look)
+        try:
+            for current, model in (("plain", plain), ("fused", fused)):
+                model(x)
+        finally:
+            handle.remove()
+    assert len(seen["plain"]) == len(seen["fused"])
+    for one, other in zip(seen["plain"], seen["fused"], strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_hooks_are_called():
     model = hs.nn.fuse(network())
     seen = []

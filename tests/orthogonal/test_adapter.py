@@ -120,7 +120,7 @@ def test_files(method: str, tmp_path: Path) -> None:
     torch.testing.assert_close(other(IMAGES), model(IMAGES))
     hs.orthogonal.load_adapter(other, tmp_path / "mine")  # into the present one
     config = json.loads((tmp_path / "mine" / "adapter.json").read_text())
-    assert config["method"] == method
+    assert config["method"] == ("gram_schmidt" if method == "householder" else method)
     assert config["weights"]["0.weight"] == {"dim": 27, "blocks": 3}
 
 
@@ -251,3 +251,29 @@ def test_exported_for_any_number_of_inputs() -> None:
     exported = torch.export.export(model, (torch.randn(3, 5),), dynamic_shapes=({0: batch},)).module()
     x = torch.randn(99, 5)
     torch.testing.assert_close(exported(x), model(x))
+
+
+def test_merged_adapters_under_a_rotation_are_not_taken_out() -> None:
+    model = hs.orthogonal.merge(hs.orthogonal.adapter(convnet()))
+    hs.orthogonal.attach(model, neurons="keep", init="identity")
+    before = model(IMAGES)
+    with pytest.raises(ValueError, match=r"has been parametrized since its adapter was merged: .*merge\(model\)"):
+        hs.orthogonal.unmerge(model)
+    torch.testing.assert_close(model(IMAGES), before)
+    hs.orthogonal.unmerge(hs.orthogonal.merge(model))
+    assert hs.orthogonal.adapters(model) == ["default"]
+
+
+def test_merging_the_task_of_a_network_without_tasks_is_refused() -> None:
+    model = hs.orthogonal.adapter(convnet())
+    with pytest.raises(ValueError, match="has no orthogonal parametrization"):
+        hs.orthogonal.merge(model, task=3)
+    assert hs.orthogonal.adapters(model) == ["default"]
+
+
+def test_householder_files_of_before_are_refused(tmp_path: Path) -> None:
+    hs.orthogonal.save_adapter(hs.orthogonal.adapter(convnet(), "householder"), tmp_path)
+    path = tmp_path / "adapter.json"
+    path.write_text(path.read_text().replace("gram_schmidt", "householder"))
+    with pytest.raises(ValueError, match="Householder adapter of an earlier version"):
+        hs.orthogonal.load_adapter(convnet(), tmp_path)

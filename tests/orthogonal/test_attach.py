@@ -327,3 +327,37 @@ def test_the_parameters_of_r_are_found_for_a_rate_of_their_own() -> None:
     found = {id(p) for p in hs.orthogonal.rotation_parameters(model)}
     assert found == {id(p) for name, p in model.named_parameters() if ".raw." in name}
     assert len(found) == 8
+
+
+@pytest.mark.parametrize("method", ["householder", "gram_schmidt", "lowdin", "cayley", "exponential"])
+@pytest.mark.parametrize("dim", [7, 8])
+def test_a_small_step_from_the_identity_changes_little(method: str, dim: int) -> None:
+    """Householder's own algorithm turns the last column over as soon as U leaves the identity, if d is even."""
+    torch.manual_seed(0)
+    for attached in (True, False):
+        model = nn.Sequential(nn.Linear(dim, 6), nn.ReLU(), nn.Linear(6, 3))
+        x = torch.randn(5, dim)
+        before = model(x).detach()
+        if attached:
+            hs.orthogonal.attach(model, method, init="identity")
+        else:
+            hs.orthogonal.adapter(model, method)
+        torch.testing.assert_close(model(x), before)
+        model(x).sum().backward()
+        torch.optim.SGD(hs.orthogonal.rotation_parameters(model) if attached else
+                        [p for p in model.parameters() if p.requires_grad], lr=1e-6).step()  # fmt: skip
+        assert (model(x) - before).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("method", ["gradient", "relaxed", "free", "cayley", "lowdin", "canonical"])
+def test_tensors_are_laid_out_as_those_of_ordinary_networks(method: str) -> None:
+    """Others ask for it: safetensors, parameters_to_vector, LBFGS."""
+    layers = (nn.ConvTranspose2d(4, 6, 3), nn.ConvTranspose2d(6, 4, 3, groups=2), hs.nn.SphereConvTranspose2d(4, 2, 3))
+    model = nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(2))
+    model(torch.randn(2, 4, 5, 5))
+    for _ in range(2):
+        hs.orthogonal.attach(model, method, neurons="gaussian")
+        assert all(tensor.is_contiguous() for tensor in model.state_dict().values())
+        hs.orthogonal.merge(model)
+        assert all(tensor.is_contiguous() for tensor in model.state_dict().values())
+        nn.utils.parameters_to_vector(model.parameters())

@@ -64,7 +64,7 @@ class Neurons:
             return matrix.reshape(shape)
         kernel = math.prod(shape[2:])
         grouped = matrix.reshape(self.groups, shape[1], shape[0] // self.groups, kernel)
-        return grouped.transpose(1, 2).reshape(shape)
+        return grouped.transpose(1, 2).reshape(shape).contiguous()
 
     def matrix(self) -> Tensor:
         """The neurons now, (groups, neurons, dim); a weight that processes share is gathered."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from .block import Parts, is_activation, is_norm
 from .layer import Decoupled, as_node, is_rectified
@@ -30,6 +31,7 @@ def is_hooked(module: nn.Module) -> bool:
         or module._backward_hooks
         or module._backward_pre_hooks
         or "forward" in module.__dict__
+        or _has_any_global_hook()  # of torch.nn.modules.module.register_module_forward_hook and its like
     )
 
 

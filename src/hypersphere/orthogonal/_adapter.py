@@ -26,7 +26,7 @@ from .._core.sphere import compute_dtype
 from ..functional.orthogonalize import methods
 from ._attach import check_free, choose, dim_of
 from ._blocks import BlockMatrix
-from ._maps import Orthogonal
+from ._maps import Orthogonal, started
 from ._peers import Peers
 from ._recurrent import read_through, restore
 from ._rotation import check_alone, detached_layout, iter_parametrizations, reorder, unshare_class
@@ -255,6 +255,13 @@ def unmerge(model: nn.Module) -> nn.Module:
     found = list(_merged(model))
     if not found:
         raise ValueError("the model has no merged adapter: merge(model) first")
+    for name, module, stash in found:
+        for tensor_name in stash:
+            if parametrize.is_parametrized(module, tensor_name):
+                raise ValueError(
+                    f"unmerge: {name}.{tensor_name} has been parametrized since its adapter was merged: remove that "
+                    "first, orthogonal.merge(model) if it was attached"
+                )
     for _, module, stash in found:
         for tensor_name, (adapters_of, original) in stash.items():
             with torch.no_grad():
@@ -289,7 +296,15 @@ def _matrix(layer: Neurons, method: str, blocks: int, name: str, present: Adapte
         raise ValueError(f"{layer.name} has an adapter {name!r} already: choose another name")
     weight, dim = layer.weight.detach(), dim_of(layer, blocks)
     dtype = compute_dtype(weight.dtype)
-    matrix = BlockMatrix(dim, Orthogonal(method), blocks, False, "identity", partial(torch.randn, dtype=dtype), peers)
+    matrix = BlockMatrix(
+        dim,
+        started(Orthogonal(method), "identity"),
+        blocks,
+        False,
+        "identity",
+        partial(torch.randn, dtype=dtype),
+        peers,
+    )
     return matrix.to(device=weight.device, dtype=dtype)
 
 

@@ -110,6 +110,11 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
         if not (path / file).is_file():
             raise FileNotFoundError(f"{path / file} is missing: save_adapter(model, folder) writes it")
     config = _read_config(path / _CONFIG)
+    if config["method"] == "householder":
+        raise ValueError(
+            f"{path} holds a Householder adapter of an earlier version, whose first step turned a coordinate over: "
+            "train it again, e.g. by method='gram_schmidt'"
+        )
     name = config["name"] if name is None else name
     tensors: dict[str, Tensor] = _safetensors().load((path / _WEIGHTS).read_bytes())
     wanted = {weight: int(about.get("blocks", config["blocks"])) for weight, about in config["weights"].items()}

@@ -17,7 +17,7 @@ from .._core.output_layer import OutputLayer, OutputLayers, announce, find_outpu
 from .._core.sphere import compute_dtype
 from ..functional import norm, unit
 from ._blocks import BlockMatrix
-from ._maps import Map, resolve
+from ._maps import Map, resolve, started
 from ._peers import Peers
 from ._recurrent import read_through
 from ._rotation import Rotation, iter_rotations, unshare_class
@@ -69,7 +69,8 @@ def attach(
             drawn smaller, so that R is like a uniformly random rotation: ``"literal"`` N(0, 1) puts the Cayley R near
             −I. ``"unit"`` is the R of ``"random"``, but Gram-Schmidt, Householder, Löwdin and canonical make it of
             columns of length 1 instead of √d: take it for SGD without weight decay, which turns R a d-th as far from
-            N(0, 1). ``"identity"`` starts at R = I.
+            N(0, 1). ``"identity"`` starts at R = I; Householder is then Gram-Schmidt, which differs from it by the sign
+            of the last column.
         include: glob patterns on module or weight names; None takes every layer.
         skip: patterns of layers that keep their weights.
         neurons: ``"gaussian"`` draws v from N(0, 2/d) (He), ``"keep"`` takes the present weights. By default new ones
@@ -101,6 +102,7 @@ def attach(
     check_count("blocks", blocks)
     check_count("tasks", tasks)
     check_choice("init", init, ("random", "unit", "identity", "literal"))
+    chosen_map = started(chosen_map, init)
     if refine is not None:
         check_choice("refine", refine, ("full", "half"))
     asked = neurons
@@ -166,7 +168,7 @@ def check_free(model: nn.Module, chosen: list[Neurons]) -> None:
         modules.setdefault(id(module), set()).add(name)
     for layer in chosen:
         if layer.name in attached:
-            raise ValueError(f"{layer.name} is attached already: merge(model) first, or leave it out by include/skip")
+            raise ValueError(f"{layer.name} is attached already: merge(model) first, or leave this layer out")
         if parametrize.is_parametrized(layer.module, layer.tensor_name):
             raise ValueError(f"{layer.name} has another parametrization: remove it first, or skip this layer")
         weight = layer.module._parameters.get(layer.tensor_name)

@@ -59,7 +59,9 @@ class Map:
         if init == "identity":
             return _identity(count, dim)
         gaussian = draw(count, dim, dim)
-        return gaussian if init == "literal" and not self.on_manifold else orthogonalize(gaussian, "gram_schmidt")
+        if init == "literal" and not self.on_manifold:
+            return gaussian
+        return orthogonalize(gaussian, "gram_schmidt").contiguous()
 
     def __call__(self, raw: Tensor) -> Tensor:
         return raw
@@ -107,6 +109,18 @@ class Orthogonal(Map):
 
 
 _SKEW = {"cayley": 2.0, "exponential": 3.6705}
+
+
+def started(chosen: Map, init: str) -> Map:
+    """The map itself, or one that can start so.
+
+    Householder's algorithm gives I at U = I alone: for every other U of even size the determinant is −1, so that the
+    first step would turn the last column over. From the identity Gram-Schmidt takes its place, which is the same map
+    but for the sign of that column.
+    """
+    if init == "identity" and isinstance(chosen, Orthogonal) and chosen.method == "householder":
+        return Orthogonal("gram_schmidt")
+    return chosen
 
 
 class Relaxed(Map):

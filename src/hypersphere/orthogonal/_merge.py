@@ -36,11 +36,11 @@ def merge(model: nn.Module, task: int | None = None) -> nn.Module:
         >>> list(hs.orthogonal.merge(model).state_dict())
         ['0.weight', '0.bias', '1.weight', '1.bias']
     """
+    if task is not None:
+        set_task(model, task)  # which refuses a model that has no tasks
     if merge_adapters(model) and not any(True for _ in iter_rotations(model)):
         return model
     found = attached(model)
-    if task is not None:
-        set_task(model, task)
     check_alone(found, "rotation")
     for _, module, tensor_name, rotation in found:
         _fold(module, tensor_name, rotation)

@@ -184,6 +184,8 @@ def rotation_parameters(model: nn.Module) -> list[nn.Parameter]:
 def set_task(model: nn.Module, task: int) -> nn.Module:
     """Make every attached layer use the R of one task (thesis F.8).
 
+    Which task is used is no part of the ``state_dict``, which holds all of them: set it again after loading one.
+
     Args:
         model: a network attached with ``attach(tasks=...)``.
         task: its number, 0 to tasks − 1.
