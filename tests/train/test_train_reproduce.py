@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -10,9 +11,9 @@ import pytest
 
 from hypersphere.cli import arguments, main, reproduce
 from hypersphere.cli.parser import Parser
-from hypersphere.cli.reproduce import shortened
 from hypersphere.config import material, with_values
 from hypersphere.recipes import get, results, shared, tables
+from hypersphere.recipes.shorter import shortened
 from hypersphere.train import Outcome, Stopped
 
 
@@ -215,33 +216,114 @@ def test_what_another_table_has_measured_is_not_trained_again(tmp_path, capsys, 
     assert trained == [("other.same", 1), ("other.source", 1)]
 
 
+def put(folder, table, seed=0, **entries):
+    """A measurement of its first cell, as of the training of that cell."""
+    cell = table.cells[0]
+    number = {"recipe": f"{table.name}.{cell.training}", "seed": seed, "steps": cell.make().schedule.steps, **entries}
+    results.record(table, cell.training, cell.config(table.name), number, folder)
+    return table
+
+
+def twins():
+    """Two tables of one training."""
+    cell = next(one for one in tables()["digits"].cells if one.name == "cnn")
+    first = replace(tables()["digits"], cells=(cell,))
+    return first, replace(first, name="other", cells=(replace(cell, name="same"),))
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{"changed": {"augmentation": "none"}}, {"changed": {"optim.unheard": 1}}, {"recipe": None}, {"settings": None}],
+)
+def test_a_measurement_that_does_not_tell_its_training_is_nobody_elses(extra, tmp_path):
+    first, other = twins()
+    put(tmp_path, first)
+    config = other.cells[0].config("other")
+    assert shared.same(config, (0,), shared.known(tmp_path, [first])).keys() == {0}
+    path = tmp_path / "digits.json"
+    content = json.loads(path.read_text())
+    (one,) = content["measurements"]
+    for name, value in extra.items():
+        one.pop(name, None)
+        one |= {} if value is None else {name: value}
+    path.write_text(json.dumps(content))
+    assert not shared.same(config, (0,), shared.known(tmp_path, [first]))
+
+
+def test_a_measurement_is_of_what_its_cell_says_whatever_defaults_were_once(tmp_path):
+    first, other = twins()
+    put(tmp_path, first)
+    path = tmp_path / "digits.json"
+    content = json.loads(path.read_text())
+    del content["measurements"][0]["settings"]["optim"]
+    path.write_text(json.dumps(content))
+    known = shared.known(tmp_path, [first])
+    config = other.cells[0].config("other")
+    assert shared.same(config, (0,), known)
+    assert not shared.same(with_values(config, {"optim.lr": 0.123}), (0,), known)
+
+
 def test_only_the_first_of_several_processes_writes_what_is_measured_elsewhere(tmp_path, monkeypatch):
-    table = tables()["digits"]
-    cell = next(one for one in table.cells if one.name == "cnn")
-    config = shortened(cell.config("digits"), 2)
-    results.record(table, cell.name, config, {"recipe": "digits.cnn", "seed": 0, "steps": 2}, tmp_path)
-    known = shared.known(tmp_path, [table])
-    other = replace(table, name="other", cells=(cell,))
+    first, other = twins()
+    known = shared.known(tmp_path, [put(tmp_path, first)])
     for rank, written in (("1", False), ("0", True)):
         monkeypatch.setenv("RANK", rank)
-        work = reproduce.Work(other, cell, config, {}, tmp_path)
+        work = reproduce.Work(other, other.cells[0], other.cells[0].config("other"), {}, tmp_path)
         assert not work.prepare((0,), known)
         assert (tmp_path / "other.json").exists() == written
 
 
-@pytest.mark.parametrize(
-    "extra", [{"changed": {"augmentation": "none"}}, {"settings": {"unheard": 1}}, {"settings": None}]
-)
-def test_a_measurement_whose_settings_do_not_say_all_is_nobody_elses(extra, tmp_path):
-    table = tables()["digits"]
-    config = get("digits.cnn")
-    results.record(table, "cnn", config, {"recipe": "digits.cnn", "seed": 0, "steps": 2}, tmp_path)
-    path = tmp_path / "digits.json"
-    content = json.loads(path.read_text())
-    assert shared.same(config, (0,), shared.known(tmp_path, [table])).keys() == {0}
-    content["measurements"][0] |= extra
-    path.write_text(json.dumps(content))
-    assert not shared.same(config, (0,), shared.known(tmp_path, [table]))
+def test_a_broken_file_of_another_table_stops_nobody(tmp_path, caplog):
+    first, other = twins()
+    put(tmp_path, first)
+    (tmp_path / "other.json").write_text("{")
+    assert shared.known(tmp_path, [first, other])
+    assert "other.json is not a JSON file" in caplog.text
+
+
+def test_a_copy_gives_way_to_what_is_measured_under_its_own_name(tmp_path):
+    first, other = twins()
+    put(tmp_path, first, final_accuracy=12.0)
+    third = replace(other, name="third")
+    for table in (other, third):
+        found = shared.same(table.cells[0].config(table.name), (0,), shared.known(tmp_path, [first]))
+        shared.adopt(table, "same", found, tmp_path, {})
+    put(tmp_path, first, final_accuracy=50.0)
+    for order in ([first, other, third], [third, other, first]):
+        known = shared.known(tmp_path, order)
+        assert shared.same(other.cells[0].config("other"), (0,), known)[0]["final_accuracy"] == 50.0
+    (tmp_path / "digits.json").unlink()  # to measure it again: copies do not bring it back
+    assert not shared.same(first.cells[0].config("digits"), (0,), shared.known(tmp_path, [first, other, third]))
+
+
+def test_nothing_is_lost_where_several_record_at_a_time(tmp_path):
+    first, _ = twins()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda seed: put(tmp_path, first, seed), range(24)))
+    assert [one["seed"] for one in results.read(first, tmp_path)] == list(range(24))
+    assert [path.name for path in tmp_path.iterdir()] == ["digits.json"]
+
+
+def test_runs_that_others_start_from_have_the_names_that_the_options_give_them(tmp_path):
+    def works(cells, *words):
+        parser = Parser()
+        arguments.reproduce(parser)
+        folders = ["--run.folder", str(tmp_path), "--results", str(tmp_path)]
+        return reproduce._Order(parser.parse_args(["thesis.table4.8", "--cells", cells, *folders, *words])).works
+
+    words = ["--steps", "2", "--model.widths", "4,4,4"]
+    (source,) = works("source", *words)
+    assert source.prepare((0,), {})
+    name = source.config.run.name
+    assert re.fullmatch(r"thesis\.table4\.8\.source-2-[0-9a-f]{8}", name)
+    (attacked,) = works("baseline.natural.fgsm", *words)
+    assert attacked.config.adversarial.source == "thesis.table4.8.source-2"  # the other is not there
+    (tmp_path / name).mkdir()
+    (attacked,) = works("baseline.natural.fgsm", *words)
+    assert attacked.config.adversarial.source == name
+    assert "adversarial.source" not in attacked.changes
+    (own,) = works("baseline.natural.fgsm", *words, "--adversarial.source", "mine")
+    assert own.config.adversarial.source == "mine"
 
 
 def test_what_others_start_from_is_trained_under_its_own_name():

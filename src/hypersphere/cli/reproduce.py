@@ -18,6 +18,8 @@ from typing import Any, NoReturn
 from .._core.checks import check_choice, check_count
 from ..config import Config, changed, check_used, material, overridden, with_values
 from ..recipes import Cell, Table, results, shared, tables
+from ..recipes.shorter import STARTS, named, shortened
+from ..runs import beside
 from ..train import Job, Outcome, Stopped, run_at_once
 from ..train import run as train
 from ..train.at_once import many_queues
@@ -96,14 +98,30 @@ class _Order:
         self.works: list[Work] = []
         for cell in list(trainings.values())[::-1]:
             recipe, config = _settings(self.table, cell, options.steps, values)
-            self.works.append(Work(self.table, cell, config, _changes(recipe, config), options.results))
+            changes, config = _changes(recipe, config), self._starting(config)
+            self.works.append(Work(self.table, cell, config, changes, options.results))
+
+    def _starting(self, config: Config) -> Config:
+        """The settings with the names that runs of the same table have under the same options, where there are such."""
+        found = {}
+        cells = {f"{self.table.name}.{cell.training}": cell for cell in self.table.cells}
+        short = "" if self._options.steps is None else f"-{self._options.steps}"
+        values = {name: value for name, value in self.given.items() if name != "run.name"}
+        for setting in (one for one in STARTS if one not in values and named(config, one) is not None):
+            source = cells.get(str(named(config, setting)).removesuffix(short))
+            if source is not None:
+                recipe, other = _settings(self.table, source, self._options.steps, values)
+                name = _run_name(other, _changes(recipe, other))
+                if source in self._chosen or beside(config, name).exists():
+                    found[setting] = name
+        return with_values(config, found)
 
     def missing(self) -> list[Work]:
         """The trainings that lack a seed, once it is looked for under the names that other tables have for them."""
         lacking = {work: seeds for work in self.works if (seeds := work.lacks(self.seeds))}
         known = shared.known(self._options.results, tables().values()) if lacking else {}
         recipes = [cell.make() for cell in self.table.cells]
-        folders = {run for one in recipes for run in (one.model.start, one.adversarial.source)}  # needed, not numbers
+        folders = {named(recipe, setting) for recipe in recipes for setting in STARTS}  # needed, not numbers alone
         return [
             work for work in self.works if work.prepare(lacking.get(work, ()), {} if work.name in folders else known)
         ]
@@ -143,20 +161,17 @@ class Work:
 
         Every process leaves out the same ones, and the first writes them down.
         """
-        steps, changes, config = self.config.schedule.steps, self.changes, self.config
-        found = shared.same(config, seeds, known)
+        found = shared.same(self.config, seeds, known)
         if found and int(os.environ.get("RANK", "0")) == 0:
-            shared.adopt(self.table, self.cell.training, found, self.folder, changes)
+            shared.adopt(self.table, self.cell.training, found, self.folder, self.changes)
         missing = tuple(seed for seed in seeds if seed not in found)
         done = [f"seed {seed} as {one['recipe']}" for seed, one in sorted(found.items())]
         if done or not missing:
             print(f"{self.name} is done" + (f": {', '.join(done)}" if done else ""), flush=True)
         if not missing:
             return False
-        name = config.run.name or config.recipe
-        if changes and name in (config.recipe, f"{config.recipe}-{steps}"):  # another run than the cell's own
-            name = f"{name}-{zlib.crc32(repr(sorted(changes.items())).encode()):08x}"
-        self.config = replace(config, run=replace(config.run, seeds=missing, name=name))
+        name = _run_name(self.config, self.changes)
+        self.config = replace(self.config, run=replace(self.config.run, seeds=missing, name=name))
         return True
 
     @property
@@ -229,36 +244,6 @@ def _at_once(todo: list[Work], count: int) -> tuple[bool, bool]:
     return any(one.error is not None for one in outcomes), stopped
 
 
-def shortened(config: Config, steps: int) -> Config:
-    """The same protocol in fewer steps: milestones and warm-up shrink in proportion, intervals to at most ``steps``.
-
-    So do the runs of the same table that it starts from or is attacked by.
-    """
-    share = steps / config.schedule.steps
-    milestones = sorted({max(1, round(milestone * share)) for milestone in config.schedule.milestones})
-    schedule = replace(
-        config.schedule,
-        steps=steps,
-        milestones=tuple(milestones),
-        warmup=round(config.schedule.warmup * share),
-    )
-    run_config = replace(config.run, name=f"{config.recipe}-{steps}")
-    for name in ("eval_every", "log_every", "checkpoint_every"):
-        run_config = replace(run_config, **{name: max(1, min(getattr(run_config, name), steps))})
-    beside = {name: _beside(config, name) for name in ("model.start", "adversarial.source")}
-    config = with_values(config, {name: f"{run}-{steps}" for name, run in beside.items() if run is not None})
-    return replace(config, schedule=schedule, run=run_config)
-
-
-def _beside(config: Config, name: str) -> str | None:
-    """The run of the same table that a setting names."""
-    part, field = name.split(".")
-    run = getattr(getattr(config, part), field)
-    known = {f"{table.name}.{cell.training}": table for table in tables().values() for cell in table.cells}
-    same = run in known and config.recipe.startswith(f"{known[run].name}.")
-    return str(run) if same else None
-
-
 def _settings(table: Table, cell: Cell, steps: int | None, values: dict[str, Any]) -> tuple[Config, Config]:
     """The cell's settings in so many steps; and with what the command line changes."""
     recipe = cell.config(table.name)
@@ -273,6 +258,14 @@ def _changes(recipe: Config, config: Config) -> dict[str, Any]:
     return {
         name: new for name, (_, new) in found.items() if not name.startswith("run.") and name != "evaluation.inception"
     }
+
+
+def _run_name(config: Config, changes: dict[str, Any]) -> str:
+    """The folder of a run: that of the cell, or another one for each change of its settings."""
+    name = config.run.name or config.recipe
+    if changes and name in (config.recipe, f"{config.recipe}-{config.schedule.steps}"):
+        name = f"{name}-{zlib.crc32(repr(sorted(changes.items())).encode()):08x}"
+    return name
 
 
 def _seeds(text: str) -> tuple[int, ...]:

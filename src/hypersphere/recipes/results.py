@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from .._core.streams import aligned
 from ..config import Config, material
 from ..config.command_line import shown
 from ..runs.files import read_json, write_json
+from ..runs.lock import locked
 from ..runs.manifest import with_nan
 from .published import mean
 from .table import Cell, Table
@@ -30,6 +31,7 @@ def measured(table: Table) -> Path:
 
 
 _NEEDED = {"cell", "steps", "seed"}
+_WAIT = 60.0  # seconds for others that write to the folder, which takes them a moment
 
 
 def read(table: Table, folder: Path) -> list[dict[str, Any]]:
@@ -56,15 +58,27 @@ def record(
     changed: Mapping[str, Any] | None = None,
 ) -> None:
     """Add one seed's result, in place of an earlier one of the same training, seed, number of steps and changes."""
-    entry = {"cell": cell, "published": _published(table, cell), **result, "settings": material(config)}
+    keep(table, cell, {**result, "settings": material(config)}, folder, changed)
+
+
+def keep(
+    table: Table, cell: str, result: Mapping[str, Any], folder: Path, changed: Mapping[str, Any] | None = None
+) -> None:
+    """The same of a result with its settings; other processes may add theirs to the folder meanwhile."""
+    entry = {**result, "cell": cell, "published": _published(table, cell)}
     if changed:
         entry["changed"] = dict(changed)
     entry["environment"] = {**result.get("environment", {}), "command": command(table, entry)}
-    kept = [old for old in read(table, folder) if key(old) != key(entry)]
-    measurements = sorted([*kept, entry], key=key)
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"table": table.name, "title": table.title, "metric": table.metric, "measurements": measurements}
-    write_json(folder / f"{table.name}.json", content)
+    with locked(folder, str(folder), wait=_WAIT):
+        kept = [old for old in read(table, folder) if key(old) != key(entry)]
+        write(table, [*kept, entry], folder)
+
+
+def write(table: Table, measurements: Iterable[Mapping[str, Any]], folder: Path) -> None:
+    """Write the file of a table."""
+    content = {"table": table.name, "title": table.title, "metric": table.metric}
+    write_json(folder / f"{table.name}.json", {**content, "measurements": sorted(measurements, key=key)})
 
 
 def command(table: Table, entry: Mapping[str, Any]) -> str:

@@ -1,39 +1,44 @@
 """Trainings that stand in several tables: what is measured under one name counts under every other.
 
 Two trainings are the same where all settings are that can change the outcome. How it is computed is left aside
-(precision, captured steps), as in ``results``, where a cell has one number for all of these.
+(precision, captured steps), as in ``results``, where a cell has one number for all of these. What a measurement was
+trained with is what its cell and its changes say today: by that it counts in its own table, too.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..config import Config, from_dict, material
+from ..config import Config, material, with_values
 from . import results
-from .table import Table
+from .shorter import shortened
+from .table import Cell, Table
 
 Known = dict[str, list[dict[str, Any]]]
-_NAMES = ("cell", "published", "settings", "changed")  # of a measurement: those of its table
+_log = logging.getLogger(__name__)
 
 
 def known(folder: Path, tables: Iterable[Table]) -> Known:
-    """The measurements that a folder has of these tables, by what was trained."""
+    """The measurements that a folder has of these tables, by what was trained; one under its own name comes last."""
     found: Known = {}
     for table in tables:
-        for one in results.read(table, folder):
-            config = _trained(one)
+        cells = {cell.training: cell for cell in table.cells}
+        for one in _read(table, folder):
+            config = _trained(table, cells.get(one["cell"]), one)
             if config is not None:
-                found.setdefault(_training(config), []).append(one)
+                place = found.setdefault(_training(config), [])
+                place.insert(len(place) if one["recipe"] == config.recipe else 0, one)
     return found
 
 
 def same(config: Config, seeds: Collection[int], found: Known) -> dict[int, dict[str, Any]]:
-    """A measurement of this training for each of the seeds that has any."""
-    return {one["seed"]: one for one in found.get(_training(config), ()) if one["seed"] in seeds}
+    """A measurement of this training under another name for each of the seeds that has any."""
+    others = (one for one in found.get(_training(config), ()) if one["recipe"] != config.recipe)
+    return {one["seed"]: one for one in others if one["seed"] in seeds}
 
 
 def adopt(
@@ -41,18 +46,32 @@ def adopt(
 ) -> None:
     """Record measurements of the same training under a cell's name; each keeps the recipe that it was trained as."""
     for one in found.values():
-        config = replace(from_dict(Config, one["settings"]), recipe=f"{table.name}.{cell}")
-        result = {name: value for name, value in one.items() if name not in _NAMES}
-        results.record(table, cell, config, result, folder, changed)
+        result = {name: value for name, value in one.items() if name != "changed"}
+        result["settings"] = {**one["settings"], "recipe": f"{table.name}.{cell}"}
+        results.keep(table, cell, result, folder, changed)
 
 
-def _trained(measurement: Mapping[str, Any]) -> Config | None:
-    """The settings of a measurement; None where they do not say all, or are of another version."""
-    if not all("." in name for name in measurement.get("changed", {})):  # others are changes of the code
-        return None
+def _read(table: Table, folder: Path) -> list[dict[str, Any]]:
     try:
-        return from_dict(Config, measurement["settings"])
-    except (KeyError, TypeError, ValueError):
+        return results.read(table, folder)
+    except (OSError, ValueError) as error:  # of a table that was not asked for
+        _log.warning("%s; its numbers are not looked at", error)
+        return []
+
+
+def _trained(table: Table, cell: Cell | None, measurement: Mapping[str, Any]) -> Config | None:
+    """The settings of a measurement; None where its entries do not tell."""
+    changed = measurement.get("changed", {})
+    if cell is None or not {"recipe", "settings"} <= measurement.keys():
+        return None
+    if not all("." in name for name in changed):  # others are changes of the code
+        return None
+    recipe, steps = cell.config(table.name), measurement["steps"]
+    if steps != recipe.schedule.steps and "schedule.steps" not in changed:
+        recipe = shortened(recipe, steps)
+    try:
+        return with_values(recipe, changed)
+    except (TypeError, ValueError):  # a setting of another version
         return None
 
 
