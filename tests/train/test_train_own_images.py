@@ -269,3 +269,26 @@ def test_a_collapsed_margin_warns_with_its_cause(pictures, tmp_path, capsys, mon
     assert 0 < result["metrics"]["mean_length"] <= 1
     assert main(["report", str(tmp_path / "faces.own"), "--logs-only", "--out", str(tmp_path / "page.html")]) == 0
     assert "the margin has collapsed" in (tmp_path / "page.html").read_text()
+
+
+def test_another_folder_of_images_is_another_run(pictures, tmp_path, capsys):
+    """Also where names and sizes are the same; a copy is not another one."""
+    first, copied = tmp_path / "first", tmp_path / "copied"
+    shutil.copytree(pictures, first)
+    shutil.copytree(pictures, copied)
+    assert train("classify", first, tmp_path) == 0
+    assert train("classify", copied, tmp_path) == 0
+    (path,) = tmp_path.glob("*/config.json")
+    before = path.read_text()
+    one = first / "class 0" / "0.jpg"
+    one.write_bytes(bytes(reversed(one.read_bytes())))
+    capsys.readouterr()
+    assert train("classify", first, tmp_path) == 2
+    said = capsys.readouterr().err
+    assert f"was trained on the images in {copied}; of these 1 are missing in {first} or others" in said
+    assert path.read_text() == before
+    shutil.rmtree(copied)  # nothing is left to compare with
+    assert train("classify", first, tmp_path) == 0
+    shutil.rmtree(first / "class 9")
+    assert main(["evaluate", str(path.parent), "--parts", "classification"]) == 2
+    assert "are of other classes than the network was trained on: class 0, class 1" in capsys.readouterr().err

@@ -254,10 +254,10 @@ def _settings(table: Table, cell: Cell, steps: int | None, values: dict[str, Any
 
 def _changes(recipe: Config, config: Config) -> dict[str, Any]:
     """What makes it another experiment: not how it is computed, nor by which network a GAN is scored."""
-    found = changed(recipe, config)
-    return {
-        name: new for name, (_, new) in found.items() if not name.startswith("run.") and name != "evaluation.inception"
-    }
+    found = {name: new for name, (_, new) in changed(recipe, config).items()}
+    if config.data.name == "folder":
+        found["data.root"] = config.data.root  # the images themselves
+    return {name: new for name, new in found.items() if not name.startswith("run.") and name != "evaluation.inception"}
 
 
 def _run_name(config: Config, changes: dict[str, Any]) -> str:

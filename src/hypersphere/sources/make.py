@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,14 @@ def evaluation_source(config: Config, facts: Facts, seed: int, device: torch.dev
     if config.evaluation.data is None:
         # no batch is drawn to train on: that of the settings may not fit the data of a loop that was not ours, and
         # earlier versions left vflip out of streamed images without a word
-        return make_source(replace(config.data, batch_size=1, per_class=1, vflip=False), seed, device)
+        found = make_source(replace(config.data, batch_size=1, per_class=1, vflip=False), seed, device)
+        if config.data.name == "folder" and facts.classes and tuple(found.facts.classes or ()) != tuple(facts.classes):
+            raise ValueError(
+                f"the images in {config.data.root} are of other classes than the network was trained on: "
+                f"{_some(found.facts.classes)}, not {_some(facts.classes)}. Name the folder of its own images with "
+                "root= (--root)"
+            )
+        return found
     return on_faces(config.evaluation.data, facts, config, Team(0, 1, device))
 
 
@@ -69,6 +76,12 @@ def make_source(
         f"data.name={config.name!r} is a {type(dataset).__name__}, which this program does not train on: return a "
         "hypersphere.data.Dataset (of two Splits with uint8 images), PointClouds, Graph or ImageTree"
     )
+
+
+def _some(classes: Sequence[str] | None) -> str:
+    """Names of classes, the first of many."""
+    names = list(classes or ())
+    return ", ".join(names[:4]) + (f", ... ({len(names):,} classes)" if len(names) > 4 else "")
 
 
 def as_split(config: Config, folder: SeedFolder) -> Config:

@@ -17,7 +17,7 @@ from ..runs.files import check_room
 from .callbacks import Callback
 from .distributed import team
 from .memory import out_of_memory
-from .own_images import settle
+from .own_images import check_root, settle
 from .peers import together, writer_first
 from .progress import Progress
 from .step import Mark
@@ -81,6 +81,7 @@ def begin(config: Config, crew: Team) -> Path:
     def make() -> None:
         with opening(folder):
             check_room(folder, 2**16)
+            check_root(folder, config)
             open_run(config)
 
     writer_first(crew, make)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 from ..config import Config
 from ..data import OwnImages, list_images, write_table
 from ..data.folder import UnreadableImage
 from ..data.listing import Picture
-from ..runs import SeedFolder
+from ..runs import SeedFolder, read_config
 from ..runs.files import write_bytes
+
+_READ = 32  # how many images are compared byte by byte
 
 
 def describe(own: OwnImages, config: Config, folder: SeedFolder) -> str:
@@ -43,6 +46,48 @@ def describe(own: OwnImages, config: Config, folder: SeedFolder) -> str:
         write_bytes(listed, "".join(f"{path}: {why}\n" for path, why in own.unreadable.items()).encode())
         about += f" (all in {listed})"
     return about
+
+
+def check_root(folder: Path, config: Config) -> None:
+    """Refuse other images than those that a run has begun with.
+
+    Copies have the same names and sizes, and some that are read the same content; where those of before are gone, the
+    names alone are compared.
+
+    Raises:
+        ValueError: If the folder that is named now holds others.
+    """
+    if config.data.name != "folder" or config.data.root is None or not (folder / "config.json").exists():
+        return
+    try:
+        before, now = read_config(folder, follow=False).data.root, Path(config.data.root).expanduser()
+    except (ValueError, TypeError, AttributeError, RecursionError):  # of no run of ours, which is said later
+        return
+    first = None if before is None else Path(before).expanduser()
+    if first is None or not now.is_dir() or (first.is_dir() and first.samefile(now)):
+        return
+    begun = [one.parent for one in folder.glob("seed-*/split.csv") if _has_begun(one.parent)]
+    paths = sorted({picture.path for seed in begun for picture in list_images(seed, str(seed / "split.csv"))})
+    read = set(paths[:: max(1, len(paths) // _READ)])
+    others = [path for path in paths if not _is_same(first / path, now / path, path in read)]
+    if others:
+        raise ValueError(
+            f"{folder} was trained on the images in {first}; of these {len(others):,} are missing in {now} or others, "
+            f"the first is {others[0]}. Choose another --run.name, or remove the folder"
+        )
+
+
+def _has_begun(seed: Path) -> bool:
+    return (seed / "result.json").exists() or any(seed.glob("checkpoints/step-*"))
+
+
+def _is_same(before: Path, now: Path, read: bool) -> bool:
+    """Whether a file can be the one that was there before; where that is gone, any of its name can."""
+    if not now.is_file() or not before.is_file():
+        return now.is_file()
+    if before.stat().st_size != now.stat().st_size:
+        return False
+    return not read or before.read_bytes() == now.read_bytes()
 
 
 def note(error: UnreadableImage, own: OwnImages, folder: SeedFolder) -> str:
