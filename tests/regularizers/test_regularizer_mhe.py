@@ -207,12 +207,12 @@ def test_weighted_energy_of_thesis_d_10():
     model = small().double()
     beta = 1 + torch.rand(8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     filters = model[0].weight.detach().flatten(1)
-    points = beta[:, None].float() * filters / filters.norm(dim=1, keepdim=True)
+    points = beta[:, None] * filters / filters.norm(dim=1, keepdim=True)
     pairs = [(points[i] - points[j]).norm() ** -1.0 for i in range(8) for j in range(8) if i != j]
     expected = sum(pairs) / len(pairs)
     reg = MHE(model, s=1.0, hidden=1.0, output=0.0, include="0", weights={"0": beta})
-    torch.testing.assert_close(reg(), expected, rtol=1e-6, atol=0)
-    torch.testing.assert_close(reg.layers()["0.weight"], expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(reg(), expected, rtol=1e-12, atol=0)
+    torch.testing.assert_close(reg.layers()["0.weight"], expected, rtol=1e-12, atol=0)
     assert "beta_0__weight" in reg.state_dict()
     plain = MHE(model, s=1.0, hidden=1.0, output=0.0, include="0")
     assert reg() < plain()  # longer neurons are farther apart

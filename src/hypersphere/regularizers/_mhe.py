@@ -215,8 +215,10 @@ class MHE(EnergyRegularizer):
                 raise ValueError(
                     f"weights[{name!r}] must be a tensor of {shape.numel()} positive numbers, one per neuron"
                 )
-            energy(neurons.matrix().detach(), self.s, self.distance, self.half_space, beta.float().reshape(shape))
-            self.register_buffer(_beta(neurons), beta.detach().float().reshape(shape))
+            matrix = neurons.matrix().detach()
+            lengths = beta.detach().to(torch.promote_types(matrix.dtype, torch.float32)).reshape(shape)
+            energy(matrix, self.s, self.distance, self.half_space, lengths)
+            self.register_buffer(_beta(neurons), lengths)
 
     def _value(self, neurons: Neurons) -> Tensor:
         if neurons is self._output:

@@ -35,10 +35,10 @@ def explain(training: Training, error: NotFinite) -> Generator[Mark, None, str]:
         else f"{error.tensor} is not finite, though the loss is, after"
     )
     good = f"the last good checkpoint is {last}" if last is not None else "no checkpoint was written yet"
-    return (
-        f"{subject} step {bad}, first in {where}; {good}. Lower --optim.lr, clip gradients "
-        "with --optim.clip, or use --run.precision float32, under another --run.name"
-    )
+    ways = "Lower --optim.lr or clip gradients with --optim.clip"
+    if training.config.run.precision != "float32":
+        ways = "Lower --optim.lr, clip gradients with --optim.clip, or use --run.precision float32"
+    return f"{subject} step {bad}, first in {where}; {good}. {ways}, under another --run.name"
 
 
 def _stopped(training: Training) -> bool:
