@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -250,3 +251,29 @@ def test_learning_rates_that_are_none() -> None:
             hs.optim.OrthogonalSGD(parameters, wrong)
     with pytest.raises(TypeError, match="lr="):
         hs.optim.OrthogonalSGD(parameters, "0.1")
+
+
+@pytest.mark.parametrize("through", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_copies_treat_gradients_that_are_not_finite_alike(through) -> None:
+    r = rotation(4)
+    optimizer = make(r, lr=0.1, nonfinite="skip")
+    r.grad = torch.full_like(r, torch.nan)
+    optimizer.step()
+    other = through(optimizer)
+    assert (other.nonfinite, other.skipped) == ("skip", 1)
+    (found,) = other.param_groups[0]["params"]
+    found.grad = torch.full_like(found, torch.nan)
+    other.step()
+    assert other.skipped == 2
+
+
+@pytest.mark.parametrize("momentum", [1.0, 1.5, -0.1])
+def test_a_momentum_that_does_not_fade_is_refused(momentum: float) -> None:
+    with pytest.raises(ValueError, match="momentum"):
+        make(rotation(4), lr=0.1, momentum=momentum)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_matrices_of_half_precision_are_refused(dtype: torch.dtype) -> None:
+    with pytest.raises(ValueError, match="use float32"):
+        make(nn.Parameter(torch.eye(4, dtype=dtype)), lr=0.1)

@@ -193,3 +193,43 @@ def test_a_loop_that_fails_is_not_finished_and_begins_anew(tmp_path):
     assert [one["seed"] for one in seeds] == [0, 1]
     with pytest.raises(ValueError, match="no setting"):
         Logger(tmp_path / "other", settings={"modle.name": "x"})
+
+
+def test_the_network_of_an_attempt_that_failed_is_not_that_of_the_next(tmp_path):
+    def attempt(seed, fails):
+        torch.manual_seed(seed)
+        net = hs.models.create("mlp", 10, in_features=64)
+        settings = {"model.name": "mlp", "data.name": "digits"}
+        with Logger(tmp_path / "run", model=net, settings=settings, steps=2, in_features=64, num_classes=10) as log:
+            log(1, loss=1.0)
+            if fails:
+                log.save()
+                raise RuntimeError("cable")
+            log.evaluate(2, accuracy=50.0)
+        return net
+
+    with pytest.raises(RuntimeError, match="cable"):
+        attempt(1, True)
+    net = attempt(2, False)
+    x = torch.randn(3, 64)
+    torch.testing.assert_close(hs.load(tmp_path / "run")(x), net.eval()(x))
+    del net
+    gc.collect()
+    stored = hs.load(tmp_path / "run").state_dict()
+    torch.manual_seed(2)
+    for name, value in hs.models.create("mlp", 10, in_features=64).state_dict().items():
+        torch.testing.assert_close(stored[name], value)
+
+
+def test_evaluations_of_one_step_belong_together(tmp_path):
+    with Logger(tmp_path / "run", steps=9) as log:
+        log.evaluate(5, accuracy=80.0)
+        log.evaluate(5, tar=0.5)
+    result = Run(tmp_path / "run").result(0)
+    assert (result["final_accuracy"], result["best_accuracy"]) == (80.0, 80.0)
+    assert result["metrics"] == {"accuracy": 80.0, "tar": 0.5}
+    with Logger(tmp_path / "other", steps=9) as log:
+        log.evaluate(5, accuracy=80.0)
+        log.evaluate(7, tar=0.5)  # the last accuracy is still known
+    assert Run(tmp_path / "other").result(0)["final_accuracy"] == 80.0
+    assert Run(tmp_path / "other").result(0)["metrics"] == {"tar": 0.5}

@@ -15,6 +15,9 @@ from hypersphere.train import (
     with_values,
 )
 
+# heads with running numbers, or with random ones for each sample
+OBSERVING = {"curricularface": {"momentum": 0.5}, "adaface": {"momentum": 0.5}, "elasticface": {"sort": True}}
+
 
 def parallel_cases(folder: Path) -> list[Config]:
     small = ModelConfig(name="cnn3", widths="4,4,4", feature_dim=8)
@@ -43,6 +46,16 @@ def parallel_cases(folder: Path) -> list[Config]:
             model=replace(small, norm="off"),
             orthogonal=OrthogonalConfig(method="gradient"),
             optim=OptimConfig(name="sgd", lr=0.05, orthogonal_lr=0.1),
+        ),
+        *(
+            every_step(
+                folder,
+                name,
+                model=replace(small, norm="off"),
+                loss=LossConfig(name=name, scale=8.0, extra=options),
+                optim=OptimConfig(name="sgd", lr=0.01),
+            )
+            for name, options in OBSERVING.items()
         ),
     ]
 

@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from cases import diverging, parallel_cases
+from cases import OBSERVING, diverging, parallel_cases
 from safetensors.torch import load_file
 
 import hypersphere as hs
 import programs
 from hypersphere.runs import Team
-from hypersphere.train import Stopped, run
+from hypersphere.train import Stopped, run, with_values
+from hypersphere.train.adversary import make_adversary
 from hypersphere.train.distributed import _share_mean
 from hypersphere.train.peers import writer_first
 
 HERE = Path(__file__).parent
-CASES = ["no_batchnorm", "batchnorm", "running_norm", "gan", "pairs", "triplet", "orthogonal_descent"]
+CASES = ["no_batchnorm", "batchnorm", "running_norm", "gan", "pairs", "triplet", "orthogonal_descent", *OBSERVING]
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +106,12 @@ def test_no_fused_code_takes_the_norms_of_one_process_for_those_of_all():
     _share_mean(h)
     assert h.closed_form() is None
     assert h.eval().closed_form() is not None
+
+
+def test_a_share_of_a_batch_that_several_processes_have_is_not_replaced(tmp_path):
+    config = with_values(
+        next(iter(parallel_cases(tmp_path))),
+        {"adversarial.train": "fgsm", "adversarial.mixture": "replace", "adversarial.fraction": 0.5},
+    )
+    with pytest.raises(ValueError, match="each of 2 processes has a part: train in one process"):
+        make_adversary(config.adversarial, None, None, Team(0, 2, torch.device("cpu")))

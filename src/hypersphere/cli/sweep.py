@@ -103,13 +103,19 @@ def combinations(
     if "run.name" in values:
         raise ValueError("--run.name names a single run: use --name to name the sweep")
     varied = [option for option, every in values.items() if len(every) > 1]
-    base = chosen_config(recipe, file, {option: every[0] for option, every in values.items() if option not in varied})
+    fixed = {option: every[0] for option, every in values.items() if option not in varied}
+    try:
+        base = chosen_config(recipe, file, fixed)
+    except ValueError:  # they may fit together with what is varied, e.g. a margin with the heads that are named
+        if not varied:
+            raise
+        base = chosen_config(recipe, file, {name: value for name, value in fixed.items() if name.startswith("run.")})
     folder = str(Path(base.run.folder) / (name or f"{base.recipe}-sweep"))
     for chosen in itertools.product(*(values[option] for option in varied)):
         changes = dict(zip(varied, chosen, strict=True))
         place = {"run.folder": folder, "run.name": _run_name(changes)}
         try:
-            yield Combination(changes, with_values(base, {**changes, **place}))
+            yield Combination(changes, with_values(base, {**fixed, **changes, **place}))
         except (ValueError, TypeError) as error:  # e.g. a margin without a head; other combinations may be valid
             yield Combination(changes, with_values(base, place), error=str(error))
 

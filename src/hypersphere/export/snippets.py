@@ -40,7 +40,10 @@ def _safetensors(job: Job) -> str:
 
 def _torch(job: Job) -> str:
     own = any(str(node.target).startswith("hypersphere") for node in job.program.graph.nodes)
-    imports = ["import torch", *(["", "import hypersphere  # registers an operator that this network has"] * own)]
+    imports = [
+        "import torch",
+        *(["", "import hypersphere.models  # registers an operator that this network has"] * own),
+    ]
     return "\n".join(
         [
             *imports,

@@ -26,6 +26,7 @@ from ._kept import kept
 from ._polar import polar_form
 from ._products import own_products, products
 from .annealing import MarginSchedule, resolve
+from .batch import Everyone
 from .head import ClassHead, local
 from .sample import Sample
 
@@ -69,6 +70,9 @@ class MarginSoftmax(ClassHead):
         >>> head(torch.randn(4, 64), torch.tensor([0, 1, 2, 9])).shape
         torch.Size([])
     """
+
+    #: under data parallel training what gathers the samples of all processes for :meth:`observe`, see ``BatchWide``
+    everyone: Everyone | None = None
 
     bias: Tensor | None
     class_weight: Tensor | None
@@ -249,8 +253,16 @@ class MarginSoftmax(ClassHead):
     def _observed(self, direction: Tensor, sample: Sample) -> dict[str, Tensor]:
         vectors = unit(self.own_vectors(sample.labels).to(direction.dtype))
         cos, lengths = own_products(direction, vectors), sample.norm.detach()
-        state = self.observe(cos, sample._replace(norm=lengths, counts=sample.counts & cos.isfinite()))
-        state = {name: value.to(direction.dtype).expand(direction.shape[0]) for name, value in state.items()}
+        seen, first, own = sample._replace(norm=lengths, counts=sample.counts & cos.isfinite()), 0, len(cos)
+        if self.everyone is not None and self.training:  # the batch is that of all processes
+            columns = torch.stack([cos, lengths, seen.counts.to(cos.dtype)], 1)
+            columns, names, first = self.everyone(columns, seen.labels)
+            cos, lengths, counts = columns.unbind(1)
+            seen = seen._replace(norm=lengths, labels=names, counts=counts > 0)
+        state = {
+            name: value.to(direction.dtype).expand(len(cos))[first : first + own]
+            for name, value in self.observe(cos, seen).items()
+        }
         return {name: kept(value) for name, value in state.items()} if torch.compiler.is_compiling() else state
 
     def _own_logit(

@@ -96,6 +96,9 @@ class OrthogonalSGD(Optimizer):
             self.param_groups.pop()
             raise
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "nonfinite": self.nonfinite, "skipped": self.skipped}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("nonfinite", "raise")
@@ -225,7 +228,8 @@ def _defect(r: Tensor) -> Tensor:
 
 def _check_group(group: dict[str, Any]) -> None:
     check_rate(group["lr"])
-    check_positive("momentum", group["momentum"], zero=True)
+    if not check_positive("momentum", group["momentum"], zero=True) < 1:
+        raise ValueError(f"momentum={group['momentum']} must be less than 1")
     check_positive("weight_decay", group["weight_decay"], zero=True)
     check_positive("tolerance", group["tolerance"])
     check_choice("solver", group["solver"], ("solve", "fixed_point"))
@@ -237,6 +241,8 @@ def _check_group(group: dict[str, Any]) -> None:
             continue
         if p.dim() < 2 or p.shape[-1] != p.shape[-2]:
             raise ValueError(f"an orthogonal parameter has shape {tuple(p.shape)}: give square matrices (..., d, d)")
+        if p.dtype in (torch.float16, torch.bfloat16):
+            raise ValueError(f"an orthogonal parameter has dtype {p.dtype}, in which it does not stay so: use float32")
         defect = float(_defect(p.detach()).max()) if p.numel() else 0.0
         if not defect < 1e-3:
             raise ValueError(

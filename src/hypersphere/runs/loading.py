@@ -90,6 +90,11 @@ def keep_alive(path: Path, seed: int, network: nn.Module) -> None:
     _living[path.resolve(), seed] = network
 
 
+def forget(path: Path, seed: int) -> None:
+    """Forget the network of a loop in this process that begins anew."""
+    _living.pop((path.resolve(), seed), None)
+
+
 def is_alive(path: str | Path, seed: int) -> bool:
     """Tell whether the network of a run was trained by a loop in this process and still exists.
 

@@ -23,7 +23,7 @@ from ..config import Config, to_dict, with_values
 from .environment import environment
 from .facts import Facts
 from .files import write_json
-from .loading import build_again, keep_alive
+from .loading import build_again, forget, keep_alive
 from .model import Classifier
 from .networks import merged
 from .run_folder import open_run, write_result
@@ -110,6 +110,7 @@ class Logger:
         self._best, self._best_step, self._last_step = -math.inf, 0, 0
         self._last: dict[str, float] = {}
         self._scores: dict[str, float] = {}
+        self._scored, self._accuracy = 0, math.nan
 
     def __enter__(self) -> Logger:
         if self._folder.result is not None:
@@ -119,6 +120,8 @@ class Logger:
         try:
             self._folder.prepare()
             self._folder.rewind_log(-1)
+            self._folder.weights_path.unlink(missing_ok=True)  # of an attempt that did not finish
+            forget(self.path, self.seed)
             write_json(self._folder.path / "environment.json", environment(self._device))
             write_json(self._folder.path / "facts.json", dataclasses.asdict(self.facts))
             self._note(self.why_not)
@@ -161,7 +164,8 @@ class Logger:
         if "accuracy" in line and math.isfinite(self._best):
             line["best_accuracy"] = self._best
         self(step, **line)
-        self._scores = line
+        self._scores = {**(self._scores if step == self._scored else {}), **line}
+        self._scored, self._accuracy = step, line.get("accuracy", self._accuracy)
 
     def save(self, model: nn.Module | None = None, head: nn.Module | None = None) -> None:
         """Write the trained network, and try to build it again from the settings.
@@ -207,13 +211,12 @@ class Logger:
         seconds = time.perf_counter() - self._begin
         if self.model is not None and not self._folder.weights_path.exists():
             self.save()
-        known = "accuracy" in self._scores
         parameters = [p for part in (self.model, self.head) if part is not None for p in part.parameters()]
         result = {
             "recipe": self.config.recipe,
             "seed": self.seed,
             "steps": self._last_step,
-            "final_accuracy": self._scores["accuracy"] if known else math.nan,
+            "final_accuracy": self._accuracy,
             "best_accuracy": self._best if math.isfinite(self._best) else math.nan,
             "best_step": self._best_step,
             "test_loss": self._scores.get("test_loss"),

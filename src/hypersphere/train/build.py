@@ -98,7 +98,7 @@ def make_parts(config: Config, seed: int, team: Team, source: Source | None = No
         team=team,
         run=config.run,
         clip=config.optim.clip,
-        adversary=make_adversary(config.adversarial, source, objective),
+        adversary=make_adversary(config.adversarial, source, objective, team),
         classes=ClassState(objective.head, optimizers) if isinstance(objective.head, ClassHead) and split else None,
     )
 

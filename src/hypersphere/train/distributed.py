@@ -16,6 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from .._core.leftovers import this_host
 from .._core.processes import moments
+from ..losses import MarginSoftmax
 from ..losses.batch import BatchWide
 from ..magnitude import WithRadius
 from ..nn.absorb import change_class
@@ -41,14 +42,14 @@ def team(device: str) -> Team:
 
 
 def synchronize(model: nn.Module, team: Team) -> nn.Module:
-    """Equal weights everywhere; BatchNorm, running norms of h and pairs of samples over the global batch."""
+    """Equal weights everywhere; BatchNorm, running numbers of h and heads, and pairs of samples of the global batch."""
     if team.world == 1:
         return model
     model = synchronized(model)
     for module in model.modules():
         if isinstance(module, WithRadius) and module.running:
             _share_mean(module)
-        if isinstance(module, BatchWide):
+        if isinstance(module, BatchWide) or (isinstance(module, MarginSoftmax) and module.observes):
             module.everyone = team.everyone
     for tensor in (*model.parameters(), *model.buffers()):
         dist.broadcast(tensor.detach(), 0)

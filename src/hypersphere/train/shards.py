@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from .._core.modes import whole
 from ..config import Config
-from ..losses import shard
+from ..losses import MarginSoftmax, shard
 from ..losses.head import ClassHead
 from ..runs import Team
 from .objective import Objective
@@ -42,6 +42,8 @@ def shard_head(config: Config, objective: Objective, team: Team) -> Sequence[nn.
         everyone = dist.group.WORLD
         assert everyone is not None  # the processes of a team have met
         shard(head, DeviceMesh.from_group(everyone, team.device.type))
+        if isinstance(head, MarginSoftmax):
+            head.everyone = None  # a head that is split sees the samples of all processes anyway
     return [p for p in head.class_tensors().values() if isinstance(p, nn.Parameter)]
 
 
