@@ -233,3 +233,19 @@ def test_evaluations_of_one_step_belong_together(tmp_path):
         log.evaluate(7, tar=0.5)  # the last accuracy is still known
     assert Run(tmp_path / "other").result(0)["final_accuracy"] == 80.0
     assert Run(tmp_path / "other").result(0)["metrics"] == {"tar": 0.5}
+
+
+@pytest.mark.parametrize("missing", ["model.conv", "loss.scale"])
+def test_settings_that_build_a_network_of_the_same_shape_are_not_enough(missing, tmp_path):
+    settings = {"model.name": "cnn3", "model.widths": "4,4,4", "model.feature_dim": 8, "data.name": "digits"}
+    settings |= {"model.conv": "sphere", "loss.name": "arcface", "loss.scale": 16.0}
+    options = {"in_channels": 1, "widths": (4, 4, 4), "feature_dim": 8}
+    net = hs.models.create("cnn3", 0, image_size=(8, 8), conv="sphere", **options)
+    head = hs.losses.ArcFace(8, 10, scale=16.0)
+    for name, complete in (("whole", True), ("less", False)):
+        given = {key: value for key, value in settings.items() if complete or key != missing}
+        with Logger(tmp_path / name, model=net, head=head, settings=given, steps=1, **IMAGES) as log:
+            log(1, loss=1.0)
+            log.save()
+            assert log.rebuilds is complete, log.why_not
+            assert complete or "its settings build another network" in log.why_not

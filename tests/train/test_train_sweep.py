@@ -302,7 +302,9 @@ def test_list_takes_the_name_of_a_table_and_knows_our_numbers_anywhere(tmp_path,
 
 def test_options_may_need_what_is_varied():
     """A margin is none of the recipe's loss, but one of the heads that are compared."""
-    found = list(combinations("digits.cnn", None, {"loss.name": "arcface,am_softmax,cross_entropy", "loss.margin": "0.3"}))
+    found = list(
+        combinations("digits.cnn", None, {"loss.name": "arcface,am_softmax,cross_entropy", "loss.margin": "0.3"})
+    )
     assert [one.config.loss.margin for one in found[:2]] == [0.3, 0.3]
     assert [one.error is None for one in found] == [True, True, False]
     with pytest.raises(ValueError, match="belong to a head"):

@@ -31,7 +31,8 @@ class CoMHE(EnergyRegularizer):
     - ``"angle_preserving"``: descends L_P, the squared changes of the cosines between neurons (6.6).
       ``unroll=0`` alternates: ``inner_steps`` steps on P at every ``inner_every``-th call, and the energy with P as
       a constant.
-      ``unroll=n`` takes the energy after n steps and differentiates through them (second order).
+      ``unroll=n`` takes the energy after n steps and differentiates through them (second order), in evaluation mode as
+      well; ``layers()`` shows it with the projections of the last training step.
     - ``"adversarial"``: ascends the energy itself (6.8), in the same two ways.
     - ``"learned"``: descends the energy itself along with the weights, which is what learning P from the training data
       by back-propagation comes to, for only the penalty depends on P (E.8); in the same two ways. P may find directions

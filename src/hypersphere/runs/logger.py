@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -235,10 +236,14 @@ class Logger:
     def _rebuilt(self) -> str | None:
         """None if its settings give the same network, else what is in the way."""
         try:
-            build_again(self.path, self.seed)
+            again = build_again(self.path, self.seed)
         except Exception as error:  # whatever a builder of the user's raises
             return f"its settings do not build it again ({' '.join(str(error.__cause__ or error).split())[:400]})"
-        return None
+        lines, others = ([line.strip() for line in repr(one).splitlines()] for one in (merged(self._whole), again))
+        if lines == others:
+            return None
+        mine, other = next(pair for pair in itertools.zip_longest(lines, others, fillvalue="") if pair[0] != pair[1])
+        return f"its settings build another network, with {other[:200] or 'less'!r} instead of {mine[:200]!r}"
 
     def _note(self, why: str | None) -> None:
         self.why_not = why
