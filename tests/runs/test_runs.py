@@ -293,6 +293,10 @@ def test_a_torn_last_line_of_the_log_is_dropped_and_an_inner_one_named(tmp_path)
     log.write_text('{"step": Infinity}\n' + good)
     with pytest.raises(ValueError, match=r"log\.jsonl is damaged in line 1"):
         Run(path).log()
+    for whole in ("garbage\n", '{"step": "a"}\n'):  # a line that ends was not torn
+        log.write_text(good + whole)
+        with pytest.raises(ValueError, match=r"log\.jsonl is damaged in line \d"):
+            Run(path).log()
 
 
 def test_facts_are_read_as_they_were_written(good_run):

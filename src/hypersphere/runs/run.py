@@ -98,10 +98,15 @@ class Run:
             seed: which one; None is the first.
 
         Returns:
-            The lines of the log as dictionaries, each with its ``step``; numbers that were not finite are missing.
+            The lines of the log as dictionaries, each with its ``step``; numbers that were not finite are missing. A
+            last line that is being written, or was when the process was killed, does not count.
+
+        Raises:
+            ValueError: If a line is damaged.
         """
         path = self.folder(seed).log_path
-        lines = _text(path).splitlines() if path.exists() else []
+        text = _text(path) if path.exists() else ""
+        lines, torn = text.splitlines(), not text.endswith("\n")
         records = []
         for number, line in enumerate(lines, start=1):
             try:
@@ -109,7 +114,7 @@ class Run:
                 step = int(record["step"])
                 records.append({name: value for name, value in record.items() if value is not None} | {"step": step})
             except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-                if number < len(lines):
+                if number < len(lines) or not torn:
                     raise ValueError(f"{path} is damaged in line {number}: {line[:60]!r} is not a record") from error
         return records
 
