@@ -45,7 +45,8 @@ class GanStep(Step):
         return {**line, "generator_loss": loss / max(steps, 1.0)}
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "fooled": self._fooled}
+        team = self.parts.team
+        return {**super().state_dict(), "fooled": team.sum(self._fooled.clone()) / team.world}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
