@@ -127,13 +127,17 @@ def children(monkeypatch):
     return found
 
 
-def test_a_termination_signal_ends_the_processes_of_a_sweep(tmp_path, capsys, children, monkeypatch):
+@pytest.mark.parametrize("to", ["process", "thread"])
+def test_a_termination_signal_ends_the_processes_of_a_sweep(to, tmp_path, capsys, children, monkeypatch):
     both_at_work = threading.Barrier(2, timeout=30)
 
     def wait(child):
         both_at_work.wait()
         if child is children[0]:
-            os.kill(os.getpid(), signal.SIGTERM)  # this process alone, as a scheduler may
+            if to == "process":
+                os.kill(os.getpid(), signal.SIGTERM)  # this process alone, as a scheduler may
+            else:
+                signal.pthread_kill(threading.get_ident(), signal.SIGTERM)  # where the system may deliver it
         assert child.told.wait(30)
         return 130
 

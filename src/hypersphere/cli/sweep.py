@@ -13,7 +13,7 @@ import threading
 import typing
 import zlib
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -250,7 +250,11 @@ def _in_processes(found: list[Combination], folder: Path, jobs: int) -> int:
         print(f"{one.name}: {one.error or 'done'}", flush=True)
 
     with signals(stop), ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(work, [one for one in found if one.error is None]))
+        working = [pool.submit(work, one) for one in found if one.error is None]
+        while wait(working, timeout=0.2).not_done:
+            pass  # awake now and then: a signal that came to another thread is handled in this one
+        for one in working:
+            one.result()
     if stopping.is_set():
         print("hypersphere sweep: stopped. Give the same command again to continue", file=sys.stderr)
         return 130
