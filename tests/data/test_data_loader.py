@@ -116,7 +116,7 @@ def slow_augment(image: np.ndarray, rule: data.Augment, key: int, position: int)
         image = image[:, :, ::-1]
     if rule.vflip and flips >> 1 & 1:
         image = image[:, ::-1]
-    mode = {"constant": {"mode": "constant", "constant_values": rule.fill}, "reflect": {"mode": "reflect"}}[rule.mode]
+    mode = {"mode": rule.mode} | ({"constant_values": rule.fill} if rule.mode == "constant" else {})
     # The place is taken in the unflipped image, so a mirrored one moves the other way.
     padded = np.pad(image, ((0, 0), (rule.pad,) * 2, (rule.pad,) * 2), **mode)  # type: ignore[call-overload]
     down = ((shifts & 0xFFFF) * (2 * rule.pad + 1) >> 16) - rule.pad
@@ -135,6 +135,8 @@ RULES = [
     data.Augment(pad=2),
     data.Augment(hflip=True, vflip=True, pad=3, fill=9),
     data.Augment(hflip=True, pad=4, mode="reflect"),
+    data.Augment(hflip=True, pad=4, mode="symmetric"),
+    data.Augment(vflip=True, pad=6, mode="symmetric"),
 ]
 
 
@@ -361,8 +363,10 @@ def test_bad_arguments_are_named() -> None:
         data.Augment(mode="wrap")
     with pytest.raises(ValueError, match="fill=256 must be a byte"):
         data.Augment(fill=256)
-    with pytest.raises(ValueError, match="pad=6 must be below the image size 6×6"):
+    with pytest.raises(ValueError, match="pad=6 is more than an image of 6×6 .*: give at most 5"):
         data.Loader(split, 5, augment=data.Augment(pad=6, mode="reflect")).batch(0)
+    with pytest.raises(ValueError, match="pad=7 is more than .* mode='symmetric': give at most 6"):
+        data.Loader(split, 5, augment=data.Augment(pad=7, mode="symmetric")).batch(0)
     with pytest.raises(ValueError, match=r"images must be a \(B, C, H, W\) tensor"):
         data.augment(torch.zeros(3, 4, 4))
     with pytest.raises(ValueError, match="scale=1"):

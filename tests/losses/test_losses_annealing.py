@@ -39,6 +39,21 @@ def test_presets(name, base, gamma, power, minimum):
         assert schedule.share().item() == pytest.approx(1 / (1 + expected), rel=1e-5)
 
 
+def test_schedules_as_text():
+    slow = L.ASoftmax(4, 3, annealing="gamma=2e-5; power=45;minimum=0").annealing
+    assert (slow.base, slow.gamma, slow.power, slow.minimum) == (1000.0, 2e-5, 45.0, 0.0)
+    assert L.Annealing.parse("minimum=1").extra_repr() == L.Annealing(minimum=1.0).extra_repr()
+    assert L.Annealing.parse("l_softmax_mnist").extra_repr() == L.Annealing.preset("l_softmax_mnist").extra_repr()
+    for text, complaint in {
+        "floor=1": "annealing='floor' is unknown",
+        "minimum=": "'' is no number",
+        "minimum=-1": "minimum=-1",
+        "nothing": "preset='nothing' is unknown",
+    }.items():
+        with pytest.raises(ValueError, match=complaint):
+            L.ASoftmax(4, 3, annealing=text)
+
+
 def test_the_step_moves_once_per_training_forward_only():
     head = L.ASoftmax(4, 3, annealing=L.Annealing())
     x, y = torch.randn(2, 4), torch.tensor([0, 1])

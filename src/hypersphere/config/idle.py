@@ -52,6 +52,7 @@ _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] =
     ("data", ("root",), lambda c: c.data.name != "digits" or _faces(c), "--data.name, e.g. folder"),
     ("data", ("points",), _of("modelnet40"), "--data.name modelnet40"),
     ("data", ("hflip", "vflip", "pad", "normalize"), lambda c: _shows(c) not in ("graph", "clouds"), "a set of images"),
+    ("data", ("pad_mode",), lambda c: c.data.pad > 0, "--data.pad"),
     ("data", ("pad",), lambda c: c.data.name not in (*_TREES, *_PEOPLE), "images that are kept in memory"),
     ("schedule", ("milestones", "gamma"), lambda c: c.schedule.kind == "step", "--schedule.kind step"),
     ("optim", ("adam_lr",), lambda c: c.optim.name in of_matrices(), "--optim.name muon"),

@@ -39,7 +39,11 @@ class LossConfig:
     angular: str | None = option(None, "g of w_softmax, s_softmax and ga_softmax; none: the head's default")
     k: float | None = option(None, "k of the sigmoid g, smaller is steeper; none: the head's default")
     learnable_k: bool = option(False, "learn k, one for each class")
-    annealing: str | None = option(None, "preset of the margin's annealing: sphereface, l_softmax_cifar10, ...")
+    annealing: str | None = option(
+        None,
+        "the margin's annealing: a preset, sphereface, l_softmax_cifar10, ..., or values, minimum=1;gamma=0.12 (base, "
+        "gamma, power, minimum; the others as in sphereface)",
+    )
     label_smoothing: float = option(0.0, "label smoothing (the authors' SphereNet code has 0.01)")
     bias: bool = option(False, "add a learned bias per class to the logits of the softmax head")
     shard: bool = option(False, "split the class vectors over the processes of torchrun")

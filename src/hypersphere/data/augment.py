@@ -19,6 +19,10 @@ MEASURED = ("standard", "mean")
 """Kinds of :func:`normalize` that want statistics of the training images."""
 
 
+PADDINGS = ("constant", "reflect", "symmetric")
+"""What may lie outside an image that :class:`Augment` crops."""
+
+
 @dataclass(frozen=True)
 class Augment:
     """Flips and padded crops of images.
@@ -28,7 +32,9 @@ class Augment:
         vflip: mirror up-down with probability ½.
         pad: pixels added on each side before a window of the original size is cut at one of the ``(2·pad + 1)²``
             places, each equally likely (4 in the documents); 0 does not crop.
-        mode: what is outside the image: ``"constant"`` the byte ``fill``, ``"reflect"`` the mirrored image.
+        mode: what is outside the image: ``"constant"`` the byte ``fill``, ``"reflect"`` the image mirrored at the centres
+            of its border pixels, ``"symmetric"`` at their outer edges, so that they are repeated (both as in NumPy's
+            ``pad``; the authors' public code does the latter).
         fill: the byte of ``"constant"``, 0 is black.
 
     Raises:
@@ -48,7 +54,7 @@ class Augment:
     def __post_init__(self) -> None:
         check_count("pad", self.pad, minimum=0)
         check_count("fill", self.fill, minimum=0)
-        check_choice("mode", self.mode, ("constant", "reflect"))
+        check_choice("mode", self.mode, PADDINGS)
         if self.fill > 255:
             raise ValueError(f"fill={self.fill} must be a byte: 0 to 255")
 
@@ -88,8 +94,11 @@ class Augment:
                 f"Augment changes images (N, C, H, W), not {tuple(images.shape)}: use PointAugment for clouds"
             )
         height, width = images.shape[2:]
-        if self.mode == "reflect" and self.pad >= min(height, width):
-            raise ValueError(f"pad={self.pad} must be below the image size {height}×{width} for mode='reflect'")
+        if self.pad > self._most(min(height, width)):
+            raise ValueError(
+                f"pad={self.pad} is more than an image of {height}×{width} can be mirrored by for mode={self.mode!r}: "
+                f"give at most {self._most(min(height, width))}"
+            )
         if not (self.hflip or self.vflip or self.pad):
             return images.index_select(0, index)
         rows, outside_rows = self._source(height, draws[:, 0:1], draws[:, 2:3])
@@ -99,10 +108,14 @@ class Augment:
         pixel = (rows * width).unsqueeze(2) + columns.unsqueeze(1)  # (B, H, W)
         place = (planes * (height * width))[:, :, None, None] + pixel.unsqueeze(1)
         batch = images.reshape(-1)[place]
-        if self.pad == 0 or self.mode == "reflect":
+        if self.pad == 0 or self.mode != "constant":
             return batch
         outside = outside_rows[:, None, :, None] | outside_columns[:, None, None, :]
         return batch.masked_fill(outside, self.fill)
+
+    def _most(self, size: int) -> int:
+        """The largest ``pad`` of images of that size: a mirrored one is used once."""
+        return {"constant": self.pad, "reflect": size - 1, "symmetric": size}[self.mode]
 
     def _source(self, size: int, flip: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
         """Source coordinate of each output coordinate, ``(B, size)``, and where that lies in the padding."""
@@ -111,6 +124,8 @@ class Augment:
         outside = (place < 0) | (place >= size)
         if self.mode == "reflect":
             place = size - 1 - (size - 1 - place.abs()).abs()
+        elif self.mode == "symmetric":
+            place = torch.where(place < 0, -1 - place, torch.where(place < size, place, 2 * size - 1 - place))
         return place.clamp(0, size - 1), outside
 
 
@@ -204,7 +219,8 @@ def augment(
         hflip: mirror left-right with probability ½.
         vflip: mirror up-down with probability ½.
         pad: pixels added on each side before a window of the original size is cut; 0 does not crop.
-        mode: what is outside the image: ``"constant"`` the value ``fill``, ``"reflect"`` the mirrored image.
+        mode: what is outside the image: ``"constant"`` the value ``fill``, ``"reflect"`` and ``"symmetric"`` the mirrored
+            image, without and with its border pixels repeated.
         fill: byte that ``mode="constant"`` pads with, 0 to 255.
         seed: seed of the random flips and crops; with ``step`` it determines them.
         step: number of the batch, which with the seed determines the random numbers.

@@ -124,6 +124,36 @@ class Annealing(MarginSchedule):
         """
         return cls(*cls.PRESETS[check_choice("preset", name, cls.PRESETS)])
 
+    @classmethod
+    def parse(cls, text: str) -> Annealing:
+        """Return the schedule that a text describes, for command lines and files of settings.
+
+        Args:
+            text: a preset's name, or values of the arguments: ``"minimum=1"``, ``"gamma=2e-5;power=45;minimum=0"``.
+                Arguments that are not named keep their defaults.
+
+        Returns:
+            A new schedule at its first step.
+
+        Raises:
+            ValueError: If the text names neither a preset nor arguments with numbers.
+
+        Example:
+            >>> hs.losses.Annealing.parse("base=9;gamma=0;minimum=0").share()
+            tensor(0.1000)
+        """
+        if "=" not in text:
+            return cls.preset(text)
+        values = {}
+        for part in text.split(";"):
+            name, _, number = part.partition("=")
+            check_choice("annealing", name.strip(), ("base", "gamma", "power", "minimum"))
+            try:
+                values[name.strip()] = float(number)
+            except ValueError:
+                raise ValueError(f"annealing={text!r}: {number!r} is no number, write e.g. minimum=1") from None
+        return cls(**values)
+
     @property
     def lam(self) -> Tensor:
         """λ at the present step, a scalar tensor: float32, or float64 in a head that computes in it."""
@@ -201,9 +231,9 @@ class MarginWarmup(MarginSchedule):
 
 
 def resolve(value: MarginSchedule | str | None) -> MarginSchedule | None:
-    """What an ``annealing=`` argument means: a schedule, the name of a preset, or the pure margin."""
+    """What an ``annealing=`` argument means: a schedule, its name or values as text, or the pure margin."""
     if isinstance(value, str):
-        return Annealing.preset(value)
+        return Annealing.parse(value)
     if value is not None and not isinstance(value, MarginSchedule):
-        raise TypeError(f"annealing={value!r} must be an Annealing, a MarginWarmup, a preset's name or None")
+        raise TypeError(f"annealing={value!r} must be an Annealing, a MarginWarmup, a preset's name, values as 'minimum=1' or None")
     return value

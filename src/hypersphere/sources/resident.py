@@ -55,7 +55,7 @@ class Resident:
             if config.normalize in data.MEASURED:
                 shared |= {"mean": dataset.mean, "std": dataset.std}
             self.pixels = attacks.pixels(config.normalize, mean=dataset.mean, std=dataset.std, device=device)
-            augment = data.Augment(hflip=config.hflip, vflip=config.vflip, pad=config.pad)
+            augment = data.Augment(hflip=config.hflip, vflip=config.vflip, pad=config.pad, mode=config.pad_mode)
             augment = augment if config.hflip or config.vflip or config.pad else None
         else:
             augment = data.PointAugment() if config.rotate else None
