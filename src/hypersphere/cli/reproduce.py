@@ -130,7 +130,8 @@ class _Order:
         """The table with what is measured now."""
         options, changes = self._options, {work.cell.training: work.changes for work in self.works}
         names = [cell.name for cell in self._chosen]
-        return results.render(self.table, options.results, names, options.steps, changes)
+        steps = self.given.get("schedule.steps", options.steps)
+        return results.render(self.table, options.results, names, steps, changes)
 
 
 @dataclass(eq=False)
