@@ -363,9 +363,9 @@ def test_bad_arguments_are_named() -> None:
         data.Augment(mode="wrap")
     with pytest.raises(ValueError, match="fill=256 must be a byte"):
         data.Augment(fill=256)
-    with pytest.raises(ValueError, match="pad=6 is more than an image of 6×6 .*: give at most 5"):
+    with pytest.raises(ValueError, match=r"pad=6 is more than an image of 6×6 .*: give at most 5"):
         data.Loader(split, 5, augment=data.Augment(pad=6, mode="reflect")).batch(0)
-    with pytest.raises(ValueError, match="pad=7 is more than .* mode='symmetric': give at most 6"):
+    with pytest.raises(ValueError, match=r"pad=7 is more than .* mode='symmetric': give at most 6"):
         data.Loader(split, 5, augment=data.Augment(pad=7, mode="symmetric")).batch(0)
     with pytest.raises(ValueError, match=r"images must be a \(B, C, H, W\) tensor"):
         data.augment(torch.zeros(3, 4, 4))

@@ -1,5 +1,6 @@
 """Holes of directions (thesis F.9), facets and Lemma 15, against closed forms and known solids."""
 
+import itertools
 import math
 
 import pytest
@@ -42,6 +43,38 @@ def test_solids():
     torch.testing.assert_close(hole_radii(torch.cat([aside, torch.zeros(2, 2)])), hole_radii(aside))
     cap = torch.tensor([[1.0, 0, 0], [1, 0.1, 0], [1, 0, 0.1], [1, 0.1, 0.1]])  # the origin is outside: a hole > π/2
     assert float(hole_radii(cap)[0]) > math.sqrt(2)
+
+
+GOLDEN = (1 + math.sqrt(5)) / 2
+CUBES = {dim: [*itertools.product((-1.0, 1.0), repeat=dim)] for dim in (2, 3, 4)}
+DODECAHEDRON = CUBES[3] + [
+    corner
+    for a, b in itertools.product((-1 / GOLDEN, 1 / GOLDEN), (-GOLDEN, GOLDEN))
+    for corner in ((0.0, a, b), (a, b, 0.0), (b, 0.0, a))
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("corners", "facets", "distance"),
+    [
+        (CUBES[3], 6, 1 / math.sqrt(3)),
+        (CUBES[4], 8, 1 / 2),
+        (DODECAHEDRON, 12, math.sqrt((5 + 2 * math.sqrt(5)) / 15)),
+    ],
+    ids=["cube", "tesseract", "dodecahedron"],
+)
+def test_a_facet_with_many_corners_is_one(corners, facets, distance, turned, dtype):
+    w = torch.tensor(corners, dtype=torch.float64)
+    w = w @ torch.linalg.qr(gaussians(w.shape[1], w.shape[1], 3))[0] if turned else w
+    expected = torch.full((facets,), math.sqrt(2 - 2 * distance), dtype=dtype)
+    torch.testing.assert_close(hole_radii(w.to(dtype)), expected)
+
+
+def test_directions_that_are_all_zero_are_named():
+    with pytest.raises(ValueError, match="w has 0 neurons that are not 0"):
+        hole_radii(torch.zeros(5, 3))
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from hypersphere import losses
 from hypersphere.evaluation import mean_length
 from hypersphere.losses import ArcFace, Softmax
 from hypersphere.train.collapse import Collapse, sign_of_collapse
@@ -63,6 +64,31 @@ def test_the_cause_is_named():
     assert "Lower --optim.lr" in plain
     assert "Raise --optim.lr" in sign_of_collapse(signs(), 0.3, None)
     assert "every feature is 0" in sign_of_collapse(signs(), mean_length(torch.zeros(5, 3)), None)
+
+
+@pytest.mark.parametrize(
+    ("head", "told", "missing"),
+    [
+        (
+            losses.MagFace(4, 100),
+            ("the margin 0.8 is", "--loss.extra 'lower_margin=", "--loss.warmup"),
+            "--loss.margin",
+        ),
+        (
+            losses.SphereFacePlus(losses.ASoftmax(4, 100, annealing="sphereface")),
+            ("the margin 4 is more", "a smaller --loss.margin,", "--loss.annealing"),
+            "--loss.warmup",  # with annealing it is refused
+        ),
+        (losses.AMSoftmax(4, 100, 0.5), ("--loss.margin, e.g. 0.4",), "fitting"),
+        (losses.ContrastiveLoss(Softmax(4, 100)), ("Lower --optim.lr",), "--loss.margin"),
+        (losses.TripletLoss(4, 100), ("a smaller --loss.margin,",), "e.g."),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_advice_is_of_the_head_whose_margin_it_is(head, told, missing):
+    text = sign_of_collapse(signs(), 0.99, head)
+    assert all(part in text for part in told), text
+    assert missing not in text
 
 
 def test_a_real_collapse():

@@ -230,11 +230,16 @@ def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
 def _at_once(todo: list[Work], count: int) -> tuple[bool, bool]:
     """The same, several at a time."""
     owners = {Job(work.whole, seed): work for work in todo for seed in work.whole.run.seeds}
+    unwritten = []
 
     def ended(outcome: Outcome) -> None:
         work = owners[outcome.job]
         if outcome.result is not None:
-            work.record(outcome.result)
+            try:
+                work.record(outcome.result)
+            except (OSError, ValueError) as error:  # the others still train; the same command finds this number
+                unwritten.append(error)
+                work.say(error)
         elif outcome.error is not None and not outcome.stopped:
             work.say(outcome.error)
 
@@ -242,7 +247,7 @@ def _at_once(todo: list[Work], count: int) -> tuple[bool, bool]:
     stopped = any(one.stopped for one in outcomes)
     if stopped:
         print("hypersphere reproduce: stopped. Give the same command again to continue", file=sys.stderr, flush=True)
-    return any(one.error is not None for one in outcomes), stopped
+    return bool(unwritten) or any(one.error is not None for one in outcomes), stopped
 
 
 def _settings(table: Table, cell: Cell, steps: int | None, values: dict[str, Any]) -> tuple[Config, Config]:

@@ -43,8 +43,8 @@ class DataConfig:
     pad: int = option(0, "pad images in memory by this number of pixels and crop at random")
     pad_mode: str = option(
         "constant",
-        "what images are padded by: constant (black), reflect (the image mirrored), symmetric (the same with its border "
-        "repeated, as in the authors' public code)",
+        "what images are padded by: constant (black), reflect (the image mirrored), symmetric (the same with its "
+        "border repeated, as in the authors' public code)",
     )
     points: int = option(1024, "number of points of a cloud")
     rotate: bool = option(True, "turn point clouds about the upright axis, and jitter them")

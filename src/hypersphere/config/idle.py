@@ -43,6 +43,12 @@ _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] =
     ("model", ("alpha",), lambda c: c.model.magnitude is not None, "--model.magnitude"),
     ("loss", _HEAD, lambda c: not c.loss.own_classifier, "a head, --loss.name softmax, arcface, ..."),
     ("loss", ("k", "learnable_k"), lambda c: c.loss.angular == "sigmoid", "--loss.angular sigmoid"),
+    (
+        "loss",
+        ("fitting",),
+        lambda c: c.loss.margin is None or c.loss.scale is None,
+        "--loss.margin none or --loss.scale none, which it chooses",
+    ),
     ("loss", ("energy_s",), lambda c: bool(c.loss.energy), "--loss.energy"),
     ("loss", ("contrastive_margin",), lambda c: bool(c.loss.contrastive), "--loss.contrastive"),
     ("data", _FOLDER, lambda c: c.data.name == "folder", "--data.name folder"),

@@ -32,9 +32,9 @@ class Augment:
         vflip: mirror up-down with probability ½.
         pad: pixels added on each side before a window of the original size is cut at one of the ``(2·pad + 1)²``
             places, each equally likely (4 in the documents); 0 does not crop.
-        mode: what is outside the image: ``"constant"`` the byte ``fill``, ``"reflect"`` the image mirrored at the centres
-            of its border pixels, ``"symmetric"`` at their outer edges, so that they are repeated (both as in NumPy's
-            ``pad``; the authors' public code does the latter).
+        mode: what is outside the image: ``"constant"`` the byte ``fill``, ``"reflect"`` the image mirrored at the
+            centres of its border pixels, ``"symmetric"`` at their outer edges, so that they are repeated (both as in
+            NumPy's ``pad``; the authors' public code does the latter).
         fill: the byte of ``"constant"``, 0 is black.
 
     Raises:
@@ -219,8 +219,8 @@ def augment(
         hflip: mirror left-right with probability ½.
         vflip: mirror up-down with probability ½.
         pad: pixels added on each side before a window of the original size is cut; 0 does not crop.
-        mode: what is outside the image: ``"constant"`` the value ``fill``, ``"reflect"`` and ``"symmetric"`` the mirrored
-            image, without and with its border pixels repeated.
+        mode: what is outside the image: ``"constant"`` the value ``fill``, ``"reflect"`` and ``"symmetric"`` the
+            mirrored image, without and with its border pixels repeated.
         fill: byte that ``mode="constant"`` pads with, 0 to 255.
         seed: seed of the random flips and crops; with ``step`` it determines them.
         step: number of the batch, which with the seed determines the random numbers.

@@ -235,5 +235,7 @@ def resolve(value: MarginSchedule | str | None) -> MarginSchedule | None:
     if isinstance(value, str):
         return Annealing.parse(value)
     if value is not None and not isinstance(value, MarginSchedule):
-        raise TypeError(f"annealing={value!r} must be an Annealing, a MarginWarmup, a preset's name, values as 'minimum=1' or None")
+        raise TypeError(
+            f"annealing={value!r} must be an Annealing, a MarginWarmup, a preset's name, values as 'minimum=1' or None"
+        )
     return value

@@ -18,7 +18,8 @@ def hole_radii(w: Tensor) -> Tensor:
     A facet lies in a plane n·x = b; the cap beyond it, of geodesic radius α = arccos b about n, has neurons on its
     boundary only. So ρ = √(2 − 2b). The largest hole is the covering radius, ρ_max = 2 sin(α/2) (F.39): exact, where
     :func:`covering_radius` samples. The hull is Qhull's, in float64 on the CPU; the number of facets grows steeply with
-    the dimension, so this is for up to about 8 dimensions.
+    the dimension, so this is for up to about 8 dimensions. Facets with more than d neurons, as a cube has, count once:
+    Qhull cuts them into simplices, which have one plane. What lies in one plane is told by the precision of ``w``.
 
     Args:
         w: Neurons, one per row; their lengths do not matter, and zeros, which have no direction, are left out.
@@ -47,12 +48,21 @@ def hole_radii(w: Tensor) -> Tensor:
         raise ImportError("hole_radii needs scipy: pip install 'hypersphere[metrics]'") from error
     points = unit(w.detach().double().cpu())
     points = points[(points != 0).any(1)]  # a zero vector has no direction
+    if len(points) <= w.shape[1]:
+        raise ValueError(f"w has {len(points)} neurons that are not 0: a hull of {w.shape[1]} dimensions needs more")
     try:
-        hull = ConvexHull(points.numpy())
+        hull = ConvexHull(points.numpy(), qhull_options=_options(w))
     except QhullError as error:
         raise ValueError(
             f"w has no convex hull of {w.shape[1]} dimensions: its {len(w)} neurons lie in one hyperplane, or repeat"
         ) from error
-    offsets = -torch.from_numpy(hull.equations[:, -1].copy())  # n·x + offset ≤ 0 inside
+    planes = torch.from_numpy(hull.equations.copy()).unique(dim=0)  # the simplices of a facet have its equation
+    offsets = -planes[:, -1]  # n·x + offset ≤ 0 inside
     radii = (2 - 2 * offsets).clamp_min(0).sqrt().sort(descending=True).values
     return radii.to(device=w.device, dtype=w.dtype if w.dtype == torch.float64 else torch.float32)
+
+
+def _options(w: Tensor) -> str:
+    """Options of Qhull: triangulated facets, put together where rounding to the precision of ``w`` made several."""
+    usual = "Qt" if w.shape[1] < 5 else "Qt Qx"
+    return usual if w.dtype == torch.float64 else f"{usual} C-{min(4 * torch.finfo(w.dtype).eps, 1e-3):.1e}"

@@ -151,6 +151,7 @@ class _Schedule:
                     moved = [self._advance(work) for work in list(self._working)]
                     if not any(moved):
                         time.sleep(_NAP)
+            self._give_up()
         finally:
             self._board.stop()
             for work in self._working:
@@ -168,6 +169,13 @@ class _Schedule:
         missing = {job.config.run.name or job.config.recipe for job in self._waiting}
         missing |= {work.job.config.run.name or work.job.config.recipe for work in self._working}
         return next((job for job in self._waiting if not job.needs & missing), None)
+
+    def _give_up(self) -> None:
+        """End what still waits though nothing is at work and nobody stopped it: each needs itself, or one that does."""
+        while self._waiting and not self._stopping:
+            job = self._waiting.pop(0)
+            needs = ", ".join(sorted(job.needs))
+            self._end(Outcome(job, error=ValueError(f"it starts from {needs}, which waits for it: name another run")))
 
     def _fill(self) -> None:
         """Let jobs begin while there is room. One that begins has its first turn at once."""

@@ -13,10 +13,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from .. import losses
+
 EARLIEST = 100
 """No step before this one tells anything."""
 ONE_DIRECTION = 0.95
 _WARM = "--schedule.warmup or clip gradients with --optim.clip"
+_FITTED = (losses.ArcFace, losses.AMSoftmax, losses.AdaFace, losses.ElasticFace, losses.CurricularFace)
+"""Heads whose margin and scale :func:`hypersphere.losses.fitting_margin` and ``fitting_scale`` are for."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,8 @@ def sign_of_collapse(signs: Collapse, length: float, head: nn.Module | None) -> 
     )
     if not signs.at_chance:
         text += f", and always naming the most frequent one gives {100 * signs.frequent:.2f} %"
-    margin, scale = (_number(head, name) for name in ("margin", "scale"))
+    head = _with_margin(head)
+    margin = _number(head, "margin") or _number(head, "upper_margin")
     if 0 < length < ONE_DIRECTION and not signs.at_chance:
         return ""
     if length == 0:
@@ -93,17 +98,34 @@ def sign_of_collapse(signs: Collapse, length: float, head: nn.Module | None) -> 
     text += f", and all features point in one direction (the mean of the unit features has length {length:.3f})"
     if not margin:
         return f"{text}. Lower --optim.lr, lengthen {_WARM}"
-    least = math.sqrt(2) * math.log(max(signs.classes - 1, 2))
-    small = scale is not None and scale < least
-    cause = (
-        f"the scale {scale:g} is below {least:.1f} = √2·log(C − 1), which {signs.classes} classes need"
-        if small
-        else f"the margin {margin:g} is more than this network can follow"
-    )
-    other = "larger --loss.scale" if small else "smaller --loss.margin"
-    return (
-        f"{text}: the margin has collapsed; {cause}. Use --loss.fitting yes, which chooses margin and scale by the "
-        f"number of classes, or a {other}, a longer --loss.warmup, and a lower --optim.lr"
+    cause, cure = _cause(head, margin, signs.classes)
+    slowly = "a longer --loss.warmup"
+    if isinstance(getattr(head, "annealing", None), losses.Annealing):  # it has the place of a warm-up
+        slowly = "an --loss.annealing that falls more slowly or has a larger minimum"
+    return f"{text}: the margin has collapsed; {cause}. Use {cure}, {slowly}, and a lower --optim.lr"
+
+
+def _with_margin(head: nn.Module | None) -> nn.Module | None:
+    """The head whose margin it is: energies of class vectors, centers and pairs are added to one."""
+    while isinstance(inner := getattr(head, "head", None), nn.Module):
+        head = inner
+    return head
+
+
+def _cause(head: nn.Module | None, margin: float, classes: int) -> tuple[str, str]:
+    """Why the margin is too much, and the settings of this head that change it."""
+    scale, least = _number(head, "scale"), math.sqrt(2) * math.log(max(classes - 1, 2))
+    fits = {}
+    if isinstance(head, _FITTED) and classes > 1:
+        fits = {"scale": losses.fitting_scale(classes), "margin": losses.fitting_margin(classes)}
+    if scale is not None and scale < least:
+        cause = f"the scale {scale:g} is below {least:.1f} = √2·log(C − 1), which {classes} classes need"
+        return cause, "a larger --loss.scale" + (f", e.g. {fits['scale']:.1f}" if fits else "")
+    cause = f"the margin {margin:g} is more than this network can follow"
+    if not _number(head, "margin"):
+        return cause, "smaller margins, --loss.extra 'lower_margin=...;upper_margin=...'"
+    return cause, "a smaller --loss.margin" + (
+        f", e.g. {fits['margin']:.2g}" if fits.get("margin", margin) < margin else ""
     )
 
 
