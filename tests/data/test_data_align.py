@@ -46,6 +46,19 @@ def test_landmarks_come_to_their_places():
         assert abs(row - v) < 1
 
 
+def test_landmarks_that_no_similarity_fits_come_nearest_to_their_places():
+    """Of an image whose pixels are their own places, the aligned one tells where each came from."""
+    torch.manual_seed(0)
+    target = torch.tensor(hs.data.FIVE_POINTS, dtype=torch.float64)
+    points = placed(1.4, 0.3, (80.0, 40.0), target) + 6 * torch.randn(5, 2, dtype=torch.float64)
+    y, x = torch.meshgrid(*[torch.arange(300, dtype=torch.float64)] * 2, indexing="ij")
+    source = hs.data.align_faces(torch.stack([x, y])[None], points[None])[0].permute(1, 2, 0)  # (row, column) to (x, y)
+    forward = hs.data.similarity(points, target)
+    rows, columns = torch.meshgrid(torch.arange(112.0), torch.arange(96.0), indexing="ij")
+    there = source @ forward[:, :2].mT + forward[:, 2]
+    torch.testing.assert_close(there, torch.stack([columns, rows], -1).double(), atol=1e-6, rtol=0)
+
+
 def test_faces_in_place_are_cropped_alone():
     torch.manual_seed(0)
     images = torch.randint(0, 256, (2, 3, 150, 140), dtype=torch.uint8)
@@ -75,6 +88,13 @@ def test_what_cannot_be_aligned():
         hs.data.align_faces(images, torch.randn(1, 4, 2))
     with pytest.raises(ValueError, match="all one"):
         hs.data.align_faces(images, points)
+    with pytest.raises(TypeError, match="images is a ndarray: pass a tensor"):
+        hs.data.align_faces(images.numpy(), points)
+    with pytest.raises(ValueError, match="pass one target for all sets of points, or one for each"):
+        hs.data.similarity(torch.randn(3, 5, 2), torch.randn(2, 5, 2))
+    mirrored = torch.tensor([[[0.0, 0], [0, 1], [1, 0], [1, 1]]])  # of the corners of a square: no turn comes near
+    with pytest.raises(ValueError, match="no similarity brings near its places"):
+        hs.data.align_faces(images, mirrored, target=torch.tensor([[0.0, 0], [1, 0], [0, 1], [1, 1]]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

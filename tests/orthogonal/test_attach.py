@@ -224,6 +224,8 @@ def test_structures_of_generalised_training() -> None:
     assert float(r.square().sum(1).mean()) == pytest.approx(1.0, abs=0.4)  # lengths are kept on average
     with pytest.raises(ValueError, match="init='identity' with a skew-symmetric R"):
         hs.orthogonal.attach(nn.Sequential(nn.Linear(9, 5), nn.Linear(5, 2)), "skew_symmetric", init="identity")
+    with pytest.raises(ValueError, match="a skew-symmetric R of one row is 0"):
+        hs.orthogonal.attach(nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 2)), "skew_symmetric", blocks=6)
     r = matrix("hessenberg")
     assert torch.equal(r, r.triu(-1))
     assert bool((r.diagonal(-1) != 0).all())

@@ -34,7 +34,8 @@ def network(seed=0):
 
 
 def build(model, **arguments):
-    return CoMHE(model, **{"dim": 5, "refresh": 3, "group": 3, **arguments})
+    groups = {"group": 3} if arguments.get("projection") == "group" else {}
+    return CoMHE(model, **{"dim": 5, "refresh": 3, **groups, **arguments})
 
 
 def matrices(model):
@@ -262,6 +263,24 @@ def test_groups_of_one_dimension_have_no_directions_to_spread():
         CoMHE(model, dim=1)
 
 
+@pytest.mark.parametrize(
+    ("projection", "options", "complaint"),
+    [
+        ("random", {"unroll": 2}, "unroll=2 changes nothing with projection='random': it is for angle_preserving"),
+        ("random", {"group": 3}, "group=3 changes nothing"),
+        ("group", {"count": 4}, "count=4 changes nothing with projection='group': it is for random"),
+        ("group", {"matrix": "hadamard"}, "matrix='hadamard' changes nothing"),
+        ("bilateral", {"inner_lr": 0.5}, "inner_lr=0.5 changes nothing"),
+        ("learned", {"preserve": "angle"}, "preserve='angle' changes nothing .* it is for angle_preserving$"),
+        ("adversarial", {"stochastic": True}, "stochastic=True changes nothing"),
+        ("learned", {"unroll": 1, "inner_steps": 3}, "inner_steps=3 is for unroll=0"),
+    ],
+)
+def test_options_of_another_projection_are_refused(projection, options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        CoMHE(network(), projection=projection, dim=5, **options)
+
+
 def test_groups_of_channels_are_thesis_6_9():
     model = network()
     reg = build(model, projection="group", output=0.0, include="2")
@@ -303,7 +322,8 @@ def test_low_rank_bilateral_is_thesis_e_23():
     with pytest.raises(ValueError, match="is parametrized"):
         low_rank(layer, rank=3)
     for projection in ("random", "learned", "group"):  # of other views the weight is the weight
-        reg = CoMHE(model, projection=projection, output=0.0, dim=5, group=4, stochastic=True)
+        groups = {"group": 4, "stochastic": True} if projection == "group" else {}
+        reg = CoMHE(model, projection=projection, output=0.0, dim=5, **groups)
         held = {name.partition("_")[0]: one for name, one in reg.named_buffers()}
         if projection == "random":
             views = torch.stack([layer.weight @ basis.mT for basis in held["basis"]])
@@ -320,7 +340,7 @@ def test_low_rank_bilateral_is_thesis_e_23():
 @pytest.mark.parametrize("projection", ["random", "learned", "group"])
 def test_a_call_in_inference_mode_spoils_no_later_one(projection):
     model = network()
-    reg = build(model, projection=projection, stochastic=True, refresh=1)
+    reg = build(model, projection=projection, stochastic=projection == "group", refresh=1)
     reg()
     with torch.inference_mode():
         assert torch.isfinite(reg())

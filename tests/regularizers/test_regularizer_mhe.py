@@ -221,6 +221,20 @@ def test_weighted_energy_of_thesis_d_10():
     sampled = MHE(model, s=1.0, hidden=1.0, output=0.0, include="0", weights={"0": beta}, sample=5)
     values = [sampled().item() for _ in range(200)]
     assert sum(values) / 200 == pytest.approx(float(expected), rel=0.02)
+    recurrent = nn.Sequential(nn.LSTM(8, 8), nn.Linear(8, 2))
+    beta = torch.ones(32)
+    with pytest.raises(
+        ValueError, match=r"'0', which has several sets of neurons: name them, 0.weight_ih_l0, 0.weight"
+    ):
+        MHE(recurrent, weights={"0": beta})
+    assert "beta_0__weight_ih_l0" in MHE(recurrent, weights={"0.weight_ih_l0": beta}).state_dict()
+    with pytest.raises(ValueError, match=r"'1' and '1.weight', which are the same neurons"):
+        MHE(
+            nn.Sequential(nn.ReLU(), nn.Linear(4, 3), nn.Linear(3, 2)),
+            weights=dict.fromkeys(("1", "1.weight"), beta[:3]),
+        )
+    with pytest.raises(TypeError, match="weights is a list: give a dict"):
+        MHE(recurrent, weights=[beta])
     groups = nn.Sequential(nn.Conv2d(4, 6, 3, groups=2), nn.Flatten(), nn.Linear(6, 2)).double()
     both = MHE(groups, s=1.0, hidden=1.0, output=0.0, weights={"0": torch.arange(1.0, 7.0)})
     halves = [energy(w.flatten(1), 1.0, weights=b) for w, b in

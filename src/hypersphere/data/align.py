@@ -45,6 +45,13 @@ def similarity(points: Tensor, target: Tensor) -> Tensor:
             raise ValueError(f"{name} has shape {tuple(value.shape)}: pass (..., K, 2), at least two points (x, y)")
     if points.shape[-2] != target.shape[-2]:
         raise ValueError(f"points has {points.shape[-2]} landmarks, target {target.shape[-2]}: they must agree")
+    if target.ndim > points.ndim or any(
+        b not in (1, a) for a, b in zip(points.shape[::-1], target.shape[::-1], strict=False)
+    ):
+        raise ValueError(
+            f"points has shape {tuple(points.shape)}, target {tuple(target.shape)}: pass one target for all sets of "
+            "points, or one for each"
+        )
     dtype = torch.promote_types(points.dtype, torch.float32)
     p, q = points.to(dtype), target.to(points.device, dtype)
     origin, place = p.mean(-2, keepdim=True), q.mean(-2, keepdim=True)
@@ -71,6 +78,7 @@ def align_faces(
 ) -> Tensor:
     """Faces turned, scaled, moved and cropped so that their landmarks come to lie where they belong.
 
+    The :func:`similarity` of a face brings its landmarks nearest to their places: distances are those in the result.
     Every pixel of the result is read from the image by bilinear interpolation; what lies outside of it is black.
 
     Args:
@@ -87,7 +95,8 @@ def align_faces(
         ``images``: (N, C, H, W). ``landmarks``: (N, K, 2). ``target``: (K, 2). Output: (N, C, height, width).
 
     Raises:
-        ValueError: If shapes do not fit, landmarks are not finite, or all of a face are one point.
+        ValueError: If shapes do not fit, landmarks are not finite, all of a face are one point, or no similarity
+            brings them near their places.
 
     Example:
         >>> faces = torch.zeros(2, 3, 250, 250, dtype=torch.uint8)
@@ -97,6 +106,8 @@ def align_faces(
     """
     check_count("height", height)
     check_count("width", width)
+    if not isinstance(images, Tensor):
+        raise TypeError(f"images is a {type(images).__name__}: pass a tensor (N, C, H, W), e.g. torch.from_numpy(...)")
     if images.ndim != 4 or landmarks.ndim != 3 or len(images) != len(landmarks):
         raise ValueError(
             f"images has shape {tuple(images.shape)}, landmarks {tuple(landmarks.shape)}: "
@@ -114,7 +125,7 @@ def align_faces(
         )
     if bool((points == points[:, :1]).all((1, 2)).any()):
         raise ValueError("landmarks has a face whose points are all one: leave faces without landmarks out")
-    back = similarity(target.to(points), points)  # from a pixel of the result to the image
+    back = _inverse(similarity(points, target.to(points)))  # from a pixel of the result to the image
     x, y = torch.meshgrid(
         *(torch.arange(n, dtype=points.dtype, device=points.device) for n in (width, height)), indexing="xy"
     )
@@ -124,3 +135,13 @@ def align_faces(
     wide = images.to(torch.promote_types(images.dtype, torch.float32))  # half precision cannot name a pixel
     out = F.grid_sample(wide, grid.to(wide.dtype), align_corners=False)
     return out.to(images.dtype) if images.is_floating_point() else out.round().clamp(0, 255).to(images.dtype)
+
+
+def _inverse(forward: Tensor) -> Tensor:
+    """The similarity that undoes [sR | t]: [Rᵀ/s | −Rᵀt/s]."""
+    turn, shift = forward[..., :2], forward[..., 2:]
+    size = turn[..., 0].square().sum(-1)[..., None, None]  # s²
+    if not bool((size > 0).all()):
+        raise ValueError("landmarks has a face that no similarity brings near its places: are its points in order?")
+    back = turn.mT / size
+    return torch.cat([back, -back @ shift], -1)

@@ -233,7 +233,8 @@ class SkewSymmetric(Map):
     entries of variance 1/d.
 
     Raises:
-        ValueError: If ``init="identity"`` is asked for: a skew-symmetric R is never I.
+        ValueError: If ``init="identity"`` is asked for: a skew-symmetric R is never I. If R or a block of it has one
+            row: it would be 0.
 
     Example:
         >>> r = hs.orthogonal.SkewSymmetric()(torch.randn(1, 3, 3))
@@ -244,6 +245,8 @@ class SkewSymmetric(Map):
     def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
         if init == "identity":
             raise ValueError("init='identity' with a skew-symmetric R, which is never I: use init='random'")
+        if dim == 1:
+            raise ValueError("a skew-symmetric R of one row is 0: leave the layer out with skip=, or use fewer blocks")
         return draw(count, dim, dim) * math.sqrt(2.0 / dim)
 
     def __call__(self, raw: Tensor) -> Tensor:

@@ -83,9 +83,9 @@ def _rank_correlation(first: Tensor, second: Tensor) -> float:
     """Spearman's: the correlation of the ranks; equal values share their mean rank; 0 if one side is constant."""
     ranks = []
     for values in (first, second):
-        below = (values[None] < values[:, None]).sum(1)
-        equal = (values[None] == values[:, None]).sum(1)
-        ranks.append(below + (equal - 1) / 2)
+        _, place, equal = values.unique(return_inverse=True, return_counts=True)  # in order
+        below = equal.cumsum(0) - equal
+        ranks.append((below + (equal - 1) / 2).double()[place])
     centred = [rank - rank.mean() for rank in ranks]
     lengths = [float(rank.norm()) for rank in centred]
     return float(torch.dot(*centred)) / (lengths[0] * lengths[1]) if min(lengths) > 0 else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,20 @@ from ._mhe import EnergyRegularizer
 from ._views import bilateral_views, channel_count, channel_views, low_rank_factors, preservation, project
 
 _PROJECTIONS = ("random", "angle_preserving", "adversarial", "learned", "group", "bilateral")
+_LEARNED = ("angle_preserving", "adversarial", "learned")
+_DRAWN = tuple(kind for kind in _PROJECTIONS if kind != "group")
+_OPTIONS: dict[str, tuple[object, tuple[str, ...]]] = {
+    "count": (None, _DRAWN),
+    "matrix": ("gaussian", _DRAWN),
+    "unroll": (0, _LEARNED),
+    "inner_steps": (1, _LEARNED),
+    "inner_lr": (1.0, _LEARNED),
+    "inner_every": (1, _LEARNED),
+    "preserve": ("cosine", ("angle_preserving",)),
+    "group": (8, ("group",)),
+    "stochastic": (False, ("group",)),
+}
+"""Options of some projections alone: the default, and the projections."""
 
 
 class CoMHE(EnergyRegularizer):
@@ -64,7 +78,7 @@ class CoMHE(EnergyRegularizer):
             ``"group"``: whose groups have one dimension): ``"plain"`` takes their plain energy, ``"skip"`` leaves them
             out, ``"error"`` raises. A model without any other layer raises an error.
         unroll: Steps on a learned projection that are differentiated through; 0 alternates.
-        inner_steps: Steps on an alternating projection at each call.
+        inner_steps: Steps on an alternating projection at each call; with ``unroll`` that is their number.
         inner_lr: Step size η of learned projections; of angle-preserving ones as if their entries were N(0, 1) like in
             6.4 (here they are N(0, 1/dim), so a step is η/dim). The thesis prints no η.
         inner_every: Alternating projections move at every so many calls in training mode, first at the first one
@@ -82,8 +96,8 @@ class CoMHE(EnergyRegularizer):
         - Output: scalar.
 
     Raises:
-        ValueError: If no layer has more than ``dim`` dimensions, or an option is unknown or does not suit
-            ``projection``.
+        ValueError: If no layer has more than ``dim`` dimensions, or an option is unknown or is one of another
+            ``projection``, which it would not change.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 3))
@@ -124,6 +138,9 @@ class CoMHE(EnergyRegularizer):
     ) -> None:
         super().__init__(model, head, hidden, output, s, distance, half_space, output_layer, include, skip, seed)
         self.projection = check_choice("projection", projection, _PROJECTIONS)
+        given = {"count": count, "matrix": matrix, "unroll": unroll, "inner_steps": inner_steps, "inner_lr": inner_lr}
+        given |= {"inner_every": inner_every, "preserve": preserve, "group": group, "stochastic": stochastic}
+        _check_suits(projection, given)
         self.dim = check_count("dim", dim, minimum=2)
         self.count = check_count("count", (5 if projection == "random" else 1) if count is None else count)
         self.aggregate = check_choice("aggregate", aggregate, ("mean", "max"))
@@ -135,6 +152,8 @@ class CoMHE(EnergyRegularizer):
         self.inner_every = check_count("inner_every", inner_every)
         if unroll and inner_every > 1:
             raise ValueError(f"inner_every={inner_every} is for unroll=0: unrolled projections move at each call")
+        if unroll and inner_steps != 1:
+            raise ValueError(f"inner_steps={inner_steps} is for unroll=0: unroll={unroll} is the number of steps")
         self.preserve = check_choice("preserve", preserve, ("cosine", "angle"))
         self.group = check_count("group", group)
         self.stochastic, self.share = stochastic, share
@@ -373,3 +392,13 @@ class CoMHE(EnergyRegularizer):
             sign = 1 if self.projection == "learned" else -1
             terms = [sign * energies.mean(1).sum() for energies in found]
         return torch.stack(terms).sum()
+
+
+def _check_suits(projection: str, given: Mapping[str, object]) -> None:
+    """Raise an error for an option that changes nothing: it was meant to."""
+    for name, value in given.items():
+        default, projections = _OPTIONS[name]
+        if value != default and projection not in projections:
+            raise ValueError(
+                f"{name}={value!r} changes nothing with projection={projection!r}: it is for {', '.join(projections)}"
+            )

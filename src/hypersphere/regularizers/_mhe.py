@@ -204,11 +204,23 @@ class MHE(EnergyRegularizer):
 
     def _weigh(self, weights: Mapping[str, Tensor]) -> None:
         """Check the β and keep them, one set of numbers for each set of neurons."""
-        known = {name: neurons for neurons in self._hidden for name in (neurons.module_name, neurons.name)}
+        if not isinstance(weights, Mapping):
+            raise TypeError(f"weights is a {type(weights).__name__}: give a dict from layer names to tensors")
+        known: dict[str, list[Neurons]] = {}
+        for neurons in self._hidden:
+            for name in dict.fromkeys((neurons.module_name, neurons.name)):
+                known.setdefault(name, []).append(neurons)
+        weighed: dict[str, str] = {}
         for name, beta in weights.items():
             if name not in known:
                 raise ValueError(f"weights has {name!r}, which is not a hidden layer: those are {', '.join(known)}")
-            neurons = known[name]
+            if len(known[name]) > 1:
+                several = ", ".join(one.name for one in known[name])
+                raise ValueError(f"weights has {name!r}, which has several sets of neurons: name them, {several}")
+            (neurons,) = known[name]
+            if neurons.name in weighed:
+                raise ValueError(f"weights has {weighed[neurons.name]!r} and {name!r}, which are the same neurons")
+            weighed[neurons.name] = name
             shape = neurons.matrix().shape[:2]
             fits = isinstance(beta, Tensor) and beta.numel() == shape.numel()
             if not fits or not bool(((beta > 0) & beta.isfinite()).all()):
