@@ -20,6 +20,7 @@ BASE = {
     "thesis.table5.1": "baseline.{column}",
     "thesis.table5.2": "baseline.{column}",
     "thesis.table7.3": "baseline.{column}",
+    "thesis.table7.4": "baseline.{column}",
 }
 
 
@@ -41,7 +42,7 @@ def rows(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
         against = base.get((steps, other, _besides(changed)), []) if cell != other else []
         values, before = ([table.ours(m["final_accuracy"], "accuracy") for m in some] for some in (runs, against))
         gain = tune_open_sets.gain(values, before) if before else ""
-        if gain == "-":  # a single seed has no interval
+        if before and min(len(values), len(before)) < 3:  # two seeds have an interval that says nothing
             gain = f"{statistics.fmean(values) - statistics.fmean(before):+.2f}"
         words = f"`{tune_open_sets.words(json.loads(changed))}`" if changed != "{}" else "the recipe's"
         row = [cell, words, f"{steps:,}", ", ".join(f"{value:.2f}" for value in values), tune_open_sets.mean(values)]
@@ -61,9 +62,9 @@ def _family(pattern: str, cell: str) -> str:
 
 
 def _besides(changed: str) -> str:
-    """What is changed besides margin and energy: two trainings with the same are compared."""
+    """What is changed besides margin, energy and the start of R: two trainings with the same are compared."""
     settings = json.loads(changed)
-    own = ("loss.", "regularizer.hidden", "regularizer.output")
+    own = ("loss.", "orthogonal.", "regularizer.hidden", "regularizer.output")
     floored = "released:" in str(settings.get("loss.name"))
     rest = {name: value for name, value in settings.items() if not name.startswith(own)}
     return json.dumps([rest, floored])

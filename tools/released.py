@@ -1,4 +1,4 @@
-"""CNN-9 as the authors' public code trains it, where that differs from the text.
+"""CNN-6 and CNN-9 as the authors' public code trains them, where that differs from the text.
 
 MHE (https://github.com/wy1iu/MHE), against thesis D.1:
 
@@ -9,8 +9,17 @@ MHE (https://github.com/wy1iu/MHE), against thesis D.1:
 
 The same without ``--regularizer.output`` is the baseline. The code decays all parameters by 5e-4, has no BatchNorm and
 no bias behind the fully connected layer, BatchNorm with ε = 1e-3 and slow statistics, the loss below, weight 10 on the
-energy of the output layer. (Its crops are of images that were continued by their mirror image; here they are continued
-by zeros.)
+energy of the output layer. Its crops are of images that were continued by their mirror image: with ``--data.pad-mode
+symmetric`` so are ours, which the measured runs had not.
+
+OPT (https://github.com/wy1iu/OPT), against thesis F.3, which leaves the schedule open:
+
+    PYTHONPATH=tools hypersphere reproduce thesis.table7.4 --cells gs.cnn6 \\
+        --schedule.steps 75000 --schedule.milestones 30000,50000,65000 --data.normalize symmetric \\
+        --data.pad-mode symmetric --loss.name released:Floored --optim.decay all --model.norm-eps 1e-3 \\
+        --model.extra 'fc_norm=False;bias=False;norm_momentum=0.001'
+
+Cayley's map is drawn from N(0, 1) there: ``--cells cp.cnn6 --orthogonal.init literal``.
 
 SphereNet (https://github.com/wy1iu/SphereNet), against paper sec. 4.1:
 
