@@ -26,6 +26,7 @@ SGD = {"optim.name": "sgd", "optim.momentum": 0.9}
 LEARNED_RADIUS = {"magnitude.learnable": True, "magnitude.running": True}
 GCN_DECAY = {"optim.weight_decay": 5e-4, "optim.undecayed": ("*classifier.weight",)}
 TRAINED_ANEW: dict[str, Any] = {"model.start": None}
+BEYOND_THE_END = ()  # "every 200k iterations" of trainings that have fewer
 
 PRINTED: list[Row] = [
     # the paper, and chapter 3 of the thesis, which repeats it
@@ -223,7 +224,7 @@ PRINTED: list[Row] = [
     ("E.1", "thesis.table6.8.*", {"data.points": 1024, "optim.name": "adam", "optim.lr": 1e-3}, {}),
     ("E.1", "thesis.table6.8.*.pointnet thesis.table6.8.*.pointnet_tnet", {"data.batch_size": 32}, {}),
     ("E.1", "thesis.table6.8.*.pointnet2", {"data.batch_size": 16}, {}),
-    ("E.1", "thesis.table6.8.*", {"schedule.gamma": 0.7}, {}),
+    ("E.1", "thesis.table6.8.*", {"schedule.gamma": 0.7, "schedule.milestones": BEYOND_THE_END}, {}),
     ("E.1", "thesis.table6.8.*.pointnet", {"schedule.steps": 250 * (9843 // 32)}, {}),
     ("E.1", "thesis.table6.8.*.pointnet2", {"schedule.steps": 251 * (9843 // 16)}, {}),
     ("E.1", "thesis.table6.8.*", {"penalty.s": 1.0}, {"regularizer.half_space": True}),
@@ -277,6 +278,7 @@ PRINTED: list[Row] = [
     ("F.3", "thesis.table7.11.*", {"optim.orthogonal_lr": None}, {}),
     ("7.5.4", "thesis.table7.11.*", GCN_DECAY, {}),
     ("F.3", "thesis.table7.12.*", {"data.points": 1024, "data.batch_size": 32, "optim.name": "adam"}, {}),
+    ("F.3", "thesis.table7.12.*", {"schedule.milestones": BEYOND_THE_END}, {}),
     ("F.3", "thesis.table7.12.*", {"optim.lr": 1e-3, "schedule.gamma": 0.7, "schedule.steps": 250 * (9843 // 32)}, {}),
     ("F.5", "thesis.tableF.4.*.k*", {"orthogonal.share_blocks": True}, {}),
     ("F.5", "thesis.tableF.5.*.k*", {"orthogonal.share_blocks": False}, {}),
@@ -317,10 +319,14 @@ UNPRINTED: list[tuple[str, str, str]] = [
     ("thesis.table6.8.*.pointnet_tnet", "schedule.steps", "those of PointNet without T-Nets"),
 ]
 
+CLOUDS_32 = tuple(range(6_250, 250 * 307, 6_250))  # every 200k clouds in batches of 32
 DEVIATIONS: list[tuple[str, str, str, Any]] = [
     ("4.2", PAPER_ABLATIONS, "data.hflip", True),
     ("4.5", "paper.table4.*", "data.vflip", False),
     ("2.3.6", "thesis.table2.5.*", "data.normalize", "symmetric"),
     ("F.3", DRAWN_R, "orthogonal.init", "random"),
     ("F.3", "thesis.table7.11.cp.*", "optim.orthogonal_lr", 1e-4),
+    ("E.1", "thesis.table6.8.*.pointnet2", "schedule.milestones", tuple(range(12_500, 251 * 615, 12_500))),
+    ("E.1", "thesis.table6.8.*.pointnet thesis.table6.8.*.pointnet_tnet", "schedule.milestones", CLOUDS_32),
+    ("F.3", "thesis.table7.12.*", "schedule.milestones", CLOUDS_32),
 ]
