@@ -140,6 +140,9 @@ PRINTED: list[Row] = [
     ),
     ("C.3", "thesis.figureC.1.*", {"optim.projection_every": 0, "optim.weighted_gradients": False}, {}),
     ("C.4", "thesis.figureC.[23].*", {"optim.projection_every": 0, "optim.weighted_gradients": False}, {}),
+    # "J is the loss function used to train the network"
+    ("C.1.2", "thesis.figureC.3.*", {"adversarial.train": "fgsm", "adversarial.losses": ("cross_entropy",)}, {}),
+    ("C.1.2", "thesis.figureC.3.*", {"adversarial.eps": 8.0}, {}),
     ("C.4", "thesis.figureC.[23].*", {"model.name": "cnn6_mnist2d", "data.name": "mnist"}, {}),
     # chapter 5 and appendix D
     (

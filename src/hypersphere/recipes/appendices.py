@@ -128,9 +128,12 @@ def figureC_2(magnitude: str) -> Config:
 )
 @column(("baseline", "sphere", "ball", "tanh"))
 def figureC_3(operator: str) -> Config:
-    """Figure C.2's networks with FGSM on every batch, as in Table 4.7 (the attack of C.4 is not printed)."""
+    """Figure C.2's networks with FGSM on every batch, as in Table 4.7 (the attack of C.4 is not printed).
+
+    FGSM increases the loss of training, the cross-entropy (C.1.2).
+    """
     config = mnist2d() if operator == "baseline" else figureC_2(operator)
-    return replace(config, adversarial=AdversarialConfig(train="fgsm"))
+    return replace(config, adversarial=AdversarialConfig(train="fgsm", losses=("cross_entropy",)))
 
 
 @TABLES.add("thesis.tableD.3", "SphereNet with MHE, CNN-9", "error")
@@ -175,7 +178,10 @@ def tableD_8(kind: str, dataset: str) -> Config:
     "thesis.figureC.1",
     "Size of the changes by which DeepFool fools CNN-9, CIFAR-10 (Figure C.1: curves, no numbers)",
     "mean ‖r‖/‖x‖ in %",
-    "hs.plots.perturbation_sizes draws the sizes of all samples of hs.attacks.deepfool.",
+    "C.3 plots the ℓ₂ and the ℓ∞ norm of each of 10,000 changes. Here DeepFool keeps the ℓ₂ norm small; the cell is "
+    "the mean of ‖r‖₂/‖x‖₂ over the images that it changes. The result also has deepfool_l2 and deepfool_linf, the "
+    "means of both norms of the same changes, in units of the inputs (x − 127.5)/128. hs.plots.perturbation_sizes "
+    "draws the norms of all images, which are l2 and linf of what hs.attacks.robust_accuracy returns.",
 )
 @column(("baseline", "sphere", "ball", "tanh"), "deepfool_size")
 def figureC_1(operator: str) -> Config:
