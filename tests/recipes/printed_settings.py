@@ -22,6 +22,7 @@ FACES = "thesis.table2.[89].* thesis.table2.10.* thesis.figure2.11.* thesis.tabl
 FACES_PLUS = "thesis.table5.[89].* thesis.table5.10.* thesis.tableD.[78].* thesis.sectionD.6.*"
 PAPER_ABLATIONS = "paper.table[123].* paper.figure3?.*"
 PAPER_CIFAR = "paper.table[1-4].* paper.figure3?.* paper.figure4.* paper.section4.3.*"
+L_SOFTMAX = "thesis.table2.[2-5].* thesis.figure2.2.*"
 SGD = {"optim.name": "sgd", "optim.momentum": 0.9}
 LEARNED_RADIUS = {"magnitude.learnable": True, "magnitude.running": True}
 GCN_DECAY = {"optim.weight_decay": 5e-4, "optim.undecayed": ("*classifier.weight",)}
@@ -73,18 +74,23 @@ PRINTED: list[Row] = [
     ("paper B", "paper.figure6.*_v1.*", {"model.angular": "cosine", "loss.name": "w_softmax"}, {}),
     ("paper B", "paper.figure6.*_v2.*", {"model.angular": "cosine", "loss.name": "cross_entropy"}, {}),
     # chapter 2
-    ("2.2.7", "thesis.table2.[2-5].*", SGD | {"data.batch_size": 256, "optim.weight_decay": 5e-4, "optim.lr": 0.1}, {}),
+    ("2.2.7", L_SOFTMAX, SGD | {"data.batch_size": 256, "optim.weight_decay": 5e-4, "optim.lr": 0.1}, {}),
+    ("2.2.7", L_SOFTMAX, {"network.activation": "prelu", "network.norm": "batch", "network.init": "he"}, {}),
+    ("2.2.7", L_SOFTMAX, {"data.normalize": "mean", "schedule.gamma": 0.1}, {}),
     (
         "2.2.7",
-        "thesis.table2.[2-5].*",
-        {"network.activation": "prelu", "network.norm": "batch", "network.init": "he"},
+        "thesis.table2.[234].* thesis.figure2.2.*",
+        {"schedule.milestones": (12_000, 15_000), "schedule.steps": 18_000},
         {},
     ),
-    ("2.2.7", "thesis.table2.[2-5].*", {"data.normalize": "mean"}, {}),
-    ("2.2.7", "thesis.table2.[234].*", {"schedule.milestones": (12_000, 15_000), "schedule.steps": 18_000}, {}),
-    ("2.2.7", "thesis.table2.[2-5].*", {"schedule.gamma": 0.1}, {}),
+    ("2.2.7", "thesis.figure2.2.*", {"data.name": "mnist", "model.name": "lsoftmax_mnist2d"}, {}),
     ("2.2.7", "thesis.table2.3.cifar10+.*", {"data.pad": 4, "data.hflip": True, "data.vflip": False}, {}),
-    ("2.2.7", "thesis.table2.3.cifar10.* thesis.table2.[24].*", {"data.pad": 0, "data.hflip": False}, {}),
+    (
+        "2.2.7",
+        "thesis.table2.3.cifar10.* thesis.table2.[24].* thesis.figure2.2.*",
+        {"data.pad": 0, "data.hflip": False},
+        {},
+    ),
     ("2.2.7", "thesis.table2.5.*", {"data.hflip": False, "evaluation.flip": False, "data.name": "casia"}, {}),
     (
         "2.3.6",
@@ -290,8 +296,7 @@ PRINTED: list[Row] = [
 
 # What every recipe must have printed or named here.
 CORE = ("data.batch_size", "optim.name", "optim.lr", "schedule.steps")
-_PLOTS = "thesis.figure2.2.* thesis.figure2.7.* thesis.figure2.10.* thesis.figureA.[145].*"
-_PLOTS += " thesis.figureC.[23].*"
+_PLOTS = "thesis.figure2.7.* thesis.figure2.10.* thesis.figureC.[23].*"
 _PLUS = "thesis.table5.[89].sphereface+.* thesis.table5.10.sphereface+.* thesis.tableD.[78].sphereface+.*"
 _PLUS += " thesis.sectionD.6.am-softmax+mhe"
 UNPRINTED: list[tuple[str, str, str]] = [
@@ -318,6 +323,7 @@ UNPRINTED: list[tuple[str, str, str]] = [
     ("thesis.figure5.4.*", "data.batch_size", "that of D.1 on CIFAR"),
     ("thesis.figure5.4.*", "optim.lr", "that of D.1 on CIFAR and ImageNet"),
     ("thesis.figure5.4.*", "schedule.steps", "22 epochs"),
+    *(("thesis.figureA.[145].*", setting, "those of Figure 2.2") for setting in CORE),
     *((_PLOTS, setting, "no settings are printed for pictures: Adam, 20 epochs") for setting in CORE),
     ("thesis.table6.8.*.pointnet_tnet", "schedule.steps", "those of PointNet without T-Nets"),
 ]

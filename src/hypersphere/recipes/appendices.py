@@ -14,6 +14,9 @@ from .thesis4 import attacked, decoupled
 from .thesis5 import REGULARIZERS, imbalance, powers
 
 TABLES = Tables()
+AS_FIGURE_2_2 = (
+    "No settings are printed: network and training are those of Figure 2.2, where the gradient's norm is clipped at 1."
+)
 # Table A.1: network → the loss, whether biases and the last ReLU are kept
 _STEPS = {
     "A": ("softmax", True, True),
@@ -43,6 +46,7 @@ GANS = {
     "thesis.figureA.1",
     "2-D features on MNIST with and without the last ReLU (Figure A.1: pictures, no numbers)",
     "error",
+    AS_FIGURE_2_2,
 )
 @column(("relu=True", "no-relu=False"))
 def figureA_1(relu: bool) -> Config:
@@ -51,7 +55,10 @@ def figureA_1(relu: bool) -> Config:
 
 
 @TABLES.add(
-    "thesis.figureA.5", "2-D features on MNIST by margin of A-Softmax (Figure A.5: pictures, no numbers)", "error"
+    "thesis.figureA.5",
+    "2-D features on MNIST by margin of A-Softmax (Figure A.5: pictures, no numbers)",
+    "error",
+    AS_FIGURE_2_2,
 )
 @column(("softmax=1", "m2=2", "m3=3", "m4=4"))
 def figureA_5(margin: int) -> Config:
@@ -61,7 +68,10 @@ def figureA_5(margin: int) -> Config:
 
 
 @TABLES.add(
-    "thesis.figureA.4", "2-D features on MNIST with and without biases (Figure A.4: pictures, no numbers)", "error"
+    "thesis.figureA.4",
+    "2-D features on MNIST with and without biases (Figure A.4: pictures, no numbers)",
+    "error",
+    AS_FIGURE_2_2,
 )
 @column(("bias=True", "no-bias=False"))
 def figureA_4(bias: bool) -> Config:
