@@ -11,6 +11,13 @@ from .thesis6 import KINDS, network, projected
 from .thesis7 import START, cnn, opt
 
 TABLES = Tables()
+HALF_SPACE = (
+    "E.2.3 plots the half-space energy with s = 1 (equation E.2), summed over the hidden layers; the log has that of "
+    "full space with s = 2, a mean over the pairs of each layer. The printed measure of a run is the sum of "
+    "layer.energy over hs.energy(hs.load(RUN), s=1, half_space=True, skip='*classifier*'). The command `hypersphere "
+    "energy CHECKPOINT --s 1 --half-space` prints the layers of a checkpoint; --run.keep keeps more than the last "
+    "two."
+)
 
 
 @TABLES.add(
@@ -105,7 +112,7 @@ def _strategies(number: str, shown: str, dataset: str, name: str, norm: str | No
         column(("standard", "rotation", "hs-mhe", "rp-comhe", "ap-comhe"))(
             partial(strategy, dataset, name, norm)
         ).cells,
-        CLIPPED if norm == "off" else "",
+        f"{CLIPPED} {HALF_SPACE}" if norm == "off" else HALF_SPACE,
     )
 
 

@@ -62,6 +62,7 @@ KINDS: dict[str, Kind] = {
     "thesis.figure6.2",
     "Energy during training, CNN-9 on CIFAR-100 (Figures 6.2, E.6, E.7: curves; errors are those of Table 6.1)",
     "error",
+    "Equation 6.1 sums the energy over pairs; the log has the mean. The text averages five runs: --seeds 0,1,2,3,4.",
 )
 @column({"baseline": 28.03, "orthogonal": 27.01, "hs-mhe": 25.96, "rp-comhe": 24.39, "ap-comhe": 24.33})
 def network(kind: str, dataset: str = "cifar100", name: str = "cnn9", widths: str = "d1") -> Config:

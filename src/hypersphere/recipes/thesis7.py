@@ -84,7 +84,9 @@ def opt(config: Config, method: str, **settings: Any) -> Config:
     "thesis.figure7.3",
     "Energy and error during training, CNN-6 on CIFAR-100 (Figures 7.3, F.2: curves; errors of Table 7.4)",
     "error",
-    START,
+    "F.7 plots the energy of each layer with s = 1 as a sum over pairs; the log has that with s = 2 as a mean. "
+    "hs.energy(hs.load(RUN), s=1) gives the mean over the n(n - 1) pairs of the n neurons of each layer. "
+    f"{START}",
 )
 @column({"baseline": 37.59, "hs-mhe": 34.97, "gs": 33.02, "cp": 33.53, "or": 34.70})
 def cnn(method: str, network: str = "cnn6", norm: str | None = None, **settings: Any) -> Config:
