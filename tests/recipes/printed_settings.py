@@ -20,7 +20,9 @@ DRAWN_R = CIFAR_CNNS_F + " thesis.table7.9.* thesis.table7.12.*"
 DECOUPLED = "thesis.table4.[1-5].* thesis.figure4.4.*"
 FACES = "thesis.table2.[89].* thesis.table2.10.* thesis.figure2.11.* thesis.tableA.[12].*"
 FACES_PLUS = "thesis.table5.[89].* thesis.table5.10.* thesis.tableD.[78].* thesis.sectionD.6.*"
-PAPER_ABLATIONS = "paper.table[123].* paper.figure3?.*"
+PAPER_ABLATIONS = "paper.table[123].* paper.figure3?.* paper.figure5.*"
+PAPER_NETS = "paper.table[1-4].* paper.figure3[acd].* paper.figure4.* paper.section4.3.* paper.figure6.*"
+PAPER_NORMS = "paper.figure5.*.sphere* paper.figure5.*.both"
 PAPER_CIFAR = "paper.table[1-4].* paper.figure3?.* paper.figure4.* paper.section4.3.*"
 L_SOFTMAX = "thesis.table2.[2-5].* thesis.figure2.2.*"
 SGD = {"optim.name": "sgd", "optim.momentum": 0.9}
@@ -43,6 +45,17 @@ PRINTED: list[Row] = [
         },
         {},
     ),
+    # the weight of the constraint is that of the released code
+    (
+        "paper 2.4",
+        PAPER_NETS,
+        {"regularizer.orthonormality": 1e-4, "optim.weight_decay": 0.0},
+        {"model.conv": "sphere"},
+    ),
+    ("paper 2.4", "paper.figure3b.*", {"optim.weight_decay": 0.0}, {"model.conv": "sphere"}),
+    ("paper 2.4", "paper.figure3b.*.orthogonal", {"regularizer.orthonormality": 1e-4}, {}),
+    ("paper 2.4", PAPER_NORMS, {"optim.weight_decay": 0.0}, {}),
+    ("paper 2.4", "paper.figure5.*.sphere-orthogonal", {"regularizer.orthonormality": 1e-4}, {}),
     ("paper 4.1", PAPER_CIFAR, {"data.batch_size": 128}, {}),
     (
         "paper 4.1",
@@ -202,6 +215,7 @@ PRINTED: list[Row] = [
     ),
     ("5.5.2", "thesis.table5.10.sphereface*", {"loss.margin": 4, "model.name": "sphereface64"}, {}),
     ("D.1", "thesis.table5.10.cosineface.*", {"loss.scale": None, "loss.extra": {"scale": None}}, {}),
+    ("D.5", "thesis.tableD.3.*", {"optim.projection_every": 0}, {}),
     ("D.5", "thesis.tableD.3.*", {"model.conv": "sphere", "model.angular": "cosine", "model.widths": "d1"}, {}),
     ("D.6", "thesis.sectionD.6.*", {"model.name": "sphereface20", "loss.name": "am_softmax"}, {}),
     ("D.6", "thesis.sectionD.6.am-softmax+mhe", {"model.start": "thesis.sectionD.6.am-softmax"}, {}),
@@ -330,9 +344,13 @@ UNPRINTED: list[tuple[str, str, str]] = [
 
 CLOUDS_32 = tuple(range(6_250, 250 * 307, 6_250))  # every 200k clouds in batches of 32
 DEVIATIONS: list[tuple[str, str, str, Any]] = [
+    ("2.4", PAPER_NETS, "regularizer.orthonormality", 0.0),
+    ("2.4", PAPER_CIFAR + " " + PAPER_NORMS, "optim.weight_decay", 5e-4),
+    ("2.4", "paper.figure6.*", "optim.weight_decay", 1e-4),
     ("4.2", PAPER_ABLATIONS, "data.hflip", True),
     ("4.5", "paper.table4.*", "data.vflip", False),
     ("2.3.6", "thesis.table2.5.*", "data.normalize", "symmetric"),
+    ("D.5", "thesis.tableD.3.*", "optim.projection_every", 100),
     ("F.3", DRAWN_R, "orthogonal.init", "random"),
     ("F.3", "thesis.table7.11.cp.*", "optim.orthogonal_lr", 1e-4),
     ("E.1", "thesis.table6.8.*.pointnet2", "schedule.milestones", tuple(range(12_500, 251 * 615, 12_500))),
