@@ -133,6 +133,7 @@ PRINTED: list[Row] = [
     ("C.1.1", "thesis.table4.[134].* thesis.table4.[56].*", {"network.norm": "batch"}, {"model.norm": None}),
     ("C.1.1", "thesis.table4.[278].*", {"network.norm": "none"}, {}),
     ("C.1.1", DECOUPLED + " thesis.table4.[78].*", {"network.init": "he", "data.hflip": True, "data.pad": 4}, {}),
+    ("C.1.1", DECOUPLED + " thesis.table4.[78].* thesis.tableC.2.* thesis.figureC.1.*", {"data.vflip": True}, {}),
     ("C.1.1", "thesis.table4.6.*.modified*", {"network.init": "xavier", "network.branch_std": 0.01}, {}),
     ("C.1.1", "thesis.table4.*", {"penalty.of": "products"}, {"model.conv": "decoupled"}),
     (
@@ -350,6 +351,7 @@ DEVIATIONS: list[tuple[str, str, str, Any]] = [
     ("4.2", PAPER_ABLATIONS, "data.hflip", True),
     ("4.5", "paper.table4.*", "data.vflip", False),
     ("2.3.6", "thesis.table2.5.*", "data.normalize", "symmetric"),
+    ("C.1.1", DECOUPLED + " thesis.table4.[78].* thesis.tableC.2.* thesis.figureC.1.*", "data.vflip", False),
     ("D.5", "thesis.tableD.3.*", "optim.projection_every", 100),
     ("F.3", DRAWN_R, "orthogonal.init", "random"),
     ("F.3", "thesis.table7.11.cp.*", "optim.orthogonal_lr", 1e-4),

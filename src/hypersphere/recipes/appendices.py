@@ -10,7 +10,7 @@ from .faces import CASIA, CLIPPED, LFW, MEASURES, MEGAFACE, PLUS, fine_tuned, me
 from .protocols import edit, gan, mnist2d, operator, sgd
 from .table import Cell, Table, Tables, cells, column, grid, measured
 from .thesis2 import figure2_2
-from .thesis4 import attacked, decoupled
+from .thesis4 import MIRRORED, attacked, decoupled
 from .thesis5 import REGULARIZERS, imbalance, powers
 
 TABLES = Tables()
@@ -102,7 +102,7 @@ def tableA_1(name: str) -> Config:
     return edit(config, model={"extra": {"last_relu": True}}) if relu else config
 
 
-@TABLES.add("thesis.tableC.2", "ResNet-32 trained by SGD on CIFAR-100", "error")
+@TABLES.add("thesis.tableC.2", "ResNet-32 trained by SGD on CIFAR-100", "error", MIRRORED)
 @column({"baseline=None": 21.55})
 @grid("""
     row      linear  cosine  square_cosine
@@ -196,7 +196,8 @@ def tableD_8(kind: str, dataset: str) -> Config:
     "C.3 plots the ℓ₂ and the ℓ∞ norm of each of 10,000 changes. Here DeepFool keeps the ℓ₂ norm small; the cell is "
     "the mean of ‖r‖₂/‖x‖₂ over the images that it changes. The result also has deepfool_l2 and deepfool_linf, the "
     "means of both norms of the same changes, in units of the inputs (x − 127.5)/128. hs.plots.perturbation_sizes "
-    "draws the norms of all images, which are l2 and linf of what hs.attacks.robust_accuracy returns.",
+    "draws the norms of all images, which are l2 and linf of what hs.attacks.robust_accuracy returns. "
+    f"{MIRRORED}",
 )
 @column(("baseline", "sphere", "ball", "tanh"), "deepfool_size")
 def figureC_1(operator: str) -> Config:
