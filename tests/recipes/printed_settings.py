@@ -311,7 +311,7 @@ PRINTED: list[Row] = [
 
 # What every recipe must have printed or named here.
 CORE = ("data.batch_size", "optim.name", "optim.lr", "schedule.steps")
-_PLOTS = "thesis.figure2.7.* thesis.figure2.10.* thesis.figureC.[23].*"
+_PLOTS = "thesis.figure2.7.* thesis.figure2.10.* thesis.figureA.[145].* thesis.figureC.[23].*"
 _PLUS = "thesis.table5.[89].sphereface+.* thesis.table5.10.sphereface+.* thesis.tableD.[78].sphereface+.*"
 _PLUS += " thesis.sectionD.6.am-softmax+mhe"
 UNPRINTED: list[tuple[str, str, str]] = [
@@ -338,7 +338,6 @@ UNPRINTED: list[tuple[str, str, str]] = [
     ("thesis.figure5.4.*", "data.batch_size", "that of D.1 on CIFAR"),
     ("thesis.figure5.4.*", "optim.lr", "that of D.1 on CIFAR and ImageNet"),
     ("thesis.figure5.4.*", "schedule.steps", "22 epochs"),
-    *(("thesis.figureA.[145].*", setting, "those of Figure 2.2") for setting in CORE),
     *((_PLOTS, setting, "no settings are printed for pictures: Adam, 20 epochs") for setting in CORE),
     ("thesis.table6.8.*.pointnet_tnet", "schedule.steps", "those of PointNet without T-Nets"),
 ]
