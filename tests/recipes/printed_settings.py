@@ -4,12 +4,15 @@
 settings ``where`` hold, must have these settings. Sections are those of the thesis, or of the paper if they start with
 ``paper``. A setting is a field of the configuration (``optim.lr``), of the network with its own defaults
 (``network.norm``), of its function h (``magnitude.beta``), or of the regularizer as it is built (``penalty.hidden``).
+``optim.projects`` is whether weights are projected, ``refinement.steps`` for how many steps fixed neurons are refined.
 
 ``UNPRINTED`` has what the text leaves open (recipes, setting, where ours comes from). ``DEVIATIONS`` has what it prints
 and we do not do (section, recipes, setting, ours); the note of the table names that section.
 """
 
 from typing import Any
+
+from printed_networks import NETWORKS
 
 Row = tuple[str, str, dict[str, Any], dict[str, Any]]
 
@@ -18,13 +21,24 @@ CIFAR_CNNS_E = "thesis.table6.[1-6].* thesis.figure6.2.* thesis.tableE.4.* thesi
 CIFAR_CNNS_F = "thesis.table7.[1245678].* thesis.figure7.3.* thesis.tableF.[45].*"
 DRAWN_R = CIFAR_CNNS_F + " thesis.table7.9.* thesis.table7.12.*"
 DECOUPLED = "thesis.table4.[1-5].* thesis.figure4.4.*"
+PROJECTED = "thesis.table4.[34].* thesis.figure4.4.* thesis.table4.6.*.standard thesis.tableC.2.*"
 FACES = "thesis.table2.[89].* thesis.table2.10.* thesis.figure2.11.* thesis.tableA.[12].*"
 FACES_PLUS = "thesis.table5.[89].* thesis.table5.10.* thesis.tableD.[78].* thesis.sectionD.6.*"
-PAPER_ABLATIONS = "paper.table[123].* paper.figure3?.*"
+PAPER_ABLATIONS = "paper.table[123].* paper.figure3?.* paper.figure5.*"
+PAPER_NETS = "paper.table[1-4].* paper.figure3[acd].* paper.figure4.* paper.section4.3.* paper.figure6.*"
+PAPER_NORMS = "paper.figure5.*.sphere* paper.figure5.*.both"
 PAPER_CIFAR = "paper.table[1-4].* paper.figure3?.* paper.figure4.* paper.section4.3.*"
+L_SOFTMAX = "thesis.table2.[2-5].* thesis.figure2.2.*"
 SGD = {"optim.name": "sgd", "optim.momentum": 0.9}
 LEARNED_RADIUS = {"magnitude.learnable": True, "magnitude.running": True}
+KIPF = {
+    "network.hidden": 16,
+    "network.dropout": 0.5,
+    "optim.weight_decay": 5e-4,
+    "optim.undecayed": ("*classifier.weight",),
+}
 TRAINED_ANEW: dict[str, Any] = {"model.start": None}
+BEYOND_THE_END = ()  # "every 200k iterations" of trainings that have fewer
 
 PRINTED: list[Row] = [
     # the paper, and chapter 3 of the thesis, which repeats it
@@ -40,6 +54,17 @@ PRINTED: list[Row] = [
         },
         {},
     ),
+    # the weight of the constraint is that of the released code
+    (
+        "paper 2.4",
+        PAPER_NETS,
+        {"regularizer.orthonormality": 1e-4, "optim.weight_decay": 0.0},
+        {"model.conv": "sphere"},
+    ),
+    ("paper 2.4", "paper.figure3b.*", {"optim.weight_decay": 0.0}, {"model.conv": "sphere"}),
+    ("paper 2.4", "paper.figure3b.*.orthogonal", {"regularizer.orthonormality": 1e-4}, {}),
+    ("paper 2.4", PAPER_NORMS, {"optim.weight_decay": 0.0}, {}),
+    ("paper 2.4", "paper.figure5.*.sphere-orthogonal", {"regularizer.orthonormality": 1e-4}, {}),
     ("paper 4.1", PAPER_CIFAR, {"data.batch_size": 128}, {}),
     (
         "paper 4.1",
@@ -71,18 +96,23 @@ PRINTED: list[Row] = [
     ("paper B", "paper.figure6.*_v1.*", {"model.angular": "cosine", "loss.name": "w_softmax"}, {}),
     ("paper B", "paper.figure6.*_v2.*", {"model.angular": "cosine", "loss.name": "cross_entropy"}, {}),
     # chapter 2
-    ("2.2.7", "thesis.table2.[2-5].*", SGD | {"data.batch_size": 256, "optim.weight_decay": 5e-4, "optim.lr": 0.1}, {}),
+    ("2.2.7", L_SOFTMAX, SGD | {"data.batch_size": 256, "optim.weight_decay": 5e-4, "optim.lr": 0.1}, {}),
+    ("2.2.7", L_SOFTMAX, {"network.activation": "prelu", "network.norm": "batch", "network.init": "he"}, {}),
+    ("2.2.7", L_SOFTMAX, {"data.normalize": "mean", "schedule.gamma": 0.1}, {}),
     (
         "2.2.7",
-        "thesis.table2.[2-5].*",
-        {"network.activation": "prelu", "network.norm": "batch", "network.init": "he"},
+        "thesis.table2.[234].* thesis.figure2.2.*",
+        {"schedule.milestones": (12_000, 15_000), "schedule.steps": 18_000},
         {},
     ),
-    ("2.2.7", "thesis.table2.[2-5].*", {"data.normalize": "mean"}, {}),
-    ("2.2.7", "thesis.table2.[234].*", {"schedule.milestones": (12_000, 15_000), "schedule.steps": 18_000}, {}),
-    ("2.2.7", "thesis.table2.[2-5].*", {"schedule.gamma": 0.1}, {}),
+    ("2.2.7", "thesis.figure2.2.*", {"data.name": "mnist", "model.name": "lsoftmax_mnist2d"}, {}),
     ("2.2.7", "thesis.table2.3.cifar10+.*", {"data.pad": 4, "data.hflip": True, "data.vflip": False}, {}),
-    ("2.2.7", "thesis.table2.3.cifar10.* thesis.table2.[24].*", {"data.pad": 0, "data.hflip": False}, {}),
+    (
+        "2.2.7",
+        "thesis.table2.3.cifar10.* thesis.table2.[24].* thesis.figure2.2.*",
+        {"data.pad": 0, "data.hflip": False},
+        {},
+    ),
     ("2.2.7", "thesis.table2.5.*", {"data.hflip": False, "evaluation.flip": False, "data.name": "casia"}, {}),
     (
         "2.3.6",
@@ -107,11 +137,15 @@ PRINTED: list[Row] = [
     ("4.6.1", "thesis.table4.5.*", {"loss.name": "w_softmax", "model.name": "resnet32"}, {}),
     ("4.6.1", "thesis.table4.6.*", {"model.angular": "cosine"}, {"model.conv": "decoupled"}),
     ("4.4.1", "thesis.table4.[1-6].*", {"optim.projection_norm": 1.0}, {"model.conv": "decoupled"}),
+    ("4.6.1", PROJECTED, {"optim.projects": True, "model.weighted": None}, {"model.conv": "decoupled"}),
+    ("4.6.1", "thesis.table4.1.*-weighted thesis.table4.1.[sw]*-gradients", {"optim.projects": False}, {}),
+    ("4.6.1", "thesis.table4.1.weight-projection", {"optim.projects": True}, {}),
     ("4.4.3", "thesis.table4.6.[slt]*.standard", {"model.start": "thesis.table4.6.baseline.standard"}, {}),
     ("4.6.2", "thesis.table4.[78].*", {"optim.projection_every": 0, "optim.weighted_gradients": False}, {}),
     ("C.1.1", "thesis.table4.[134].* thesis.table4.[56].*", {"network.norm": "batch"}, {"model.norm": None}),
     ("C.1.1", "thesis.table4.[278].*", {"network.norm": "none"}, {}),
     ("C.1.1", DECOUPLED + " thesis.table4.[78].*", {"network.init": "he", "data.hflip": True, "data.pad": 4}, {}),
+    ("C.1.1", DECOUPLED + " thesis.table4.[78].* thesis.tableC.2.* thesis.figureC.1.*", {"data.vflip": True}, {}),
     ("C.1.1", "thesis.table4.6.*.modified*", {"network.init": "xavier", "network.branch_std": 0.01}, {}),
     ("C.1.1", "thesis.table4.*", {"penalty.of": "products"}, {"model.conv": "decoupled"}),
     (
@@ -138,6 +172,9 @@ PRINTED: list[Row] = [
     ),
     ("C.3", "thesis.figureC.1.*", {"optim.projection_every": 0, "optim.weighted_gradients": False}, {}),
     ("C.4", "thesis.figureC.[23].*", {"optim.projection_every": 0, "optim.weighted_gradients": False}, {}),
+    # "J is the loss function used to train the network"
+    ("C.1.2", "thesis.figureC.3.*", {"adversarial.train": "fgsm", "adversarial.losses": ("cross_entropy",)}, {}),
+    ("C.1.2", "thesis.figureC.3.*", {"adversarial.eps": 8.0}, {}),
     ("C.4", "thesis.figureC.[23].*", {"model.name": "cnn6_mnist2d", "data.name": "mnist"}, {}),
     # chapter 5 and appendix D
     (
@@ -156,6 +193,8 @@ PRINTED: list[Row] = [
     ("5.5.1", CIFAR_CNNS_D + " thesis.table5.6.* thesis.figure5.4.*", SGD, {}),
     ("5.5.1", CIFAR_CNNS_D, {"network.init": "he", "network.norm": "batch", "network.activation": "relu"}, {}),
     ("5.5.1", "thesis.table5.[2-7].* thesis.tableD.6.*", {"penalty.s": 2.0}, {"regularizer.name": "mhe"}),
+    ("5.5.1", "thesis.table5.6.*", {"network.init": "he", "network.norm": "batch", "network.activation": "relu"}, {}),
+    ("5.5.1", "thesis.figure5.4.*", {"network.init": "he", "network.norm": "batch", "network.activation": "relu"}, {}),
     ("D.1", "thesis.table5.6.*", {"data.batch_size": 64, "optim.lr": 0.1, "optim.weight_decay": 1e-4}, {}),
     ("D.1", "thesis.table5.6.*", {"schedule.milestones": (150_000, 300_000, 400_000), "schedule.steps": 500_000}, {}),
     (
@@ -191,6 +230,7 @@ PRINTED: list[Row] = [
     ),
     ("5.5.2", "thesis.table5.10.sphereface*", {"loss.margin": 4, "model.name": "sphereface64"}, {}),
     ("D.1", "thesis.table5.10.cosineface.*", {"loss.scale": None, "loss.extra": {"scale": None}}, {}),
+    ("D.5", "thesis.tableD.3.*", {"optim.projection_every": 0}, {}),
     ("D.5", "thesis.tableD.3.*", {"model.conv": "sphere", "model.angular": "cosine", "model.widths": "d1"}, {}),
     ("D.6", "thesis.sectionD.6.*", {"model.name": "sphereface20", "loss.name": "am_softmax"}, {}),
     ("D.6", "thesis.sectionD.6.am-softmax+mhe", {"model.start": "thesis.sectionD.6.am-softmax"}, {}),
@@ -222,7 +262,7 @@ PRINTED: list[Row] = [
     ("E.1", "thesis.table6.8.*", {"data.points": 1024, "optim.name": "adam", "optim.lr": 1e-3}, {}),
     ("E.1", "thesis.table6.8.*.pointnet thesis.table6.8.*.pointnet_tnet", {"data.batch_size": 32}, {}),
     ("E.1", "thesis.table6.8.*.pointnet2", {"data.batch_size": 16}, {}),
-    ("E.1", "thesis.table6.8.*", {"schedule.gamma": 0.7}, {}),
+    ("E.1", "thesis.table6.8.*", {"schedule.gamma": 0.7, "schedule.milestones": BEYOND_THE_END}, {}),
     ("E.1", "thesis.table6.8.*.pointnet", {"schedule.steps": 250 * (9843 // 32)}, {}),
     ("E.1", "thesis.table6.8.*.pointnet2", {"schedule.steps": 251 * (9843 // 16)}, {}),
     ("E.1", "thesis.table6.8.*", {"penalty.s": 1.0}, {"regularizer.half_space": True}),
@@ -242,6 +282,8 @@ PRINTED: list[Row] = [
     ("E.9", "thesis.tableE.5.rp-comhe", {"penalty.dim": 30, "penalty.count": 5}, {}),
     ("E.9", "thesis.tableE.5.ap-comhe", {"penalty.dim": 30, "penalty.count": 1}, {}),
     ("E.10", "thesis.tableE.6.*", {"model.name": "gcn", "regularizer.output": 0.0}, {"regularizer.half_space": True}),
+    # "exactly the same" as the code of Kipf and Welling, which decays the first layer alone
+    ("E.10", "thesis.tableE.6.*", KIPF, {}),
     # chapter 7 and appendix F
     ("F.3", CIFAR_CNNS_F, SGD | {"data.batch_size": 128, "optim.lr": 0.1, "optim.weight_decay": 5e-4}, {}),
     ("F.3", CIFAR_CNNS_F, {"data.name": "cifar100"}, {}),
@@ -254,8 +296,10 @@ PRINTED: list[Row] = [
         )
         for method in methods.split()
     ),
-    ("7.5.3", "thesis.table7.[46].* thesis.tableF.[45].*", {"network.norm": "batch", "network.init": "he"}, {}),
+    ("7.5.3", CIFAR_CNNS_F + " thesis.table7.9.*", {"network.init": "he"}, {}),
+    ("7.5.3", "thesis.table7.[1246789].* thesis.figure7.3.* thesis.tableF.[45].*", {"network.norm": "batch"}, {}),
     ("7.5.3", "thesis.table7.5.*", {"network.norm": "none"}, {}),
+    ("7.5.3", "thesis.table7.6.*.*mhe", {"refinement.steps": 5000}, {}),
     ("7.5.1", "thesis.table7.2.mean1e-2", {"orthogonal.mean": 0.01}, {}),
     ("7.5.1", "thesis.table7.1.upt-*.*", {"orthogonal.method": "free"}, {}),
     ("7.5.1", "thesis.table7.1.opt-*.*", {"orthogonal.method": "gram_schmidt"}, {}),
@@ -268,21 +312,27 @@ PRINTED: list[Row] = [
     ("F.3", "thesis.table7.9.*", {"optim.weight_decay": 5e-4}, {}),
     ("F.3", "thesis.table7.10.*", {"optim.name": "adam", "optim.lr": 1e-3, "optim.weight_decay": 5e-4}, {}),
     ("F.3", "thesis.table7.10.*", {"schedule.steps": 200 * (64 * 600 // 16), "network.width": 64}, {}),
+    ("F.3", "thesis.table7.10.*", {"model.name": "cnn4", "network.norm": "batch"}, {}),
     ("F.3", "thesis.table7.10.baseline++.*", {"loss.name": "s_softmax", "loss.scale": 2.0}, {}),
     ("7.5.3", "thesis.table7.10.*", {"evaluation.protocol": "few_shot", "evaluation.shots": (5,)}, {}),
     ("7.5.3", "thesis.table7.10.*.opt", {"orthogonal.method": "cayley"}, {}),
     ("F.3", "thesis.table7.11.*", {"optim.orthogonal_lr": None}, {}),
+    ("7.5.4", "thesis.table7.11.*", KIPF, {}),
     ("F.3", "thesis.table7.12.*", {"data.points": 1024, "data.batch_size": 32, "optim.name": "adam"}, {}),
+    ("F.3", "thesis.table7.12.*", {"schedule.milestones": BEYOND_THE_END}, {}),
     ("F.3", "thesis.table7.12.*", {"optim.lr": 1e-3, "schedule.gamma": 0.7, "schedule.steps": 250 * (9843 // 32)}, {}),
     ("F.5", "thesis.tableF.4.*.k*", {"orthogonal.share_blocks": True}, {}),
     ("F.5", "thesis.tableF.5.*.k*", {"orthogonal.share_blocks": False}, {}),
     ("F.5", "thesis.tableF.[45].fixed", {"orthogonal.learn_r": False, "orthogonal.learn_v": False}, {}),
+    *(
+        (section, names, {"model.name": name, "network.widths": widths}, {})
+        for section, names, name, widths in NETWORKS
+    ),
 ]
 
 # What every recipe must have printed or named here.
 CORE = ("data.batch_size", "optim.name", "optim.lr", "schedule.steps")
-_PLOTS = "thesis.figure2.2.* thesis.figure2.7.* thesis.figure2.10.* thesis.figureA.[145].*"
-_PLOTS += " thesis.figureC.[23].*"
+_PLOTS = "thesis.figure2.7.* thesis.figure2.10.* thesis.figureA.[145].* thesis.figureC.[23].*"
 _PLUS = "thesis.table5.[89].sphereface+.* thesis.table5.10.sphereface+.* thesis.tableD.[78].sphereface+.*"
 _PLUS += " thesis.sectionD.6.am-softmax+mhe"
 UNPRINTED: list[tuple[str, str, str]] = [
@@ -293,6 +343,9 @@ UNPRINTED: list[tuple[str, str, str]] = [
     (_PLUS, "schedule.steps", "the last two stages of 2.3.6"),
     (DECOUPLED + " thesis.table4.[78].*", "schedule.steps", '4.6: "when the error plateaus"; the paper\'s'),
     ("thesis.table4.6.*", "schedule.steps", "those of paper 4.1"),
+    ("thesis.table4.1.*", "model.name", "ResNet-32, which has 21.17 in Table 4.4, too"),
+    (DECOUPLED, "optim.projection_every", '4.4.1: "every certain number of iterations"; ours is 100'),
+    ("thesis.table4.[25].* thesis.table4.6.*.modified*", "optim.projects", "as in Tables 4.3 and 4.4"),
     ("thesis.tableC.2.*", "optim.lr", "that of SGD elsewhere"),
     (CIFAR_CNNS_E, "schedule.steps", 'E.1: "when the performance is saturated"; those of D.1'),
     ("thesis.figureE.[2-5].*", "schedule.steps", "E.2.1: as in 6.6.1"),
@@ -313,10 +366,20 @@ UNPRINTED: list[tuple[str, str, str]] = [
     ("thesis.table6.8.*.pointnet_tnet", "schedule.steps", "those of PointNet without T-Nets"),
 ]
 
+CLOUDS_32 = tuple(range(6_250, 250 * 307, 6_250))  # every 200k clouds in batches of 32
 DEVIATIONS: list[tuple[str, str, str, Any]] = [
+    ("2.4", PAPER_NETS, "regularizer.orthonormality", 0.0),
+    ("2.4", PAPER_CIFAR + " " + PAPER_NORMS, "optim.weight_decay", 5e-4),
+    ("2.4", "paper.figure6.*", "optim.weight_decay", 1e-4),
     ("4.2", PAPER_ABLATIONS, "data.hflip", True),
     ("4.5", "paper.table4.*", "data.vflip", False),
     ("2.3.6", "thesis.table2.5.*", "data.normalize", "symmetric"),
+    ("C.1.1", DECOUPLED + " thesis.table4.[78].* thesis.tableC.2.* thesis.figureC.1.*", "data.vflip", False),
+    ("D.5", "thesis.tableD.3.*", "optim.projection_every", 100),
     ("F.3", DRAWN_R, "orthogonal.init", "random"),
     ("F.3", "thesis.table7.11.cp.*", "optim.orthogonal_lr", 1e-4),
+    ("7.5.3", "thesis.table7.6.*.*mhe", "refinement.steps", 1000),
+    ("E.1", "thesis.table6.8.*.pointnet2", "schedule.milestones", tuple(range(12_500, 251 * 615, 12_500))),
+    ("E.1", "thesis.table6.8.*.pointnet thesis.table6.8.*.pointnet_tnet", "schedule.milestones", CLOUDS_32),
+    ("F.3", "thesis.table7.12.*", "schedule.milestones", CLOUDS_32),
 ]

@@ -28,6 +28,10 @@ def matched(patterns):
 def value_of(config, setting):
     """A field of the configuration, of the network with its defaults, or of its h or the regularizer as built."""
     group, field = setting.split(".")
+    if setting == "optim.projects":
+        return config.optim.projection_every > 0
+    if group == "refinement":  # the function's default, which OPT uses
+        return inspect.signature(functional.refine).parameters[field].default
     if group == "network":
         value = getattr(config.model, field, None) if hasattr(config.model, field) else None
         value = config.model.extra.get(field, value)
@@ -97,11 +101,24 @@ def test_clipped_gradients_are_stated():
         assert "is clipped at" in table.note, table.name
 
 
-def test_few_shot_classifiers_are_trained_as_f_3_prints():
-    """5 ways; SGD 1e-2, decay 1e-3, batches of 4, 100 epochs, c = 2: the defaults of the metric, which recipes use."""
+def test_few_shot_classifiers_are_trained_as_f_3_prints(monkeypatch):
+    """5 ways; SGD 1e-2, decay 1e-3, batches of 4, 100 epochs, c = 2: the defaults of the metric, which recipes use.
+
+    Momentum and dampening are 0.9.
+    """
     printed = {"ways": 5, "lr": 1e-2, "weight_decay": 1e-3, "batch_size": 4, "epochs": 100, "scale": 2.0}
     defaults = inspect.signature(metrics.few_shot).parameters
     assert {name: defaults[name].default for name in printed} == printed
+    made = []
+
+    class Watched(torch.optim.SGD):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            made.append(self.defaults)
+
+    monkeypatch.setattr(torch.optim, "SGD", Watched)
+    metrics.few_shot(torch.randn(60, 4), torch.arange(60) % 5, queries=4, episodes=2, epochs=1)
+    assert [(one["momentum"], one["dampening"], one["weight_decay"]) for one in made] == [(0.9, 0.9, 1e-3)]
 
 
 def test_learned_projections_of_e_8_take_the_step_of_a_parameter():

@@ -211,6 +211,22 @@ def test_orthogonal_descent_is_for_r_only():
     assert protocol("thesis.table7.4.ogd.cnn9") == protocol("thesis.table7.4.baseline.cnn9")
 
 
+def test_graph_networks_decay_their_first_layer_alone():
+    """Kipf and Welling's code, which 7.5.4 and E.10 follow; OrthogonalSGD keeps the length of R, so nothing decays."""
+    for name in recipes.list_recipes("thesis.tableE.6.*") + recipes.list_recipes("thesis.table7.11.*"):
+        config = recipes.get(name)
+        objective = make_objective(config, replace(FACTS[config.data.name], in_features=40), 0)
+        names = {id(parameter): name for name, parameter in objective.named_parameters()}
+        groups = [
+            g
+            for part in make_optimizers(config.optim, objective, [1.0], torch.device("cpu")).parts
+            for g in part.param_groups
+        ]
+        assert sum(len(group["params"]) for group in groups) == 2, name
+        decayed = [names[id(p)] for group in groups if group["weight_decay"] for p in group["params"]]
+        assert [layer.startswith("model.layers.0.") for layer in decayed] == [True] * (".ogd." not in name), name
+
+
 def test_what_chapter_6_regularizes():
     for name in recipes.list_recipes("thesis.tableE.6.*"):
         part = recipes.get(name).regularizer

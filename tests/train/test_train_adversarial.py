@@ -41,6 +41,7 @@ def test_training_on_attacked_batches_makes_the_network_hold(tmp_path):
     assert found["natural"]["bim_accuracy"] <= found["natural"]["fgsm_accuracy"] + 3
     assert found["natural"]["deepfool_accuracy"] < 5
     assert found["natural"]["deepfool_size"] > 0
+    assert found["natural"]["deepfool_l2"] > found["natural"]["deepfool_linf"] > 0
 
 
 def test_attacks_made_on_another_run_transfer(tmp_path):

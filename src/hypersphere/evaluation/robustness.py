@@ -55,29 +55,36 @@ def make_attack(name: str, config: AdversarialConfig, source: Source, **settings
 
 
 def under_attack(name: str, transfer: bool, candidate: Candidate) -> dict[str, float]:
-    """``fgsm_accuracy`` in percent, or ``fgsm_transfer_accuracy``; of DeepFool also ``deepfool_size``, mean ‖r‖/‖x‖.
+    """``fgsm_accuracy`` in percent, or ``fgsm_transfer_accuracy``.
 
-    Attacks that increase the cross-entropy say so: ``fgsm_cross_entropy_accuracy``.
+    Of DeepFool also ``deepfool_size``, the mean of ‖r‖₂/‖x‖₂ in percent, and ``deepfool_l2`` and ``deepfool_linf``, the
+    means of the norms of r in units of the inputs (thesis C.3). Attacks that increase the cross-entropy say so:
+    ``fgsm_cross_entropy_accuracy``.
     """
     source = _other(candidate) if transfer else None
     key = f"{name}_transfer" if transfer else name
     if name == "deepfool":
-        accuracy, size = _held(name, candidate, source)
-        return {f"{key}_accuracy": accuracy, f"{key}_size": size}
+        accuracy, size, l2, linf = _held(name, candidate, source)
+        return {f"{key}_accuracy": accuracy, f"{key}_size": size, f"{key}_l2": l2, f"{key}_linf": linf}
     return {
         f"{key}{'' if loss == 'log_odds' else f'_{loss}'}_accuracy": _held(name, candidate, source, loss=loss)[0]
         for loss in candidate.config.adversarial.losses
     }
 
 
-def _held(name: str, candidate: Candidate, source: nn.Module | None, **settings: str) -> tuple[float, float]:
-    """Accuracy under the attack, and the mean relative size of its changes, both in percent."""
+def _held(name: str, candidate: Candidate, source: nn.Module | None, **settings: str) -> tuple[float, ...]:
+    """Accuracy under the attack and mean relative size of its changes, both in percent; their mean ℓ₂ and ℓ∞ norm.
+
+    Means are over the samples that are changed at all.
+    """
     attack = make_attack(name, candidate.config.adversarial, candidate.source, **settings)
     batches = ((inputs[0], labels) for inputs, labels in candidate.source.test())
     found = attacks.robust_accuracy(candidate.network, batches, attack, source=source)
-    counts = torch.tensor([float(found.held.sum()), found.samples, found.relative], dtype=torch.float64)
-    held, samples, size = candidate.team.sum(counts.to(candidate.team.device)).tolist()
-    return 100 * held / samples, 100 * size / candidate.team.world
+    changed = found.l2 > 0
+    norms = [float(norm[changed].mean()) if bool(changed.any()) else 0.0 for norm in (found.l2, found.linf)]
+    counts = torch.tensor([float(found.held.sum()), found.samples, 100 * found.relative, *norms], dtype=torch.float64)
+    held, samples, *sizes = candidate.team.sum(counts.to(candidate.team.device)).tolist()
+    return 100 * held / samples, *(size / candidate.team.world for size in sizes)
 
 
 def _other(candidate: Candidate) -> nn.Module:
@@ -119,7 +126,11 @@ for _name in (*ATTACKS, "deepfool"):
                     for loss, words in (("cross_entropy", "cross-entropy"),)
                     if _name != "deepfool"
                 ),
-                *([Quantity(f"{_key}_size", f"Size of {_way}{_NAMES[_name]}", "%", True)] * (_name == "deepfool")),
+                *(
+                    Quantity(f"{_key}_{size}", f"{words} of {_way}{_NAMES[_name]}", unit, True)
+                    for size, words, unit in (("size", "Size", "%"), ("l2", "ℓ₂ norm", ""), ("linf", "ℓ∞ norm", ""))
+                    if _name == "deepfool"
+                ),
             ),
             check=partial(_check, _key, _transfer),
         )(partial(under_attack, _name, _transfer))

@@ -5,12 +5,20 @@ from __future__ import annotations
 from functools import partial
 
 from ..config import Config
-from .protocols import CLIPPED, comhe, edit, gcn, mhe, sgd
+from .protocols import CLIPPED, NOT_STOPPED, comhe, edit, gcn, mhe, sgd
 from .table import Cell, Table, Tables, column, grid, printed
 from .thesis6 import KINDS, network, projected
 from .thesis7 import START, cnn, opt
 
 TABLES = Tables()
+FIXED = "In `fixed` the scales and shifts of BatchNorm are learned beside the classifier, which F.5.2 trains alone."
+HALF_SPACE = (
+    "E.2.3 plots the half-space energy with s = 1 (equation E.2), summed over the hidden layers; the log has that of "
+    "full space with s = 2, a mean over the pairs of each layer. The printed measure of a run is the sum of "
+    "layer.energy over hs.energy(hs.load(RUN), s=1, half_space=True, skip='*classifier*'). The command `hypersphere "
+    "energy CHECKPOINT --s 1 --half-space` prints the layers of a checkpoint; --run.keep keeps more than the last "
+    "two."
+)
 
 
 @TABLES.add(
@@ -36,7 +44,7 @@ def tableE_5(kind: str) -> Config:
     return edit(config, run={"eval_every": 1000, "checkpoint_every": 1000, "energy": False})
 
 
-@TABLES.add("thesis.tableE.6", "Graph convolutional networks", "accuracy")
+@TABLES.add("thesis.tableE.6", "Graph convolutional networks", "accuracy", NOT_STOPPED)
 @grid("""
     row       citeseer  cora  pubmed
     baseline      70.3  81.3    79.0
@@ -105,7 +113,7 @@ def _strategies(number: str, shown: str, dataset: str, name: str, norm: str | No
         column(("standard", "rotation", "hs-mhe", "rp-comhe", "ap-comhe"))(
             partial(strategy, dataset, name, norm)
         ).cells,
-        CLIPPED if norm == "off" else "",
+        f"{CLIPPED} {HALF_SPACE}" if norm == "off" else HALF_SPACE,
     )
 
 
@@ -155,7 +163,7 @@ TABLES += (
             """,
             shared=True,
         ),
-        START,
+        f"{FIXED} {START}",
     ),
     Table(
         "thesis.tableF.5",
@@ -174,6 +182,6 @@ TABLES += (
             """,
             shared=False,
         ),
-        START,
+        f"{FIXED} {START}",
     ),
 )

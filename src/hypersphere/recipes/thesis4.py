@@ -13,6 +13,10 @@ from .table import Cell, Table, Tables, column, grid
 
 TABLES = Tables()
 CELLS = "Cells are operator.training.attack; attacks increase the cross-entropy (C.1.2), or the log-odds (.log-odds)."
+MIRRORED = (
+    "C.1.1 takes over the augmentation of [12], whose full form also flips images up-down (3.4.5); here they are "
+    "flipped left-right alone."
+)
 SOURCE = "thesis.table4.8.source"  # a baseline of its own: train it first, under another seed than the evaluated ones
 
 
@@ -41,7 +45,7 @@ def decoupled(
     return edit(config, optim=tricks)
 
 
-@TABLES.add("thesis.table4.3", "CNN-9 with and without ReLU on CIFAR-100", "error")
+@TABLES.add("thesis.table4.3", "CNN-9 with and without ReLU on CIFAR-100", "error", MIRRORED)
 @grid("""
     row            no-relu   relu
     baseline=None    58.24  26.01
@@ -62,7 +66,7 @@ def table4_3(magnitude: str | None, how: str) -> Config:
     return decoupled("cnn9", magnitude, angular, activation=None if relu == "relu" else "off")
 
 
-@TABLES.add("thesis.table4.5", "DCNet-32 with the weight-normalised softmax", "error")
+@TABLES.add("thesis.table4.5", "DCNet-32 with the weight-normalised softmax", "error", MIRRORED)
 @grid("""
     row                   cifar10=cifar10+  cifar100
     tanh-cosine                       4.75     21.12
@@ -147,7 +151,7 @@ def _attacks(
     return tuple(cells)
 
 
-@TABLES.add("thesis.table4.2", "CNN-9 without BatchNorm on CIFAR-100 (none: not converged)", "error")
+@TABLES.add("thesis.table4.2", "CNN-9 without BatchNorm on CIFAR-100 (none: not converged)", "error", MIRRORED)
 @column({"baseline=None": 35.30})
 @grid("""
     row      linear  cosine  square_cosine
@@ -160,7 +164,7 @@ def table4_2(magnitude: str | None, angular: str = "cosine") -> Config:
     return decoupled("cnn9", magnitude, angular, norm="off")
 
 
-@TABLES.add("thesis.table4.4", "ResNet-32 on CIFAR-100", "error")
+@TABLES.add("thesis.table4.4", "ResNet-32 on CIFAR-100", "error", MIRRORED)
 @column({"baseline=None": 26.69})
 @grid("""
     row      linear  cosine  square_cosine
@@ -176,7 +180,8 @@ def table4_2(magnitude: str | None, angular: str = "cosine") -> Config:
     "thesis.figure4.4",
     "ResNet-32 over iterations on CIFAR-100 (Figure 4.4: curves; the final numbers are those of Table 4.4)",
     "error",
-    "The recipe uses the cosine, because the text names no g; nor does it say which operators the figure shows.",
+    "The recipe uses the cosine, because the text names no g; nor does it say which operators the figure shows. "
+    f"{MIRRORED}",
 )
 @column({"baseline=None": 26.69})
 @column({"sphere": 21.44, "ball": 21.12, "tanh": 21.17, "linear": 22.17, "segment": 20.91, "log": 21.08, "mix": 21.28})
@@ -201,6 +206,7 @@ TABLES += (
                 ("weighted-gradients", {"aid": "gradients"}, 21.45),
             )
         ),
+        MIRRORED,
     ),
     Table(
         "thesis.table4.7",
@@ -218,7 +224,7 @@ TABLES += (
                 ("fgsm", "bim"): (7.96, 35.07, 17.38, 19.86),
             },
         ),
-        CELLS,
+        f"{CELLS} {MIRRORED}",
     ),
     Table(
         "thesis.table4.8",
@@ -238,6 +244,6 @@ TABLES += (
             ),
         ),
         f"{CELLS} `source` is the network that the attacks are made on: give it a seed that "
-        "no other cell has, e.g. --cells source --seeds 100.",
+        f"no other cell has, e.g. --cells source --seeds 100. {MIRRORED}",
     ),
 )

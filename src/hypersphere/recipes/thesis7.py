@@ -17,7 +17,20 @@ from ..config import (
     RunConfig,
     ScheduleConfig,
 )
-from .protocols import CLIPPED, IMAGENET, edit, gcn, imagenet, mhe, points, sgd, spherical, with_top5
+from .protocols import (
+    CLIPPED,
+    CLOUDS,
+    IMAGENET,
+    NOT_STOPPED,
+    edit,
+    gcn,
+    imagenet,
+    mhe,
+    points,
+    sgd,
+    spherical,
+    with_top5,
+)
 from .table import Cell, Tables, cells, column, grid, measured
 
 TABLES = Tables()
@@ -71,7 +84,9 @@ def opt(config: Config, method: str, **settings: Any) -> Config:
     "thesis.figure7.3",
     "Energy and error during training, CNN-6 on CIFAR-100 (Figures 7.3, F.2: curves; errors of Table 7.4)",
     "error",
-    START,
+    "F.7 plots the energy of each layer with s = 1 as a sum over pairs; the log has that with s = 2 as a mean. "
+    "hs.energy(hs.load(RUN), s=1) gives the mean over the n(n - 1) pairs of the n neurons of each layer. "
+    f"{START}",
 )
 @column({"baseline": 37.59, "hs-mhe": 34.97, "gs": 33.02, "cp": 33.53, "or": 34.70})
 def cnn(method: str, network: str = "cnn6", norm: str | None = None, **settings: Any) -> Config:
@@ -278,8 +293,8 @@ def table7_10(method: str, training: str) -> Config:
     "thesis.table7.11",
     "Graph convolutional networks",
     "accuracy",
-    "The variance of the fixed neurons is not printed (7.3.1); ours, 1, was chosen on validation nodes, and so was "
-    "the rate 1e-4 of R for cp, where F.3 keeps the baseline's. To choose others: --data.validate yes "
+    f"{NOT_STOPPED} The variance of the fixed neurons is not printed (7.3.1); ours, 1, was chosen on validation nodes, "
+    "and so was the rate 1e-4 of R for cp, where F.3 keeps the baseline's. To choose others: --data.validate yes "
     "--orthogonal.std S --optim.orthogonal-lr R.",
 )
 @grid("""
@@ -301,7 +316,7 @@ def table7_11(method: str, graph: str) -> Config:
     return edit(config, optim={"orthogonal_lr": 1e-4}) if method == "cp" else config
 
 
-@TABLES.add("thesis.table7.12", "PointNet without T-Net on ModelNet40", "accuracy", START)
+@TABLES.add("thesis.table7.12", "PointNet without T-Net on ModelNet40", "accuracy", f"{CLOUDS} {START}")
 @column({"baseline": 87.1, "gs": 87.23, "cp": 87.86})
 def table7_12(method: str) -> Config:
     """PointNet without T-Net."""
