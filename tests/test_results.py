@@ -1,11 +1,13 @@
 """Numbers that are stated are numbers that were measured."""
 
 import importlib.util
+import json
 import shlex
 from pathlib import Path
 
 from hypersphere.cli import arguments, main
 from hypersphere.cli.parser import Parser
+from hypersphere.config import material
 from hypersphere.recipes import results, tables
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +34,32 @@ def test_every_number_has_the_command_that_makes_it(capsys):
             parser.parse_args(shlex.split(one["environment"]["command"])[2:])
         assert main([*shlex.split(found[0]["environment"]["command"])[1:], "--print"]) == 0
     assert capsys.readouterr().out
+
+
+ONE_AND_THE_SAME = {
+    "model.conv": [("plain", None)],  # two names of one operator
+    "model.init": [(None, "he")],  # SphereFace networks drew by He's rule without being told: docs/results.md, open.lfw
+    "model.extra": [({}, {"branch_std": None})],  # the same networks
+    "orthogonal.init": [("random", "unit")],  # of Cayley's map both are one
+    "optim.orthogonal_lr": [(0.02, None)],  # the default of orthogonal descent
+}
+"""Settings that older runs wrote down in another way: what was, and what the recipe says."""
+
+
+def test_numbers_are_of_the_recipes_as_they_are_today():
+    """Who changes a recipe measures again, and marks the older numbers by what was ``changed``."""
+    for path in sorted((ROOT / "results").glob("*.json")):
+        table = tables()[path.stem]
+        recipes = {cell.training: json.loads(json.dumps(material(cell.config(table.name)))) for cell in table.cells}
+        for one in results.read(table, path.parent):
+            today = recipes[one["cell"]]
+            if one.get("changed") or one["steps"] != today["schedule"]["steps"]:
+                continue
+            for group, settings in one["settings"].items():
+                for name, was in settings.items() if group in today and isinstance(settings, dict) else ():
+                    now = today[group].get(name, was)
+                    same = group == "run" or was == now or (was, now) in ONE_AND_THE_SAME.get(f"{group}.{name}", [])
+                    assert same, f"{table.name}.{one['cell']}: {group}.{name} was {was}, is {now}"
 
 
 def test_the_plan_of_headlines_holds_what_is_missing(capsys):
