@@ -189,11 +189,11 @@ def test_a_failed_load_changes_nothing(adapted: bool, tmp_path: Path) -> None:
     model[0].weight.requires_grad_(False)
     if adapted:
         hs.orthogonal.adapter(model, name="old", target="2")
-    names = [(name, p.requires_grad) for name, p in model.named_parameters()]
+    names = [(name, id(p), p.requires_grad) for name, p in model.named_parameters()]
     before = {name: value.clone() for name, value in model.state_dict().items()}
     with pytest.raises(ValueError, match="is needed: is it the same network"):
         hs.orthogonal.load_adapter(model, tmp_path)
-    assert [(name, p.requires_grad) for name, p in model.named_parameters()] == names
+    assert [(name, id(p), p.requires_grad) for name, p in model.named_parameters()] == names
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     if adapted:
         assert hs.orthogonal.adapters(model) == ["old"]

@@ -49,7 +49,7 @@ def as_tensor(argument: str, value: Any) -> Tensor:
 
 
 def as_numbers(argument: str, value: Any) -> Tensor:
-    """As :func:`as_tensor`, lists and arrays of whole numbers as float64; what a tensor holds is the caller's choice."""
+    """As :func:`as_tensor`, lists and arrays of whole numbers as float64; a tensor stays as it is."""
     tensor = as_tensor(argument, value)
     whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype != torch.bool
     return tensor.to(torch.float64) if whole and not isinstance(value, Tensor) else tensor
@@ -131,7 +131,7 @@ def _is_array(part: Any) -> bool:
 
 
 def _refuse_masked(argument: str, value: Any) -> None:
-    mask = getattr(value, "mask", None)  # of an array of numpy.ma, whose hidden numbers would be read as valid ones
+    mask: Any = getattr(value, "mask", None)  # of numpy.ma, whose hidden numbers would be read as valid ones
     hidden = int(mask.sum()) if _is_array(value) and hasattr(mask, "sum") else 0
     if hidden:
         raise ValueError(f"{argument} has {hidden} masked entries: leave them out first, e.g. by array.compressed()")

@@ -191,10 +191,10 @@ def _restored_on_error(model: nn.Module, name: str) -> Iterator[None]:
         yield
     except Exception:
         for _, module, tensor_name, part in list(iter_adapters(model)):
-            names, active = before.get(id(part), (set(), None))
-            if not names:
+            if id(part) not in before:
                 uninstall(module, tensor_name, part)
                 continue
+            names, active = before[id(part)]
             if name not in names and name in part.by_name:
                 del part.by_name[name]
             part.active = active
@@ -249,7 +249,8 @@ def _fingerprint(base: Tensor) -> dict[str, str]:
     if type(base) is not Tensor or base.is_meta or base.layout is not torch.strided:
         return {}
     flat = base.cpu().contiguous().reshape(-1).view(torch.uint8)
-    return {"dtype": str(base.dtype).removeprefix("torch."), "sha256": hashlib.sha256(flat.numpy()).hexdigest()[:16]}
+    short = hashlib.sha256(flat.numpy().data).hexdigest()[:16]
+    return {"dtype": str(base.dtype).removeprefix("torch."), "sha256": short}
 
 
 def _values(
