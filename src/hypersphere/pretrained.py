@@ -42,7 +42,8 @@ def load_pretrained(
 
     Raises:
         FileNotFoundError: If there is no such file, or no weights in the folder.
-        ValueError: If the file is not of a converted network, names code that is not trusted, or is of another one.
+        ValueError: If the file is damaged, not of a converted network, names code that is not trusted, or is of another
+            one.
 
     Example:
         >>> # twin = hs.convert(timm.create_model("resnet18"), angular="sigmoid")
@@ -216,8 +217,21 @@ def _tensors(path: Path) -> dict[str, Tensor]:
             from safetensors.torch import load
         except ImportError as error:
             raise ImportError(f"{path} needs the safetensors package: pip install 'hypersphere[train]'") from error
-        return dict(load(path.read_bytes()))
-    found = torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            return dict(load(path.read_bytes()))
+        except OSError:
+            raise
+        except Exception as error:  # SafetensorError is none of Python's own kinds
+            raise ValueError(f"{path} is damaged ({error}): save or download it again") from error
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # of zip, pickle or torch: their advice is to read it without weights_only
+        raise ValueError(
+            f"{path} is damaged, or holds more than tensors, which is not read since it could run code: save the "
+            "state_dict() again, e.g. as safetensors"
+        ) from error
     for name in ("state_dict_ema", "state_dict", "model_ema", "model"):
         if isinstance(found, dict) and isinstance(found.get(name), dict):
             found = found[name]

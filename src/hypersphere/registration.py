@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, TypeVar
+
+from torch import nn
 
 from ._core.checks import check_choice
 from ._core.registries import KINDS
@@ -10,6 +13,14 @@ from ._core.registries import KINDS
 __all__ = ["register"]
 
 T = TypeVar("T")
+_MADE_BY_NAME = {
+    "angular": "a class with from_cos(self, c)",
+    "magnitude": "a class with __call__(self, norm)",
+    "head": "a class, or a function of in_features and num_classes",
+    "regularizer": "a class, or a function of a model",
+    "model": "a class, or a function of num_classes",
+}
+"""Kinds whose value is called to make the thing, each time that its name is used."""
 _OF_MEASUREMENTS = {
     "unit",
     "higher_is_better",
@@ -46,7 +57,9 @@ def register(
             :class:`hypersphere.data.Dataset`), ``"measurement"`` (a function of an evaluation), ``"plot"`` (a function
             that returns a figure) or ``"panel"`` (a function of a run for the report).
         name: Its name: letters, digits, ``_``, ``.``, ``+`` and ``-``.
-        value: The class or function. Left out, :func:`register` is a decorator.
+        value: The class or function, not an object of the class: a name makes a new object in each layer. A function
+            without arguments that returns one, e.g. ``functools.partial(Cubic, scale=2.0)``, works like a class. Left
+            out, :func:`register` is a decorator.
         label: Words for it in pictures, reports and cards; the name without underscores by default.
         about: One line of help; the first line of its docstring by default.
         **extra: What only a measurement takes: ``unit`` of its number (``"%"`` or ``""``), ``higher_is_better``,
@@ -59,7 +72,8 @@ def register(
 
     Raises:
         ValueError: If there is no such kind, or another thing of that kind has the name.
-        TypeError: If ``extra`` has something that this kind does not take.
+        TypeError: If ``extra`` has something that this kind does not take, or ``value`` is an object where a class is
+            needed.
 
     Example:
         >>> @hs.register("angular", "cubic", label="cos³ θ")
@@ -75,9 +89,35 @@ def register(
         raise TypeError(f"{strange[0]}={extra[strange[0]]!r} is nothing that a {table.kind} takes: leave it out")
 
     def declare(thing: T) -> T:
+        _check_made(kind, name, thing)
+        table.load()  # before: else a built-in name would look free until its module is imported
         table.add(name, thing, label=label, about=about, **extra)
         return thing
 
     if value is None:
         return declare
     return declare(value)
+
+
+def _check_made(kind: str, name: str, value: Any) -> None:
+    """A TypeError for an object of which a name cannot make another."""
+    if kind not in _MADE_BY_NAME or isinstance(value, type):
+        return
+    bare = kind in ("angular", "magnitude")  # made without arguments
+    if isinstance(value, nn.Module) or not callable(value) or (bare and not _takes_nothing(value)):
+        raise TypeError(
+            f"the {kind} {name!r} is {value!r}: register {_MADE_BY_NAME[kind]}, of which each use of the name makes an "
+            f"object{'; an object or function itself is passed without a name, ' + kind + '=...' if bare else ''}"
+        )
+
+
+def _takes_nothing(value: Any) -> bool:
+    if hasattr(value, "from_cos"):
+        return False
+    try:
+        inspect.signature(value).bind()
+    except TypeError:
+        return False
+    except ValueError:  # built in C, without a signature
+        return True
+    return True

@@ -15,6 +15,7 @@ from PIL import Image
 from hypersphere import data
 from hypersphere.data import folder
 from hypersphere.data._random import epoch_key, words
+from hypersphere.data.images import decode
 
 
 @pytest.fixture
@@ -129,3 +130,15 @@ def test_what_goes_wrong_in_a_worker_is_one_line(tree: data.ImageTree, monkeypat
     monkeypatch.setattr(folder, "decode", lambda path: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(OSError, match=r"a process that decodes the images of .* was killed.*--data.workers"):
         list(data.FolderLoader(tree.train, 1, workers=1, size=8, resize=8))
+
+
+def test_grey_images_of_16_bits_are_scaled_alike_and_those_of_32_refused(tmp_path):
+    """The largest value of one image does not choose its scale."""
+    for top in (65535, 255):
+        pixels = np.array([[0, top]], dtype=np.uint16)
+        for name in ("wide.png", "wide.tif", "wide.pgm"):
+            Image.fromarray(pixels).save(tmp_path / name)
+            assert list(decode(tmp_path / name, "L").tobytes()) == [0, top // 257]
+        Image.fromarray(pixels.astype(np.int32)).save(tmp_path / "whole.tif")
+        with pytest.raises(ValueError, match=r"whole\.tif has pixels of 32 bits .*: save it with 8 or 16 bits"):
+            decode(tmp_path / "whole.tif")

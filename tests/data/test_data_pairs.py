@@ -1,5 +1,6 @@
 """Pairs for verification: drawn, numbered in folds, and re-addressed within a selection."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -73,3 +74,15 @@ def test_folds_share_both_kinds_evenly_and_stay_if_there_are_any():
         assert int((folded.same & (folded.fold == fold)).sum()) == 2
         assert int((~folded.same & (folded.fold == fold)).sum()) == 4
     assert folded.folded(3) is folded
+
+
+def test_pairs_of_names_and_of_reversed_arrays():
+    numbers = np.arange(24) % 6
+    names = np.array(list("abcdef"))[numbers]
+    wanted = data.make_pairs(torch.from_numpy(numbers), folds=2, each=3)
+    for labels in (names, names.tolist(), numbers.tolist()):
+        assert torch.equal(data.make_pairs(labels, folds=2, each=3).left, wanted.left)
+    turned = data.make_pairs(numbers[::-1], folds=2, each=3)
+    assert torch.equal(turned.left, data.make_pairs(numbers[::-1].tolist(), folds=2, each=3).left)
+    with pytest.raises(ValueError, match=r"labels has shape \(2, 2\): pass one label for each image"):
+        data.make_pairs([[0, 1], [1, 0]])

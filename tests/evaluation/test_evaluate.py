@@ -52,6 +52,14 @@ def evaluated(path, *words):
     return json.loads((path / "seed-0" / "evaluation.json").read_text())
 
 
+def test_paths_and_one_name_are_enough(trained):
+    found = evaluate(str(trained), parts="classification")
+    assert found["classification"] == evaluate(Run(trained), parts=["classification"])["classification"]
+    assert torch.equal(outputs_of(trained / "seed-0").logits, outputs_of(Run(trained)).logits)
+    with pytest.raises(ValueError, match="parts='accuracies' is unknown"):
+        evaluate(trained, parts="accuracies")
+
+
 def test_classification_is_what_the_run_measured_and_sklearn_says(trained, capsys):
     found = evaluated(trained)
     seen = outputs_of(Run(trained))

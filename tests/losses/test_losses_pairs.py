@@ -272,7 +272,7 @@ def test_what_is_wrong_is_named(make, message):
 
 
 def test_only_heads_are_joined():
-    with pytest.raises(TypeError, match=r"head must be a head of hypersphere\.losses, not Linear"):
+    with pytest.raises(TypeError, match=r"head must be a head of hypersphere\.losses with class vectors, not Linear"):
         L.CenterLoss(torch.nn.Linear(D, C))
-    with pytest.raises(TypeError, match="not TripletLoss"):
+    with pytest.raises(TypeError, match="with class vectors, not TripletLoss: pass"):
         L.ContrastiveLoss(L.TripletLoss(D, C))

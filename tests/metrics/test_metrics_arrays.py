@@ -21,7 +21,7 @@ READERS = {"tensor": torch.as_tensor, "array": np.asarray, "list": lambda a: np.
 def test_the_same_of_any_array(read, labels):
     x, y = torch.from_numpy(X), torch.from_numpy(Y)
     given = labels if isinstance(labels, list) else read(labels)
-    close = {"rtol": 1e-5, "atol": 1e-6, "check_dtype": False}  # lists become float32
+    close = {"rtol": 1e-5, "atol": 1e-6, "check_dtype": False}
     torch.testing.assert_close(
         hs.metrics.angular_fisher_score(read(X), given), hs.metrics.angular_fisher_score(x, y), **close
     )
@@ -59,6 +59,23 @@ def test_arrays_that_torch_cannot_share():
     found = [hs.metrics.identification(X, Y, distractors=d).scores for d in (corners, corners.astype(float)[::-1])]
     torch.testing.assert_close(*found)
     assert hs.metrics.verification(X[:, 0], X[:, 1] > 0, np.int64(3)).pairs == 24
+
+
+def test_numbers_of_python_and_whole_numbers_are_not_rounded():
+    same = [1, 1, 0, 0] * 3
+    close = [0.5 + 1e-9, 0.5 + 2e-9, 0.5, 0.5 - 1e-9] * 3
+    large = [16777217, 16777218, 16777216, 16777215] * 3  # float32 counts in steps of 2 here
+    for scores in (close, np.array(close), large, np.array(large)):
+        assert hs.metrics.verification(scores, same, folds=3).auc == 1.0
+    assert as_tensor("x", [[0.1, 0.2]]).dtype == torch.float64
+    assert as_tensor("x", [np.float32(0.1)]).dtype == torch.float32
+
+
+def test_masked_entries_are_refused():
+    scores = np.ma.array([0.9, 0.1, 0.8, 0.2], mask=[0, 1, 0, 0])
+    with pytest.raises(ValueError, match="scores has 1 masked entries: leave them out first"):
+        hs.metrics.verification(scores, [1, 0, 1, 0], 2)
+    assert hs.metrics.verification(np.ma.array(scores.data), [1, 0, 1, 0], 2).auc == 1.0
 
 
 def test_rates_of_any_kind_are_the_same():

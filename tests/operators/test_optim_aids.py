@@ -253,3 +253,17 @@ def test_decay_leaves_directions_where_they_are() -> None:
     optimizer.step()
     assert torch.equal(model[0].weight, before[0])
     torch.testing.assert_close(model[1].weight.detach(), 0.95 * before[1])
+
+
+@pytest.mark.parametrize("plain", [nn.Embedding(6, 4), nn.Linear(4, 6, bias=False)], ids=["embedding", "linear"])
+@pytest.mark.parametrize("plain_first", [True, False])
+def test_a_weight_that_a_plain_layer_shares_decays(plain: nn.Module, plain_first: bool) -> None:
+    for other in (hs.nn.SphereLinear(4, 6, bias=False), hs.losses.ArcFace(4, 6)):
+        other.weight = plain.weight  # type: ignore[assignment]
+        model = nn.ModuleList([plain, other] if plain_first else [other, plain])
+        decayed, kept = hs.optim.parameter_groups(model, 0.1)
+        assert [id(p) for p in decayed["params"]] == [id(plain.weight)]  # type: ignore[attr-defined]
+        assert kept["params"] == []
+    layer, twin = hs.nn.SphereLinear(4, 6, bias=False), hs.nn.SphereLinear(4, 6, bias=False)
+    twin.weight = layer.weight
+    assert hs.optim.parameter_groups(nn.ModuleList([layer, twin]), 0.1)[0]["params"] == []

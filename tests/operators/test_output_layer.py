@@ -180,3 +180,12 @@ def test_objects_that_learn_are_copied_for_each_layer():
     twin = hs.convert(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 2)), angular=g)
     assert twin[0].angular is not twin[1].angular
     assert len({id(p) for n, p in twin.named_parameters() if n.endswith("slope")}) == 2
+
+
+@pytest.mark.parametrize("wrong", [3, [3], 1.5], ids=repr)
+def test_what_is_no_layer_is_named(wrong):
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
+    for use in (hs.convert, hs.regularizers.MHE, hs.orthogonal.attach):
+        with pytest.raises(TypeError, match=r"output_layer=.* is no layer: pass a module of the model, its name"):
+            use(model, output_layer=wrong)
+    assert find_output_layers(model, output_layer=iter(["0", model[1]])).layers == (("0", model[0]), ("1", model[1]))

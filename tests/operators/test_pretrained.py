@@ -209,3 +209,19 @@ def test_mistakes(tmp_path):
     torch.save(state, tmp_path / "plain.pth")
     with pytest.raises(ValueError, match="does not say how"):
         hs.load_pretrained(tmp_path / "plain.pth", FromTimm())
+
+
+def test_damaged_files_are_named(tmp_path):
+    """Torch's own advice is weights_only=False, which would run what the file says."""
+    twin = hs.convert(FromTimm(), angular="linear")
+    torch.save(twin.state_dict(), tmp_path / "twin.pth")
+    whole = (tmp_path / "twin.pth").read_bytes()
+    torch.save({"state_dict": twin.state_dict(), "args": SimpleNamespace(lr=0.1)}, tmp_path / "more.pth")
+    (tmp_path / "half.pth").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "text.pth").write_text("not found")
+    (tmp_path / "none.pth").write_bytes(b"")
+    (tmp_path / "half.safetensors").write_bytes(whole[:100])
+    for name in ("more.pth", "half.pth", "text.pth", "none.pth", "half.safetensors"):
+        with pytest.raises(ValueError, match=f"{name} is damaged") as caught:
+            hs.load_pretrained(tmp_path / name, FromTimm())
+        assert "weights_only" not in str(caught.value)

@@ -121,7 +121,8 @@ def test_files(method: str, tmp_path: Path) -> None:
     hs.orthogonal.load_adapter(other, tmp_path / "mine")  # into the present one
     config = json.loads((tmp_path / "mine" / "adapter.json").read_text())
     assert config["method"] == ("gram_schmidt" if method == "householder" else method)
-    assert config["weights"]["0.weight"] == {"dim": 27, "blocks": 3}
+    about = config["weights"]["0.weight"]
+    assert (about["dim"], about["blocks"], about["shape"]) == (27, 3, list(plain[0].weight.shape))
 
 
 def test_skew_entries_are_packed(tmp_path: Path) -> None:
@@ -147,6 +148,58 @@ def test_files_of_another_network_are_refused(tmp_path: Path) -> None:
     (tmp_path / "adapter.json").write_text("{}")
     with pytest.raises(ValueError, match="not an adapter's config"):
         hs.orthogonal.load_adapter(convnet(), tmp_path)
+
+
+def _parts(*sizes: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(sizes[0], sizes[1]), nn.ReLU(), nn.Linear(sizes[1], sizes[2]))
+
+
+def test_the_same_names_with_other_shapes_are_another_network(tmp_path: Path) -> None:
+    hs.orthogonal.save_adapter(hs.orthogonal.adapter(_parts(8, 12, 3)), tmp_path)
+    with pytest.raises(ValueError, match=r"adapts 0\.weight of shape \(12, 8\), .* has shape \(20, 8\)"):
+        hs.orthogonal.load_adapter(_parts(8, 20, 7), tmp_path)
+
+
+def test_another_checkpoint_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = _parts(8, 12, 3)
+    same, other = copy.deepcopy(model), _parts(8, 12, 3)
+    hs.orthogonal.save_adapter(hs.orthogonal.adapter(model), tmp_path)
+    hs.orthogonal.load_adapter(same, tmp_path)
+    hs.orthogonal.load_adapter(_parts(8, 12, 3).to(torch.bfloat16), tmp_path)
+    assert not [record for record in caplog.records if "other values" in record.message]
+    hs.orthogonal.load_adapter(other, tmp_path)
+    assert "was trained on other values of 0.weight: load it on the checkpoint" in caplog.text
+    config = json.loads((tmp_path / "adapter.json").read_text())
+    for about in config["weights"].values():
+        del about["shape"], about["dtype"], about["sha256"]
+    (tmp_path / "adapter.json").write_text(json.dumps(config))  # as earlier versions wrote it
+    hs.orthogonal.load_adapter(_parts(8, 12, 3), tmp_path)
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_a_failed_load_changes_nothing(adapted: bool, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    hs.orthogonal.save_adapter(trained(hs.orthogonal.adapter(convnet(), name="new")), tmp_path)
+    file = tmp_path / "adapter.safetensors"
+    tensors = load_file(file)
+    last = list(tensors)[-1]
+    save_file({**tensors, last: tensors[last][:, 1:].contiguous()}, file)
+    model = convnet()
+    model[0].weight.requires_grad_(False)
+    if adapted:
+        hs.orthogonal.adapter(model, name="old", target="2")
+    names = [(name, id(p), p.requires_grad) for name, p in model.named_parameters()]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(ValueError, match="is needed: is it the same network"):
+        hs.orthogonal.load_adapter(model, tmp_path)
+    assert [(name, id(p), p.requires_grad) for name, p in model.named_parameters()] == names
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    if adapted:
+        assert hs.orthogonal.adapters(model) == ["old"]
+    file.write_bytes(file.read_bytes()[:50])
+    with pytest.raises(ValueError, match=r"adapter\.safetensors is damaged"):
+        hs.orthogonal.load_adapter(model, tmp_path)
 
 
 def test_recurrent_layers_and_targets() -> None:

@@ -1,7 +1,11 @@
 """What users declare works wherever the built-in names do: on the command line, in layers, plots, report and resume."""
 
 import ast
+import functools
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import bring_your_own as own
@@ -156,6 +160,47 @@ def test_a_name_is_declared_once():
         hs.register("angular", "cubic", own.Root)
     with pytest.raises(ValueError, match="kind='angle' is unknown"):
         hs.register("angle", "x", own.Cubic)
+
+
+def test_a_built_in_name_is_taken_before_its_module_is_imported():
+    code = """
+import hypersphere as hs
+class Mine:
+    def from_cos(self, c): return c
+for kind, name in (("angular", "cosine"), ("magnitude", "ball"), ("head", "arcface"), ("model", "resnet18")):
+    try:
+        hs.register(kind, name, Mine)
+    except ValueError as error:
+        assert "is declared already" in str(error), error
+    else:
+        raise AssertionError(name)
+hs.register("angular", "mine", Mine)
+hs.nn.SphereLinear(4, 2, angular="mine"), hs.nn.SphereLinear(4, 2, angular="cosine")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("angular", own.Cubic()),
+        ("angular", hs.angular.Sigmoid(0.5)),
+        ("magnitude", lambda n: n.sqrt()),
+        ("magnitude", hs.magnitude.Tanh()),
+        ("head", nn.Linear(2, 2)),
+        ("model", "resnet"),
+    ],
+)
+def test_an_object_in_the_place_of_its_class_is_refused(kind, value):
+    with pytest.raises(TypeError, match=f"the {kind} 'obj' is .*: register a class"):
+        hs.register(kind, "obj", value)
+    assert "obj" not in KINDS[kind]
+
+
+def test_a_function_that_makes_the_object_is_as_good_as_a_class():
+    hs.register("angular", "steep", functools.partial(hs.angular.Sigmoid, 0.7))
+    assert hs.nn.SphereLinear(4, 2, angular="steep").angular.k == 0.7
 
 
 def test_mistaken_addresses_say_what_is_missing():

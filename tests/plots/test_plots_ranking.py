@@ -154,3 +154,10 @@ def test_cmc_ranks_and_rates():
 def test_bad_input(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+def test_a_confusion_matrix_of_arrays_that_torch_cannot_share():
+    labels, scores = np.array([0, 1, 2, 2]), np.eye(3)[[0, 1, 2, 0]]
+    wanted = image(hs.plots.confusion_matrix(labels, scores.argmax(1)))
+    for predicted in (scores[::-1], scores[::-1].argmax(1), scores.argmax(1)[::-1]):
+        assert np.array_equal(image(hs.plots.confusion_matrix(labels[::-1], predicted)), wanted)

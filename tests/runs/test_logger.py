@@ -249,3 +249,11 @@ def test_settings_that_build_a_network_of_the_same_shape_are_not_enough(missing,
             log.save()
             assert log.rebuilds is complete, log.why_not
             assert complete or "its settings build another network" in log.why_not
+
+
+def test_a_logger_that_is_not_entered_says_so(tmp_path):
+    log = Logger(tmp_path / "mine", model=nn.Linear(4, 3), num_classes=3, in_features=4)
+    for use in (lambda: log(1, loss=1.0), lambda: log.evaluate(1, accuracy=1.0), log.save):
+        with pytest.raises(ValueError, match=r"mine is not open: write `with Logger\(\.\.\.\) as log:`"):
+            use()
+    assert not (tmp_path / "mine").exists()

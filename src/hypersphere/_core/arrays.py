@@ -18,34 +18,41 @@ R = TypeVar("R")
 def as_tensor(argument: str, value: Any) -> Tensor:
     """``value`` as a tensor: it may be a tensor, anything that NumPy reads as an array, or nested lists.
 
+    Python's floats become float64, as in NumPy: float32 would round differences away that decide a rank.
+
     Args:
         argument: Its name, for the error.
         value: What the user passed.
 
     Raises:
         TypeError: If it is none of them.
+        ValueError: If it is a masked array with masked entries.
     """
     if isinstance(value, Tensor):
         return value
+    _refuse_masked(argument, value)
     try:
         if isinstance(value, list | tuple) and any(isinstance(part, Tensor) for part in value):
             return torch.stack([torch.as_tensor(part) for part in value])
-        if hasattr(value, "__array__"):
+        if _is_array(value):
             import numpy
 
             array = numpy.asarray(value)
             shared = array.flags.writeable and min(array.strides, default=0) >= 0  # what torch can share
             return torch.as_tensor(array if shared else array.copy())
-        return torch.as_tensor(value)
+        tensor = torch.as_tensor(value)
+        if not tensor.is_floating_point() or (isinstance(value, list | tuple) and any(map(_is_array, value))):
+            return tensor
+        return torch.as_tensor(value, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"{argument} is not a tensor or array of numbers: {type(value).__name__} ({error})") from error
 
 
 def as_numbers(argument: str, value: Any) -> Tensor:
-    """As :func:`as_tensor`, lists and arrays of whole numbers as floats; what a tensor holds is the caller's choice."""
+    """As :func:`as_tensor`, lists and arrays of whole numbers as float64; a tensor stays as it is."""
     tensor = as_tensor(argument, value)
     whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype != torch.bool
-    return tensor.to(torch.get_default_dtype()) if whole and not isinstance(value, Tensor) else tensor
+    return tensor.to(torch.float64) if whole and not isinstance(value, Tensor) else tensor
 
 
 def label_numbers(*columns: Any, classes: Iterable[str] | None = None) -> tuple[list[Any], list[str]]:
@@ -117,6 +124,17 @@ def takes_arrays(*arguments: str, labels: Iterable[str] = ()) -> Callable[[Calla
         return wrapper
 
     return decorate
+
+
+def _is_array(part: Any) -> bool:
+    return hasattr(part, "__array__")
+
+
+def _refuse_masked(argument: str, value: Any) -> None:
+    mask: Any = getattr(value, "mask", None)  # of numpy.ma, whose hidden numbers would be read as valid ones
+    hidden = int(mask.sum()) if _is_array(value) and hasattr(mask, "sum") else 0
+    if hidden:
+        raise ValueError(f"{argument} has {hidden} masked entries: leave them out first, e.g. by array.compressed()")
 
 
 def _names(column: Any) -> list[str] | None:

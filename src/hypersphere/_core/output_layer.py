@@ -57,6 +57,7 @@ def find_output_layers(
 
     Raises:
         ValueError: If ``output_layer`` is not a module of the model, or its name.
+        TypeError: If it is something else than a module or a name, or a list of them.
     """
     names = names_of(model)
     if head is not None:
@@ -64,7 +65,8 @@ def find_output_layers(
     if output_layer is False:
         return OutputLayers((), "output_layer=False")
     if output_layer is not None and output_layer is not True:
-        asked: Sequence[nn.Module | str] = [output_layer] if isinstance(output_layer, nn.Module | str) else output_layer
+        several = isinstance(output_layer, Iterable) and not isinstance(output_layer, nn.Module | str)
+        asked: Iterable[Any] = output_layer if several else [output_layer]  # type: ignore[assignment]
         return OutputLayers(tuple(_named(model, names, one) for one in asked), "output_layer")
     for ask in (_asked, _sized):
         found = ask(model, names)
@@ -103,12 +105,17 @@ def announce(
 _announced: set[tuple[Any, ...]] = set()
 
 
-def _named(model: nn.Module, names: dict[int, str], output_layer: nn.Module | str) -> tuple[str, nn.Module]:
+def _named(model: nn.Module, names: dict[int, str], output_layer: object) -> tuple[str, nn.Module]:
     if isinstance(output_layer, str):
         modules = dict(model.named_modules())
         if output_layer not in modules:
             raise ValueError(f"output_layer={output_layer!r} is not a module of the model: see model.named_modules()")
         return output_layer, modules[output_layer]
+    if not isinstance(output_layer, nn.Module):
+        raise TypeError(
+            f"output_layer={output_layer!r} is no layer: pass a module of the model, its name, a list of them, None or "
+            "False"
+        )
     name = names.get(id(output_layer))
     if name is None:
         raise ValueError("output_layer is not a module of the model: pass one of its modules, or its name")

@@ -98,7 +98,7 @@ class Registry(Mapping[str, T]):
             ValueError: if there is no such name, module or attribute; it lists the names there are.
         """
         if name not in self._entries:
-            self._load()
+            self.load()
         if name not in self._entries and is_address(name):
             return self._imported(name, argument or self.kind)
         return self._entries[check_choice(argument or self.kind, name, self._entries, own=self.kind)]
@@ -111,7 +111,7 @@ class Registry(Mapping[str, T]):
         """Return ``name`` if it is known or an address, which is imported only where the thing is made."""
         if isinstance(name, str) and is_address(name):
             return name
-        self._load()
+        self.load()
         return check_choice(argument, name, self._entries, own=self.kind)
 
     def label(self, name: str) -> str:
@@ -119,27 +119,28 @@ class Registry(Mapping[str, T]):
         return self.entry(name).label if name in self else name.rpartition(":")[2]
 
     def __getitem__(self, name: str) -> T:
-        self._load()
+        self.load()
         return self._entries[name].value
 
     def __iter__(self) -> Iterator[str]:
-        self._load()
+        self.load()
         return iter(self._entries)
 
     def __len__(self) -> int:
-        self._load()
+        self.load()
         return len(self._entries)
 
     def entries(self) -> tuple[Entry[T], ...]:
         """All entries, in the order of their declaration."""
-        self._load()
+        self.load()
         return tuple(self._entries.values())
 
     def present(self) -> tuple[Entry[T], ...]:
         """The entries that are declared so far; the module of the built-in ones is not imported for it."""
         return tuple(self._entries.values())
 
-    def _load(self) -> None:
+    def load(self) -> None:
+        """Import the module that declares the built-in entries, unless that was done or is under way."""
         if self._home is not None:
             home, self._home = self._home, None
             importlib.import_module(home)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"})
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 """The decoders that may read a file, whatever its name says: none of them starts another program."""
+_WIDE_MODE = ("PNG", "PPM")
+"""Formats of at most 16 bits, which Pillow may give in its mode of 32."""
 MAX_PIXELS = 1 << 27
 """Larger images raise an error before their pixels are decoded: a small file can declare a huge one."""
 
@@ -72,11 +74,7 @@ def _eight_bits(image: Image) -> Image:
     """Grey values of 16 bits as 8 bits: Pillow's own conversion would make all above 255 white."""
     if not image.mode.startswith("I"):
         return image
-    wide = image.convert("I")
-    _, highest = cast("tuple[float, float]", wide.getextrema())
-    if image.mode == "I" and highest < 256:
-        return wide
-    return wide.point(lambda value: value * (1 / 257))
+    return image.convert("I").point(lambda value: value * (1 / 257))
 
 
 def fit(image: Image, height: int, width: int) -> Image:
@@ -113,6 +111,10 @@ def _opened(path: Path) -> Iterator[Image]:
             )
         if image.mode == "F":
             raise ValueError(f"{path} has floating-point pixels, whose range is not known: save it with 8 or 16 bits")
+        if image.mode == "I" and image.format not in _WIDE_MODE:
+            raise ValueError(
+                f"{path} has pixels of 32 bits or with a sign, whose range is not known: save it with 8 or 16 bits"
+            )
         yield image
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from .._core.arrays import as_tensor, label_numbers
 from .._core.checks import check_count
 
 
@@ -71,14 +72,15 @@ class Pairs:
         return replace(self, left=places[0], right=places[1])
 
 
-def make_pairs(labels: Tensor | Sequence[int], folds: int = 10, each: int = 300, seed: int = 0) -> Pairs:
+def make_pairs(labels: Tensor | Sequence[int | str], folds: int = 10, each: int = 300, seed: int = 0) -> Pairs:
     """Draw verification pairs as in LFW's View 2.
 
     The folds share no class. Pairs of one class draw a class, then two of its images, both evenly; no pair occurs twice
     in a fold. The same labels and seed give the same pairs everywhere.
 
     Args:
-        labels: class index of each image, ``(N,)``; two images of one class are a positive pair.
+        labels: class index or name of each image, ``(N,)``, in a tensor, array or list; two images of one class are a
+            positive pair.
         folds: number of folds, whose classes are disjoint; each fold gets its threshold from the others.
         each: pairs of one class, and as many of two classes, in every fold.
         seed: seed of the draw; the same seed gives the same pairs.
@@ -95,8 +97,11 @@ def make_pairs(labels: Tensor | Sequence[int], folds: int = 10, each: int = 300,
     """
     check_count("folds", folds)
     check_count("each", each)
-    labels = torch.as_tensor(labels)
-    members = [(labels == label).nonzero().squeeze(1) for label in labels.unique()]
+    (numbers,), _ = label_numbers(labels)
+    classes_of = as_tensor("labels", numbers)
+    if classes_of.ndim != 1:
+        raise ValueError(f"labels has shape {tuple(classes_of.shape)}: pass one label for each image, (N,)")
+    members = [(classes_of == label).nonzero().squeeze(1) for label in classes_of.unique()]
     members = [images for images in members if len(images) > 1]
     if len(members) < 2 * folds:
         raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,9 +26,9 @@ _USERS = {
 
 
 def evaluate(
-    run: Run,
+    run: Run | str | Path,
     seed: int | None = None,
-    parts: Sequence[str] | None = None,
+    parts: str | Sequence[str] | None = None,
     *,
     root: str | None = None,
     device: torch.device | str = "cpu",
@@ -39,10 +40,10 @@ def evaluate(
     """Evaluate the network of a seed on its test split, by the settings of its run.
 
     Args:
-        run: The opened run folder, whose network is loaded.
+        run: The run folder, as a path or opened, whose network is loaded.
         seed: Which seed of it; None is the first.
-        parts: Measurements, see `hypersphere list measurements`, or addresses ``module:function``; None takes what
-            suits the run: closed set, open set or GAN.
+        parts: One measurement or several, see `hypersphere list measurements`, or addresses ``module:function``; None
+            takes what suits the run: closed set, open set or GAN.
         root: Folder of the data, if it is not where it was at training.
         device: Device on which the network runs, ``"cpu"`` by default.
         flip: Use the features of image and mirror in verification; None follows the run.
@@ -63,6 +64,8 @@ def evaluate(
         >>> "accuracy" in found["classification"]
         True
     """
+    run = _opened(run, seed)
+    parts = (parts,) if isinstance(parts, str) else parts
     for part in parts or ():
         MEASUREMENTS.check("parts", part)
     if inception is None:
@@ -103,12 +106,12 @@ def evaluate(
 
 
 def outputs_of(
-    run: Run, seed: int | None = None, *, root: str | None = None, device: torch.device | str = "cpu"
+    run: Run | str | Path, seed: int | None = None, *, root: str | None = None, device: torch.device | str = "cpu"
 ) -> Outputs:
     """Compute what the network of a seed gives for its whole test split, in float32.
 
     Args:
-        run: The opened run folder, whose network is loaded.
+        run: The run folder, as a path or opened, whose network is loaded.
         seed: Which seed of it; None is the first.
         root: Folder of the data, if it is not where it was at training.
         device: Device on which the network runs, ``"cpu"`` by default.
@@ -127,7 +130,7 @@ def outputs_of(
 
 
 def candidate_of(
-    run: Run,
+    run: Run | str | Path,
     seed: int | None = None,
     *,
     config: Config | None = None,
@@ -137,7 +140,7 @@ def candidate_of(
     """Load the trained network of a seed and its test split, for measurements in one process.
 
     Args:
-        run: the opened run folder, whose network is loaded.
+        run: the run folder, as a path or opened, whose network is loaded.
         seed: which seed; None is the first.
         config: settings to evaluate with; None takes those of the run.
         root: folder of the data, if it is not where it was at training.
@@ -151,6 +154,7 @@ def candidate_of(
         >>> candidate_of(hs.runs.Run("runs/digits")).config.data.name
         'digits'
     """
+    run = _opened(run, seed)
     place = usable_device(device)
     number = run.seeds[0] if seed is None else seed
     config = config or run.config
@@ -159,6 +163,10 @@ def candidate_of(
     network = load(run.path, seed=number, device=place)
     source = evaluation_source(as_split(config, run.folder(number)), run.facts(number), number, place)
     return Candidate(network, source, Team(0, 1, place), config)
+
+
+def _opened(run: Run | str | Path, seed: int | None) -> Run:
+    return run if isinstance(run, Run) else Run(run, seed)
 
 
 def _foreign(part: str) -> bool:

@@ -20,14 +20,17 @@ class JoinedHead(nn.Module):
     terms add up.
 
     Args:
-        head: any head of this package; it stays the owner of the class vectors.
+        head: any head of this package with class vectors; it stays the owner of the class vectors.
         weight: λ ≥ 0. The property ``weight`` of the object is the class vectors, as in every head.
     """
 
     def __init__(self, head: ClassHead | JoinedHead, weight: float) -> None:
         super().__init__()
         if not isinstance(head, ClassHead | JoinedHead):
-            raise TypeError(f"head must be a head of hypersphere.losses, not {type(head).__name__}")
+            raise TypeError(
+                f"head must be a head of hypersphere.losses with class vectors, not {type(head).__name__}: pass e.g. "
+                "hs.losses.Softmax(in_features, num_classes)"
+            )
         self.head = head
         self.term_weight = check_positive("weight", weight, zero=True)
 

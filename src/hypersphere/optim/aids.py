@@ -120,7 +120,8 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, ob
 
     The second group holds the directions (weights of unweighted operators, normalised class vectors, also those that
     weight norm or another parametrization computes: decay would only change their step size), what h and g learn (k,
-    ρ), biases, the parameters of normalisation layers, and everything with fewer than two dimensions.
+    ρ), biases, the parameters of normalisation layers, and everything with fewer than two dimensions. A weight that
+    such an operator or head shares with a plain layer decays: its length matters there.
 
     Args:
         model: the network, with its head if that is trained too.
@@ -140,7 +141,9 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, ob
     """
     check_model(model)
     check_positive("weight_decay", weight_decay, zero=True)
-    free = {id(p) for module in model.modules() for p in _undecayed(module)}
+    free = {id(p) for module in model.modules() for p in _directions_of(module)}
+    free -= {id(p) for module in model.modules() for p in _lengths_of(module)}
+    free |= {id(p) for module in model.modules() for p in _undecayed(module)}
     decayed: list[Tensor] = []
     kept: list[Tensor] = []
     for parameter in model.parameters():
@@ -157,13 +160,26 @@ def _undecayed(module: nn.Module) -> Iterator[Tensor]:
         yield from module.parameters(recurse=False)
     if isinstance(module, Decoupled | Rules):
         yield from (p for rule in (module.magnitude, module.angular) for p in _parameters(rule))
-    if isinstance(module, Decoupled | RecurrentLayer) and module.weighted is None:
-        yield from _weights(module)
     if isinstance(module, ClassHead):
         yield from _parameters(getattr(module, "angular", None))
-        if module.normalize:
-            yield from _weights(module)
     yield from (p for name, p in module.named_parameters(recurse=False) if name.startswith("bias"))
+
+
+def _directions_of(module: nn.Module) -> Iterator[Tensor]:
+    """The weights whose lengths the module does not read."""
+    unweighted = isinstance(module, Decoupled | RecurrentLayer) and module.weighted is None
+    if unweighted or (isinstance(module, ClassHead) and module.normalize):
+        yield from _weights(module)
+
+
+def _lengths_of(module: nn.Module) -> Iterator[Tensor]:
+    """The parameters whose lengths the module reads: all but directions."""
+    if isinstance(module, parametrize.ParametrizationList):
+        return  # what it holds is read by the module that it is on
+    own = {id(p) for p in _directions_of(module)}
+    yield from (p for p in module.parameters(recurse=False) if id(p) not in own)
+    for entry in getattr(module, "parametrizations", {}).values():
+        yield from (p for p in entry.parameters(recurse=False) if id(p) not in own)
 
 
 def _weights(module: nn.Module) -> Iterator[Tensor]:

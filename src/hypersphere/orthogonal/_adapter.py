@@ -221,17 +221,22 @@ def merge_adapters(model: nn.Module) -> bool:
     for _, module, tensor_name, adapters_of in found:
         with torch.no_grad():
             folded = getattr(module, tensor_name).detach().clone()
-        original = module.parametrizations[tensor_name].original  # type: ignore[index, union-attr]
-        unshare_class(module)
-        parametrize.remove_parametrizations(module, tensor_name, leave_parametrized=False)
-        kept = original.detach().clone()
+        uninstall(module, tensor_name, adapters_of)
+        weight = getattr(module, tensor_name)
+        kept = weight.detach().clone()
         with torch.no_grad():
-            getattr(module, tensor_name).copy_(folded)
-        reorder(module, adapters_of.order)
+            weight.copy_(folded)
         stash: dict[str, Any] = module.__dict__.setdefault(_MERGED, {})
         stash[tensor_name] = (adapters_of, kept)
-        restore(module)
     return bool(found)
+
+
+def uninstall(module: nn.Module, tensor_name: str, adapters_of: Adapters) -> None:
+    """Make the weight under the adapters a plain parameter again."""
+    unshare_class(module)
+    parametrize.remove_parametrizations(module, tensor_name, leave_parametrized=False)
+    reorder(module, adapters_of.order)
+    restore(module)
 
 
 def unmerge(model: nn.Module) -> nn.Module:

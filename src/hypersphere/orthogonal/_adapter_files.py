@@ -1,12 +1,16 @@
 """Adapters as files: the numbers that R is made of, without the network.
 
 FOLDER/adapter.safetensors   for each weight and block size the free entries: of a skew A those below the diagonal
-FOLDER/adapter.json          format, method, blocks, name, and dimension of every weight
+FOLDER/adapter.json          format, method, blocks, name, and of every weight dimension, shape and a hash of its bytes
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +20,13 @@ from torch import Tensor, nn
 from .._core.checks import check_choice
 from .._core.neurons import iter_neurons
 from .._core.version import __version__
-from ._adapter import Adapters, adapter, adapters, enable, iter_adapters
+from ._adapter import Adapters, adapter, adapters, enable, iter_adapters, uninstall
 from ._adapter_peft import CONFIG as PEFT_CONFIG
 from ._adapter_peft import WEIGHTS as PEFT_WEIGHTS
 from ._adapter_peft import read_json, read_peft
 from ._blocks import BlockMatrix
 
+logger = logging.getLogger("hypersphere")
 _FORMAT = 1
 _SKEW = ("cayley", "exponential")
 _WEIGHTS, _CONFIG = "adapter.safetensors", "adapter.json"
@@ -46,7 +51,7 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
         >>> sorted(path.name for path in hs.orthogonal.save_adapter(model, "saved").iterdir())
         ['adapter.json', 'adapter.safetensors']
     """
-    found = [(weight, part) for weight, _, _, part in iter_adapters(model)]
+    found = list(iter_adapters(model))
     known = adapters(model)
     if not found:
         raise ValueError("the adapters are merged into the weights: unmerge(model) first")
@@ -56,12 +61,13 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
     tensors: dict[str, Tensor] = {}
     weights: dict[str, Any] = {}
     method, blocks = "", 0
-    for weight, part in found:
+    for weight, module, tensor_name, part in found:
         if name not in part.by_name:
             continue
         matrix = part.blocks(name)
         method, blocks = _method(matrix), matrix.blocks
-        weights[weight] = {"dim": matrix.dim, "blocks": matrix.blocks}
+        base = _base(module, tensor_name)
+        weights[weight] = {"dim": matrix.dim, "blocks": matrix.blocks, "shape": list(base.shape), **_fingerprint(base)}
         for index, raw in enumerate(matrix.raw):
             tensors[f"{weight}.{index}"] = _packed(raw.detach(), method).cpu().contiguous()
     config = {
@@ -94,7 +100,8 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
 
     Raises:
         FileNotFoundError: If the folder holds no adapter.
-        ValueError: If a weight is missing in the network or has another size, or PEFT's adapter is no OFT.
+        ValueError: If a weight is missing in the network or has another shape, a file is damaged, or PEFT's adapter is
+            no OFT. Nothing is changed then. Another checkpoint of the same network is a warning in the log.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
@@ -116,20 +123,25 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
             "train it again, e.g. by method='gram_schmidt'"
         )
     name = config["name"] if name is None else name
-    tensors: dict[str, Tensor] = _safetensors().load((path / _WEIGHTS).read_bytes())
+    tensors = _read_tensors(path / _WEIGHTS)
     wanted = {weight: int(about.get("blocks", config["blocks"])) for weight, about in config["weights"].items()}
-    present = _present(model, path, config["method"], wanted, name)
-    with torch.no_grad():
-        for weight in config["weights"]:
-            _fill(present, weight, name, config, tensors, path)
-    return enable(model, name)
+    _check_shapes(model, path, config["weights"])
+    with _restored_on_error(model, name):
+        present = _present(model, path, config["method"], wanted, name)
+        values = [pair for weight in wanted for pair in _values(present, weight, name, config, tensors, path)]
+        with torch.no_grad():
+            for raw, value in values:
+                raw.copy_(value)
+        enable(model, name)
+    _compare_fingerprints(model, path, config["weights"])
+    return model
 
 
 def _load_peft(model: nn.Module, path: Path, name: str) -> nn.Module:
     """PEFT's Cayley transform has the sign and the triangle of its own: R is formed, and our numbers made of it."""
     if not (path / PEFT_WEIGHTS).is_file():
         raise FileNotFoundError(f"{path / PEFT_WEIGHTS} is missing: PEFT writes it beside {PEFT_CONFIG}")
-    found = read_peft(path, _safetensors().load((path / PEFT_WEIGHTS).read_bytes()))
+    found = read_peft(path, _read_tensors(path / PEFT_WEIGHTS))
     dims = {layer.name: layer.flatten(layer.weight.detach()).shape[-1] for layer in iter_neurons(model)}
     for weight, blocks in list(found.blocks.items()):
         count, size = blocks.shape[:2]
@@ -139,14 +151,20 @@ def _load_peft(model: nn.Module, path: Path, name: str) -> nn.Module:
         elif dim is not None and count * size != dim:
             raise ValueError(f"{path} has {count} blocks of {size} for {weight}, whose dimension is {dim}")
     wanted = {weight: len(blocks) for weight, blocks in found.blocks.items()}
-    present = _present(model, path, "cayley", wanted, name)
-    with torch.no_grad():
+    with _restored_on_error(model, name):
+        present = _present(model, path, "cayley", wanted, name)
+        values = []
         for weight in wanted:
-            matrix = present[weight].blocks(name) if name in present[weight].by_name else None
+            part = present.get(weight)
+            matrix = part.blocks(name) if part is not None and name in part.by_name else None
             if matrix is None or _method(matrix) != "cayley" or matrix.blocks != wanted[weight]:
                 raise ValueError(f"the adapter {name!r} of this network is another than {path}'s: choose another name")
-            matrix.raw[0].copy_(found.skew(weight).tril(-1))
-    return enable(model, name)
+            values.append((matrix.raw[0], found.skew(weight).tril(-1)))
+        with torch.no_grad():
+            for raw, value in values:
+                raw.copy_(value)
+        enable(model, name)
+    return model
 
 
 def _present(model: nn.Module, path: Path, method: str, wanted: dict[str, int], name: str) -> dict[str, Adapters]:
@@ -154,9 +172,7 @@ def _present(model: nn.Module, path: Path, method: str, wanted: dict[str, int], 
     present = {weight: part for weight, _, _, part in iter_adapters(model)}
     if any(name in part.by_name for part in present.values()):
         return present
-    missing = sorted(set(wanted) - {layer.name for layer in iter_neurons(model)})
-    if missing:
-        raise ValueError(f"{path} adapts {missing[0]!r}, which this network does not have: is it the same network?")
+    _check_names(path, wanted, [layer.name for layer in iter_neurons(model)])
     for blocks in sorted(set(wanted.values())):
         target = [_escaped(weight) for weight, count in wanted.items() if count == blocks]
         adapter(model, method, blocks=blocks, target=target, name=name)
@@ -166,9 +182,81 @@ def _present(model: nn.Module, path: Path, method: str, wanted: dict[str, int], 
     return present
 
 
-def _fill(
+@contextmanager
+def _restored_on_error(model: nn.Module, name: str) -> Iterator[None]:
+    """Take the adapter ``name`` away again if it cannot be loaded, and train and compute with what was there before."""
+    before = {id(part): (set(part.by_name), part.active) for *_, part in iter_adapters(model)}
+    trained = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    try:
+        yield
+    except Exception:
+        for _, module, tensor_name, part in list(iter_adapters(model)):
+            if id(part) not in before:
+                uninstall(module, tensor_name, part)
+                continue
+            names, active = before[id(part)]
+            if name not in names and name in part.by_name:
+                del part.by_name[name]
+            part.active = active
+        for parameter, required in trained:
+            parameter.requires_grad_(required)
+        raise
+
+
+def _check_names(path: Path, wanted: Iterable[str], names: Iterable[str]) -> None:
+    missing = sorted(set(wanted) - set(names))
+    if missing:
+        raise ValueError(f"{path} adapts {missing[0]!r}, which this network does not have: is it the same network?")
+
+
+def _check_shapes(model: nn.Module, path: Path, weights: dict[str, dict[str, Any]]) -> None:
+    """A ValueError if a weight is missing, or has another shape than in training; old files do not say the shape."""
+    layers = list(iter_neurons(model))
+    _check_names(path, weights, [layer.name for layer in layers])
+    for layer in layers:
+        told = weights.get(layer.name, {}).get("shape")
+        shape = tuple(layer.weight.shape)
+        if told is not None and tuple(told) != shape:
+            raise ValueError(
+                f"{path} adapts {layer.name} of shape {tuple(told)}, that of this network has shape {shape}: "
+                "is it the same network?"
+            )
+
+
+def _compare_fingerprints(model: nn.Module, path: Path, weights: dict[str, dict[str, Any]]) -> None:
+    """Warn of weights that are not those that the adapter was trained on; in another dtype they cannot be compared."""
+    found = {weight: _base(module, tensor_name) for weight, module, tensor_name, _ in iter_adapters(model)}
+    other = []
+    for weight, about in weights.items():
+        here = _fingerprint(found[weight]) if about.get("sha256") is not None else {}
+        if here and here["dtype"] == about.get("dtype") and here["sha256"] != about["sha256"]:
+            other.append(weight)
+    if other:
+        logger.warning(
+            "%s was trained on other values of %s%s: load it on the checkpoint that it was trained on",
+            path, other[0], f" and {len(other) - 1} further weights" if len(other) > 1 else "",
+        )  # fmt: skip
+
+
+def _base(module: nn.Module, tensor_name: str) -> Tensor:
+    """The weight under the adapters."""
+    original: Tensor = module.parametrizations[tensor_name].original  # type: ignore[index, union-attr]
+    return original.detach()
+
+
+def _fingerprint(base: Tensor) -> dict[str, str]:
+    """A short hash of the bytes of a weight, and its dtype; nothing of one whose bytes are not all here."""
+    if type(base) is not Tensor or base.is_meta or base.layout is not torch.strided:
+        return {}
+    flat = base.cpu().contiguous().reshape(-1).view(torch.uint8)
+    short = hashlib.sha256(flat.numpy().data).hexdigest()[:16]
+    return {"dtype": str(base.dtype).removeprefix("torch."), "sha256": short}
+
+
+def _values(
     present: dict[str, Adapters], weight: str, name: str, config: dict[str, Any], tensors: dict[str, Tensor], path: Path
-) -> None:
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The parameters of an adapter, and what the file has for them."""
     part = present.get(weight)
     matrix = None if part is None or name not in part.by_name else part.blocks(name)
     if matrix is None or _method(matrix) != config["method"]:
@@ -180,7 +268,7 @@ def _fill(
         if values is None or values.shape != wanted:
             shape = None if values is None else tuple(values.shape)
             raise ValueError(f"{path}: {key} has shape {shape}, {tuple(wanted)} is needed: is it the same network?")
-        raw.copy_(_unpacked(values, raw, config["method"]))
+        yield raw, _unpacked(values, raw, config["method"])
 
 
 def _packed(raw: Tensor, method: str) -> Tensor:
@@ -212,7 +300,21 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not an adapter's config: it needs {', '.join(fields)}")
     if config["format"] != _FORMAT:
         raise ValueError(f"{path} has format {config['format']!r}, this version reads {_FORMAT}: update hypersphere")
+    weights = config["weights"]
+    if not isinstance(weights, dict) or not all(isinstance(about, dict) for about in weights.values()):
+        raise ValueError(f"{path} is not an adapter's config: weights={weights!r} must say something of each weight")
     return config
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    safetensors = _safetensors()
+    try:
+        tensors: dict[str, Tensor] = safetensors.load(path.read_bytes())
+    except OSError:
+        raise
+    except Exception as error:  # SafetensorError is none of Python's own kinds
+        raise ValueError(f"{path} is damaged ({error}): save the adapter again") from error
+    return tensors
 
 
 def _escaped(name: str) -> str:

@@ -16,8 +16,6 @@ def float_values(argument: str, value: Any, ndim: int | None = None, *, empty: b
     tensor = as_tensor(argument, value)
     if tensor.is_complex():
         raise TypeError(f"{argument} is complex ({tensor.dtype}): pass real numbers")
-    if isinstance(value, list | tuple) and not any(isinstance(part, Tensor) for part in value):
-        tensor = torch.as_tensor(value, dtype=torch.float64)  # not rounded to float32 on the way
     tensor = tensor.detach().to(device="cpu", dtype=torch.float64)
     if ndim is not None and tensor.ndim != ndim:
         raise ValueError(f"{argument} has shape {tuple(tensor.shape)}: pass {ndim} dimensions")

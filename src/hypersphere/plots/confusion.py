@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._core.arrays import as_tensor
 from .._core.checks import check_choice
 from ..metrics import cosine_confusion
 from ._data import class_names, float_values, integer_labels
@@ -124,7 +125,7 @@ def _count(labels: Any, predictions: Any, least: int) -> Tensor:
 
 
 def _predicted(predictions: Any, count: int) -> tuple[Tensor, int]:
-    tensor = predictions if isinstance(predictions, Tensor) else torch.as_tensor(predictions)
+    tensor = as_tensor("predictions", predictions)
     if tensor.ndim == 2:
         scores = float_values("predictions", tensor, 2)
         if len(scores) != count:

@@ -108,6 +108,7 @@ class Logger:
         self.why_not: str | None = "no network was saved"
         self._folder = SeedFolder(self.path, self.seed, self.config)
         self._held = ExitStack()
+        self._entered = False
         self._best, self._best_step, self._last_step = -math.inf, 0, 0
         self._last: dict[str, float] = {}
         self._scores: dict[str, float] = {}
@@ -130,6 +131,7 @@ class Logger:
             self._held.close()
             raise
         self._begin = time.perf_counter()
+        self._entered = True
         return self
 
     def __call__(self, step: int, **values: Any) -> None:
@@ -140,8 +142,10 @@ class Logger:
             **values: Numbers, or tensors with one element.
 
         Raises:
-            ValueError: If a value is not a number, or the step is before the last one.
+            ValueError: If a value is not a number, the step is before the last one, or the logger was not entered by
+                ``with``.
         """
+        self._check_entered()
         step = check_count("step", step, minimum=0)
         if step < self._last_step:
             raise ValueError(f"step={step} comes after step {self._last_step}: steps must not decrease")
@@ -158,6 +162,7 @@ class Logger:
             **values: Numbers by name: ``accuracy`` in percent is the main one, ``test_loss`` and others are shown
                 beside it.
         """
+        self._check_entered()
         line = {name: _number(name, value) for name, value in values.items()}
         accuracy = line.get("accuracy", math.nan)
         if accuracy > self._best:
@@ -175,6 +180,7 @@ class Logger:
             model: The network; None: the one that the logger was given.
             head: Its head; None: the one that the logger was given.
         """
+        self._check_entered()
         model = model if model is not None else self.model
         head = head if head is not None else self.head
         if model is None:
@@ -207,6 +213,10 @@ class Logger:
     def _device(self) -> torch.device:
         tensors = () if self.model is None else (*self.model.parameters(), *self.model.buffers())
         return next((tensor.device for tensor in tensors), torch.device("cpu"))
+
+    def _check_entered(self) -> None:
+        if not self._entered:  # the folder is made and locked there, and its result written at the end
+            raise ValueError(f"the run folder {self.path} is not open: write `with Logger(...) as log:`, then log(...)")
 
     def _finish(self) -> None:
         seconds = time.perf_counter() - self._begin
