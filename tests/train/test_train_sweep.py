@@ -51,7 +51,28 @@ def test_files_change_a_recipe_and_the_command_line_wins(tmp_path):
     whole = tmp_path / "whole.json"
     whole.write_text(json.dumps(to_dict(config)))
     assert chosen_config(None, str(whole), {}) == config
-    assert chosen_config("digits.cnn", str(whole), {}).recipe == get("digits.cnn").recipe
+    assert chosen_config("digits.spherenet", str(whole), {}) == config
+    whole.write_text(json.dumps(to_dict(config) | {"recipe": "of.another.version"}))
+    assert chosen_config(None, str(whole), {}).model == config.model  # a run says everything itself
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+@pytest.mark.parametrize(
+    ("recipe", "text", "says"),
+    [
+        ([], 'recipe = "digits.sphernet"\n', ["mine.toml: ", "'digits.sphernet'", "digits.spherenet"]),
+        ([], "", ["mine.toml names no recipe: name a recipe"]),
+        (["digits.cnn"], 'recipe = "digits.spherenet"\n', ["recipe 'digits.spherenet', not of 'digits.cnn'"]),
+        (["custom"], 'recipe = "digits.spherenet"\n', ["recipe 'digits.spherenet', not of 'custom'"]),
+        (["digits.cnn"], 'recipe = "custom"\n', ["recipe 'custom', not of 'digits.cnn'"]),
+        (["digits.cnn"], 'recipe = "digits.sphernet"\n', ["mine.toml: ", "'digits.sphernet'", "digits.spherenet"]),
+    ],
+)
+def test_a_file_of_another_recipe_or_of_none_trains_nothing(tmp_path, capsys, command, recipe, text, says):
+    (tmp_path / "mine.toml").write_text(text + "[optim]\nlr = 5e-4\n")
+    assert main([command, *recipe, "--config", str(tmp_path / "mine.toml"), "--show"]) == 2
+    told = capsys.readouterr().err
+    assert all(word in told for word in says), told
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 
 from .._core.trust import check_trusted, trust
 from .._core.trust import named as trusted
-from ..config import Config, check_used, overridden, read_values, to_dict, with_values
+from ..config import Config, check_used, overridden, read_values, settings, to_dict, with_values
 from ..recipes import get
 from ..runs import run_path
 from ..train import Stopped
@@ -52,25 +52,39 @@ def run(options: argparse.Namespace) -> int:
 def chosen_config(recipe: str | None, file: str | None, values: dict[str, Any]) -> Config:
     """The settings of a recipe, changed by those of a file, changed by those of the command line.
 
-    A file that names its recipe, as that of a run does, needs no other. The recipe of the command line wins. Code that
-    the file names by ``module:Name`` must be trusted; that of the command line is.
+    A file that names its recipe, as that of a run does, needs no other. Code that the file names by ``module:Name``
+    must be trusted; that of the command line is.
+
+    Raises:
+        ValueError: If neither names a recipe, both name different ones, or there is no such recipe.
     """
     trusted(values)  # what this command line names
     found, stored = (None, {}) if file is None else read_values(file)
     check_trusted(stored, file)
     name = recipe or found
-    if name is None and file is None:
-        raise ValueError("name a recipe (see `hypersphere list recipes`), or `custom` to start from the defaults")
-    return with_values(_base(name, strict=recipe is not None or not stored), stored | values)
+    if name is None:
+        whose = f"--config {file} names no recipe: " if file else ""
+        raise ValueError(
+            f"{whose}name a recipe (see `hypersphere list recipes`), or `custom` to start from the defaults"
+        )
+    base = _base(name) if recipe else _base_of_file(name, stored, file)
+    if recipe and found and found != name and _base_of_file(found, stored, file).recipe != base.recipe:
+        raise ValueError(
+            f"--config {file} holds settings of the recipe {found!r}, not of {recipe!r}: leave out {recipe!r}, or the "
+            "line `recipe` of the file"
+        )
+    return with_values(base, stored | values)
 
 
-def _base(name: str | None, strict: bool) -> Config:
-    """The recipe's settings; a run's file may name one that no table holds, and then it says everything itself."""
-    if name is None or name == "custom":
-        return Config()
+def _base(name: str) -> Config:
+    return Config() if name == "custom" else get(name)
+
+
+def _base_of_file(name: str, stored: dict[str, Any], file: str | None) -> Config:
+    """The settings of the recipe that a file names; that of a run may be no longer known: it says everything itself."""
     try:
-        return get(name)
-    except ValueError:
-        if strict:
-            raise
-        return replace(Config(), recipe=name)
+        return _base(name)
+    except ValueError as error:
+        if {group.partition(".")[0] for group in stored} >= {group.partition(".")[0] for group in settings()}:
+            return replace(Config(), recipe=name)
+        raise ValueError(f"--config {file}: {error}") from None
