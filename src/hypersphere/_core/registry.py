@@ -145,17 +145,28 @@ class Registry(Mapping[str, T]):
             importlib.import_module(home)
 
     def _imported(self, address: str, argument: str) -> Entry[T]:
-        module, _, path = address.partition(":")
-        try:
-            value: Any = importlib.import_module(module)
-        except ImportError as error:
-            raise ValueError(f"{argument}={address!r}: module {module!r} cannot be imported ({error})") from None
-        for part in path.split("."):
-            if not hasattr(value, part):
-                raise ValueError(f"{argument}={address!r}: {module!r} has no {path!r}")
-            value = getattr(value, part)
-        followed.add(address)
-        return Entry(address, value, path, _summary(value))
+        return Entry(address, value := follow(address, argument), address.rpartition(":")[2], _summary(value))
+
+
+def follow(address: str, argument: str) -> Any:
+    """Import what an address ``package.module:Name`` names.
+
+    Raises:
+        ValueError: if there is no such module or attribute; it names the argument and the remedy.
+    """
+    module, _, path = address.partition(":")
+    try:
+        value: Any = importlib.import_module(module)
+    except ImportError as error:
+        absent = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        fix = "run this in the folder that holds it, or install it" if absent else "correct what it imports"
+        raise ValueError(f"{argument}={address!r}: module {module!r} cannot be imported ({error}): {fix}") from None
+    for part in path.split("."):
+        if not hasattr(value, part):
+            raise ValueError(f"{argument}={address!r}: {module!r} has no {path!r}")
+        value = getattr(value, part)
+    followed.add(address)
+    return value
 
 
 def is_address(name: object) -> bool:

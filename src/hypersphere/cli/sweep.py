@@ -30,7 +30,7 @@ from ..train import Job, Stopped, room, run_at_once
 from ..train import run as train
 from ..train.at_once import many_queues
 from ..train.launch import signals
-from .train import chosen_config
+from .train import check_code, chosen_config
 
 _BRIEF = ("seed", "final_accuracy", "best_accuracy", "best_step")
 
@@ -80,6 +80,8 @@ def run(options: argparse.Namespace) -> int:
         for one in found:
             print(one.name)
         return 0
+    for one in (first, *others):
+        check_code(one)
     print(f"{len(found)} runs in {folder}", flush=True)
     many_queues()  # before the memory of the GPU is asked for
     stopped = _as_many_as_fit(found, folder) if jobs is None else _together(found, folder, jobs)

@@ -10,13 +10,17 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from .._core.trust import check_trusted, trust
+from .._core.registry import follow
+from .._core.trust import addresses, check_trusted, trust
 from .._core.trust import named as trusted
 from ..config import Config, check_used, overridden, read_values, settings, to_dict, with_values
 from ..recipes import get
 from ..runs import run_path
 from ..train import Stopped
 from ..train import run as train
+
+_CODE = ("name", "angular", "magnitude", "method", "generator", "protocol", "also")
+"""What the settings are called that may hold ``module:Name``."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if options.show:
         print(json.dumps(to_dict(config), indent=2))
         return 0
+    check_code(config)
     try:
         summary = train(config)
     except Stopped as stopped:
@@ -47,6 +52,13 @@ def run(options: argparse.Namespace) -> int:
         place = shlex.quote(str(path))
         print(f"in {place}; `hypersphere report {place}` writes a page about it")
     return 0
+
+
+def check_code(config: Config) -> None:
+    """Raise ValueError for code that the settings name by ``module:Name`` and that is not there, with its setting."""
+    for setting, address in addresses(to_dict(config)):
+        if setting.rpartition(".")[2] in _CODE:
+            follow(address, setting)
 
 
 def chosen_config(recipe: str | None, file: str | None, values: dict[str, Any]) -> Config:
