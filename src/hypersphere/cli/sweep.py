@@ -30,7 +30,7 @@ from ..train import Job, Stopped, room, run_at_once
 from ..train import run as train
 from ..train.at_once import many_queues
 from ..train.launch import signals
-from .train import check_code, chosen_config
+from .train import check_code, chosen_config, freed
 
 _BRIEF = ("seed", "final_accuracy", "best_accuracy", "best_step")
 
@@ -117,7 +117,7 @@ def combinations(
         changes = dict(zip(varied, chosen, strict=True))
         place = {"run.folder": folder, "run.name": _run_name(changes)}
         try:
-            yield Combination(changes, with_values(base, {**fixed, **changes, **place}))
+            yield Combination(changes, with_values(base, {**freed(fixed | changes, base), **place}))
         except (ValueError, TypeError) as error:  # e.g. a margin without a head; other combinations may be valid
             yield Combination(changes, with_values(base, place), error=str(error))
 

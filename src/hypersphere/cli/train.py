@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -85,7 +86,22 @@ def chosen_config(recipe: str | None, file: str | None, values: dict[str, Any]) 
             f"--config {file} holds settings of the recipe {found!r}, not of {recipe!r}: leave out {recipe!r}, or the "
             "line `recipe` of the file"
         )
-    return with_values(base, stored | values)
+    stored = freed(stored, base)
+    before = {one: stored[one] for one in ("model.angular", "loss.angular") if one in stored}
+    return with_values(base, stored | freed(values, base, before))
+
+
+def freed(values: Mapping[str, Any], config: Config, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The values, and no k where they choose another g than the settings, or ``before``, had: k was that of the sigmoid.
+
+    A k among the values stays, so that it is told to change nothing, or refused.
+    """
+    free: dict[str, Any] = {}
+    for group, had in (("model", config.model.angular), ("loss", config.loss.angular)):
+        had = (before or {}).get(f"{group}.angular", had)
+        if values.get(f"{group}.angular", had) not in (had, "sigmoid"):
+            free |= {f"{group}.k": None, f"{group}.learnable_k": False}
+    return free | dict(values)
 
 
 def _base(name: str) -> Config:
