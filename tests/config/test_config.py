@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hypersphere import recipes
-from hypersphere._core.registries import DATASETS
+from hypersphere._core.registries import DATASETS, HEADS
 from hypersphere.cli import main
 from hypersphere.config import ScheduleConfig, add_arguments, changed, check_used, overridden
 from hypersphere.config.options import told
@@ -272,3 +272,11 @@ def test_the_commands_of_the_docs_are_understood(capsys, tmp_path, monkeypatch):
     assert len(trained) > 8
     for words in trained:
         assert main([*words, "--show"]) == 0, words
+
+
+@pytest.mark.parametrize(("other", "name"), [("cosface", "am_softmax"), ("sphereface", "a_softmax")])
+def test_other_names_of_heads_are_stored_under_one(other, name):
+    assert LossConfig(name=other) == LossConfig(name=name)
+    assert to_dict(with_values(Config(), {"loss.name": other}))["loss"]["name"] == name
+    assert HEADS.find(other) is HEADS[name]
+    assert other not in HEADS
