@@ -290,3 +290,16 @@ def test_other_names_of_heads_are_stored_under_one(other, name):
     assert to_dict(with_values(Config(), {"loss.name": other}))["loss"]["name"] == name
     assert HEADS.find(other) is HEADS[name]
     assert other not in HEADS
+
+
+@pytest.mark.parametrize("name", [".", "..", "../mine", "/tmp/mine", "a/b", "mine/"])
+def test_the_name_of_a_run_is_that_of_a_folder_within_another(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for words in (["train", "--run.name", name], ["sweep", "--name", name, "--run.seeds", "0,1"]):
+        assert main([words[0], "digits.cnn", *words[1:], "--show"]) == 2
+        assert f"name={name!r} must be the plain name of a folder" in capsys.readouterr().err
+    for setting, value in (("run", {"name": name}), ("recipe", name)):
+        Path("mine.json").write_text(json.dumps({**to_dict(Config()), setting: value}))
+        assert main(["train", "--config", "mine.json", "--show"]) == 2
+        assert "must be the plain name of a folder" in capsys.readouterr().err
+    assert with_values(Config(), {"run.name": "..mine"}).run.name == "..mine"

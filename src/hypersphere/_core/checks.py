@@ -9,6 +9,7 @@ import difflib
 import math
 import numbers
 import operator
+import os
 from collections.abc import Iterable
 
 _MANY = 40  # names that nobody reads through for the one that is close
@@ -31,6 +32,17 @@ def check_choice(argument: str, value: object, choices: Iterable[str], own: str 
     if near and len(names) > _MANY:
         raise ValueError(f"{argument}={value!r} is unknown, one of {len(names)} names was expected{hint}")
     raise ValueError(f"{argument}={value!r} is unknown: choose one of {', '.join(map(repr, names))}{hint}")
+
+
+def check_folder_name(argument: str, value: str) -> str:
+    """Return ``value`` if it can name a folder within another one: no path, and not that folder itself or its parent."""
+    if not isinstance(value, str):
+        raise TypeError(f"{argument}={value!r} must be a name, not {type(value).__name__}")
+    if value in (".", "..") or any(sign in value for sign in ("/", os.sep, os.altsep, "\0") if sign):
+        raise ValueError(
+            f"{argument}={value!r} must be the plain name of a folder, e.g. 'mine': the folder that holds it is run.folder"
+        )
+    return value
 
 
 def closest(name: str, known: Iterable[str]) -> str:

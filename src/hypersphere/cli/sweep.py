@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._core.checks import check_count
+from .._core.checks import check_count, check_folder_name
 from .._core.cores import cores
 from .._core.streams import aligned
 from .._core.trust import addresses, named, trust
@@ -112,7 +112,7 @@ def combinations(
         if not varied:
             raise
         base = chosen_config(recipe, file, {name: value for name, value in fixed.items() if name.startswith("run.")})
-    folder = str(Path(base.run.folder) / (name or f"{base.recipe}-sweep"))
+    folder = str(Path(base.run.folder) / check_folder_name("--name", name or f"{base.recipe}-sweep"))
     for chosen in itertools.product(*(values[option] for option in varied)):
         changes = dict(zip(varied, chosen, strict=True))
         place = {"run.folder": folder, "run.name": _run_name(changes)}
