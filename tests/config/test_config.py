@@ -71,6 +71,9 @@ def test_mistakes_name_the_argument():
         with_values(Config(), {"loss.margin": 4.0})
     with pytest.raises(ValueError, match=r"did you mean digits\.spherenet"):
         recipes.get("digits.shperenet")
+    for setting, fix in (("data.normalize", "standard"), ("data.pad_mode", "reflect")):
+        with pytest.raises(ValueError, match=rf"{setting}='zzz' is unknown: choose one of .*'{fix}'"):
+            with_values(Config(), {setting: "zzz"})
     with pytest.raises(ValueError, match="another version"):
         from_dict(Config, {"colour": "red"})
 
