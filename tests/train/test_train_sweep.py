@@ -36,6 +36,25 @@ def test_the_file_of_a_run_gives_its_settings_and_goes_on_in_it(tmp_path, capsys
     assert f"in {tmp_path / 'tiny'}" in capsys.readouterr().out
 
 
+def test_a_run_that_was_moved_goes_on_in_its_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(tiny("runs", steps=2))
+    Path("elsewhere").mkdir()
+    moved = Path("runs/tiny").rename(tmp_path / "elsewhere" / "renamed")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    before = (moved / "seed-0" / "model.safetensors").stat().st_mtime_ns
+    for file in ("renamed", "renamed/config.json", str(moved)):
+        assert main(["train", "--config", file, "--run.seeds", "0,1"]) == 0
+        assert f"in {moved};" in capsys.readouterr().out
+    assert (moved / "seed-0" / "model.safetensors").stat().st_mtime_ns == before
+    assert (moved / "seed-1" / "model.safetensors").exists()
+    assert not Path("runs").exists()
+    assert main(["train", "--config", "renamed", "--optim.lr", "0.5"]) == 2
+    assert "renamed holds a run with other settings: optim.lr" in capsys.readouterr().err
+    assert main(["train", "--config", "renamed", "--optim.lr", "0.5", "--run.name", "variant"]) == 0
+    assert Path("variant/seed-0/result.json").exists(), "run.folder of its settings, which is now this one"
+
+
 def test_files_change_a_recipe_and_the_command_line_wins(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(

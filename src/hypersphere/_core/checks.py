@@ -35,12 +35,13 @@ def check_choice(argument: str, value: object, choices: Iterable[str], own: str 
 
 
 def check_folder_name(argument: str, value: str) -> str:
-    """Return ``value`` if it can name a folder within another one: no path, and not that folder itself or its parent."""
+    """Return ``value`` if it can name a folder within another one: no path, nor that folder itself or its parent."""
     if not isinstance(value, str):
         raise TypeError(f"{argument}={value!r} must be a name, not {type(value).__name__}")
     if value in (".", "..") or any(sign in value for sign in ("/", os.sep, os.altsep, "\0") if sign):
         raise ValueError(
-            f"{argument}={value!r} must be the plain name of a folder, e.g. 'mine': the folder that holds it is run.folder"
+            f"{argument}={value!r} must be the plain name of a folder, e.g. 'mine': give the folder above it by "
+            "run.folder"
         )
     return value
 

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from .._core.registry import follow
@@ -17,6 +18,7 @@ from .._core.trust import named as trusted
 from ..config import Config, check_used, overridden, read_values, settings, to_dict, with_values
 from ..recipes import get
 from ..runs import run_path
+from ..runs.run import continued_in
 from ..train import Stopped
 from ..train import run as train
 
@@ -28,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere train`` and return its exit status."""
     trust(options.trust)
     given = overridden(options)
-    config = chosen_config(options.recipe, options.config, given)
+    config = _in_its_folder(chosen_config(options.recipe, options.config, given), options.config, given)
     check_used(config, given)
     if options.show:
         print(json.dumps(to_dict(config), indent=2))
@@ -53,6 +55,17 @@ def run(options: argparse.Namespace) -> int:
         place = shlex.quote(str(path))
         print(f"in {place}; `hypersphere report {place}` writes a page about it")
     return 0
+
+
+def _in_its_folder(config: Config, file: str | None, given: Mapping[str, Any]) -> Config:
+    """A run that was begun goes on in the folder that was named, unless the command line names another one."""
+    if file is None or "run.folder" in given or "run.name" in given:
+        return config
+    path = Path(file).expanduser()
+    folder = path if path.is_dir() else path.parent
+    if path not in (folder, folder / "config.json") or not any(folder.glob("seed-*")):
+        return config
+    return continued_in(config, folder, data=not {"data.root", "evaluation.root"} & given.keys())
 
 
 def check_code(config: Config) -> None:
@@ -92,7 +105,7 @@ def chosen_config(recipe: str | None, file: str | None, values: dict[str, Any]) 
 
 
 def freed(values: Mapping[str, Any], config: Config, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The values, and no k where they choose another g than the settings, or ``before``, had: k was that of the sigmoid.
+    """The values, and no k where they choose another g than the settings, or ``before``, had: it was the sigmoid's.
 
     A k among the values stays, so that it is told to change nothing, or refused.
     """
