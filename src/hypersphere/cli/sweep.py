@@ -80,8 +80,8 @@ def run(options: argparse.Namespace) -> int:
         for one in found:
             print(one.name)
         return 0
-    for one in (first, *others):
-        check_code(one)
+    for config in (first, *others):
+        check_code(config)
     print(f"{len(found)} runs in {folder}", flush=True)
     many_queues()  # before the memory of the GPU is asked for
     stopped = _as_many_as_fit(found, folder) if jobs is None else _together(found, folder, jobs)

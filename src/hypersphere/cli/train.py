@@ -100,8 +100,7 @@ def chosen_config(recipe: str | None, file: str | None, values: dict[str, Any]) 
             "line `recipe` of the file"
         )
     stored = freed(stored, base)
-    before = {one: stored[one] for one in ("model.angular", "loss.angular") if one in stored}
-    return with_values(base, stored | freed(values, base, before))
+    return with_values(base, stored | freed(values, base, stored))
 
 
 def freed(values: Mapping[str, Any], config: Config, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
