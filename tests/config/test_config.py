@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hypersphere import recipes
-from hypersphere._core.registries import DATASETS
+from hypersphere._core.registries import DATASETS, HEADS
 from hypersphere.cli import main
 from hypersphere.config import ScheduleConfig, add_arguments, changed, check_used, overridden
 from hypersphere.config.options import told
@@ -71,6 +71,9 @@ def test_mistakes_name_the_argument():
         with_values(Config(), {"loss.margin": 4.0})
     with pytest.raises(ValueError, match=r"did you mean digits\.spherenet"):
         recipes.get("digits.shperenet")
+    for setting, fix in (("data.normalize", "standard"), ("data.pad_mode", "reflect")):
+        with pytest.raises(ValueError, match=rf"{setting}='zzz' is unknown: choose one of .*'{fix}'"):
+            with_values(Config(), {setting: "zzz"})
     with pytest.raises(ValueError, match="another version"):
         from_dict(Config, {"colour": "red"})
 
@@ -153,6 +156,16 @@ def test_list_shows_tables_models_and_data(capsys, tmp_path):
         ("--regularizer.name mhe --regularizer.weight 2", "than mhe, which has --regularizer.hidden"),
         ("--regularizer.name srip --regularizer.dim 3", "another --regularizer.name than srip"),
         ("--regularizer.name mhe --regularizer.hidden 2 --optim.name sgd --optim.momentum 0.5", None),
+        ("--data.rotate no", "--data.name modelnet40"),
+        ("--data.name modelnet40 --data.rotate no", None),
+        ("--orthogonal.learn-r no", "--orthogonal.method"),
+        ("--orthogonal.method cayley --orthogonal.learn-r no", None),
+        ("--schedule.milestones none --schedule.gamma 0.5", "--schedule.milestones"),
+        ("--schedule.gamma 0.5", None),
+        ("--evaluation.inception runs/judge", "--gan.generator"),
+        ("--evaluation.inception runs/judge --gan.generator sngan_generator", None),
+        ("--evaluation.inception runs/judge --evaluation.also my_own:score", None),
+        ("--data.hflip no --run.energy no", None),
         ("--model.conv sphere --model.angular sigmoid --model.k 0.5 --orthogonal.method cayley", None),
         (
             "--regularizer.name my_own:Thing --regularizer.weight 2 --schedule.kind cosine --schedule.milestones none",
@@ -272,3 +285,24 @@ def test_the_commands_of_the_docs_are_understood(capsys, tmp_path, monkeypatch):
     assert len(trained) > 8
     for words in trained:
         assert main([*words, "--show"]) == 0, words
+
+
+@pytest.mark.parametrize(("other", "name"), [("cosface", "am_softmax"), ("sphereface", "a_softmax")])
+def test_other_names_of_heads_are_stored_under_one(other, name):
+    assert LossConfig(name=other) == LossConfig(name=name)
+    assert to_dict(with_values(Config(), {"loss.name": other}))["loss"]["name"] == name
+    assert HEADS.find(other) is HEADS[name]
+    assert other not in HEADS
+
+
+@pytest.mark.parametrize("name", [".", "..", "../mine", "/tmp/mine", "a/../../b"])
+def test_the_name_of_a_run_is_that_of_a_folder_within_another(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for words in (["train", "--run.name", name], ["sweep", "--name", name, "--run.seeds", "0,1"]):
+        assert main([words[0], "digits.cnn", *words[1:], "--show"]) == 2
+        assert f"name={name!r} must be the name of a folder" in capsys.readouterr().err
+    for setting, value in (("run", {"name": name}), ("recipe", name)):
+        Path("mine.json").write_text(json.dumps({**to_dict(Config()), setting: value}))
+        assert main(["train", "--config", "mine.json", "--show"]) == 2
+        assert "must be the name of a folder" in capsys.readouterr().err
+    assert with_values(Config(), {"run.name": "..mine"}).run.name == "..mine"

@@ -4,10 +4,13 @@ import errno
 import io
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +20,7 @@ from torch import nn
 
 import programs
 from hypersphere.cli import _parse, main
+from hypersphere.cli.sweep import combinations
 from hypersphere.cli.train import chosen_config
 from hypersphere.config import overridden, to_dict
 from hypersphere.runs import SeedFolder, files
@@ -260,3 +264,81 @@ def test_processes_that_cannot_meet_are_one_line(tmp_path, monkeypatch, capsys):
     assert main(["train", "digits.cnn", "--run.folder", str(tmp_path), "--run.device", "cpu"]) == 2
     wanted = "hypersphere train: rank 1 could not meet the others of 2 processes (timed out): give the torchrun command"
     assert capsys.readouterr().err == f"{wanted} again\n"
+
+
+# Code of one's own -----------------------------------------------------------------------------------
+
+OWN_PARTS = """
+from torch import nn
+
+
+class Net(nn.Sequential):
+    def __init__(self, num_classes):
+        super().__init__(nn.Flatten(), nn.Linear(64, num_classes))
+"""
+
+
+def test_the_command_finds_modules_of_the_current_folder(tmp_path):
+    """The installed command is a file of another folder, which Python searches instead of the current one."""
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin" / "hypersphere"
+    script.write_text("import sys\nfrom hypersphere.cli import main\nsys.exit(main())\n")
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "my_parts.py").write_text(OWN_PARTS)
+    (here / "difflib.py").write_text("raise ImportError('it hides that of Python')\n")
+    quick = ["--run.device", "cpu", "--schedule.steps", "2", "--run.eval-every", "2", "--run.energy", "no"]
+    words = [script, "train", "custom", "--model.name", "my_parts:Net", *quick, "--run.progress", "off"]
+    done = programs.run(words, cwd=here)
+    assert done.returncode == 0, done.stderr
+    done = programs.run(words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "model.name='my_parts:Net': module 'my_parts' cannot be imported" in done.stderr
+    assert "run this in the folder that holds it, or install it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "address", "says"),
+    [
+        ("--data.name", "nobody_at_all:data", "data.name='nobody_at_all:data': module"),
+        ("--model.angular", "nobody_at_all:G", "model.angular='nobody_at_all:G': module"),
+        ("--evaluation.also", "nobody_at_all:norms", "evaluation.also='nobody_at_all:norms': module"),
+        ("--model.name", "json:Net", "model.name='json:Net': 'json' has no 'Net'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_code_that_is_not_there_is_told_by_its_option(tmp_path, capsys, command, option, address, says):
+    words = [command, "custom", option, address, "--run.folder", str(tmp_path / "runs"), "--run.device", "cpu"]
+    assert main(words) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_command_of_the_tutorial_on_own_parts(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "tutorials" / "own_parts.md").read_text()
+    imports = "import hypersphere as hs\n\n"
+    classes = re.findall(r"^class \w+.*\n(?:(?: {4}.*)?\n)+", page, flags=re.M)
+    (tmp_path / "my_parts.py").write_text(imports + "\n".join(classes))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (command,) = re.findall(r"^hypersphere (train .*)$", page, flags=re.M)
+    try:
+        assert main([*shlex.split(command), *QUICK, "--run.progress", "off"]) == 0
+    finally:
+        sys.modules.pop("my_parts", None)
+
+
+def test_another_g_drops_the_k_of_the_sigmoid(tmp_path, capsys):
+    cosine = {"model.angular": "cosine"}
+    config = chosen_config("digits.spherenet", None, cosine)
+    assert (config.model.angular, config.model.k) == ("cosine", None)
+    (tmp_path / "whole.json").write_text(json.dumps(to_dict(chosen_config("digits.spherenet", None, {}))))
+    assert chosen_config(None, str(tmp_path / "whole.json"), cosine).model == config.model
+    (tmp_path / "part.toml").write_text('recipe = "digits.spherenet"\nmodel.angular = "cosine"\n')
+    assert chosen_config(None, str(tmp_path / "part.toml"), {}).model == config.model
+    assert chosen_config(None, str(tmp_path / "part.toml"), {"model.angular": "sigmoid"}).model.k is None
+    assert chosen_config("digits.spherenet", None, {"model.angular": "sigmoid"}).model.k == 0.3
+    swept = [one.config.model for one in combinations("digits.spherenet", None, {"model.angular": "sigmoid,cosine"})]
+    assert [(one.angular, one.k) for one in swept] == [("sigmoid", 0.3), ("cosine", None)]
+    assert main(["train", "digits.spherenet", "--model.angular", "cosine", "--model.k", "0.2", "--show"]) == 2
+    assert "--model.k 0.2 changes nothing here: it needs --model.angular sigmoid" in capsys.readouterr().err

@@ -260,6 +260,30 @@ def test_fine_tuning_starts_from_another_run(orthogonal, tmp_path):
         make_parts(config, 1, team("cpu"))
 
 
+@pytest.mark.parametrize("network", [ModelConfig(name="cnn3", widths="4,4,4"), ModelConfig(name="mlp")])
+@pytest.mark.parametrize("losses", [("cross_entropy", "arcface"), ("arcface", "cross_entropy"), ("softmax", "arcface")])
+def test_fine_tuning_under_another_kind_of_loss(network, losses, tmp_path):
+    before, after = (tiny(tmp_path, name, 2, model=network, loss=LossConfig(name)) for name in losses)
+    run(before)
+    parts = make_parts(with_values(after, {"model.start": losses[0]}), 1, team("cpu"))
+    trained = load(tmp_path / losses[0]).state_dict()
+    taken = {name.removeprefix("network."): value for name, value in trained.items() if "body." in name}
+    assert len(taken) > 3
+    for name, value in taken.items():
+        torch.testing.assert_close(parts.objective.model.state_dict()[name], value, msg=name)
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "arcface"])
+def test_fine_tuning_from_what_does_not_fit_is_refused(loss, tmp_path):
+    run(tiny(tmp_path, "wide", 2, model=ModelConfig(name="mlp", extra={"hidden": (8, 8)})))
+    mlp = tiny(tmp_path, "narrow", 2, model=ModelConfig(name="mlp", extra={"hidden": (8, 6)}, start="wide"))
+    with pytest.raises(ValueError, match=r"model.start='wide' does not fit: it has no .*body.* of \(6, 8\); start"):
+        make_parts(with_values(mlp, {"loss.name": loss}), 1, team("cpu"))
+    linear = with_values(mlp, {"loss.name": loss, "model.extra": {"hidden": ()}})
+    with pytest.raises(ValueError, match=r"model.start='wide' does not fit: it has no weights of mlp; start"):
+        make_parts(linear, 1, team("cpu"))
+
+
 def test_neurons_with_a_mean_start_with_high_energy_and_may_stay_as_drawn(tmp_path):
     found = {}
     for mean in (0.0, 0.5):

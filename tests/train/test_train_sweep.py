@@ -36,6 +36,25 @@ def test_the_file_of_a_run_gives_its_settings_and_goes_on_in_it(tmp_path, capsys
     assert f"in {tmp_path / 'tiny'}" in capsys.readouterr().out
 
 
+def test_a_run_that_was_moved_goes_on_in_its_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(tiny("runs", steps=2))
+    Path("elsewhere").mkdir()
+    moved = Path("runs/tiny").rename(tmp_path / "elsewhere" / "renamed")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    before = (moved / "seed-0" / "model.safetensors").stat().st_mtime_ns
+    for file in ("renamed", "renamed/config.json", str(moved)):
+        assert main(["train", "--config", file, "--run.seeds", "0,1"]) == 0
+        assert f"in {moved};" in capsys.readouterr().out
+    assert (moved / "seed-0" / "model.safetensors").stat().st_mtime_ns == before
+    assert (moved / "seed-1" / "model.safetensors").exists()
+    assert not Path("runs").exists()
+    assert main(["train", "--config", "renamed", "--optim.lr", "0.5"]) == 2
+    assert "renamed holds a run with other settings: optim.lr" in capsys.readouterr().err
+    assert main(["train", "--config", "renamed", "--optim.lr", "0.5", "--run.name", "variant"]) == 0
+    assert Path("variant/seed-0/result.json").exists(), "run.folder of its settings, which is now this one"
+
+
 def test_files_change_a_recipe_and_the_command_line_wins(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(
@@ -51,7 +70,28 @@ def test_files_change_a_recipe_and_the_command_line_wins(tmp_path):
     whole = tmp_path / "whole.json"
     whole.write_text(json.dumps(to_dict(config)))
     assert chosen_config(None, str(whole), {}) == config
-    assert chosen_config("digits.cnn", str(whole), {}).recipe == get("digits.cnn").recipe
+    assert chosen_config("digits.spherenet", str(whole), {}) == config
+    whole.write_text(json.dumps(to_dict(config) | {"recipe": "of.another.version"}))
+    assert chosen_config(None, str(whole), {}).model == config.model  # a run says everything itself
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+@pytest.mark.parametrize(
+    ("recipe", "text", "says"),
+    [
+        ([], 'recipe = "digits.sphernet"\n', ["mine.toml: ", "'digits.sphernet'", "digits.spherenet"]),
+        ([], "", ["mine.toml names no recipe: name a recipe"]),
+        (["digits.cnn"], 'recipe = "digits.spherenet"\n', ["recipe 'digits.spherenet', not of 'digits.cnn'"]),
+        (["custom"], 'recipe = "digits.spherenet"\n', ["recipe 'digits.spherenet', not of 'custom'"]),
+        (["digits.cnn"], 'recipe = "custom"\n', ["recipe 'custom', not of 'digits.cnn'"]),
+        (["digits.cnn"], 'recipe = "digits.sphernet"\n', ["mine.toml: ", "'digits.sphernet'", "digits.spherenet"]),
+    ],
+)
+def test_a_file_of_another_recipe_or_of_none_trains_nothing(tmp_path, capsys, command, recipe, text, says):
+    (tmp_path / "mine.toml").write_text(text + "[optim]\nlr = 5e-4\n")
+    assert main([command, *recipe, "--config", str(tmp_path / "mine.toml"), "--show"]) == 2
+    told = capsys.readouterr().err
+    assert all(word in told for word in says), told
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import math
 import numbers
 import operator
 from collections.abc import Iterable
+from pathlib import PurePath
 
 _MANY = 40  # names that nobody reads through for the one that is close
 
@@ -31,6 +32,18 @@ def check_choice(argument: str, value: object, choices: Iterable[str], own: str 
     if near and len(names) > _MANY:
         raise ValueError(f"{argument}={value!r} is unknown, one of {len(names)} names was expected{hint}")
     raise ValueError(f"{argument}={value!r} is unknown: choose one of {', '.join(map(repr, names))}{hint}")
+
+
+def check_folder_name(argument: str, value: str) -> str:
+    """Return ``value`` if it names a folder below another one: not that folder itself, its parent, or one elsewhere."""
+    if not isinstance(value, str):
+        raise TypeError(f"{argument}={value!r} must be a name, not {type(value).__name__}")
+    path = PurePath(value)
+    if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in value:
+        raise ValueError(
+            f"{argument}={value!r} must be the name of a folder, e.g. 'mine': give the folder above it by run.folder"
+        )
+    return value
 
 
 def closest(name: str, known: Iterable[str]) -> str:

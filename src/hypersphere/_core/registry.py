@@ -74,6 +74,7 @@ class Registry(Mapping[str, T]):
         self.kind = kind
         self._home = home
         self._entries: dict[str, Entry[T]] = {}
+        self._others: dict[str, str] = {}
 
     def add(self, name: str, value: T, *, label: str | None = None, about: str | None = None, **extra: Any) -> T:
         """Declare ``value`` under ``name``; declaring the same value again changes nothing.
@@ -91,14 +92,23 @@ class Registry(Mapping[str, T]):
         self._entries[name] = Entry(name, value, words, summary, extra)
         return value
 
+    def also(self, **names: str) -> None:
+        """Let ``other=name`` be found as well; ``name`` alone is listed, and what is declared as ``other`` wins."""
+        self._others |= names
+
+    def canonical(self, name: str) -> str:
+        """The name that a thing is declared under, of any that it is known by; another name is returned as it is."""
+        if name not in self._entries:
+            self.load()
+        return name if name in self._entries else self._others.get(name, name)
+
     def entry(self, name: str, argument: str | None = None) -> Entry[T]:
         """The entry of a name or of an address ``package.module:Name``.
 
         Raises:
             ValueError: if there is no such name, module or attribute; it lists the names there are.
         """
-        if name not in self._entries:
-            self.load()
+        name = self.canonical(name)
         if name not in self._entries and is_address(name):
             return self._imported(name, argument or self.kind)
         return self._entries[check_choice(argument or self.kind, name, self._entries, own=self.kind)]
@@ -146,17 +156,28 @@ class Registry(Mapping[str, T]):
             importlib.import_module(home)
 
     def _imported(self, address: str, argument: str) -> Entry[T]:
-        module, _, path = address.partition(":")
-        try:
-            value: Any = importlib.import_module(module)
-        except ImportError as error:
-            raise ValueError(f"{argument}={address!r}: module {module!r} cannot be imported ({error})") from None
-        for part in path.split("."):
-            if not hasattr(value, part):
-                raise ValueError(f"{argument}={address!r}: {module!r} has no {path!r}")
-            value = getattr(value, part)
-        followed.add(address)
-        return Entry(address, value, path, _summary(value))
+        return Entry(address, value := follow(address, argument), address.rpartition(":")[2], _summary(value))
+
+
+def follow(address: str, argument: str) -> Any:
+    """Import what an address ``package.module:Name`` names.
+
+    Raises:
+        ValueError: if there is no such module or attribute; it names the argument and the remedy.
+    """
+    module, _, path = address.partition(":")
+    try:
+        value: Any = importlib.import_module(module)
+    except ImportError as error:
+        absent = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        fix = "run this in the folder that holds it, or install it" if absent else "correct what it imports"
+        raise ValueError(f"{argument}={address!r}: module {module!r} cannot be imported ({error}): {fix}") from None
+    for part in path.split("."):
+        if not hasattr(value, part):
+            raise ValueError(f"{argument}={address!r}: {module!r} has no {path!r}")
+        value = getattr(value, part)
+    followed.add(address)
+    return value
 
 
 def is_address(name: object) -> bool:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from .._core.streams import hush, spell
@@ -51,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     1 is a failure, e.g. memory that ran out, 130 is Ctrl-C, 141 a reader that left before the end (``| head``).
     """
     spell()
+    if argv is None:
+        _find_own_modules()
     words = list(sys.argv[1:] if argv is None else argv)
     if len(words) > 1 and words[0] in ("-h", "--help"):  # `--help COMMAND`, or a group of settings
         words = [words[1], "--help"] if words[1] in COMMANDS else ["train", "--help", words[1]]
@@ -78,6 +80,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{name}: memory ran out{about.asked_for(error)}: {_SMALLER[command]}", file=sys.stderr)
         return 1
     return code
+
+
+def _find_own_modules() -> None:
+    """Let ``module:Name`` be code of the current folder, as under ``python -m``; after all others, so it hides none."""
+    if not sys.flags.safe_path:
+        with suppress(OSError):  # the folder may be gone
+            sys.path += [here] if (here := os.getcwd()) not in sys.path else []
 
 
 def _parse(words: list[str]) -> argparse.Namespace | int:

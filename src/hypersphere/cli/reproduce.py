@@ -26,6 +26,7 @@ from ..train.at_once import many_queues
 from ..train.memory import OutOfMemory
 from . import arguments
 from .parser import Parser
+from .train import freed
 
 
 def run(options: argparse.Namespace) -> int:
@@ -255,7 +256,7 @@ def _settings(table: Table, cell: Cell, steps: int | None, values: dict[str, Any
     recipe = cell.config(table.name)
     if steps is not None and steps != recipe.schedule.steps:
         recipe = shortened(recipe, steps)
-    return recipe, with_values(recipe, values)
+    return recipe, with_values(recipe, freed(values, recipe))
 
 
 def _changes(recipe: Config, config: Config) -> dict[str, Any]:

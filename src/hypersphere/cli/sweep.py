@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._core.checks import check_count
+from .._core.checks import check_count, check_folder_name
 from .._core.cores import cores
 from .._core.streams import aligned
 from .._core.trust import addresses, named, trust
@@ -30,7 +30,7 @@ from ..train import Job, Stopped, room, run_at_once
 from ..train import run as train
 from ..train.at_once import many_queues
 from ..train.launch import signals
-from .train import chosen_config
+from .train import check_code, chosen_config, freed
 
 _BRIEF = ("seed", "final_accuracy", "best_accuracy", "best_step")
 
@@ -80,6 +80,8 @@ def run(options: argparse.Namespace) -> int:
         for one in found:
             print(one.name)
         return 0
+    for config in (first, *others):
+        check_code(config)
     print(f"{len(found)} runs in {folder}", flush=True)
     many_queues()  # before the memory of the GPU is asked for
     stopped = _as_many_as_fit(found, folder) if jobs is None else _together(found, folder, jobs)
@@ -110,12 +112,12 @@ def combinations(
         if not varied:
             raise
         base = chosen_config(recipe, file, {name: value for name, value in fixed.items() if name.startswith("run.")})
-    folder = str(Path(base.run.folder) / (name or f"{base.recipe}-sweep"))
+    folder = str(Path(base.run.folder) / check_folder_name("--name", name or f"{base.recipe}-sweep"))
     for chosen in itertools.product(*(values[option] for option in varied)):
         changes = dict(zip(varied, chosen, strict=True))
         place = {"run.folder": folder, "run.name": _run_name(changes)}
         try:
-            yield Combination(changes, with_values(base, {**fixed, **changes, **place}))
+            yield Combination(changes, with_values(base, {**freed(fixed | changes, base), **place}))
         except (ValueError, TypeError) as error:  # e.g. a margin without a head; other combinations may be valid
             yield Combination(changes, with_values(base, place), error=str(error))
 

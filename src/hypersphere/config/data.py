@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .._core.checks import check_choice, check_count, check_positive
 from .._core.cores import cores
+from .._core.pixels import NORMALIZATIONS, PADDINGS
 from .._core.registries import DATASETS
 from .options import option
 
@@ -84,6 +85,8 @@ class DataConfig:
             check_count(f"data.{name}", getattr(self, name))
         check_count("data.pad", self.pad, minimum=0)
         check_count("data.workers", self.decoders, minimum=0)
+        check_choice("data.normalize", self.normalize, NORMALIZATIONS)
+        check_choice("data.pad_mode", self.pad_mode, PADDINGS)
         check_choice("data.split", self.split, ("image", "class"))
         check_choice("data.unreadable", self.unreadable, ("skip", "refuse"))
         if not 0 < self.held_out < 1:

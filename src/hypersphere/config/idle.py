@@ -32,6 +32,11 @@ def _faces(c: Config) -> bool:
     return any(name in FACES for name in (c.evaluation.data, *c.evaluation.also))
 
 
+def _own_measurement(c: Config) -> bool:
+    """Whether one of the user's own is made, which may read any setting."""
+    return any(map(is_address, (c.evaluation.protocol, *c.evaluation.also)))
+
+
 _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] = (
     ("orthogonal", ("*",), lambda c: c.orthogonal.method is not None, "--orthogonal.method"),
     ("orthogonal", ("beta",), lambda c: c.orthogonal.method == "relaxed", "--orthogonal.method relaxed"),
@@ -56,11 +61,13 @@ _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] =
     ("data", ("image_size", "resize"), _of("folder", *_TREES), "--data.name folder"),
     ("data", ("workers",), lambda c: _of("folder", *_TREES, *_PEOPLE)(c) or _faces(c), "--data.name folder"),
     ("data", ("root",), lambda c: c.data.name != "digits" or _faces(c), "--data.name, e.g. folder"),
-    ("data", ("points",), _of("modelnet40"), "--data.name modelnet40"),
+    ("data", ("points", "rotate"), _of("modelnet40"), "--data.name modelnet40"),
     ("data", ("hflip", "vflip", "pad", "normalize"), lambda c: _shows(c) not in ("graph", "clouds"), "a set of images"),
     ("data", ("pad_mode",), lambda c: c.data.pad > 0, "--data.pad"),
     ("data", ("pad",), lambda c: c.data.name not in (*_TREES, *_PEOPLE), "images that are kept in memory"),
     ("schedule", ("milestones", "gamma"), lambda c: c.schedule.kind == "step", "--schedule.kind step"),
+    ("schedule", ("gamma",), lambda c: bool(c.schedule.milestones), "--schedule.milestones"),
+    ("evaluation", ("inception",), lambda c: c.gan.generator is not None or _own_measurement(c), "--gan.generator"),
     ("optim", ("adam_lr",), lambda c: c.optim.name in of_matrices(), "--optim.name muon"),
     ("optim", ("projection_norm",), lambda c: c.optim.projection_every > 0, "--optim.projection-every"),
     ("optim", ("beta1", "beta2", "eps"), lambda c: c.optim.name not in ("sgd", "orthogonal_sgd"), "--optim.name adam"),
@@ -96,7 +103,8 @@ def check_used(config: Config, given: Iterable[str], *others: Config) -> None:
         group, _, field = name.partition(".")
         values = [(one, getattr(getattr(one, group), field)) for one in (config, *others)]
         start = getattr(getattr(defaults, group), field)
-        set_by = [(one, value) for one, value in values if value and value != start]  # not off, nor as it is anyway
+        # not as it is anyway, nor off; `no` for what is on by itself is more than that
+        set_by = [(one, value) for one, value in values if value != start and (value or start is True)]
         needs = [_needs(one, group, field) for one, _ in set_by]
         if needs and all(needs):
             told = f"--{name.replace('_', '-')} {shown(set_by[0][1])}"

@@ -60,6 +60,8 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         if not is_address(self.name):
+            if isinstance(self.name, str):
+                object.__setattr__(self, "name", HEADS.canonical(self.name))  # settings are stored under one name
             check_choice("loss.name", self.name, (*OWN_CLASSIFIER, *HEADS), own=HEADS.kind)
         check_count("loss.warmup", self.warmup, minimum=0)
         if self.warmup and self.annealing is not None:

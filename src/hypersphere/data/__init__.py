@@ -4,9 +4,10 @@
 NumPy, Pillow, scikit-learn and rich are imported only where a set needs them.
 """
 
+from .._core.pixels import MEASURED
 from ._store import default_root
 from .align import FIVE_POINTS, align_faces, similarity
-from .augment import MEASURED, Augment, PointAugment, augment, normalize
+from .augment import Augment, PointAugment, augment, normalize
 from .faces import MegaFace, Videos
 from .folder import FolderLoader, ImageFolder, ImageTree
 from .imbalance import imbalance, imbalance_counts

@@ -13,14 +13,8 @@ import torch
 from torch import Tensor
 
 from .._core.checks import check_choice, check_count, check_positive
+from .._core.pixels import NORMALIZATIONS, PADDINGS
 from ._random import epoch_key, normals, uniforms, words
-
-MEASURED = ("standard", "mean")
-"""Kinds of :func:`normalize` that want statistics of the training images."""
-
-
-PADDINGS = ("constant", "reflect", "symmetric")
-"""What may lie outside an image that :class:`Augment` crops."""
 
 
 @dataclass(frozen=True)
@@ -289,7 +283,7 @@ def affine(
     channels: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Scale and shift of ``kind`` for each channel (or for all), float32: the input is ``x·scale + shift``."""
-    check_choice("normalize", kind, ("symmetric", "unit", *MEASURED))
+    check_choice("normalize", kind, NORMALIZATIONS)
     if kind == "symmetric":
         return torch.tensor([1 / 128]), torch.tensor([-127.5 / 128])
     if kind == "unit":

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from .. import kernels
 from .._core.checks import check_count
+from .._core.pixels import MEASURED
 from ._random import check_per_class, epoch_key, shuffled
-from .augment import MEASURED, Augment, affine
+from .augment import Augment, affine
 from .types import pixel_moments
 
 IGNORE = -100  # label of the rows that pad an incomplete last batch: torch's ignore_index

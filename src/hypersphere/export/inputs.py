@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from .. import data
+from .._core.pixels import MEASURED
 from ..config import Config, DataConfig, with_values
-from ..data.augment import MEASURED, affine
+from ..data.augment import affine
 from ..data.loader import IGNORE
 from ..data.types import pixel_moments
 from ..models import normalize_adjacency

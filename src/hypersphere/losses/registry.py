@@ -31,3 +31,4 @@ for _name, _head, _label, _about in (
     ("triplet", TripletLoss, "triplet loss", "distances of samples, without class vectors"),
 ):
     HEADS.add(_name, _head, label=_label, about=_about)
+HEADS.also(cosface="am_softmax", sphereface="a_softmax")  # as hs.losses.CosFace and SphereFace

@@ -145,7 +145,7 @@ def _angular(name: str, k: float | None, learnable: bool, share: str = "filter")
     if name == "sigmoid":
         return angular.Sigmoid(k, learnable=learnable, share=share)
     if k is not None or learnable:
-        raise ValueError(f"k and learnable_k belong to angular='sigmoid', not {name!r}")
+        raise ValueError(f"k and learnable_k belong to angular='sigmoid', not {name!r}: give k none and learnable_k no")
     return angular.resolve(name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import Any
 
 from .._core.trust import check_trusted
 from .._core.trust import trust as trust_modules
-from ..config import Config
+from ..config import Config, with_values
 from .facts import Facts, facts_from
 from .files import read_json
 from .run_folder import data_from, read_config, run_path
@@ -180,6 +181,24 @@ def _from_here(config: Config, path: Path) -> Config:
         return config
     started = there.parents[len(run.parts) - 1]
     return config if started == Path.cwd() else data_from(config, started)
+
+
+def continued_in(config: Config, folder: Path, *, data: bool = True) -> Config:
+    """Return the settings of a run for where its folder lies now, as seen from the current folder.
+
+    Args:
+        config: the settings that the folder holds; its ``run.folder`` may be relative, or an earlier place.
+        folder: the run folder.
+        data: whether data that are named relative to where training was started are looked for there.
+
+    Returns:
+        The settings with this ``run.folder`` and ``run.name``; unchanged where they give this folder anyway.
+    """
+    if run_path(config).resolve() == folder.resolve():
+        return config
+    there = Path(os.path.abspath(folder))
+    found = _from_here(config, there) if data else config
+    return with_values(found, {"run.folder": str(there.parent), "run.name": there.name})
 
 
 def _split(path: Path) -> tuple[Path, int | None]:

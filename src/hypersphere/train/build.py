@@ -110,7 +110,7 @@ def make_step(parts: Parts, step: int = 0, *, eager: bool = False) -> Step:
 
 
 def start(networks: Networks, config: Config, seed: int = 0) -> None:
-    """Copy them in place, if ``model.start`` names a run; at least the convolutions must fit.
+    """Copy them in place, if ``model.start`` names a run; at least the hidden layers must fit.
 
     They are those of the same seed where that run has it, else of its first.
     """
@@ -123,18 +123,35 @@ def start(networks: Networks, config: Config, seed: int = 0) -> None:
         raise ValueError(f"model.start={name!r}: {folder.weights_path} does not exist: finish training that run first")
     trained = folder.weights()
     own = networks.classifier().state_dict()
-    for key in own:  # SphereFace+ holds the head that it adds an energy to
-        plain = key.replace("head.head.", "head.", 1)
-        if key not in trained and plain in trained:
-            trained[key] = trained[plain]
+    for key in own:
+        if key not in trained and (found := next((one for one in _elsewhere(key) if one in trained), None)):
+            trained[key] = trained[found]
     fitting = [key for key, value in own.items() if key in trained and fits(trained[key], value)]
-    weights = [key for key in own if key.endswith("weight") and own[key].dim() > 2]
-    missing = [key for key in weights if key not in fitting]
+    missing = [key for key in _hidden_weights(networks) if key not in fitting]
+    fix = "start from a run of the same network, or leave model.start out"
     if missing:
-        raise ValueError(f"model.start={name!r} does not fit: it has no {missing[0]} of {tuple(own[missing[0]].shape)}")
+        shape = tuple(own[missing[0]].shape)
+        raise ValueError(f"model.start={name!r} does not fit: it has no {missing[0]} of {shape}; {fix}")
+    if not any(own[key].dim() > 1 for key in fitting):
+        raise ValueError(f"model.start={name!r} does not fit: it has no weights of {config.model.name}; {fix}")
     with torch.no_grad():
         for key in fitting:
             own[key].copy_(trained[key])
+
+
+def _elsewhere(key: str) -> tuple[str, ...]:
+    """The names that a weight has in other runs: under a head, without one, in a head that SphereFace+ adds to."""
+    under = key.removeprefix("network.") if key.startswith("network.") else f"network.{key}"
+    return under, key.replace("head.head.", "head.", 1)
+
+
+def _hidden_weights(networks: Networks) -> list[str]:
+    """The weights that must fit: convolutions, or where there are none all linear layers but the classifier."""
+    head = () if networks.head is None else ("head.",)
+    own = {key: value for key, value in networks.classifier().state_dict().items() if not key.startswith(head)}
+    weights = [key for key, value in own.items() if key.endswith("weight") and value.dim() > 1]
+    convolutions = [key for key in weights if own[key].dim() > 2]
+    return convolutions or (weights if head else weights[:-1])
 
 
 def factors(config: ScheduleConfig) -> list[float]:
