@@ -262,7 +262,7 @@ def test_a_collapsed_margin_warns_with_its_cause(pictures, tmp_path, capsys, mon
     assert train("faces", pictures, tmp_path, *words.split(), "--loss.warmup", "2") == 0
     said = capsys.readouterr().out
     assert said.count("the margin has collapsed; the margin 0.9 is more than this network can follow") == 1
-    assert "--loss.fitting yes" in (tmp_path / "faces.own" / "seed-0" / "warnings.txt").read_text()
+    assert "a smaller --loss.margin, e.g. 0.27" in (tmp_path / "faces.own" / "seed-0" / "warnings.txt").read_text()
     result = json.loads((tmp_path / "faces.own" / "seed-0" / "result.json").read_text())
     assert "the margin has collapsed" in result["warning"]
     assert 0 <= result["train_accuracy"] <= 100
