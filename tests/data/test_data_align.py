@@ -92,6 +92,7 @@ def test_what_cannot_be_aligned():
         hs.data.align_faces(images.numpy(), points)
     with pytest.raises(ValueError, match="pass one target for all sets of points, or one for each"):
         hs.data.similarity(torch.randn(3, 5, 2), torch.randn(2, 5, 2))
+    assert hs.data.similarity(torch.randn(5, 2), torch.randn(3, 5, 2)).shape == (3, 2, 3)
     mirrored = torch.tensor([[[0.0, 0], [0, 1], [1, 0], [1, 1]]])  # of the corners of a square: no turn comes near
     with pytest.raises(ValueError, match="no similarity brings near its places"):
         hs.data.align_faces(images, mirrored, target=torch.tensor([[0.0, 0], [1, 0], [0, 1], [1, 1]]))

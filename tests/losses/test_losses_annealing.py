@@ -44,7 +44,9 @@ def test_schedules_as_text():
     assert (slow.base, slow.gamma, slow.power, slow.minimum) == (1000.0, 2e-5, 45.0, 0.0)
     assert L.Annealing.parse("minimum=1").extra_repr() == L.Annealing(minimum=1.0).extra_repr()
     assert L.Annealing.parse("l_softmax_mnist").extra_repr() == L.Annealing.preset("l_softmax_mnist").extra_repr()
+    assert L.Annealing.parse("minimum=1;").minimum == 1.0
     for text, complaint in {
+        "minimum=1;minimum=2": "gives minimum twice",
         "floor=1": "annealing='floor' is unknown",
         "minimum=": "'' is no number",
         "minimum=-1": "minimum=-1",

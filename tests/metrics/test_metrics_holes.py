@@ -72,6 +72,14 @@ def test_a_facet_with_many_corners_is_one(corners, facets, distance, turned, dty
     torch.testing.assert_close(hole_radii(w.to(dtype)), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_facets_of_many_neurons_are_kept_in_low_precision(dtype):
+    w = gaussians(2000, 3, 0).to(dtype)
+    exact, found = hole_radii(w.double()), hole_radii(w)
+    assert len(found) >= 0.995 * len(exact)
+    assert float(found[0]) == pytest.approx(float(exact[0]), rel=1e-5)
+
+
 def test_directions_that_are_all_zero_are_named():
     with pytest.raises(ValueError, match="w has 0 neurons that are not 0"):
         hole_radii(torch.zeros(5, 3))

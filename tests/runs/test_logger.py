@@ -42,6 +42,14 @@ def train(log, net, head=None, steps=20):
             log.evaluate(step, accuracy=100 * (scores.argmax(1) == y).float().mean(), own_number=step / 2)
 
 
+def test_the_current_folder_may_be_a_run(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    with Logger(".") as log:
+        log(1, loss=1.0)
+    assert hs.runs.Run(tmp_path / "mine").config.run.name == "mine"
+
+
 def test_everything_works_on_a_network_that_its_settings_build(tmp_path, capsys):
     net = own_nets.Net(width=12)
     settings = {**NAMED, "model.extra": {"width": 12}}

@@ -30,7 +30,8 @@ def as_tensor(argument: str, value: Any) -> Tensor:
     """
     if isinstance(value, Tensor):
         return value
-    _refuse_masked(argument, value)
+    for part in (value, *(value if isinstance(value, list | tuple) else ())):
+        _refuse_masked(argument, part)
     try:
         if isinstance(value, list | tuple) and any(isinstance(part, Tensor) for part in value):
             return torch.stack([torch.as_tensor(part) for part in value])

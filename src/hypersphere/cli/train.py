@@ -21,6 +21,7 @@ from ..runs import run_path
 from ..runs.run import continued_in
 from ..train import Stopped
 from ..train import run as train
+from ..train.launch import check_name
 
 _CODE = ("name", "angular", "magnitude", "method", "generator", "protocol", "also")
 """What the settings are called that may hold ``module:Name``."""
@@ -32,6 +33,7 @@ def run(options: argparse.Namespace) -> int:
     given = overridden(options)
     config = _in_its_folder(chosen_config(options.recipe, options.config, given), options.config, given)
     check_used(config, given)
+    check_name(config)
     if options.show:
         print(json.dumps(to_dict(config), indent=2))
         return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .._core.checks import check_folder_name
 from .adversarial import AdversarialConfig
 from .data import DataConfig
 from .evaluation import EvaluationConfig
@@ -38,9 +37,6 @@ class Config:
         evaluation: How the network is evaluated during training and at its end.
         run: Device, precision, seeds, folder, and how often to log, evaluate and save.
 
-    Raises:
-        ValueError: If the recipe's name cannot name a folder.
-
     Example:
         >>> from hypersphere.config import Config, with_values
         >>> with_values(Config(), {"optim.lr": 0.1}).optim.lr
@@ -59,6 +55,3 @@ class Config:
     gan: GanConfig = field(default_factory=GanConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     run: RunConfig = field(default_factory=RunConfig)
-
-    def __post_init__(self) -> None:
-        check_folder_name("recipe", self.recipe)  # it names the folder where run.name does not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.checks import check_choice, check_count, check_folder_name
+from .._core.checks import check_choice, check_count
 from .options import option
 
 _SWITCH = ("auto", "on", "off")
@@ -41,8 +41,6 @@ class RunConfig:
     progress: str = option("auto", "live progress: auto (in a terminal), rich, plain, off", material=False)
 
     def __post_init__(self) -> None:
-        if self.name is not None:
-            check_folder_name("run.name", self.name)
         check_choice("run.precision", self.precision, ("float32", "bfloat16"))
         check_choice("run.matmul", self.matmul, ("highest", "high", "medium"))
         check_choice("run.compile", self.compile, _SWITCH)

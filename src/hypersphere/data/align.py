@@ -45,9 +45,7 @@ def similarity(points: Tensor, target: Tensor) -> Tensor:
             raise ValueError(f"{name} has shape {tuple(value.shape)}: pass (..., K, 2), at least two points (x, y)")
     if points.shape[-2] != target.shape[-2]:
         raise ValueError(f"points has {points.shape[-2]} landmarks, target {target.shape[-2]}: they must agree")
-    if target.ndim > points.ndim or any(
-        b not in (1, a) for a, b in zip(points.shape[::-1], target.shape[::-1], strict=False)
-    ):
+    if any(1 != a != b != 1 for a, b in zip(points.shape[::-1], target.shape[::-1], strict=False)):
         raise ValueError(
             f"points has shape {tuple(points.shape)}, target {tuple(target.shape)}: pass one target for all sets of "
             "points, or one for each"

@@ -145,9 +145,11 @@ class Annealing(MarginSchedule):
         if "=" not in text:
             return cls.preset(text)
         values = {}
-        for part in text.split(";"):
+        for part in filter(str.strip, text.split(";")):
             name, _, number = part.partition("=")
             check_choice("annealing", name.strip(), ("base", "gamma", "power", "minimum"))
+            if name.strip() in values:
+                raise ValueError(f"annealing={text!r} gives {name.strip()} twice")
             try:
                 values[name.strip()] = float(number)
             except ValueError:

@@ -23,7 +23,7 @@ _PROJECTIONS = ("random", "angle_preserving", "adversarial", "learned", "group",
 _LEARNED = ("angle_preserving", "adversarial", "learned")
 _DRAWN = tuple(kind for kind in _PROJECTIONS if kind != "group")
 _OPTIONS: dict[str, tuple[object, tuple[str, ...]]] = {
-    "count": (None, _DRAWN),
+    "count": (1, _DRAWN),
     "matrix": ("gaussian", _DRAWN),
     "unroll": (0, _LEARNED),
     "inner_steps": (1, _LEARNED),
@@ -138,7 +138,13 @@ class CoMHE(EnergyRegularizer):
     ) -> None:
         super().__init__(model, head, hidden, output, s, distance, half_space, output_layer, include, skip, seed)
         self.projection = check_choice("projection", projection, _PROJECTIONS)
-        given = {"count": count, "matrix": matrix, "unroll": unroll, "inner_steps": inner_steps, "inner_lr": inner_lr}
+        given = {
+            "count": 1 if count is None else count,
+            "matrix": matrix,
+            "unroll": unroll,
+            "inner_steps": inner_steps,
+            "inner_lr": inner_lr,
+        }
         given |= {"inner_every": inner_every, "preserve": preserve, "group": group, "stochastic": stochastic}
         _check_suits(projection, given)
         self.dim = check_count("dim", dim, minimum=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -263,6 +264,7 @@ class Logger:
 
 
 def _config(path: Path, settings: Mapping[str, Any] | Config | None, steps: int | None, seed: int) -> Config:
+    path = path if path.name not in ("", "..") else Path(os.path.abspath(path))  # "." and ".." name a folder, too
     place: dict[str, Any] = {"run.folder": str(path.parent), "run.name": path.name, "run.seeds": (seed,)}
     if steps is not None:
         place["schedule.steps"] = check_count("steps", steps)

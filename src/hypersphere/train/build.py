@@ -117,7 +117,12 @@ def start(networks: Networks, config: Config, seed: int = 0) -> None:
     name = config.model.start
     if name is None:
         return
-    run = Run(beside(config, name))
+    place = beside(config, name)
+    if not place.exists():
+        raise ValueError(
+            f"model.start={name!r} is no run in {config.run.folder}, nor a folder: move it there, or train it"
+        )
+    run = Run(place)
     folder = run.folder(seed if seed in run.seeds else None)
     if not folder.weights_path.exists():
         raise ValueError(f"model.start={name!r}: {folder.weights_path} does not exist: finish training that run first")

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from .._core.checks import check_folder_name
 from .._core.memory import ran_out
 from .._core.trust import named
 from ..config import Config, to_dict
@@ -76,6 +77,7 @@ def _run(config: Config, crew: Team, callbacks: Sequence[Callback]) -> dict[str,
 
 def begin(config: Config, crew: Team) -> Path:
     """Make the run folder, or see that it may continue."""
+    check_name(config)
     folder = run_path(config)
 
     def make() -> None:
@@ -86,6 +88,12 @@ def begin(config: Config, crew: Team) -> Path:
 
     writer_first(crew, make)
     return folder
+
+
+def check_name(config: Config) -> None:
+    """Raise an error for a run that would be made outside of ``run.folder``, or be that folder itself."""
+    named = ("recipe", config.recipe) if config.run.name is None else ("run.name", config.run.name)
+    check_folder_name(*named)
 
 
 def events_of(config: Config, seed: int, crew: Team) -> Path | None:
