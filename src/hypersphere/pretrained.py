@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ._core.conversion_record import FORMAT, KEY, RESUMES, VARIANT, decoded, record_of, rules_from
 from ._core.errors import check_model
+from ._core.tensor_files import unpack_tensors
 from ._core.trust import check_trusted
 from ._core.trust import trust as trust_modules
 from .conversion import convert
@@ -214,14 +215,10 @@ def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
 def _tensors(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".safetensors":
         try:
-            from safetensors.torch import load
+            return unpack_tensors(path.read_bytes())
         except ImportError as error:
             raise ImportError(f"{path} needs the safetensors package: pip install 'hypersphere[train]'") from error
-        try:
-            return dict(load(path.read_bytes()))
-        except OSError:
-            raise
-        except Exception as error:  # SafetensorError is none of Python's own kinds
+        except ValueError as error:
             raise ValueError(f"{path} is damaged ({error}): save or download it again") from error
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from .._core.checks import check_choice
 from .._core.neurons import iter_neurons
+from .._core.tensor_files import unpack_tensors
 from .._core.version import __version__
 from ._adapter import Adapters, adapter, adapters, enable, iter_adapters, uninstall
 from ._adapter_peft import CONFIG as PEFT_CONFIG
@@ -307,14 +308,11 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
-    safetensors = _safetensors()
+    _safetensors()
     try:
-        tensors: dict[str, Tensor] = safetensors.load(path.read_bytes())
-    except OSError:
-        raise
-    except Exception as error:  # SafetensorError is none of Python's own kinds
+        return unpack_tensors(path.read_bytes())
+    except ValueError as error:
         raise ValueError(f"{path} is damaged ({error}): save the adapter again") from error
-    return tensors
 
 
 def _escaped(name: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 from torch import Tensor
 
 from .._core.leftovers import owner
+from .._core.tensor_files import unpack_tensors
 
 TEMPORARY, PROBE = ".tmp", ".room"
 """What temporary files have in their names, before their owner."""
@@ -99,12 +100,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
 
 def read_tensors(path: Path, expected: str | None = None) -> dict[str, Tensor]:
     """The tensors of a safetensors file, whose hash is ``expected`` if one is given."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
+    content = _read(path, expected)
     try:
-        return dict(load(_read(path, expected)))
-    except SafetensorError as error:
+        return unpack_tensors(content)
+    except ValueError as error:
         raise ValueError(f"{path} is not a complete safetensors file: {error}") from error
 
 
