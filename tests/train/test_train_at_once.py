@@ -252,3 +252,22 @@ def test_seeds_share_what_is_compiled_and_other_settings_do_not(tmp_path, monkey
     assert len(resets) == 2
     compiled.forget_compiled(with_values(config, {"model.conv": "sphere"}))
     assert len(resets) == 3
+
+
+def test_a_number_that_cannot_be_written_does_not_end_the_others(tmp_path, monkeypatch, capsys):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hypersphere.recipes.results.record", full)
+    words = ["--steps", "2", "--at-once", "2", "--results", str(tmp_path / "results"), "--run.device", "cpu"]
+    assert main(["reproduce", "digits", *words, "--run.folder", str(tmp_path / "runs")]) == 1
+    assert capsys.readouterr().err.count("No space left on device") == 2
+    assert len(list((tmp_path / "runs").glob("*/seed-0/result.json"))) == 2
+
+
+def test_a_run_that_starts_from_itself_is_an_error(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["--cells", "cnn", "--run.name", "A", "--model.start", "A", "--steps", "2", "--at-once", "2"]
+    assert main(["reproduce", "digits", *words, "--results", str(tmp_path), "--run.device", "cpu"]) == 1
+    assert "it starts from A, which waits for it" in capsys.readouterr().err

@@ -20,8 +20,8 @@ from torch import nn
 
 import programs
 from hypersphere.cli import _parse, main
+from hypersphere.cli.settings import chosen_config
 from hypersphere.cli.sweep import combinations
-from hypersphere.cli.train import chosen_config
 from hypersphere.config import overridden, to_dict
 from hypersphere.runs import SeedFolder, files
 from hypersphere.runs.files import write_json

@@ -386,25 +386,6 @@ def test_a_cell_that_fails_does_not_end_the_table(tmp_path, monkeypatch, capsys)
     assert "published" in said.out
 
 
-def test_a_number_that_cannot_be_written_does_not_end_the_others(tmp_path, monkeypatch, capsys):
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hypersphere.recipes.results.record", full)
-    words = ["--steps", "2", "--at-once", "2", "--results", str(tmp_path / "results"), "--run.device", "cpu"]
-    assert main(["reproduce", "digits", *words, "--run.folder", str(tmp_path / "runs")]) == 1
-    assert capsys.readouterr().err.count("No space left on device") == 2
-    assert len(list((tmp_path / "runs").glob("*/seed-0/result.json"))) == 2
-
-
-def test_a_run_that_starts_from_itself_is_an_error(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    words = ["--cells", "cnn", "--run.name", "A", "--model.start", "A", "--steps", "2", "--at-once", "2"]
-    assert main(["reproduce", "digits", *words, "--results", str(tmp_path), "--run.device", "cpu"]) == 1
-    assert "it starts from A, which waits for it" in capsys.readouterr().err
-
-
 def test_the_length_of_a_training_may_be_a_setting(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["--cells", "cnn", "--schedule.steps", "3", "--results", str(tmp_path), "--run.device", "cpu"]

@@ -26,7 +26,7 @@ from ..train.at_once import many_queues
 from ..train.memory import OutOfMemory
 from . import arguments
 from .parser import Parser
-from .train import freed
+from .settings import freed
 
 
 def run(options: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ from ..train import Job, Stopped, room, run_at_once
 from ..train import run as train
 from ..train.at_once import many_queues
 from ..train.launch import signals
-from .train import check_code, chosen_config, freed
+from .settings import check_code, chosen_config, freed
 
 _BRIEF = ("seed", "final_accuracy", "best_accuracy", "best_step")
 

@@ -129,10 +129,7 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
     _check_shapes(model, path, config["weights"])
     with _restored_on_error(model, name):
         present = _present(model, path, config["method"], wanted, name)
-        values = [pair for weight in wanted for pair in _values(present, weight, name, config, tensors, path)]
-        with torch.no_grad():
-            for raw, value in values:
-                raw.copy_(value)
+        _fill(pair for weight in wanted for pair in _values(present, weight, name, config, tensors, path))
         enable(model, name)
     _compare_fingerprints(model, path, config["weights"])
     return model
@@ -161,9 +158,7 @@ def _load_peft(model: nn.Module, path: Path, name: str) -> nn.Module:
             if matrix is None or _method(matrix) != "cayley" or matrix.blocks != wanted[weight]:
                 raise ValueError(f"the adapter {name!r} of this network is another than {path}'s: choose another name")
             values.append((matrix.raw[0], found.skew(weight).tril(-1)))
-        with torch.no_grad():
-            for raw, value in values:
-                raw.copy_(value)
+        _fill(values)
         enable(model, name)
     return model
 
@@ -252,6 +247,14 @@ def _fingerprint(base: Tensor) -> dict[str, str]:
     flat = base.cpu().contiguous().reshape(-1).view(torch.uint8)
     short = hashlib.sha256(flat.numpy().data).hexdigest()[:16]
     return {"dtype": str(base.dtype).removeprefix("torch."), "sha256": short}
+
+
+def _fill(values: Iterable[tuple[Tensor, Tensor]]) -> None:
+    """Give parameters their values, once all of them are known to fit."""
+    pairs = list(values)
+    with torch.no_grad():
+        for raw, value in pairs:
+            raw.copy_(value)
 
 
 def _values(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -17,23 +17,8 @@ from ..functional import energy, unit
 from ._base import beside
 from ._draws import MATRICES, DeviceDraws, Draws, HostDraws, host_generator, key_of
 from ._mhe import EnergyRegularizer
+from ._projections import LEARNED, PROJECTIONS, check_suits
 from ._views import bilateral_views, channel_count, channel_views, low_rank_factors, preservation, project
-
-_PROJECTIONS = ("random", "angle_preserving", "adversarial", "learned", "group", "bilateral")
-_LEARNED = ("angle_preserving", "adversarial", "learned")
-_DRAWN = tuple(kind for kind in _PROJECTIONS if kind != "group")
-_OPTIONS: dict[str, tuple[object, tuple[str, ...]]] = {
-    "count": (1, _DRAWN),
-    "matrix": ("gaussian", _DRAWN),
-    "unroll": (0, _LEARNED),
-    "inner_steps": (1, _LEARNED),
-    "inner_lr": (1.0, _LEARNED),
-    "inner_every": (1, _LEARNED),
-    "preserve": ("cosine", ("angle_preserving",)),
-    "group": (8, ("group",)),
-    "stochastic": (False, ("group",)),
-}
-"""Options of some projections alone: the default, and the projections."""
 
 
 class CoMHE(EnergyRegularizer):
@@ -137,16 +122,11 @@ class CoMHE(EnergyRegularizer):
         seed: int = 0,
     ) -> None:
         super().__init__(model, head, hidden, output, s, distance, half_space, output_layer, include, skip, seed)
-        self.projection = check_choice("projection", projection, _PROJECTIONS)
-        given = {
-            "count": 1 if count is None else count,
-            "matrix": matrix,
-            "unroll": unroll,
-            "inner_steps": inner_steps,
-            "inner_lr": inner_lr,
-        }
-        given |= {"inner_every": inner_every, "preserve": preserve, "group": group, "stochastic": stochastic}
-        _check_suits(projection, given)
+        self.projection = check_choice("projection", projection, PROJECTIONS)
+        check_suits(
+            projection, count=1 if count is None else count, matrix=matrix, unroll=unroll, inner_steps=inner_steps,
+            inner_lr=inner_lr, inner_every=inner_every, preserve=preserve, group=group, stochastic=stochastic,
+        )  # fmt: skip
         self.dim = check_count("dim", dim, minimum=2)
         self.count = check_count("count", (5 if projection == "random" else 1) if count is None else count)
         self.aggregate = check_choice("aggregate", aggregate, ("mean", "max"))
@@ -277,7 +257,7 @@ class CoMHE(EnergyRegularizer):
     def _sets(self) -> tuple[list[list[Tensor]], list[Tensor | None]]:
         matrices = self._matrices(self._hidden)
         current = self._current(matrices)
-        if self.projection in ("angle_preserving", "adversarial", "learned"):
+        if self.projection in LEARNED:
             current = self._learn(current, matrices)
         if self.projection in ("group", "bilateral") or self._counter.device.type == "cpu":
             return [self._views(neurons, matrices, current) for neurons in self._hidden], []
@@ -398,13 +378,3 @@ class CoMHE(EnergyRegularizer):
             sign = 1 if self.projection == "learned" else -1
             terms = [sign * energies.mean(1).sum() for energies in found]
         return torch.stack(terms).sum()
-
-
-def _check_suits(projection: str, given: Mapping[str, object]) -> None:
-    """Raise an error for an option that changes nothing: it was meant to."""
-    for name, value in given.items():
-        default, projections = _OPTIONS[name]
-        if value != default and projection not in projections:
-            raise ValueError(
-                f"{name}={value!r} changes nothing with projection={projection!r}: it is for {', '.join(projections)}"
-            )
