@@ -1,6 +1,5 @@
 """Losses of the open sets are tuned by one budget, on classes that neither training nor the test has."""
 
-import argparse
 import importlib.util
 import json
 from pathlib import Path
@@ -9,7 +8,8 @@ import pytest
 import torch
 
 from hypersphere import data
-from hypersphere.cli import reproduce
+from hypersphere.cli import arguments, reproduce
+from hypersphere.cli.parser import Parser
 from hypersphere.config import DataConfig
 from hypersphere.recipes import tables
 from hypersphere.sources import make_source
@@ -23,7 +23,9 @@ spec.loader.exec_module(tune)
 def asked(lines, tmp_path):
     path = tmp_path / "plan.txt"
     path.write_text("\n".join(lines))
-    options = argparse.Namespace(table=None, plan=path, at_once=1, only_print=False, results=tmp_path, seeds="0")
+    parser = Parser()
+    arguments.reproduce(parser)
+    options = parser.parse_args(["--plan", str(path), "--results", str(tmp_path), "--seeds", "0"])
     return [reproduce._Order(one).works[0] for one in reproduce._asked(options)]
 
 

@@ -158,9 +158,9 @@ def test_a_plan_trains_what_several_tables_share_once(tmp_path, capsys, monkeypa
     trained = []
     genuine = reproduce.run_at_once
 
-    def spy(jobs, count, ended):
+    def spy(jobs, *how):
         trained.extend((job.config.recipe, job.seed) for job in jobs)
-        return genuine(jobs, count, ended)
+        return genuine(jobs, *how)
 
     monkeypatch.setattr(reproduce, "run_at_once", spy)
     assert main(words) == 0
@@ -349,7 +349,7 @@ def test_what_others_start_from_is_trained_under_its_own_name():
     [
         ([], "name a table, or a file with --plan"),
         (["digits", "--plan", "plan.txt"], "name a table, or a file with --plan"),
-        (["--plan", "plan.txt"], "plan.txt, line 2: --plan, --at-once and --print belong on the command line"),
+        (["--plan", "plan.txt"], "plan.txt, line 2: --plan, --at-once, --within and --print belong"),
         (["--plan", "empty.txt"], "empty.txt names no table"),
         (["digits", "--loss.scale", "8"], "--loss.scale 8.0 changes nothing here"),
     ],
@@ -363,7 +363,7 @@ def test_a_plan_that_cannot_be_meant(words, message, tmp_path, monkeypatch, caps
 
 
 def test_that_several_were_stopped_is_said_once(tmp_path, monkeypatch, capsys):
-    def stopped(jobs, count, ended):
+    def stopped(jobs, count, ended, within):
         outcomes = [Outcome(job, error=Stopped("everything is saved", code=130)) for job in jobs]
         for outcome in outcomes:
             ended(outcome)

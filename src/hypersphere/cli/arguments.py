@@ -97,7 +97,7 @@ def reproduce(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere reproduce``."""
     parser.usage = (
         "hypersphere reproduce TABLE|--plan FILE [--cells PATTERN] [--seeds 0,1,2] [--steps N] [--at-once K] "
-        "[--GROUP.FIELD VALUE ...]"
+        "[--within MINUTES] [--GROUP.FIELD VALUE ...]"
     )
     add = _Adder(parser)
     add("table", "table, see `hypersphere list tables`", nargs="?")
@@ -108,6 +108,8 @@ def reproduce(parser: argparse.ArgumentParser) -> None:
     add("--steps", "so many steps instead of all; milestones shrink along", type=int)
     about = "train K cells and seeds at a time in this process, with the results of one at a time"
     add("--at-once", about, 1, metavar="K")
+    about = "stop after so many minutes, with as many trainings done as can be; the same command continues"
+    add("--within", about, type=float, metavar="MINUTES")
     add("--results", "folder of measured numbers", type=Path, default=Path("results"))
     add("--print", "print the table and run nothing", False, dest="only_print")
     add_arguments(parser, Config)

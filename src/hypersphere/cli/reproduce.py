@@ -11,11 +11,10 @@ import sys
 import zlib
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .._core.checks import check_choice, check_count
+from .._core.checks import check_choice, check_count, check_positive
 from ..config import Config, changed, check_used, material, overridden, with_values
 from ..recipes import Cell, Table, results, shared, tables
 from ..recipes.shorter import STARTS, named, shortened
@@ -33,13 +32,15 @@ def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere reproduce`` and return its exit status."""
     if check_count("--at-once", options.at_once) > 1:
         many_queues()
+    seconds = None if options.within is None else 60 * check_positive("--within", options.within)
     orders = [_Order(one) for one in _asked(options)]
     first, *others = (work.config for order in orders for work in order.works)
     check_used(first, {name for order in orders for name in order.given}, *others)
     failed = False
     if not options.only_print:
         todo = _apart([work for order in orders for work in order.missing()])
-        failed, stopped = (_one_by_one if options.at_once == 1 else partial(_at_once, count=options.at_once))(todo)
+        alone = options.at_once == 1 and seconds is None
+        failed, stopped = _one_by_one(todo) if alone else _at_once(todo, options.at_once, seconds)
         if stopped:
             return 130
     if int(os.environ.get("RANK", "0")) == 0:
@@ -64,8 +65,10 @@ def _asked(options: argparse.Namespace) -> list[argparse.Namespace]:
             if not words:
                 continue
             one = parser.parse_args(words, copy.copy(options))
-            if one.plan != options.plan or (one.at_once, one.only_print) != (options.at_once, options.only_print):
-                raise ValueError("--plan, --at-once and --print belong on the command line")
+            if any(
+                getattr(one, name) != getattr(options, name) for name in ("plan", "at_once", "within", "only_print")
+            ):
+                raise ValueError("--plan, --at-once, --within and --print belong on the command line")
         except ValueError as error:
             raise ValueError(f"{options.plan}, line {number}: {error}") from error
         asked.append(one)
@@ -228,8 +231,8 @@ def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
     return failed, False
 
 
-def _at_once(todo: list[Work], count: int) -> tuple[bool, bool]:
-    """The same, several at a time."""
+def _at_once(todo: list[Work], count: int, seconds: float | None) -> tuple[bool, bool]:
+    """The same, several at a time, and for so many seconds."""
     owners = {Job(work.whole, seed): work for work in todo for seed in work.whole.run.seeds}
     unwritten = []
 
@@ -244,7 +247,7 @@ def _at_once(todo: list[Work], count: int) -> tuple[bool, bool]:
         elif outcome.error is not None and not outcome.stopped:
             work.say(outcome.error)
 
-    outcomes = run_at_once(owners, count, ended)
+    outcomes = run_at_once(owners, count, ended, seconds)
     stopped = any(one.stopped for one in outcomes)
     if stopped:
         print("hypersphere reproduce: stopped. Give the same command again to continue", file=sys.stderr, flush=True)

@@ -15,12 +15,13 @@ from typing import Any
 
 import torch
 
-from .._core.checks import check_count
+from .._core.checks import check_count, check_positive
 from .._core.trust import named
 from ..config import Config, to_dict
 from ..runs import Team, run_path, write_result
 from ..sources import read_once
 from .board import Board
+from .deadline import Deadline
 from .distributed import team
 from .launch import begin, events_of, interrupt, seed_turns, signals
 from .step import Mark
@@ -97,7 +98,10 @@ def many_queues() -> None:
 
 
 def run_at_once(
-    jobs: Iterable[Job], count: int, ended: Callable[[Outcome], None] = lambda outcome: None
+    jobs: Iterable[Job],
+    count: int,
+    ended: Callable[[Outcome], None] = lambda outcome: None,
+    within: float | None = None,
 ) -> list[Outcome]:
     """Train all jobs, ``count`` at a time, each as :func:`hypersphere.train.run` would.
 
@@ -107,6 +111,10 @@ def run_at_once(
     A job that fails does not stop the others. Calling it again continues where it was, as with one training. Ctrl-C
     (and a termination signal) saves all that are training; those that have not begun do not begin.
 
+    With ``within`` it ends by itself after so many seconds, and saves what is at work, as for Ctrl-C. Where not all
+    that are at work can end in time, the one that needs the longest rests until another has ended, so that those end
+    which can. No other begins while one rests.
+
     On a GPU call it before anything else uses CUDA: the trainings need more queues to the device than CUDA opens by
     itself, and it asks for them by ``CUDA_DEVICE_MAX_CONNECTIONS=32``, which CUDA reads when it starts.
 
@@ -114,13 +122,15 @@ def run_at_once(
         jobs: One for each seed of each run.
         count: How many train at a time, ≥ 1.
         ended: Called with each outcome as soon as its job ends.
+        within: Seconds that the trainings may take; None for as long as they need. Saving comes on top, so give a
+            little less than there is.
 
     Returns:
         The outcomes, in the order in which the jobs ended. A job that was stopped has :class:`Stopped` as its error,
         one that did not begin has none.
 
     Raises:
-        ValueError: If ``count`` is not a positive number, or several processes share a training.
+        ValueError: If ``count`` or ``within`` is not a positive number, or several processes share a training.
 
     Example:
         >>> from hypersphere.train import run_at_once
@@ -128,16 +138,20 @@ def run_at_once(
         []
     """
     check_count("at_once", count)
+    deadline = None if within is None else Deadline(check_positive("within", within))
     many_queues()
-    return _Schedule(list(jobs), count, ended).run()
+    return _Schedule(list(jobs), count, ended, deadline).run()
 
 
 class _Schedule:
-    """Who waits, who is at work, who has ended."""
+    """Who waits, who is at work, who rests, who has ended."""
 
-    def __init__(self, jobs: list[Job], count: int, ended: Callable[[Outcome], None]) -> None:
-        self._waiting, self._count, self._ended = jobs, count, ended
+    def __init__(
+        self, jobs: list[Job], count: int, ended: Callable[[Outcome], None], deadline: Deadline | None
+    ) -> None:
+        self._waiting, self._count, self._ended, self._deadline = jobs, count, ended, deadline
         self._working: list[_Work] = []
+        self._resting: list[_Work] = []  # of those at work, the one that needs the least time last
         self._outcomes: list[Outcome] = []
         self._streams: list[torch.cuda.Stream | None] = []
         self._stopping = False
@@ -147,8 +161,9 @@ class _Schedule:
         try:
             with signals(self._stop), read_once():
                 while self._working or self._next() is not None:
+                    self._mind_the_time()
                     self._fill()
-                    moved = [self._advance(work) for work in list(self._working)]
+                    moved = [self._advance(work) for work in self._active()]
                     if not any(moved):
                         time.sleep(_NAP)
             self._give_up()
@@ -158,13 +173,28 @@ class _Schedule:
                 work.close()
         return self._outcomes
 
+    def _active(self) -> list[_Work]:
+        """Those at work that do not rest; all of them once they shall save and stop."""
+        return [work for work in self._working if self._stopping or work not in self._resting]
+
+    def _mind_the_time(self) -> None:
+        """Stop when the time is over, and let a training rest that keeps others from ending in time."""
+        if self._deadline is None or self._stopping:
+            return
+        if self._deadline.over:
+            self._board.say("the time is over: what is at work is saved")
+            self._stop()
+        elif (late := self._deadline.too_late(self._active())) is not None:
+            self._resting.append(late)
+            self._board.say(f"{late.job.name} rests at step {late.done}: with it not all would end in time")
+
     def _stop(self) -> None:
         self._stopping = True
         interrupt([work.training for work in self._working if work.training is not None])
 
     def _next(self) -> Job | None:
         """The first job that waits for no other; None if there is none, or none shall begin."""
-        if self._stopping:
+        if self._stopping or self._resting:
             return None
         missing = {job.config.run.name or job.config.recipe for job in self._waiting}
         missing |= {work.job.config.run.name or work.job.config.recipe for work in self._working}
@@ -213,7 +243,15 @@ class _Schedule:
         if outcome is not None:
             self._working.remove(work)
             self._end(outcome)
+            self._wake()
         return True
+
+    def _wake(self) -> None:
+        """Let the one go on that rests and needs the least time: another has ended."""
+        if self._resting and not self._stopping:
+            self._resting.pop()
+        if self._deadline is not None:
+            self._deadline.changed()
 
     def _end(self, outcome: Outcome) -> None:
         if outcome.result is not None:
@@ -241,6 +279,16 @@ class _Work:
         self._turns: Generator[Mark, None, dict[str, Any]] = seed_turns(
             job.config, job.seed, crew, progress, begun=self._begun
         )
+
+    @property
+    def done(self) -> int | None:
+        """Steps that it has made; None before the training is there."""
+        return None if self.training is None else self.training.step.step
+
+    @property
+    def total(self) -> int:
+        """Steps that it makes in all."""
+        return self.job.config.schedule.steps
 
     @property
     def ready(self) -> bool:
