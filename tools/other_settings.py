@@ -40,6 +40,8 @@ def rows(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
             continue
         other = pattern.format(row=_family("{row}", cell), column=_family("{column}", cell))
         against = base.get((steps, other, _besides(changed)), []) if cell != other else []
+        if any("warning" in one for one in against):  # a gain over one that did not learn says nothing
+            against = []
         values, before = ([table.ours(m["final_accuracy"], "accuracy") for m in some] for some in (runs, against))
         gain = tune_open_sets.gain(values, before) if before else ""
         if before and min(len(values), len(before)) < 3:  # two seeds have an interval that says nothing

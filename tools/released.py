@@ -19,7 +19,8 @@ OPT (https://github.com/wy1iu/OPT), against thesis F.3, which leaves the schedul
         --data.pad-mode symmetric --loss.name released:Floored --optim.decay all --model.norm-eps 1e-3 \\
         --model.extra 'fc_norm=False;bias=False;norm_momentum=0.001'
 
-Cayley's map is drawn from N(0, 1) there: ``--cells cp.cnn6 --orthogonal.init literal``.
+Cayley's map is drawn from N(0, 1) there: ``--cells cp.cnn6 --orthogonal.init literal``. Its folder has a network of 32,
+64 and 128 filters; ours is that of the other folders and of Table F.1. The code has no baseline.
 
 SphereNet (https://github.com/wy1iu/SphereNet), against paper sec. 4.1:
 

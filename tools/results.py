@@ -16,25 +16,26 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.recipes import Cell, Table, results, tables
-from hypersphere.recipes.evidence import VERDICTS, Evidence, evidence, not_run
+from hypersphere.recipes.evidence import VERDICTS, Evidence, evidence, not_run, results_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import other_settings  # noqa: E402
 import tune_open_sets  # noqa: E402
-from findings import FINDINGS  # noqa: E402
 from forest import Row, svg  # noqa: E402
 
 PAGE = ROOT / "docs" / "results.md"
 FOREST = ROOT / "docs" / "images" / "forest.svg"
+FINDINGS = ROOT / "tools" / "findings"
+"""What the runs of a table say, in words: a file of paragraphs for each."""
 
 HEAD = """This page compares our runs with the published numbers. `python tools/results.py` makes it from
 [`results/`](../results), which holds every run with its seed, settings, versions and device. `hypersphere reproduce
 TABLE` runs the cells that are missing.
 
-Accuracies are in percent. *final* is the number at the last step, which is the one to compare; *best* is the highest of
-all evaluations of a run, averaged over the seeds. ± is the standard error of the mean over the seeds. Brackets hold the
+Accuracies are in percent. *final* is the number at the last step, which is the one to compare; *best* is that of the
+best evaluation of a run, averaged over the seeds. ± is the standard error of the mean over the seeds. Brackets hold the
 95 % interval of the difference from our own baseline (Welch)."""
 
 
@@ -76,10 +77,12 @@ def _overview() -> str:
     printed = [cell for table in every for cell in table.cells if cell.published is not None]
     found = [(table, one) for table, measurements in _measured() for one in evidence(table, measurements)]
     compared = [one for _, one in found if one.cell.published is not None]
-    text = f"""Of {len(printed)} published numbers in {len(every)} tables and figures, {len(compared)} were run as the
-        recipes say, to the last step ({sum(one.cell.at_start for one in compared)} of them are known before the first).
-        A training that stands in several tables is shown once here. The end of the page lists the tables that were not
-        run."""
+    numbered = sum(any(cell.published is not None for cell in table.cells) for table in every)
+    early = sum(one.cell.at_start for one in compared)
+    text = f"""Of {len(printed)} published numbers in {numbered} tables and figures (beside {len(every) - numbered}
+        figures that print none), {len(compared)} were run as the recipes say, to the last step ({early} of them are
+        known before the first). A training that stands in several tables is shown once here. The end of the page lists
+        the tables that were not run."""
     shown = [(table, one) for table, measurements in _measured() for one in _own(table, measurements)]
     counts = Counter(one.verdict for _, one in shown)
     words = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
@@ -93,8 +96,9 @@ def _overview() -> str:
         elif one.base is None and one.expected is not None:
             word, (low, high) = _verdict(one), one.prediction or (math.nan, math.nan)
             shown_as = f".{_digits(one.cell)}f"
-            text = f"""{one.mean:{shown_as}}, published {one.cell.published:{shown_as}}; one more run of ours may give
-                {low:{shown_as}} to {high:{shown_as}} ({len(one.values)} seeds)."""
+            more = "one more run of ours may give" if one.runs == 1 else f"the mean of {one.runs} more of ours may be"
+            text = f"""{one.mean:{shown_as}}, published {one.cell.published:{shown_as}}; {more} {low:{shown_as}} to
+                {high:{shown_as}} ({len(one.values)} seeds)."""
             lines.append(_wrapped(f"- **{table.name} {one.cell.name} (a baseline): {word}.** {text}", "  "))
     lines += ["", "One rule gives the verdicts:", ""]
     lines += [_wrapped(f"- *{name}*: {meaning}.", "  ") for name, meaning in VERDICTS.items()]
@@ -150,21 +154,24 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
         if twins:
             text = ", ".join(f"{cell} is {recipe}" for cell, recipe in twins)
             lines += [_wrapped(f"These settings were trained once, under the name of another table: {text}."), ""]
-    lines += [*_started(table, known.values()), *_tuned(table, measurements), *_variants(table, measurements)]
-    if table.name in FINDINGS:
-        lines += [_paragraphs(FINDINGS[table.name]), ""]
+    lines += [*_started(known.values(), measurements), *_tuned(table, measurements), *_variants(table, measurements)]
+    finding = FINDINGS / f"{table.name}.md"
+    if finding.exists():
+        lines += [_paragraphs(finding.read_text(encoding="utf-8").strip()), ""]
     missing = not_run(table, measurements)
     if missing:
         lines += [_wrapped(f"Not run: {len(missing)} of {len(table.cells)} cells ({', '.join(missing)})."), ""]
     return "\n".join(lines)
 
 
-def _started(table: Table, found: Iterable[Evidence]) -> list[str]:
+def _started(found: Iterable[Evidence], measurements: list[dict[str, Any]]) -> list[str]:
     """The numbers that are known before training."""
     rows = [one for one in found if one.cell.at_start and one.cell.published is not None]
     if not rows:
         return []
-    lines = ["| cell | published | each seed | mean | difference | over ours without | verdict |"]
+    seeds = [m for one in rows for m in results_of(one.cell, measurements)]
+    devices = sorted({f"{m['environment']['device']}, torch {m['environment']['torch']}" for m in seeds})
+    lines = ["| cell | published | each seed | mean | difference | over our baseline | verdict |"]
     lines += ["| --- | ---: | --- | ---: | ---: | --- | --- |"]
     for one in rows:
         published, seeds = one.cell.published, ", ".join(f"{value:.4f}" for value in one.values)
@@ -173,7 +180,7 @@ def _started(table: Table, found: Iterable[Evidence]) -> list[str]:
         lines.append(
             f"| {one.cell.name} | {published:.4f} | {seeds} | {mean} | {gap} | {_gain(one)} | {_verdict(one)} |"
         )
-    return ["Before the first step:", "", *lines, ""]
+    return [f"Before the first step, on {'; '.join(devices)}:", "", *lines, ""]
 
 
 def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:

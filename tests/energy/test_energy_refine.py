@@ -53,6 +53,58 @@ def test_descends_and_is_stationary(s, distance):
         assert gradient.abs().max() < 1e-4 * max(1.0, value.item())
 
 
+def descended(w, s, half_space, steps, lr):
+    """ŵ ← ŵ − lr·∇E by differences: no function of the library is used."""
+
+    def mean(w):
+        w = w / w.norm(dim=1, keepdim=True)
+        w = torch.cat([w, -w]) if half_space else w
+        pairs = [(w[i] - w[j]).norm() for i in range(len(w)) for j in range(len(w)) if i != j]
+        terms = torch.stack(pairs) ** -s if s else -torch.stack(pairs).log()
+        return terms.mean()
+
+    w = w / w.norm(dim=1, keepdim=True)
+    for _ in range(steps):
+        gradient = torch.zeros_like(w)
+        for i in range(len(w)):
+            for k in range(w.shape[1]):
+                nudge = torch.zeros_like(w)
+                nudge[i, k] = 1e-5
+                gradient[i, k] = (mean(w + nudge) - mean(w - nudge)) / 2e-5
+        w = w - lr * gradient
+        w = w / w.norm(dim=1, keepdim=True)
+    return w
+
+
+@pytest.mark.parametrize("half_space", [False, True])
+@pytest.mark.parametrize("s", [0.0, 1.0, 2.0])
+def test_gradient_descent_makes_the_steps_that_it_is_told(s, half_space):
+    w = start(4, 3, seed=5)
+    expected = descended(w, s, half_space, steps=3, lr=0.5)
+    found = refine(w, s, half_space, steps=3, lr=0.5)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    assert not torch.allclose(found, refine(w, s, half_space, steps=2, lr=0.5), atol=1e-3)
+
+
+def test_gradient_descent_goes_on_to_the_minimum_and_stops_at_the_tolerance():
+    w = start(4, 3)
+    points = refine(w, steps=3000, lr=0.5)
+    assert (torch.pdist(points) ** -1).sum().item() == pytest.approx(THOMSON[4], rel=1e-6)
+    assert not torch.equal(refine(w, steps=3000, lr=0.5, tolerance=1e-2), points)
+    both = refine(torch.stack([w, start(4, 3, seed=1)]), steps=7, lr=0.3)
+    assert both.shape == (2, 4, 3)
+    half = refine(start(64, 300, dtype=torch.bfloat16), steps=2, lr=1.0)
+    assert half.dtype == torch.bfloat16
+    assert torch.isfinite(half).all()
+
+
+def test_more_neurons_than_dimensions_descend_towards_opposite_ones():
+    """Thesis Table 7.6: a whole minimum in full space is a poor start in half space, an early end is a better one."""
+    w = start(64, 27, dtype=torch.float32)
+    before, early, late = (energy(p, 2.0, half_space=True) for p in (w, refine(w, steps=2000, lr=1.0), refine(w)))
+    assert early < before < late
+
+
 def test_batches_are_refined_set_by_set():
     w = start(2, 5, 3)
     points = refine(w, starts=1)
@@ -104,3 +156,7 @@ def test_bad_input():
         refine(w, starts=0)
     with pytest.raises(ValueError, match="rows"):
         refine(w[0])
+    with pytest.raises(ValueError, match="lr=0"):
+        refine(w, lr=0.0)
+    with pytest.raises(ValueError, match="gradient descent is for s ≤ 16"):
+        refine(w, s=math.inf, lr=0.1)

@@ -183,6 +183,18 @@ def test_refined_neurons_have_less_energy_and_their_lengths(space: str) -> None:
     assert reference.energy(pair[1].double().numpy()) < reference.energy(pair[0].double().numpy())
 
 
+def test_neurons_refined_by_a_function_of_ones_own() -> None:
+    model = nn.Sequential(nn.Linear(4, 12), nn.Linear(12, 2))
+    lengths = model[0].weight.detach().norm(dim=1)
+    hs.orthogonal.attach(model, "cayley", neurons="keep", refine=lambda v: torch.ones_like(v))
+    v = model[0].parametrizations.weight.original
+    torch.testing.assert_close(v, (lengths / 2)[:, None].expand(12, 4))
+    other = nn.Sequential(nn.Linear(4, 12), nn.Linear(12, 2))
+    with pytest.raises(ValueError, match=r"refine must give directions of shape \(1, 12, 4\) for 0.weight"):
+        hs.orthogonal.attach(other, "cayley", refine=lambda v: v.mT)
+    assert not hasattr(other[0], "parametrizations")
+
+
 @pytest.mark.parametrize(("dim", "blocks", "sizes"), [(12, 4, [3] * 4), (11, 4, [3, 3, 3, 2]), (7, 7, [1] * 7)])
 def test_blocks_divide_the_neuron_evenly_or_nearly(dim: int, blocks: int, sizes: list[int]) -> None:
     for share in (False, True):

@@ -4,7 +4,7 @@
 settings ``where`` hold, must have these settings. Sections are those of the thesis, or of the paper if they start with
 ``paper``. A setting is a field of the configuration (``optim.lr``), of the network with its own defaults
 (``network.norm``), of its function h (``magnitude.beta``), or of the regularizer as it is built (``penalty.hidden``).
-``optim.projects`` is whether weights are projected, ``refinement.steps`` for how many steps fixed neurons are refined.
+``optim.projects`` is whether weights are projected.
 
 ``UNPRINTED`` has what the text leaves open (recipes, setting, where ours comes from). ``DEVIATIONS`` has what it prints
 and we do not do (section, recipes, setting, ours); the note of the table names that section.
@@ -299,7 +299,7 @@ PRINTED: list[Row] = [
     ("7.5.3", CIFAR_CNNS_F + " thesis.table7.9.*", {"network.init": "he"}, {}),
     ("7.5.3", "thesis.table7.[1246789].* thesis.figure7.3.* thesis.tableF.[45].*", {"network.norm": "batch"}, {}),
     ("7.5.3", "thesis.table7.5.*", {"network.norm": "none"}, {}),
-    ("7.5.3", "thesis.table7.6.*.*mhe", {"refinement.steps": 5000}, {}),
+    ("7.5.3", "thesis.table7.6.*.*mhe", {"orthogonal.refine_steps": 5000}, {}),
     ("7.5.1", "thesis.table7.2.mean1e-2", {"orthogonal.mean": 0.01}, {}),
     ("7.5.1", "thesis.table7.1.upt-*.*", {"orthogonal.method": "free"}, {}),
     ("7.5.1", "thesis.table7.1.opt-*.*", {"orthogonal.method": "gram_schmidt"}, {}),
@@ -378,7 +378,6 @@ DEVIATIONS: list[tuple[str, str, str, Any]] = [
     ("D.5", "thesis.tableD.3.*", "optim.projection_every", 100),
     ("F.3", DRAWN_R, "orthogonal.init", "random"),
     ("F.3", "thesis.table7.11.cp.*", "optim.orthogonal_lr", 1e-4),
-    ("7.5.3", "thesis.table7.6.*.*mhe", "refinement.steps", 1000),
     ("E.1", "thesis.table6.8.*.pointnet2", "schedule.milestones", tuple(range(12_500, 251 * 615, 12_500))),
     ("E.1", "thesis.table6.8.*.pointnet thesis.table6.8.*.pointnet_tnet", "schedule.milestones", CLOUDS_32),
     ("F.3", "thesis.table7.12.*", "schedule.milestones", CLOUDS_32),

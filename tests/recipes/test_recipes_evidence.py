@@ -105,6 +105,19 @@ def test_a_baseline_is_compatible_where_one_more_seed_may_give_it():
     assert (high - low) / 2 == pytest.approx(4.302653 * 0.2 * (4 / 3) ** 0.5)  # t of two degrees of freedom
 
 
+def test_a_printed_mean_of_ten_runs_is_compared_with_the_mean_of_ten():
+    table = tables()["thesis.table7.11"]
+    assert {one.runs for name, one in tables().items() if name.startswith("thesis.table7.")} == {10}
+    assert [tables()[name].runs for name in ("thesis.tableF.4", "thesis.tableE.6", "paper.table1")] == [10, 1, 1]
+    runs = [one | {"seed": seed} for seed, v in enumerate((81.0, 81.2, 81.4)) for one in measured("baseline.cora", v)]
+    (found,) = evidence(table, runs)
+    low, high = found.prediction
+    assert (high - low) / 2 == pytest.approx(4.302653 * 0.2 * (1 / 10 + 1 / 3) ** 0.5)
+    energies = [one for one in tables()["thesis.table7.2"].cells if one.at_start]
+    start = [measured(energies[0].training, 1.0, steps=1)[0] | {"metrics": {"initial_energy": 3.5}}]
+    assert [one.runs for one in evidence(tables()["thesis.table7.2"], start)] == [1]
+
+
 @pytest.mark.parametrize(
     ("name", "base"),
     [

@@ -30,8 +30,6 @@ def value_of(config, setting):
     group, field = setting.split(".")
     if setting == "optim.projects":
         return config.optim.projection_every > 0
-    if group == "refinement":  # the function's default, which OPT uses
-        return inspect.signature(functional.refine).parameters[field].default
     if group == "network":
         value = getattr(config.model, field, None) if hasattr(config.model, field) else None
         value = config.model.extra.get(field, value)

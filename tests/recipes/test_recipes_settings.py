@@ -117,6 +117,7 @@ def test_a_cell_of_every_table_can_be_trained(name):
         config = with_values(config, {"model.widths": "32,64,128"})
     if config.model.name.startswith(("sphere_resnet18", "resnet18_modified")):
         config = with_values(config, {"model.widths": "16,32,48,64"})
+    config = with_values(config, {"orthogonal.refine_steps": min(config.orthogonal.refine_steps, 10)})
     objective = make_objective(config, facts, 0)
     make_penalty(config.regularizer, config.orthogonal, objective.model, objective.head, 0)
     make_optimizers(config.optim, objective, [1.0], torch.device("cpu"))

@@ -40,6 +40,7 @@ def _own_measurement(c: Config) -> bool:
 _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] = (
     ("orthogonal", ("*",), lambda c: c.orthogonal.method is not None, "--orthogonal.method"),
     ("orthogonal", ("beta",), lambda c: c.orthogonal.method == "relaxed", "--orthogonal.method relaxed"),
+    ("orthogonal", ("refine_steps", "refine_lr"), lambda c: c.orthogonal.refine is not None, "--orthogonal.refine"),
     ("optim", ("orthogonal_lr",), lambda c: c.orthogonal.method is not None, "--orthogonal.method"),
     ("gan", ("*",), lambda c: c.gan.generator is not None, "--gan.generator"),
     ("adversarial", ("mixture", "fraction"), lambda c: c.adversarial.train is not None, "--adversarial.train"),

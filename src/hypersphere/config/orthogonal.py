@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.checks import check_choice, check_positive
+from .._core.checks import check_choice, check_count, check_positive
 from .._core.registries import MAPS
 from .options import option
 
@@ -27,6 +27,8 @@ class OrthogonalConfig:
     share_blocks: bool = option(False, "use one matrix for all blocks")
     normalize: bool = option(False, "scale every fixed neuron to length 1")
     refine: str | None = option(None, "minimise the energy of the fixed neurons first: full, half")
+    refine_steps: int = option(1000, "largest number of steps of it")
+    refine_lr: float | None = option(None, "rate, for plain gradient descent; none: quasi-Newton steps to a minimum")
     init: str = option(
         "random", "how R starts: random, unit (for SGD without decay), identity (fine-tuning), literal (N(0, 1))"
     )
@@ -45,6 +47,11 @@ class OrthogonalConfig:
         if self.method is not None:
             MAPS.check("orthogonal.method", self.method)
         check_choice("orthogonal.neurons", self.neurons, ("draw", "keep"))
+        if self.refine is not None:
+            check_choice("orthogonal.refine", self.refine, ("full", "half"))
+        check_count("orthogonal.refine_steps", self.refine_steps, minimum=0)
+        if self.refine_lr is not None:
+            check_positive("orthogonal.refine_lr", self.refine_lr)
         if self.std is not None:
             check_positive("orthogonal.std", self.std)
         if self.neurons == "keep" and (self.mean or self.std is not None):

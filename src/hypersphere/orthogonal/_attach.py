@@ -16,6 +16,7 @@ from .._core.neurons import Neurons, Patterns, is_named, iter_neurons, pick_neur
 from .._core.output_layer import OutputLayer, OutputLayers, announce, find_output_layers
 from .._core.sphere import compute_dtype
 from ..functional import norm, unit
+from ..functional import refine as minimise_energy
 from ._blocks import BlockMatrix
 from ._maps import Map, resolve, started
 from ._peers import Peers
@@ -32,7 +33,7 @@ def attach(
     blocks: int = 1,
     share_blocks: bool = False,
     normalize: bool = False,
-    refine: str | None = None,
+    refine: str | Callable[[Tensor], Tensor] | None = None,
     init: str = "random",
     include: Patterns = None,
     skip: Patterns = None,
@@ -64,7 +65,8 @@ def attach(
             ``blocks`` divides their number.
         share_blocks: all blocks (of one size) are the same matrix.
         normalize: scale every v to length 1 (7.3.7).
-        refine: ``"full"`` or ``"half"``: minimise the (half-space) energy of v first (7.3.7), keeping lengths.
+        refine: ``"full"`` or ``"half"``: minimise the (half-space) energy of v first (7.3.7), keeping lengths; or a
+            function from the neurons, (groups, N, d), to their new directions.
         init: ``"random"`` is the orthogonalised N(0, 1) matrix (F.3). For Cayley and exponential the skew matrix is
             drawn smaller, so that R is like a uniformly random rotation: ``"literal"`` N(0, 1) puts the Cayley R near
             −I. ``"unit"`` is the R of ``"random"``, but Gram-Schmidt, Householder, Löwdin and canonical make it of
@@ -88,7 +90,7 @@ def attach(
 
     Raises:
         ValueError: Before anything is changed, if a weight is attached already, is shared with another module or
-            parametrized otherwise, or if the output layer is asked for by name.
+            parametrized otherwise, if the output layer is asked for by name, or if ``refine`` gives another shape.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))
@@ -103,8 +105,7 @@ def attach(
     check_count("tasks", tasks)
     check_choice("init", init, ("random", "unit", "identity", "literal"))
     chosen_map = started(chosen_map, init)
-    if refine is not None:
-        check_choice("refine", refine, ("full", "half"))
+    refinement = _refinement(refine)
     asked = neurons
     if neurons is None:
         neurons = "keep" if init == "identity" else "gaussian"
@@ -122,7 +123,7 @@ def attach(
             dtype = compute_dtype(weight.dtype)
             draw = partial(torch.randn, generator=generator, dtype=dtype)
             dim = dim_of(layer, blocks)
-            v = _prepare(layer, weight, neurons, normalize, refine, draw)
+            v = _prepare(layer, weight, neurons, normalize, refinement, draw)
             matrix = partial(BlockMatrix, dim, chosen_map, blocks, share_blocks, init, draw, peers)
             rotation = Rotation(layer, [matrix() for _ in range(tasks)], learn_v)
             rotation.to(device=weight.device, dtype=dtype)
@@ -192,18 +193,30 @@ def dim_of(layer: Neurons, blocks: int) -> int:
     return dim
 
 
+def _refinement(refine: str | Callable[[Tensor], Tensor] | None) -> Callable[[Tensor], Tensor] | None:
+    """What moves the neurons first."""
+    if refine is None or callable(refine):
+        return refine
+    return partial(minimise_energy, half_space=check_choice("refine", refine, ("full", "half")) == "half")
+
+
 def _prepare(
-    layer: Neurons, weight: Tensor, neurons: str, normalize: bool, refine: str | None, draw: Callable[..., Tensor]
+    layer: Neurons,
+    weight: Tensor,
+    neurons: str,
+    normalize: bool,
+    refine: Callable[[Tensor], Tensor] | None,
+    draw: Callable[..., Tensor],
 ) -> Tensor:
     """v: fresh or kept, then refined and normalised as asked, in the weight's shape and dtype."""
     v = layer.flatten(weight).to(compute_dtype(weight.dtype))
     if neurons == "gaussian":
         v = draw(v.shape).to(v) * (2.0 / v.shape[-1]) ** 0.5
     if refine is not None:
-        from ..functional import refine as minimise_energy
-
-        lengths = norm(v, keepdim=True)
-        v = lengths * unit(minimise_energy(v, half_space=refine == "half"))
+        moved = refine(v)
+        if not isinstance(moved, Tensor) or moved.shape != v.shape:
+            raise ValueError(f"refine must give directions of shape {tuple(v.shape)} for {layer.name}, one in each row")
+        v = norm(v, keepdim=True) * unit(moved.to(v))
     if normalize:
         v = unit(v)
     return layer.unflatten(v, weight.shape).to(weight.dtype)

@@ -2,6 +2,8 @@
 
 A gain is the mean of a cell's seeds minus the mean of its baseline's. Its 95 % interval is Welch's, which lets the two
 spreads differ. A document prints one number for each, so the published gain has no interval.
+
+A printed baseline is compared with what further runs of ours may give: one, or the mean of as many as were printed.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ VERDICTS = {
     "undecided": "the interval includes both 0 and the published gain: more seeds would tell",
     "not measured": "the cell or its baseline has fewer than two seeds",
     "compatible": "of a baseline, or a cell without one in its table: one more run of ours could give the published "
-    "number (95 % prediction interval)",
+    "number, or the mean of ten more where it is one of ten (95 % prediction interval)",
     "not compatible": "of such a cell: it could not",
 }
 
@@ -56,6 +58,7 @@ class Evidence:
         gain: Mean minus the baseline's mean; None without a baseline that was run.
         interval: Its 95 % interval; None where one of them has a single seed.
         published_gain: The same of the printed numbers; None where one is not printed.
+        runs: How many runs the printed number is the mean of.
     """
 
     cell: Cell
@@ -64,6 +67,7 @@ class Evidence:
     gain: float | None
     interval: tuple[float, float] | None
     published_gain: float | None
+    runs: int = 1
 
     @property
     def mean(self) -> float:
@@ -76,16 +80,19 @@ class Evidence:
 
     @property
     def prediction(self) -> tuple[float, float] | None:
-        """The 95 % prediction interval of one more run of ours; None for a single seed. Of three seeds it is wide."""
+        """The 95 % prediction interval of the mean of ``runs`` more of ours; None for a single seed.
+
+        Of three seeds it is wide.
+        """
         if len(self.values) < 2:
             return None
-        spread = statistics.stdev(self.values) * math.sqrt(1 + 1 / len(self.values))
+        spread = statistics.stdev(self.values) * math.sqrt(1 / self.runs + 1 / len(self.values))
         half = student_t(len(self.values) - 1) * spread
         return self.mean - half, self.mean + half
 
     @property
     def expected(self) -> bool | None:
-        """For a cell without a baseline: whether the printed number is one that a further seed of ours could give.
+        """For a cell without a baseline: whether the printed number is one that further seeds of ours could give.
 
         None without a printed number or a second seed.
         """
@@ -124,7 +131,8 @@ def evidence(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[Ev
         gain = statistics.fmean(values) - statistics.fmean(others) if others else None
         printed = None if base is None else cells[base].published
         published = None if printed is None or cell.published is None else cell.published - printed
-        out.append(Evidence(cell, values, base, gain, welch(values, others), published))
+        runs = 1 if cell.at_start else table.runs  # energies at the start are those of one (thesis 7.5.3)
+        out.append(Evidence(cell, values, base, gain, welch(values, others), published, runs))
     return out
 
 

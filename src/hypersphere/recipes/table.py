@@ -87,6 +87,7 @@ class Table:
             e.g. ``"inception score"``.
         cells: the cells: a name, a published number and the training behind it.
         note: remarks on the table, such as deviations of the recipe from the text.
+        runs: how many runs a printed number is the mean of, where the document says so.
 
     Example:
         >>> from hypersphere import recipes
@@ -99,6 +100,7 @@ class Table:
     metric: str
     cells: tuple[Cell, ...]
     note: str = ""
+    runs: int = 1
 
     def ours(self, value: float, measure: str) -> float:
         """Convert a measurement to what the table prints: accuracies to errors where it prints errors.
@@ -114,13 +116,21 @@ class Table:
 
 
 class Tables(list[Table]):
-    """The tables of a file."""
+    """The tables of a file.
+
+    Args:
+        runs: how many runs their printed numbers are the means of.
+    """
+
+    def __init__(self, runs: int = 1) -> None:
+        super().__init__()
+        self._runs = runs
 
     def add(self, name: str, title: str, metric: str, note: str = "") -> Callable[[Cells], Cells]:
         """Declare a table of the cells that stand between this and the function that makes their settings."""
 
         def declare(made: Cells) -> Cells:
-            self.append(Table(name, title, metric, made.cells, note))
+            self.append(Table(name, title, metric, made.cells, note, self._runs))
             return Cells(made.make)
 
         return declare

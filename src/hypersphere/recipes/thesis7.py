@@ -33,7 +33,8 @@ from .protocols import (
 )
 from .table import Cell, Tables, cells, column, grid, measured
 
-TABLES = Tables()
+RUNS = 10  # "All results are averaged over 10 runs of the model" (F.3)
+TABLES = Tables(RUNS)
 _MEANS = {mean: float(mean) for mean in ("0", "1e-3", "1e-2", "2e-2", "3e-2", "5e-2")}
 _REFINED = {"original": None, "mhe": "full", "hs-mhe": "half"}
 START = (
@@ -175,9 +176,8 @@ def table7_3(method: str, init: str) -> Config:
     "thesis.table7.6",
     "Energy of the neurons minimised first, CNN-6 on CIFAR-100",
     "error",
-    "The rows energy.* are the sum of the hidden layers' half-space energies (s = 2) before training. The minimum "
-    "of the full-space energy has opposite neurons in the first layer, whose half-space energy is "
-    f"large: ours is run to that minimum, the published one for 5,000 steps (7.5.3). {START}",
+    "The rows energy.* are the sum of the hidden layers' half-space energies (s = 2) before training. The rate of the "
+    f"gradient descent that minimises the energy (s = 1, a mean over pairs) is not printed: here 1. {START}",
 )
 @grid("""
     row  original=None  mhe=full  hs-mhe=half
@@ -187,8 +187,8 @@ def table7_3(method: str, init: str) -> Config:
 """)
 @cells(lambda make: _energies(partial(make, "gs"), _REFINED, "energy.", "gs.", (3.5109, 3.5003, 3.4976)))
 def table7_6(method: str, refine: str | None) -> Config:
-    """CNN-6 with OPT; ``refine`` is the energy that is minimised first."""
-    return cnn(method, refine=refine)
+    """CNN-6 with OPT; ``refine`` is the energy that is minimised first, by 5,000 steps of gradient descent (7.5.3)."""
+    return cnn(method, refine=refine, refine_steps=5000, refine_lr=1.0) if refine else cnn(method)
 
 
 @TABLES.add("thesis.table7.7", "Normalised neurons, CNN-6 on CIFAR-100", "error", START)

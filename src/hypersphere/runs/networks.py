@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import torch
 from torch import nn
 
-from .. import orthogonal
+from .. import functional, orthogonal
 from .._core.neurons import iter_neurons
 from .._core.output_layer import find_output_layer
 from ..config import Config, OrthogonalConfig
@@ -114,6 +115,9 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
         most = max(n.matrix().shape[-1] for n in found)
         raise ValueError(f"orthogonal.blocks={config.blocks} is more than the {most} dimensions of the largest layer")
     plans.append((config.blocks, rest if small else None))
+    refinement = partial(
+        functional.refine, half_space=config.refine == "half", steps=config.refine_steps, lr=config.refine_lr
+    )
     for blocks, include in plans:
         orthogonal.attach(
             model,
@@ -121,7 +125,7 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
             blocks=blocks,
             share_blocks=config.share_blocks,
             normalize=config.normalize,
-            refine=config.refine,
+            refine=None if config.refine is None else refinement,
             init=config.init,
             neurons="keep" if kept else "gaussian",
             learn_v=config.learn_v,

@@ -25,6 +25,7 @@ def refine(
     steps: int = 1000,
     *,
     distance: str = "euclidean",
+    lr: float | None = None,
     starts: int | None = None,
     tolerance: float | None = None,
     seed: int = 0,
@@ -35,17 +36,23 @@ def refine(
     0). ``s=math.inf`` maximises the smallest distance (Tammes' problem) by continuation in s. The matrix of all pairs
     is kept only for s > 16. Half precision is computed in float32. No gradient flows through.
 
+    With ``lr`` it is plain gradient descent on the mean energy instead, as in thesis 7.5.3, which ends after 5,000
+    steps. That need not be a minimum. In full space it may be better so: where there are more neurons than dimensions,
+    a minimum has opposite neurons, which are collinear.
+
     Args:
         w: sets of neurons, one neuron per row; zero vectors get random directions.
         s: power of the distance, ≥ 0, or ``math.inf``.
         half_space: minimise the energy of {ŵ, −ŵ} instead, as in :func:`energy`.
         steps: largest number of steps (a fifth of it for each s of a continuation); 0 only normalises.
         distance: ``"euclidean"`` or ``"angular"``, as in :func:`energy`.
+        lr: rate of plain gradient descent, for s ≤ 16; None takes quasi-Newton steps.
         starts: independent descents, the first from ``w``, the others from ``w`` shaken hard; the lowest energy wins.
             None is 8 (32 for s > 16) for small sets (N·d ≤ 1024), where local minima abound and a start costs little,
-            else 1.
-        tolerance: stop when no entry of the gradient exceeds it; None is √eps/100 of the dtype.
-        seed: seed of the shaking, and of the tiny jitter (1e-4) that lets equal vectors part.
+            else 1, as always with ``lr``.
+        tolerance: stop when no entry of the gradient exceeds it; None is √eps/100 of the dtype, or never with ``lr``.
+        seed: seed of the shaking, and of the tiny jitter (1e-4) that lets equal vectors part. With ``lr`` there is no
+            jitter, and equal vectors stay together.
 
     Returns:
         Unit vectors in the dtype of ``w``.
@@ -55,8 +62,8 @@ def refine(
         - Output: (..., N, d).
 
     Raises:
-        ValueError: If ``w`` is not (..., N, d) or not finite, ``s`` or ``tolerance`` is negative, or ``distance`` is
-            unknown.
+        ValueError: If ``w`` is not (..., N, d) or not finite, ``s`` or ``tolerance`` is negative, ``distance`` is
+            unknown, or ``lr`` is not positive or given for s > 16.
 
     Example:
         >>> w = hs.functional.refine(torch.randn(4, 3))  # a regular tetrahedron
@@ -72,9 +79,13 @@ def refine(
         check_positive("s", s, zero=True)
     check_count("steps", steps, minimum=0)
     check_choice("distance", distance, ("euclidean", "angular"))
+    if lr is not None:
+        check_positive("lr", lr)
+        if s > 16:
+            raise ValueError(f"lr={lr} with s={s}: gradient descent is for s ≤ 16, leave lr out for larger powers")
     count, dim = w.shape[-2:]
     if starts is None:
-        starts = 1 if count * dim > _SMALL else 8 if s <= 16 else 32
+        starts = 1 if lr is not None or count * dim > _SMALL else 8 if s <= 16 else 32
     check_count("starts", starts)
     if tolerance is not None:
         check_positive("tolerance", tolerance, zero=True)
@@ -82,23 +93,32 @@ def refine(
         points = unit(upcast(w.detach()))
         if steps == 0 or count < 2 or dim < 2:
             return points.to(w.dtype)
-        trials = _shaken(points.reshape(-1, count, dim), starts, seed)
-        limit = math.sqrt(torch.finfo(points.dtype).eps) / 100 if tolerance is None else tolerance
-        ends = []
-        for group, powers in _schedules(trials, s):
-            moved = group.flatten(0, 1)
-            for power in powers:
-                last = power == powers[-1]
-                objective = _Objective(power, half_space, distance)
-                moved = _minimize(moved, objective, steps if last else -(-steps // 5), limit)
-            ends.append(moved.view_as(group))
-        found = torch.cat(ends, 1)
+        trials = _shaken(points.reshape(-1, count, dim), starts, seed, jitter=1e-4 if lr is None else 0.0)
+        if lr is None:
+            limit = math.sqrt(torch.finfo(points.dtype).eps) / 100 if tolerance is None else tolerance
+            found = _minimum(trials, s, half_space, distance, steps, limit)
+        else:
+            objective = _Objective(s, half_space, distance, scale_free=False)
+            found = _descend(trials.flatten(0, 1), objective, steps, lr, tolerance).view_as(trials)
         final = _Objective(min(s, _TAMMES), half_space, distance)(found.flatten(0, 1))[0].view(found.shape[:2])
         best = found[torch.arange(len(found), device=found.device), final.argmin(1)]
         return best.reshape(w.shape).to(w.dtype)
 
 
 _TAMMES = 2.0**20
+
+
+def _minimum(trials: Tensor, s: float, half_space: bool, distance: str, steps: int, tolerance: float) -> Tensor:
+    """A minimum from each of the (sets, starts), for large s by way of smaller ones."""
+    ends = []
+    for group, powers in _schedules(trials, s):
+        moved = group.flatten(0, 1)
+        for power in powers:
+            last = power == powers[-1]
+            objective = _Objective(power, half_space, distance)
+            moved = _minimize(moved, objective, steps if last else -(-steps // 5), tolerance)
+        ends.append(moved.view_as(group))
+    return torch.cat(ends, 1)
 
 
 def _schedules(trials: Tensor, s: float) -> list[tuple[Tensor, list[float]]]:
@@ -115,22 +135,25 @@ def _schedules(trials: Tensor, s: float) -> list[tuple[Tensor, list[float]]]:
     return [(trials[:, ::2], powers), *([(trials[:, 1::2], late)] if trials.shape[1] > 1 else [])]
 
 
-def _shaken(sets: Tensor, starts: int, seed: int) -> Tensor:
+def _shaken(sets: Tensor, starts: int, seed: int, jitter: float) -> Tensor:
     """``starts`` copies of each set: the first with a jitter, the others with noise as large as the vectors."""
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(len(sets), starts, *sets.shape[1:], generator=generator, dtype=torch.float64)
     noise = unit(noise).to(sets)
     size = torch.ones(starts, 1, 1, dtype=sets.dtype, device=sets.device)
-    size[0] = 1e-4
+    size[0] = jitter
     empty = (sets == 0).all(-1, keepdim=True)[:, None]
     return unit(torch.where(empty, noise, sets[:, None] + size * noise))
 
 
 class _Objective:
-    """(1/s)·log of the mean energy of each set, and its gradient, which is tangent to the sphere."""
+    """(1/s)·log of the mean energy of each set, and its gradient, which is tangent to the sphere.
 
-    def __init__(self, s: float, half_space: bool, distance: str) -> None:
-        self.s, self.half_space, self.distance = s, half_space, distance
+    ``scale_free=False`` is the mean energy itself, for s ≤ 16.
+    """
+
+    def __init__(self, s: float, half_space: bool, distance: str, scale_free: bool = True) -> None:
+        self.s, self.half_space, self.distance, self.scale_free = s, half_space, distance, scale_free
 
     def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
@@ -142,7 +165,7 @@ class _Objective:
     def _values(self, points: Tensor) -> Tensor:
         if self.s <= 16:
             mean = energy(points, self.s, self.distance, self.half_space)
-            return mean if self.s == 0 else mean.log() / self.s
+            return mean.log() / self.s if self.scale_free and self.s > 0 else mean
         points = unit(points)
         cosines = points @ points.mT
         both = torch.stack([cosines, -cosines]) if self.half_space else cosines[None]
@@ -152,6 +175,16 @@ class _Objective:
         log_distance = (2 - 2 * both).log() / 2 if self.distance == "euclidean" else both.arccos().log()
         terms = (-self.s * log_distance).masked_fill(itself, -math.inf)
         return torch.logsumexp(terms.movedim(0, -1).flatten(1), 1) / self.s
+
+
+def _descend(points: Tensor, objective: _Objective, steps: int, lr: float, tolerance: float | None) -> Tensor:
+    """ŵ ← ŵ − lr·∇E and back to length 1, for all sets."""
+    for _ in range(steps):
+        _, gradient = objective(points)
+        if tolerance is not None and bool((gradient.abs() <= tolerance).all()):
+            break
+        points = unit(points - lr * gradient)
+    return points
 
 
 def _minimize(points: Tensor, objective: _Objective, steps: int, tolerance: float, memory: int = 12) -> Tensor:
