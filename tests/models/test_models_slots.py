@@ -120,6 +120,10 @@ def test_other_initialisations() -> None:
     assert xavier.abs().max().item() == pytest.approx(math.sqrt(6 / (784 + 256)), rel=0.01)
     for init, std in (("normal", 0.01), ("standard_normal", 1.0)):
         assert models.create("mlp", init=init).body[1].op.weight.std().item() == pytest.approx(std, rel=0.02)
+    for layer in convs_of(models.create("cnn6", init="unit")):
+        torch.testing.assert_close(layer.weight.flatten(1).norm(dim=1), torch.ones(layer.out_channels))
+    turned = models.create("sngan_generator", init="unit").deconvs[0].op.weight.transpose(0, 1)
+    torch.testing.assert_close(turned.flatten(1).norm(dim=1), torch.ones(len(turned)))
     deconv = models.create("sngan_generator").deconvs[0].op.weight
     assert deconv.std().item() == pytest.approx(math.sqrt(2 / (512 * 16)), rel=0.02)
 

@@ -304,6 +304,8 @@ PRINTED: list[Row] = [
     ("7.5.1", "thesis.table7.1.upt-*.*", {"orthogonal.method": "free"}, {}),
     ("7.5.1", "thesis.table7.1.opt-*.*", {"orthogonal.method": "gram_schmidt"}, {}),
     ("F.3", "thesis.table7.3.*", SGD | {"data.batch_size": 100, "optim.lr": 0.01, "schedule.steps": 100 * 600}, {}),
+    ("F.3", "thesis.table7.3.*", {"optim.weight_decay": 5e-4}, {}),
+    ("F.3", "thesis.table7.3.[ghl]*.*", {"orthogonal.init": "random"}, {}),
     ("F.3", "thesis.table7.3.*", {"network.hidden": (256, 256), "loss.name": "cross_entropy"}, {}),
     ("7.5.2", "thesis.table7.3.*.normal", {"network.init": "standard_normal"}, {}),
     ("7.5.2", "thesis.table7.3.*.xavier", {"network.init": "xavier"}, {}),
@@ -377,6 +379,9 @@ DEVIATIONS: list[tuple[str, str, str, Any]] = [
     ("C.1.1", DECOUPLED + " thesis.table4.[78].* thesis.tableC.2.* thesis.figureC.1.*", "data.vflip", False),
     ("D.5", "thesis.tableD.3.*", "optim.projection_every", 100),
     ("F.3", DRAWN_R, "orthogonal.init", "random"),
+    ("F.3", "thesis.table7.3.*", "optim.weight_decay", 0.0),
+    ("F.3", "thesis.table7.3.[ghl]*.*", "orthogonal.init", "unit"),
+    ("7.5.3", "thesis.table7.7.baseline.norm", "network.init", "unit"),  # He's directions, of length 1
     ("F.3", "thesis.table7.11.cp.*", "optim.orthogonal_lr", 1e-4),
     ("E.1", "thesis.table6.8.*.pointnet2", "schedule.milestones", tuple(range(12_500, 251 * 615, 12_500))),
     ("E.1", "thesis.table6.8.*.pointnet thesis.table6.8.*.pointnet_tnet", "schedule.milestones", CLOUDS_32),

@@ -2,8 +2,10 @@
 
 import pytest
 from recipe_published import SINGLES, TABLES, published
+from torch import nn
 
 from hypersphere import recipes
+from hypersphere.runs import attach
 
 DOCUMENTS = ("paper.", "thesis.")
 # what the documents have, by the names of our tables
@@ -55,3 +57,18 @@ def test_a_number_that_differs_between_tables_is_that_of_its_table():
     assert (ours("paper.table1")["original.softmax"], ours("paper.table2")["original.cnn9"]) == (90.58, 90.68)
     assert (ours("thesis.table5.1")["mhe.s2.cifar100"], ours("thesis.table5.2")["mhe.64-128-256"]) == (27.15, 26.75)
     assert (ours("thesis.table7.4")["ogd.cnn6"], ours("thesis.table7.7")["ogd.plain"]) == (33.33, 33.37)
+
+
+# Tables F.4 and F.5: parameters of R in a layer of 3x3x64, in thousands, for blocks that are shared and that are not
+PARAMETERS = {1: (331.7, 331.7), 2: (82.9, 165.9), 4: (20.7, 82.9), 8: (5.2, 41.5), 16: (1.3, 20.7), 32: (0.3, 10.4)}
+PARAMETERS |= {64: (0.1, 5.2)}
+
+
+@pytest.mark.parametrize("blocks", PARAMETERS)
+def test_blocks_have_the_parameters_that_the_documents_print(blocks):
+    for table, printed in zip(("thesis.tableF.4", "thesis.tableF.5"), PARAMETERS[blocks], strict=True):
+        config = recipes.get(f"{table}.gs.k{blocks}")
+        model = nn.Sequential(nn.Conv2d(64, 4, 3), nn.Flatten(), nn.Linear(4, 2))
+        attach(config.orthogonal, model, None, 0)
+        count = sum(p.numel() for name, p in model.named_parameters() if ".parametrizations." in f".{name}")
+        assert count / 1000 == pytest.approx(printed, abs=0.1)  # 331.776 is printed as 331.7

@@ -234,10 +234,18 @@ def test_neurons_of_another_length():
     assert torch.allclose(model[0].weight.norm(dim=1), v.norm(dim=1), rtol=1e-4)
     with pytest.raises(ValueError, match=r"orthogonal\.std"):
         OrthogonalConfig(std=0.0)
-    with pytest.raises(
-        ValueError, match=r"orthogonal\.blocks=1000 is more than the \d+ dimensions of the largest layer"
-    ):
+    with pytest.raises(ValueError, match=r"orthogonal\.blocks=1000 is more than the \d+ channels of the largest layer"):
         attach(OrthogonalConfig("cayley", blocks=1000), nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), None, 0)
+
+
+@pytest.mark.parametrize(("blocks", "sizes"), [(2, [14, 13]), (3, [9] * 3), (4, [9] * 3), (16, [9] * 3)])
+def test_a_layer_has_no_more_blocks_than_channels(blocks, sizes):
+    """Thesis F.5 cuts neurons along their channels, of which a first convolution has three."""
+    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.Conv2d(16, 8, 3), nn.Flatten(), nn.Linear(8, 2))
+    attach(OrthogonalConfig("cayley", blocks=blocks), model, None, 0)
+    first, second = (R.detach().abs() > 0 for R in orthogonal.matrices(model).values())
+    assert torch.equal(first, torch.block_diag(*(torch.ones(size, size) for size in sizes)) > 0)
+    assert int(second.sum(1).max()) == 144 // blocks
 
 
 @pytest.mark.parametrize("name", [*OPTIMIZERS, "torch.optim:RMSprop", "torch.optim:Rprop"])

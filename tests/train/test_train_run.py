@@ -67,7 +67,7 @@ FAMILIES = {
     "srip": {"regularizer": RegularizerConfig(name="srip", weight=1e-3)},
     "opt_cayley": {"orthogonal": OrthogonalConfig(method="cayley")},
     "opt_relaxed": {"orthogonal": OrthogonalConfig(method="relaxed", beta=1e-3)},
-    "opt_blocks": {"orthogonal": OrthogonalConfig(method="cayley", blocks=12)},
+    "opt_blocks": {"orthogonal": OrthogonalConfig(method="cayley", blocks=8)},
     "opt_gradient": {
         "orthogonal": OrthogonalConfig(method="gradient"),
         "optim": OptimConfig(name="orthogonal_sgd", lr=0.1),

@@ -51,6 +51,12 @@ class Neurons:
             raise TypeError(f"{self.name} is not a tensor but {type(weight).__name__}")
         return weight
 
+    @property
+    def channels(self) -> int:
+        """How many inputs a neuron has, each with as many entries as the window has positions."""
+        weight = self.weight
+        return weight.shape[0] // self.groups if self.transposed else weight.shape[1]
+
     def flatten(self, weight: Tensor) -> Tensor:
         """(groups, neurons, dim) view (a copy for transposed convolutions) of a tensor shaped like the weight."""
         if not self.transposed:

@@ -35,7 +35,7 @@ class ModelConfig:
     norm: str | None = option(None, "batch, sphere, both, off; none: the network's default")
     activation: str | None = option(None, "relu, prelu, leaky_relu, off; none: the network's default")
     norm_eps: float | None = option(None, "eps of BatchNorm; none: 1e-5")
-    init: str | None = option(None, "weights: he, xavier, normal, standard_normal; none: the network's default")
+    init: str | None = option(None, "weights: he, xavier, normal, standard_normal, unit; none: the network's default")
     start: str | None = option(
         None, "start from the weights of another run, a folder or the name of a run beside this one, where they fit"
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
@@ -15,12 +16,14 @@ from .. import angular as angular_module
 from .. import magnitude as magnitude_module
 from .. import nn as twins
 from .._core.checks import check_choice, check_count, check_positive, check_share
+from .._core.neurons import iter_neurons
+from .._core.sphere import unit
 from ..functional.operators.decoupled import WEIGHTED, AngularRule, MagnitudeRule
 
 _PREFIX = {"plain": "", "sphere": "Sphere", "decoupled": "Decoupled"}
 _NORMS = ("batch", "sphere", "both", "none")
 _SLOPES = {"relu": 0.0, "leaky_relu": 0.1, "prelu": 0.25, "none": 1.0}  # of the negative half, at the start
-_INITS = ("he", "xavier", "normal", "standard_normal")
+_INITS = ("he", "xavier", "normal", "standard_normal", "unit")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +46,8 @@ class Slots:
             D.5) or ``"none"``.
         bias: a bias in the operators; None: only in plain ones that no BatchNorm follows.
         init: weights ``"he"`` normal, std √(2/((1+a²)·fan_in)) with a the slope of the activation's negative half;
-            ``"xavier"`` uniform; ``"normal"`` N(0, 0.01²); ``"standard_normal"`` N(0, 1). Biases start at 0.
+            ``"xavier"`` uniform; ``"normal"`` N(0, 0.01²); ``"standard_normal"`` N(0, 1); ``"unit"`` random
+            directions, every neuron of length 1. Biases start at 0.
         spectral_norm: divide every weight by its largest singular value (the GAN of thesis D.7).
         classifier_bias: whether the plain classifier at the end has a bias.
 
@@ -236,6 +240,10 @@ class Slots:
             nn.init.xavier_uniform_(layer.weight)
         else:
             nn.init.normal_(layer.weight, std=0.01 if self.init == "normal" else 1.0)
+        if self.init == "unit":
+            (neurons,) = iter_neurons(layer)
+            with torch.no_grad():
+                layer.weight.copy_(neurons.unflatten(unit(neurons.matrix()), layer.weight.shape))
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)
         return parametrizations.spectral_norm(layer) if self.spectral_norm else layer

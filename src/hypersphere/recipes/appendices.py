@@ -155,7 +155,8 @@ def figureC_3(operator: str) -> Config:
     "thesis.tableD.3",
     "SphereNet with MHE, CNN-9",
     "error",
-    "Weights are projected every 100 steps (4.4.1). D.5 trains SphereNets like the CNN-9 of D.1, and names none.",
+    "Weights are projected every 100 steps (4.4.1), so directions do not decay. D.5 trains SphereNets like the CNN-9 "
+    "of D.1, which names a decay and no projection.",
 )
 @grid("""
     row          cifar10  cifar100

@@ -18,7 +18,7 @@ MARGINS = (
 SPHERENETS = (
     "SphereNets project their weights (thesis 4.4.1). The constraint ‖WᵀW − I‖² of sec. 2.4, whose weight is not "
     "printed, is used in figure3b and figure5 only. Sec. 2.4 stops weight decay: here directions do not decay, but "
-    "plain classifiers and shortcuts do."
+    "plain classifiers and shortcuts do. Pixels are scaled to ±1, as in the released code."
 )
 MIRRORED = "Sec. 4.1 mirrors images left-right, which is done here; 4.2 says that it does not."
 # the losses of Table 1, by the name of their column

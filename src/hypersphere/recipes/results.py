@@ -154,19 +154,25 @@ def render(
         if cells is not None and cell.name not in cells:
             continue
         mine = ours(table, cell, measurements, steps, (changed or {}).get(cell.training))
-        published = "-" if cell.published is None else f"{cell.published:.2f}"
+        digits = f".{_decimals(cell.published)}f"
+        published = "-" if cell.published is None else f"{cell.published:{digits}}"
         if mine is None:
             rows.append([cell.name, published, "-", "-", "-", "-"])
             continue
         compares = cell.published is not None and mine["whole"]
-        gap = f"{mine['final'] - cell.published:+.2f}" if compares else "-"
-        best = "-" if mine["best"] is None else f"{mine['best']:.2f}"
-        rows.append([cell.name, published, f"{mine['final']:.2f}", gap, best, str(mine["seeds"])])
+        gap = f"{mine['final'] - cell.published:+{digits}}" if compares else "-"
+        best = "-" if mine["best"] is None else f"{mine['best']:{digits}}"
+        rows.append([cell.name, published, f"{mine['final']:{digits}}", gap, best, str(mine["seeds"])])
     unit = f"{table.metric} in %" if table.metric in ("accuracy", "error") else table.metric
     title = f"{table.name}: {table.title}; {unit}" + (f", {steps} steps" if steps else "")
     others = {f"{name}={value}" for changes in (changed or {}).values() for name, value in changes.items()}
     title += f", with {', '.join(sorted(others))}" if others else ""
     return "\n".join([title, *aligned(rows), *([table.note] if table.note else [])])
+
+
+def _decimals(published: float | None) -> int:
+    """As many as are printed, and two at the least."""
+    return 2 if published is None else max(2, len(repr(published).partition(".")[2]))
 
 
 def key(entry: Mapping[str, Any]) -> tuple[str, int, str, int]:

@@ -78,7 +78,7 @@ def make_networks(config: Config, facts: Facts, *, embedding: bool = False) -> N
 def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, seed: int, keep: bool = False) -> None:
     """Put orthogonal matrices into a network, if the settings ask for them.
 
-    Layers with fewer dimensions than ``blocks`` (a first convolution of three channels) get a block per channel.
+    Layers with fewer channels than ``blocks`` (a first convolution of three) get a block for each channel.
 
     Args:
         config: the settings of orthogonal training, ``Config.orthogonal``.
@@ -88,7 +88,7 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
         keep: rotate the present neurons instead of new ones.
 
     Raises:
-        ValueError: if there are more blocks than the largest layer has dimensions.
+        ValueError: if there are more blocks than any layer has channels.
 
     Example:
         >>> from hypersphere.config import OrthogonalConfig
@@ -108,12 +108,12 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
             std = (2.0 / neurons.matrix().shape[-1]) ** 0.5 if config.std is None else config.std
             neurons.weight.copy_(torch.randn(neurons.weight.shape, generator=generator) * std + config.mean)
     kept = keep or drawn or config.init == "identity" or config.neurons == "keep"
-    small = {n.name: n.weight.shape[1] for n in found if n.matrix().shape[-1] < config.blocks}
-    plans: list[tuple[int, list[str] | None]] = [(min(config.blocks, small[name]), [name]) for name in small]
+    small = {n.name: n.channels for n in found if n.channels < config.blocks}
+    plans: list[tuple[int, list[str] | None]] = [(channels, [name]) for name, channels in small.items()]
     rest = [n.name for n in found if n.name not in small]
     if small and not rest:
-        most = max(n.matrix().shape[-1] for n in found)
-        raise ValueError(f"orthogonal.blocks={config.blocks} is more than the {most} dimensions of the largest layer")
+        most = max(small.values())
+        raise ValueError(f"orthogonal.blocks={config.blocks} is more than the {most} channels of the largest layer")
     plans.append((config.blocks, rest if small else None))
     refinement = partial(
         functional.refine, half_space=config.refine == "half", steps=config.refine_steps, lr=config.refine_lr
