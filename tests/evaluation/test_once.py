@@ -57,7 +57,7 @@ def test_an_energy_in_a_table_of_errors_stays_an_energy(tmp_path, capsys):
     assert re.search(rf"\| {cell.published:.2f} \| 3\.50 \|", card)
     results.record(table, cell.training, config, result, tmp_path / "results")
     row = results.render(table, tmp_path / "results", [cell.name], steps=4).splitlines()[2]
-    assert row.split()[2] == "3.50"
+    assert row.split()[2] == "3.5000"  # as many digits as are printed
     assert "96.50" not in card + row + page
 
 

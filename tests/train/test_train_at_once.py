@@ -150,8 +150,9 @@ def test_interrupted_work_goes_on(tmp_path, monkeypatch):
         patch.setattr(Training, "_log", log)
         patch.setattr(module._Schedule, "__init__", remember)
         outcomes = run_at_once(jobs, 2)
-    assert [one.stopped for one in outcomes] == [True, True]
-    assert {one.job.config.recipe for one in outcomes} == {"a", "b"}  # c has not begun
+    assert [one.stopped for one in outcomes] == [True] * 3
+    assert {one.job.config.recipe for one in outcomes if one.error is not None} == {"a", "b"}
+    assert (outcomes[2].job.config.recipe, outcomes[2].error) == ("c", None)  # it has not begun
     outcomes = run_at_once(jobs, 2)
     assert all(one.result is not None for one in outcomes)
     for name in names:

@@ -8,7 +8,9 @@ import json
 import os
 import shlex
 import sys
+import threading
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -18,14 +20,16 @@ from .._core.checks import check_choice, check_count, check_positive
 from ..config import Config, changed, check_used, material, overridden, with_values
 from ..recipes import Cell, Table, results, shared, tables
 from ..recipes.shorter import STARTS, named, shortened
-from ..runs import beside
+from ..runs import SeedFolder, beside, run_path
+from ..runs.files import check_room
 from ..train import Job, Outcome, Stopped, run_at_once
 from ..train import run as train
 from ..train.at_once import many_queues
+from ..train.launch import signals
 from ..train.memory import OutOfMemory
 from . import arguments
 from .parser import Parser
-from .settings import freed
+from .settings import check_code, freed
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,6 +43,7 @@ def run(options: argparse.Namespace) -> int:
     failed = False
     if not options.only_print:
         todo = _apart([work for order in orders for work in order.missing()])
+        _check(todo)
         alone = options.at_once == 1 and seconds is None
         failed, stopped = _one_by_one(todo) if alone else _at_once(todo, options.at_once, seconds)
         if stopped:
@@ -212,22 +217,54 @@ def _apart(works: list[Work]) -> list[Work]:
     return list(leaders.values())
 
 
-def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
-    """Train; whether one has failed, and whether somebody stopped it. Other cells may do where one fails."""
-    failed = False
+def _check(todo: list[Work]) -> None:
+    """Raise an error for what would fail when its turn comes, hours later perhaps."""
+    folders = {Job(work.whole, 0).folder for work in todo}
     for work in todo:
-        try:
-            for result in train(work.whole).get("seeds", ()):
-                work.record(result)
-        except Exception as error:  # out of memory, a data set that is missing, ...
-            known = isinstance(error, Stopped | ValueError | OSError | ImportError)
-            alone = isinstance(error, OutOfMemory) or not known
-            if alone and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-                raise  # of this process alone: the others would wait for it in this cell
-            work.say(error)
-            failed = True
-            if isinstance(error, Stopped) and error.code == 130:
-                return True, True
+        check_code(work.config)
+        check_room(work.folder, 2**16)
+        for setting in STARTS:
+            name = named(work.config, setting)
+            if name is None or Job(work.whole, 0).needs & folders or beside(work.config, str(name)).exists():
+                continue
+            raise ValueError(f"{work.name}: {setting}={name!r} is no run: train it first, or in the same command")
+
+
+def _in_order(todo: list[Work]) -> list[Work]:
+    """The trainings as they were asked for, but each after those that it starts from."""
+    waiting, ordered = list(todo), []
+    while waiting:
+        missing = {Job(work.whole, 0).folder for work in waiting}
+        first = next((work for work in waiting if not Job(work.whole, 0).needs & missing), waiting[0])
+        waiting.remove(first)
+        ordered.append(first)
+    return ordered
+
+
+def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
+    """Train; whether one has failed, and whether somebody stopped it. Others may do where one fails."""
+    failed, stopped = False, threading.Event()
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    with signals(stopped.set):
+        for work, seed in [(one, seed) for one in _in_order(todo) for seed in one.whole.run.seeds]:
+            config = replace(work.whole, run=replace(work.whole.run, seeds=(seed,)))
+            try:
+                for result in train(config).get("seeds", ()):
+                    work.record(result)
+            except Exception as error:  # out of memory, a data set that is missing, ...
+                known = isinstance(error, Stopped | ValueError | OSError | ImportError)
+                if several and (isinstance(error, OutOfMemory) or not known):
+                    raise  # of this process alone: the others would wait for it in this cell
+                work.say(error)
+                failed = True
+                with suppress(ValueError, OSError):  # the summary of the run may have failed, not this seed
+                    if (own := SeedFolder(run_path(config), seed).result) is not None:
+                        work.record({"seed": seed, **own})
+                if isinstance(error, Stopped) and error.code == 130:
+                    return True, True
+            if stopped.is_set() and not several:  # a signal in the last evaluation, which was finished
+                _say_stopped()
+                return failed, True
     return failed, False
 
 
@@ -244,14 +281,18 @@ def _at_once(todo: list[Work], count: int, seconds: float | None) -> tuple[bool,
             except (OSError, ValueError) as error:  # the others still train; the same command finds this number
                 unwritten.append(error)
                 work.say(error)
-        elif outcome.error is not None and not outcome.stopped:
+        if outcome.error is not None and not outcome.stopped:
             work.say(outcome.error)
 
     outcomes = run_at_once(owners, count, ended, seconds)
     stopped = any(one.stopped for one in outcomes)
     if stopped:
-        print("hypersphere reproduce: stopped. Give the same command again to continue", file=sys.stderr, flush=True)
+        _say_stopped()
     return bool(unwritten) or any(one.error is not None for one in outcomes), stopped
+
+
+def _say_stopped() -> None:
+    print("hypersphere reproduce: stopped. Give the same command again to continue", file=sys.stderr, flush=True)
 
 
 def _settings(table: Table, cell: Cell, steps: int | None, values: dict[str, Any]) -> tuple[Config, Config]:

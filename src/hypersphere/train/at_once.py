@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ import torch
 from .._core.checks import check_count, check_positive
 from .._core.trust import named
 from ..config import Config, to_dict
-from ..runs import Team, run_path, write_result
+from ..runs import Team, beside, run_path, write_result
 from ..sources import read_once
 from .board import Board
 from .deadline import Deadline
@@ -56,9 +57,17 @@ class Job:
         return f"{self.config.run.name or self.config.recipe} seed {self.seed}"
 
     @property
-    def needs(self) -> set[str]:
+    def folder(self) -> Path:
+        """The folder of the run, by which others find it."""
+        return run_path(self.config).resolve()
+
+    @property
+    def needs(self) -> set[Path]:
         """The runs that must be done before: whose weights it starts from, or whose gradients attack it."""
-        return {run for run in (self.config.model.start, self.config.adversarial.source) if run is not None}
+        names = (self.config.model.start, self.config.adversarial.source)
+        near = Path(self.config.run.folder).expanduser()
+        found = {path for name in names if name is not None for path in (near / name, beside(self.config, name))}
+        return {path.resolve() for path in found}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +77,7 @@ class Outcome:
     Attributes:
         job: The job that ended in this way.
         result: The content of its ``result.json``; None if it did not finish.
-        error: The exception that ended it; None if it finished or did not begin.
+        error: The exception that ended it, or kept its result from the summary of the run; None if there was none.
 
     Example:
         >>> from hypersphere import recipes
@@ -83,7 +92,9 @@ class Outcome:
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody stopped it: the same call goes on."""
+        """Whether somebody stopped it, or it did not begin because of that: the same call goes on."""
+        if self.error is None:
+            return self.result is None
         return isinstance(self.error, Stopped) and self.error.code == 130
 
 
@@ -112,8 +123,8 @@ def run_at_once(
     (and a termination signal) saves all that are training; those that have not begun do not begin.
 
     With ``within`` it ends by itself after so many seconds, and saves what is at work, as for Ctrl-C. Where not all
-    that are at work can end in time, the one that needs the longest rests until another has ended, so that those end
-    which can. No other begins while one rests.
+    that are at work can end in time, those that need the longest rest, so that the others end. What a training still
+    needs is estimated from its steps; evaluations at its end are not.
 
     On a GPU call it before anything else uses CUDA: the trainings need more queues to the device than CUDA opens by
     itself, and it asks for them by ``CUDA_DEVICE_MAX_CONNECTIONS=32``, which CUDA reads when it starts.
@@ -126,8 +137,8 @@ def run_at_once(
             little less than there is.
 
     Returns:
-        The outcomes, in the order in which the jobs ended. A job that was stopped has :class:`Stopped` as its error,
-        one that did not begin has none.
+        The outcomes, in the order in which the jobs ended. A job that was stopped has :class:`Stopped` as its error.
+        Those that did not begin because all were stopped come last, with neither a result nor an error.
 
     Raises:
         ValueError: If ``count`` or ``within`` is not a positive number, or several processes share a training.
@@ -151,7 +162,7 @@ class _Schedule:
     ) -> None:
         self._waiting, self._count, self._ended, self._deadline = jobs, count, ended, deadline
         self._working: list[_Work] = []
-        self._resting: list[_Work] = []  # of those at work, the one that needs the least time last
+        self._resting: set[_Work] = set()  # of those at work
         self._outcomes: list[Outcome] = []
         self._streams: list[torch.cuda.Stream | None] = []
         self._stopping = False
@@ -167,6 +178,10 @@ class _Schedule:
                     if not any(moved):
                         time.sleep(_NAP)
             self._give_up()
+        except Exception:
+            for work in self._working:
+                work.save_and_stop()
+            raise
         finally:
             self._board.stop()
             for work in self._working:
@@ -178,38 +193,52 @@ class _Schedule:
         return [work for work in self._working if self._stopping or work not in self._resting]
 
     def _mind_the_time(self) -> None:
-        """Stop when the time is over, and let a training rest that keeps others from ending in time."""
+        """Stop when the time is over, and let trainings rest that keep others from ending in time."""
         if self._deadline is None or self._stopping:
             return
         if self._deadline.over:
-            self._board.say("the time is over: what is at work is saved")
+            self._board.say("the time is over" + (": what is at work is saved" if self._working else ""))
             self._stop()
-        elif (late := self._deadline.too_late(self._active())) is not None:
-            self._resting.append(late)
-            self._board.say(f"{late.job.name} rests at step {late.done}: with it not all would end in time")
+            return
+        more = self._has_room and self._first_ready() is not None
+        resting = self._deadline.resting(self._working, more)
+        for work in resting ^ self._resting:
+            work.rest(work in resting)
+            words = "rests, so that others end in time" if work in resting else "goes on"
+            self._board.say(f"{work.job.name} {words} (step {work.done})")
+        self._resting = resting
 
     def _stop(self) -> None:
         self._stopping = True
         interrupt([work.training for work in self._working if work.training is not None])
 
+    @property
+    def _has_room(self) -> bool:
+        """Whether another may begin beside those that rest, which keep their memory."""
+        return len(self._working) < 2 * self._count
+
     def _next(self) -> Job | None:
         """The first job that waits for no other; None if there is none, or none shall begin."""
-        if self._stopping or self._resting:
+        if self._stopping or (self._resting and not (self._has_room and self._deadline and self._deadline.spare)):
             return None
-        missing = {job.config.run.name or job.config.recipe for job in self._waiting}
-        missing |= {work.job.config.run.name or work.job.config.recipe for work in self._working}
+        return self._first_ready()
+
+    def _first_ready(self) -> Job | None:
+        missing = {job.folder for job in self._waiting} | {work.job.folder for work in self._working}
         return next((job for job in self._waiting if not job.needs & missing), None)
 
     def _give_up(self) -> None:
-        """End what still waits though nothing is at work and nobody stopped it: each needs itself, or one that does."""
-        while self._waiting and not self._stopping:
-            job = self._waiting.pop(0)
-            needs = ", ".join(sorted(job.needs))
+        """End what still waits though nothing is at work: it was stopped; or each needs itself, or one that does."""
+        for job in self._waiting:
+            if self._stopping:
+                self._outcomes.append(Outcome(job))
+                continue
+            needs = ", ".join(sorted({path.name for path in job.needs}))
             self._end(Outcome(job, error=ValueError(f"it starts from {needs}, which waits for it: name another run")))
 
     def _fill(self) -> None:
         """Let jobs begin while there is room. One that begins has its first turn at once."""
-        while len(self._working) < self._count and (job := self._next()) is not None:
+        while len(self._active()) < self._count and (job := self._next()) is not None:
             self._waiting.remove(job)
             try:
                 named(to_dict(job.config))
@@ -243,24 +272,16 @@ class _Schedule:
         if outcome is not None:
             self._working.remove(work)
             self._end(outcome)
-            self._wake()
         return True
-
-    def _wake(self) -> None:
-        """Let the one go on that rests and needs the least time: another has ended."""
-        if self._resting and not self._stopping:
-            self._resting.pop()
-        if self._deadline is not None:
-            self._deadline.changed()
 
     def _end(self, outcome: Outcome) -> None:
         if outcome.result is not None:
             try:
                 write_result(run_path(outcome.job.config), outcome.job.config)
-            except OSError as error:  # the seed's own result is written: the same command finds it
-                outcome = Outcome(outcome.job, error=error)
+            except (OSError, ValueError) as error:  # the seed's own result is written: the same command finds it
+                outcome = Outcome(outcome.job, outcome.result, error)
         self._outcomes.append(outcome)
-        if outcome.result is not None:
+        if outcome.error is None and outcome.result is not None:
             self._board.ended(f"{outcome.job.name}: {outcome.result['final_accuracy']:.2f}%")
         else:
             self._board.ended(f"{outcome.job.name}: {outcome.error}", "stopped" if outcome.stopped else "failed")
@@ -275,9 +296,10 @@ class _Work:
         self.training: Training | None = None
         self._surroundings = Surroundings(crew.device, stream)
         self._mark: Mark = None
-        progress = board.row(events_of(job.config, job.seed, crew))
+        self._rested = 0.0
+        self._row = board.row(events_of(job.config, job.seed, crew))
         self._turns: Generator[Mark, None, dict[str, Any]] = seed_turns(
-            job.config, job.seed, crew, progress, begun=self._begun
+            job.config, job.seed, crew, self._row, begun=self._begun
         )
 
     @property
@@ -307,6 +329,19 @@ class _Work:
         except Exception as error:  # out of memory, weights that are not finite, a data set that is missing, ...
             return Outcome(self.job, error=_light(error))
         return None
+
+    def rest(self, rests: bool) -> None:
+        """Begin or end a rest, which is no part of its training time."""
+        self._row.rests = rests
+        if rests:
+            self._rested = time.perf_counter()
+        elif self.training is not None:
+            self.training.idle += time.perf_counter() - self._rested
+
+    def save_and_stop(self) -> None:
+        """Go on until it is saved, or has an error of its own."""
+        while self.turn(stopping=True) is None:
+            pass
 
     def close(self) -> None:
         """Let go of its folder."""

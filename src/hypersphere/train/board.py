@@ -24,13 +24,13 @@ class Board:
     def __init__(self, total: int, kind: str = "auto") -> None:
         self.total, self.kind = total, settle(kind)
         self.ends = dict.fromkeys(("done", "failed", "stopped"), 0)
-        self._rows: list[_Row] = []
+        self._rows: list[Row] = []
         self._shown = time.monotonic()
         self._live: Any = None
 
-    def row(self, events: Path | None = None) -> Progress:
+    def row(self, events: Path | None = None) -> Row:
         """The progress of a training that begins, which writes TensorBoard's ``events`` as usual."""
-        return _Row(self, events)
+        return Row(self, events)
 
     def ended(self, words: str, how: str = "done") -> None:
         """Count a training that is ``"done"``, has ``"failed"`` or was ``"stopped"`` to go on later, and say so."""
@@ -50,14 +50,15 @@ class Board:
     def text(self) -> str:
         """The table: how many are done, and a line for every training that runs."""
         waiting = self.total - sum(self.ends.values()) - len(self._rows)
-        rate = sum(row.rate for row in self._rows)
-        counts = {**self.ends, "at work": len(self._rows), "waiting": waiting}
+        rate = sum(row.rate for row in self._rows if not row.rests)
+        rests = sum(row.rests for row in self._rows)
+        counts = {**self.ends, "at work": len(self._rows) - rests, "at rest": rests, "waiting": waiting}
         words = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "done")
         lines = [f"{words} of {self.total} trainings; {rate:.1f} steps/s together"]
         table = aligned([row.cells() for row in self._rows], left=4)
         return "\n".join([*lines, *(f"  {line}" for line in table)])
 
-    def enter(self, row: _Row) -> None:
+    def enter(self, row: Row) -> None:
         """A training shows its first step."""
         self._rows.append(row)
         if self.kind == "rich" and self._live is None:
@@ -67,7 +68,7 @@ class Board:
             self._live = Live(get_renderable=self._rendered, console=Console(), refresh_per_second=2)
             self._live.start()
 
-    def leave(self, row: _Row) -> None:
+    def leave(self, row: Row) -> None:
         """A training shows nothing more."""
         if row in self._rows:
             self._rows.remove(row)
@@ -86,8 +87,11 @@ class Board:
         return Text(self.text())
 
 
-class _Row(Progress):
+class Row(Progress):
     """The progress of one of several trainings."""
+
+    rests = False
+    """Whether it stands still, so that others end."""
 
     def __init__(self, board: Board, events: Path | None) -> None:
         super().__init__(board.kind, events)
@@ -101,6 +105,8 @@ class _Row(Progress):
 
     def cells(self) -> tuple[str, str, str, str]:
         """What a row of the table holds."""
+        if self.rests:
+            return self._title, f"{self._at}/{self._total}", "rests", ""
         return self._title, f"{self._at}/{self._total}", self._numbers(), self._left(self._at)
 
     def stop(self) -> None:

@@ -1,10 +1,13 @@
-"""As many trainings as possible before a time: those that would end too late rest while the others end."""
+"""As many trainings as possible before a time: those that cannot end by then rest while the others end."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
+
+_KEPT = 0.8  # of what is known of a pace, at each look
+_SURE = 0.9  # share of the time left that must be enough where one is to go on or to begin
 
 
 class Runner(Protocol):
@@ -25,8 +28,9 @@ R = TypeVar("R", bound=Runner)
 class Deadline:
     """Until when trainings may work, and which of them should rest.
 
-    Trainings that share a device make each other slower. If not all of them can end in time, it is better that the one
-    with the most to do rests: the others become faster, and end.
+    Trainings that share a device make each other slower. One that makes p steps a second beside n − 1 others would
+    make about n·p alone, so its last r steps take r/(n·p) seconds of the device. Those that take the least can end
+    together while the sum of these seconds is not more than the time that is left. The others rest.
 
     Args:
         seconds: How long the trainings may work.
@@ -35,43 +39,83 @@ class Deadline:
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self._end = now, now() + seconds
-        self._window = max(seconds / 100, 2.0)  # seconds in which a pace is measured
-        self._seen: dict[Runner, tuple[float, int]] = {}
+        self._window = max(seconds / 100, 2.0)  # seconds between two looks
+        self._looked = now()
+        self._paces: dict[Runner, _Pace] = {}
+        self._rest: set[Runner] = set()
+        self._late: set[Runner] = set()  # at the last look
+        self.spare = True
+        """Whether another may begin: there is time that those at work do not need, or none of them can end."""
 
     @property
     def over(self) -> bool:
         """Whether the time has come."""
         return self._now() >= self._end
 
-    def too_late(self, runners: Iterable[R]) -> R | None:
-        """The one of those at work that should rest now; None where all end in time or their paces are not known yet.
+    def resting(self, working: Iterable[R], more: bool = False) -> set[R]:
+        """Those of ``working`` that should rest now.
 
-        The last one never rests: what it does is saved, and is less to do next time.
+        One rests where two looks in a row say so. Where nobody can end in time, all work on, so that what they do is
+        less to do next time; or all rest, if others wait (``more``), which may be shorter.
         """
-        working = list(runners)
-        paces = {runner: self._pace(runner) for runner in working}
-        known = {runner: pace for runner, pace in paces.items() if pace is not None}
-        if len(known) < len(working):
-            return None
-        self.changed()
-        if len(working) < 2:
-            return None
-        last = max(working, key=lambda runner: _needs(runner, known[runner]))
-        return last if self._now() + _needs(last, known[last]) > self._end else None
+        runners = list(working)
+        if self._now() - self._looked >= self._window:
+            self._look(runners, more)
+        return {runner for runner in runners if runner in self._rest}
 
-    def changed(self) -> None:
-        """Measure all paces anew: others are at work than before."""
-        self._seen.clear()
+    def _look(self, runners: list[R], more: bool) -> None:
+        seconds, self._looked = self._now() - self._looked, self._now()
+        active = [runner for runner in runners if runner not in self._rest]
+        for runner in active:
+            self._paces.setdefault(runner, _Pace()).see(runner.done, seconds / len(active))
+        for resting in self._rest:
+            self._paces[resting].pause()
+        self._paces = {runner: pace for runner, pace in self._paces.items() if runner in runners}
+        needs = {runner: need for runner in runners if (need := self._need(runner)) is not None}
+        ends, total = self._can_end(needs)
+        unknown = len(needs) < len(runners)
+        late = needs.keys() - ends
+        if ends or unknown:
+            self._rest = {runner for runner in late if runner in self._rest or runner in self._late}
+        else:
+            self._rest = set(needs) if more else set()
+        self._late = set(late)
+        self.spare = not unknown and (not ends or total <= _SURE * (self._end - self._now()))
 
-    def _pace(self, runner: Runner) -> float | None:
-        """Steps a second since it was first seen, if that was long enough ago."""
-        done, now = runner.done, self._now()
-        if done is None:
-            return None
-        since, before = self._seen.setdefault(runner, (now, done))
-        return (done - before) / (now - since) if now - since >= self._window and done > before else None
+    def _can_end(self, needs: dict[R, float]) -> tuple[set[R], float]:
+        """Those that can end in time together, the shortest first, and the seconds of the device that they take."""
+        left, total, ends = self._end - self._now(), 0.0, set()
+        for runner, need in sorted(needs.items(), key=lambda item: item[1]):
+            if total + need > (left * _SURE if runner in self._rest else left):
+                break
+            total += need
+            ends.add(runner)
+        return ends, total
+
+    def _need(self, runner: Runner) -> float | None:
+        """Seconds of the device until its last step; None if its pace is not known yet."""
+        pace = self._paces[runner].alone if runner in self._paces else None
+        return None if pace is None else (runner.total - (runner.done or 0)) / pace
 
 
-def _needs(runner: Runner, pace: float) -> float:
-    """Seconds until its last step."""
-    return (runner.total - (runner.done or 0)) / pace
+class _Pace:
+    """How many steps a training makes in a second of the device, mostly in the last few looks."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+        self._steps, self._seconds = 0.0, 0.0
+
+    def see(self, done: int | None, seconds: float) -> None:
+        """It has made ``done`` steps, and had ``seconds`` of the device since the last look."""
+        if done is not None and self._before is not None:
+            self._steps = _KEPT * self._steps + done - self._before
+            self._seconds = _KEPT * self._seconds + seconds
+        self._before = done
+
+    def pause(self) -> None:
+        """It rests: the next look is the first of a new stretch."""
+        self._before = None
+
+    @property
+    def alone(self) -> float | None:
+        return self._steps / self._seconds if self._steps > 0 else None

@@ -61,15 +61,20 @@ def run(config: Config, *, callbacks: Sequence[Callback] = ()) -> dict[str, Any]
 
 def _run(config: Config, crew: Team, callbacks: Sequence[Callback]) -> dict[str, Any]:
     folder = begin(config, crew)
-    for seed in config.run.seeds:
+    for number, seed in enumerate(config.run.seeds, start=1):
         progress = Progress(config.run.progress if crew.writer else "off", events_of(config, seed, crew))
+        begun: list[Training] = []
         with ExitStack() as listening:
 
-            def listen(training: Training, stack: ExitStack = listening) -> None:
+            def listen(training: Training, stack: ExitStack = listening, begun: list[Training] = begun) -> None:
+                begun.append(training)
                 stack.enter_context(signals(lambda: interrupt([training])))
 
             for _ in seed_turns(config, seed, crew, progress, callbacks, listen):
                 pass
+        asked = any(training.interrupted for training in begun)  # in its last evaluation, which was finished
+        if number < len(config.run.seeds) and crew.agree(asked):
+            raise Stopped(f"stopped: seed {seed} is done. Give the same command again to continue", code=130)
     summary: dict[str, Any] = {}
     writer_first(crew, lambda: summary.update(write_result(folder, config)))
     return summary
@@ -166,20 +171,45 @@ def interrupt(trainings: Sequence[Training]) -> None:
 
 @contextmanager
 def signals(ask: Callable[[], None]) -> Iterator[None]:
-    """Let the first Ctrl-C or termination finish the step and save; a second one acts at once."""
+    """Let the first Ctrl-C or termination finish the step and save; a second one acts at once.
+
+    Whoever asked for signals further out is told, too; and what begins when one has come already is asked at once.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def handler(number: int, frame: object) -> None:
-        ask()
-        signal.signal(number, before[signal.Signals(number)])
-
+    listener = _Listener(ask, before)
     for number in before:
-        signal.signal(number, handler)
+        signal.signal(number, listener)
+    if listener.outer is not None and listener.outer.asked:
+        listener.hear()
     try:
         yield
     finally:
         for number, old in before.items():
             signal.signal(number, old)
+
+
+class _Listener:
+    """What a signal calls."""
+
+    def __init__(self, ask: Callable[[], None], before: dict[signal.Signals, Any]) -> None:
+        outer = before[signal.SIGINT]
+        self.outer = outer if isinstance(outer, _Listener) else None
+        self.asked, self._ask = False, ask
+        self._default: dict[signal.Signals, Any] = before if self.outer is None else self.outer._default
+
+    def __call__(self, number: int, frame: object) -> None:
+        if not self.asked:
+            self.hear()
+            return
+        signal.signal(number, self._default[signal.Signals(number)])
+        signal.raise_signal(number)
+
+    def hear(self) -> None:
+        """The first signal has come."""
+        self.asked = True
+        self._ask()
+        if self.outer is not None and not self.outer.asked:
+            self.outer.hear()

@@ -59,6 +59,7 @@ class Training:
         self.callbacks = Callbacks(callbacks if team.writer else (), team.device)
         self.interrupted = False
         self.evaluates = False  # it does, or it failed while it did
+        self.idle = 0.0  # seconds since the last line of the log that are no training
         self.at_once = 1  # how many trainings share the device, for those who read its steps per second
         self.result: dict[str, Any] | None = None
         self._mark: Mark = None
@@ -89,6 +90,8 @@ class Training:
         self.callbacks.start(Started(self.config, self.seed, self.folder.path, self.step.step, self.parts.objective))
         try:
             yield from self._steps()
+            if self.config.evaluation.also and self.team.agree(self.interrupted):
+                raise Stopped(self._goodbye(self.step.step), code=130)  # before what may take long
             self.result = self._finish()
         except NotFinite as error:
             raise Stopped((yield from explain(self, error))) from error
@@ -117,7 +120,7 @@ class Training:
         total = self.config.schedule.steps
         name = self.config.run.name or self.config.recipe
         self.progress.start(f"{name} seed {self.seed}", total, self.step.step)
-        since, done, idle = time.perf_counter(), self.step.step, 0.0
+        since, done, self.idle = time.perf_counter(), self.step.step, 0.0
         while self.step.step < total:
             self.step()
             now = self.step.step
@@ -127,12 +130,12 @@ class Training:
                 yield from self._pause(now, waits=logs or evaluates or saves)
             if logs:
                 line = self.step.read()
-                elapsed = time.perf_counter() - since - idle
+                elapsed = time.perf_counter() - since - self.idle
                 self.seconds += elapsed
                 line |= {"rate": (now - done) / max(elapsed, 1e-9)} | self._margin(now)
                 self._log(now, line)
                 self.callbacks.step(now, line)
-                since, done, idle = time.perf_counter(), now, 0.0
+                since, done, self.idle = time.perf_counter(), now, 0.0
             pause = time.perf_counter()
             if evaluates:
                 self._evaluate(now)
@@ -140,7 +143,7 @@ class Training:
                 self.save()
             if stop and not end:
                 raise Stopped(self._goodbye(now), code=130)
-            idle += time.perf_counter() - pause
+            self.idle += time.perf_counter() - pause
 
     def _pause(self, now: int, waits: bool) -> Iterator[Mark]:
         """Let others continue: before what waits for the device, until it is there; else with a turn still queued."""
