@@ -204,7 +204,7 @@ def table7_6(method: str, refine: str | None) -> Config:
     "thesis.table7.7",
     "Normalised neurons, CNN-6 on CIFAR-100",
     "error",
-    f"baseline.norm starts from neurons of length 1 (7.5.3) and trains as the baseline does. {START} {RATES}",
+    f"The cell baseline.norm starts from neurons of length 1 (7.5.3) and trains as the baseline. {START} {RATES}",
 )
 @grid("""
     row       plain=False  norm=True
