@@ -20,8 +20,8 @@ from torch import nn
 
 import programs
 from hypersphere.cli import _parse, main
+from hypersphere.cli._sweep_plan import make_plan
 from hypersphere.cli.settings import chosen_config
-from hypersphere.cli.sweep import combinations
 from hypersphere.config import overridden, to_dict
 from hypersphere.runs import SeedFolder, files
 from hypersphere.runs.files import write_json
@@ -338,7 +338,8 @@ def test_another_g_drops_the_k_of_the_sigmoid(tmp_path, capsys):
     assert chosen_config(None, str(tmp_path / "part.toml"), {}).model == config.model
     assert chosen_config(None, str(tmp_path / "part.toml"), {"model.angular": "sigmoid"}).model.k is None
     assert chosen_config("digits.spherenet", None, {"model.angular": "sigmoid"}).model.k == 0.3
-    swept = [one.config.model for one in combinations("digits.spherenet", None, {"model.angular": "sigmoid,cosine"})]
+    plan = make_plan("digits.spherenet", None, {"model.angular": "sigmoid,cosine"})
+    swept = [one.config.model for one in plan.combinations()]
     assert [(one.angular, one.k) for one in swept] == [("sigmoid", 0.3), ("cosine", None)]
     assert main(["train", "digits.spherenet", "--model.angular", "cosine", "--model.k", "0.2", "--show"]) == 2
     assert "--model.k 0.2 changes nothing here: it needs --model.angular sigmoid" in capsys.readouterr().err

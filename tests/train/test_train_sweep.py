@@ -17,7 +17,7 @@ from tiny import tiny
 import programs
 from hypersphere._core.cores import cores
 from hypersphere.cli import main
-from hypersphere.cli.sweep import combinations
+from hypersphere.cli._sweep_plan import make_plan
 from hypersphere.cli.train import chosen_config
 from hypersphere.recipes import get
 from hypersphere.train import room, run, to_dict
@@ -114,7 +114,7 @@ def test_files_with_mistakes(tmp_path, capsys, text, says):
 
 def test_commas_and_bars():
     texts = {"loss.margin": "0.2,0.3", "schedule.milestones": "10,20|5,15", "run.seeds": "0,1", "model.widths": "4,8|"}
-    found = list(combinations("digits.cnn", None, {"loss.name": "arcface", **texts}))
+    found = list(make_plan("digits.cnn", None, {"loss.name": "arcface", **texts}).combinations())
     varied = [(one.config.loss.margin, one.config.schedule.milestones) for one in found]
     assert varied == [(0.2, (10, 20)), (0.2, (5, 15)), (0.3, (10, 20)), (0.3, (5, 15))]
     assert {(one.config.run.seeds, one.config.model.widths) for one in found} == {((0, 1), "4,8")}
@@ -126,7 +126,7 @@ def test_commas_and_bars():
         ({"run.name": "a"}, "--name"),
     ):
         with pytest.raises(ValueError, match=says):
-            list(combinations("digits.cnn", None, bad))
+            make_plan("digits.cnn", None, bad)
 
 
 def test_a_sweep_over_what_changes_nothing_is_refused(tmp_path, capsys):
@@ -219,7 +219,7 @@ def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys,
     rows = [line.split() for line in out.splitlines()]
     assert any(row[0] == "0.01" and "2" in row for row in rows if row)
     assert any(row[0] == "1e+30" and row[-1] == "failed" for row in rows if row)
-    content = json.loads((tmp_path / "all" / "sweep.json").read_text())
+    content = json.loads((tmp_path / "all" / "sweep.json").read_text())["runs"]
     assert [len(one["seeds"]) for one in content] == [2, 0, 0]
     assert content[1]["error"]
     assert (tmp_path / "all" / "sweep.png").stat().st_size > 1000
@@ -229,8 +229,8 @@ def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys,
     assert weights.stat().st_mtime_ns == before  # done is done, and needs no process
     (child,) = children
     assert "optim.lr=1e+30" in str(child.command)
-    assert main([*words, "--jobs", "2", "--schedule.steps", "5"]) == 1
-    assert "optim.lr=0.01 holds a run with other settings: schedule.steps (4, now 5)" in capsys.readouterr().err
+    assert main([*words, "--jobs", "2", "--schedule.steps", "5"]) == 2
+    assert "all holds a sweep with other settings: schedule.steps (4, now 5): choose another" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "all"), "--logs-only"]) == 0
     assert "optim.lr=0.01" in (tmp_path / "all" / "report.html").read_text()
 
@@ -302,7 +302,7 @@ def test_two_trainings_at_a_time(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "2 runs in" in out
     assert [line.split()[0] for line in out.splitlines() if line.strip().startswith("0.0")] == ["0.01", "0.02"]
-    content = json.loads((tmp_path / "together" / "sweep.json").read_text())
+    content = json.loads((tmp_path / "together" / "sweep.json").read_text())["runs"]
     assert [(one["error"], len(one["seeds"])) for one in content] == [(None, 1), (None, 1)]
     assert (tmp_path / "together" / "sweep.png").exists()
     said = (tmp_path / "together" / "settings" / "optim.lr=0.01.txt").read_text()
@@ -346,10 +346,11 @@ def test_list_takes_the_name_of_a_table_and_knows_our_numbers_anywhere(tmp_path,
 
 def test_options_may_need_what_is_varied():
     """A margin is none of the recipe's loss, but one of the heads that are compared."""
-    found = list(
-        combinations("digits.cnn", None, {"loss.name": "arcface,am_softmax,cross_entropy", "loss.margin": "0.3"})
-    )
+    texts = {"loss.name": "arcface,am_softmax,cross_entropy", "loss.margin": "0.3"}
+    plan = make_plan("digits.cnn", None, texts)
+    found = list(plan.combinations())
+    assert plan.settings() == {"loss.margin": 0.3}
     assert [one.config.loss.margin for one in found[:2]] == [0.3, 0.3]
     assert [one.error is None for one in found] == [True, True, False]
     with pytest.raises(ValueError, match="belong to a head"):
-        list(combinations("digits.cnn", None, {"loss.margin": "0.3"}))
+        make_plan("digits.cnn", None, {"loss.margin": "0.3"})

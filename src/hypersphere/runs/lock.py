@@ -36,13 +36,17 @@ class Locked(OSError):
 
 
 @contextmanager
-def locked(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
+def locked(folder: Path, what: str, wait: float = 0.0, option: str = "--run.name") -> Iterator[int]:
     """Hold the lock of a folder.
+
+    The value is the open handle. A process that inherits it (``pass_fds``) holds the lock, too, until it ends: should
+    this one be killed, the folder stays locked for as long as such processes go on.
 
     Args:
         folder: It gets a file ``.lock``, which is removed at the end.
         what: What the folder holds, for the message.
         wait: How many seconds to wait for another process.
+        option: The option that chooses another folder, for the message.
 
     Raises:
         Locked: If another process still has it then.
@@ -51,7 +55,7 @@ def locked(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
     handle = _take(path)
     while handle is None:
         if time.monotonic() >= until:
-            raise Locked(f"{what} is in use by {_owner(path)}: wait for it, or choose another --run.name")
+            raise Locked(f"{what} is in use by {_owner(path)}: wait for it, or choose another {option}")
         time.sleep(0.05)
         handle = _take(path)
     ended = threading.Event()
@@ -61,7 +65,7 @@ def locked(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(about).encode(), 0)
         renewer.start()
-        yield
+        yield handle
     finally:
         ended.set()
         with contextlib.suppress(OSError):
@@ -134,4 +138,7 @@ def _owner(path: Path) -> str:
     owner = _read(path)
     if not owner:
         return "another process"
-    return f"process {owner.get('pid')} on {owner.get('host')} (since {owner.get('since')})"
+    told, pid = f"process {owner.get('pid')} on {owner.get('host')} (since {owner.get('since')})", owner.get("pid")
+    if owner.get("host") == socket.gethostname() and isinstance(pid, int) and not alive(pid):
+        return f"processes that go on after {told}, which started them, has ended"  # they have inherited the lock
+    return told

@@ -16,6 +16,7 @@ RUN/seed-0/samples/               pictures of every evaluation, of networks that
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,16 +93,40 @@ def open_run(config: Config) -> Path:
     return folder
 
 
+def check_settings(config: Config) -> Config | None:
+    """See that the folder of a run holds no run with other settings that has begun.
+
+    Args:
+        config: the settings of the run; ``run.folder`` and ``run.name`` give the path.
+
+    Returns:
+        The settings that the folder holds, None if it holds none.
+
+    Raises:
+        ValueError: If it holds a run with other settings, or something else than a run.
+    """
+    folder = run_path(config)
+    if not (folder / "config.json").exists():
+        return None
+    before = _own_config(folder)
+    differences = changed(before, config)
+    if differences and began(folder):
+        raise ValueError(
+            f"{folder} holds a run with other settings: {told_differences(differences)}. Choose another --run.name, or "
+            "remove the folder"
+        )
+    return before
+
+
+def told_differences(differences: Mapping[str, tuple[Any, Any]]) -> str:
+    """The first of some settings that were changed, in words: ``optim.lr (0.1, now 0.2)``."""
+    return ", ".join(f"{name} ({was!r}, now {now!r})" for name, (was, now) in list(differences.items())[:5])
+
+
 def _take_over(folder: Path, config: Config) -> None:
     path = folder / "config.json"
-    if path.exists():
-        before = _own_config(folder)
-        differences = changed(before, config)
-        if differences and _began(folder):
-            shown = ", ".join(f"{name} ({was!r}, now {now!r})" for name, (was, now) in list(differences.items())[:5])
-            raise ValueError(
-                f"{folder} holds a run with other settings: {shown}. Choose another --run.name, or remove the folder"
-            )
+    before = check_settings(config)
+    if before is not None:
         known = {name: root for name, root in _roots(before).items() if os.path.isabs(root) and os.path.exists(root)}
         lost = [name for name, root in _roots(config).items() if root and not os.path.exists(root)]
         config = with_values(config, {name: known[name] for name in lost if name in known})  # started from elsewhere
@@ -137,7 +162,7 @@ def _own_config(folder: Path) -> Config:
         ) from error
 
 
-def _began(folder: Path) -> bool:
+def began(folder: Path) -> bool:
     """Whether a seed has anything to show for its settings."""
     return any(any(folder.glob(f"seed-*/{name}")) for name in ("log.jsonl", "result.json", "checkpoints/step-*"))
 

@@ -62,7 +62,7 @@ class SeedFolder:
         self.split, self.damaged = self.path / "split.csv", self.path / "damaged.txt"
         self.config = config
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[object]:
         """Hold this seed: another process that wants to train it gets an error.
 
         Returns:
