@@ -51,6 +51,17 @@ def test_a_signal_in_the_last_evaluation_of_a_cell_begins_no_other(extra, tmp_pa
     assert len(found) == 4
 
 
+def test_a_signal_in_the_last_evaluation_of_a_sweep_begins_no_other_run(tmp_path, monkeypatch, capsys):
+    words = ["sweep", "digits.cnn", "--optim.lr", "1e-3,2e-3", "--jobs", "1", "--schedule.steps", "2"]
+    words += ["--schedule.milestones", "none", "--run.folder", str(tmp_path), "--run.device", "cpu"]
+    with monkeypatch.context() as patch:
+        seen = interrupting(patch)
+        assert main(words) == 130
+    assert len(seen) == 1
+    assert "Give the same command again" in capsys.readouterr().err
+    assert main(words) == 0
+
+
 def test_whoever_listens_further_out_hears_it_and_a_second_signal_acts_at_once():
     heard = []
     with signals(lambda: heard.append("outer")):

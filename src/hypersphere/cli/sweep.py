@@ -126,21 +126,30 @@ def _together(found: list[Combination], folder: Path, lock: int, jobs: int) -> i
 
 
 def _one_by_one(found: list[Combination]) -> int:
-    for number, one in enumerate(found, start=1):
-        print(f"[{number}/{len(found)}] {one.name}", flush=True)
-        try:
-            if one.error is None:
-                train(one.config)
-        except Stopped as stopped:
-            if stopped.code == 130:
-                print(f"hypersphere sweep: {stopped}", file=sys.stderr)
-                return 130
-            one.error = in_a_sweep(str(stopped))
-        except Exception as error:  # e.g. out of memory, a missing data set: the other runs may succeed
-            one.error = in_a_sweep(f"{type(error).__name__}: {error}")
-        if one.error:
-            print(f"hypersphere sweep: {one.name}: {one.error}", file=sys.stderr)
+    asked = threading.Event()
+    with signals(asked.set):
+        for number, one in enumerate(found, start=1):
+            if asked.is_set():  # a signal in the last evaluation of the run before, which was finished
+                return _say_stopped()
+            print(f"[{number}/{len(found)}] {one.name}", flush=True)
+            try:
+                if one.error is None:
+                    train(one.config)
+            except Stopped as stopped:
+                if stopped.code == 130:
+                    print(f"hypersphere sweep: {stopped}", file=sys.stderr)
+                    return 130
+                one.error = in_a_sweep(str(stopped))
+            except Exception as error:  # e.g. out of memory, a missing data set: the other runs may succeed
+                one.error = in_a_sweep(f"{type(error).__name__}: {error}")
+            if one.error:
+                print(f"hypersphere sweep: {one.name}: {one.error}", file=sys.stderr)
     return 0
+
+
+def _say_stopped() -> int:
+    print("hypersphere sweep: stopped. Give the same command again to continue", file=sys.stderr)
+    return 130
 
 
 def _in_processes(found: list[Combination], folder: Path, lock: int, jobs: int) -> int:
@@ -193,8 +202,7 @@ def _in_processes(found: list[Combination], folder: Path, lock: int, jobs: int) 
         for one in working:
             one.result()
     if stopping.is_set():
-        print("hypersphere sweep: stopped. Give the same command again to continue", file=sys.stderr)
-        return 130
+        return _say_stopped()
     _say_errors(found)
     return 0
 
