@@ -14,6 +14,7 @@ from hypersphere import data
 from hypersphere.cli import main
 from hypersphere.evaluation import evaluate
 from hypersphere.export import export_run
+from hypersphere.export.inputs import find_inputs
 from hypersphere.report import write
 from hypersphere.runs import Logger, Run
 
@@ -94,6 +95,25 @@ def test_a_loop_with_data_of_its_own_is_exported(tmp_path, capsys):
                 export_run(folder, formats="safetensors")
         assert main(["evaluate", str(folder)]) == 2
         assert "named no data set" in capsys.readouterr().err
+
+
+def test_a_loop_that_flattens_images_is_exported(tmp_path, monkeypatch):
+    """The example of the docs: digits as rows of 64 numbers, which is all that the logger was told."""
+    net = hs.models.create("mlp", 10, in_features=64)
+    settings = {"model.name": "mlp", "data.name": "digits"}
+    for folder, count in (("mine", 64), ("other", 63)):
+        with Logger(tmp_path / folder, model=net, settings=settings, steps=1, in_features=count) as log:
+            log(1, loss=1.0)
+    made = export_run(tmp_path / "mine", formats="safetensors,torch", samples=3)
+    assert made.real
+    assert made.inputs == "the first 3 test images of digits, each as one row of 64 numbers"
+    assert "(batch, 64)" in (made.folder / "README.md").read_text()
+    with pytest.raises(ValueError, match="1×8×8 pixels, and the network was made for 10 classes, 63 features"):
+        find_inputs(Run(tmp_path / "other").config, Run(tmp_path / "other").facts(), 0, None, 3)
+    monkeypatch.setattr(data, "available", lambda *_: False)
+    again = export_run(tmp_path / "mine", out=tmp_path / "again", formats="safetensors,torch", samples=3)
+    assert "because digits was not found here" in again.inputs
+    assert "because the data were not found where it was exported" in (again.folder / "README.md").read_text()
 
 
 def test_a_network_as_people_write_them(tmp_path):
