@@ -19,6 +19,8 @@ from .run_folder import data_from, read_config, run_path
 from .seed_folder import SeedFolder
 
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
+_TRACES = ("facts.json", "log.jsonl", "result.json", "model.safetensors", "checkpoints/step-*")
+"""What a training leaves in the folder of its seed, the first as it begins."""
 
 
 class Run:
@@ -26,7 +28,7 @@ class Run:
 
     A file that is missing, of another run or damaged raises a ``ValueError`` that names it. A last line of the log that
     was cut off by a crash is not an error: training would drop it, too. Folders such as ``seed-0 (copy)`` do not count
-    as seeds.
+    as seeds, nor do those in which no training began, as where the disk was full.
 
     Args:
         path: a run folder, or the folder of one of its seeds (``RUN/seed-0``).
@@ -53,7 +55,7 @@ class Run:
             what = "is a file" if self.path.exists() else "does not exist"
             raise ValueError(f"{self.path} {what}: give the run folder that `hypersphere train` printed at its end")
         self.config = _from_here(_settings(self.path), self.path)
-        names = (_SEED.fullmatch(entry.name) for entry in self.path.iterdir() if entry.is_dir())
+        names = (_SEED.fullmatch(entry.name) for entry in self.path.iterdir() if entry.is_dir() and _began(entry))
         found = tuple(sorted(int(name[1]) for name in names if name))
         if seed is not None and seed not in found:
             raise ValueError(f"{self.path} has no seed {seed}: it has {', '.join(map(str, found)) or 'none'}")
@@ -172,6 +174,10 @@ class Run:
     def command(self) -> str:
         """What to type to train it again."""
         return str(self.environment().get("command") or f"hypersphere train {self.recipe}")
+
+
+def _began(seed: Path) -> bool:
+    return any(any(seed.glob(name)) for name in _TRACES)
 
 
 def _from_here(config: Config, path: Path) -> Config:
