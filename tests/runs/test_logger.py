@@ -7,6 +7,8 @@ import math
 import own_nets
 import pytest
 import torch
+from folders import make_run
+from tiny import tiny
 from torch import nn
 
 import hypersphere as hs
@@ -17,9 +19,14 @@ from hypersphere.export import export_run
 from hypersphere.export.inputs import find_inputs
 from hypersphere.report import write
 from hypersphere.runs import Logger, Run
+from hypersphere.train import run
 
 NAMED = {"model.name": "own_nets:Net", "data.name": "digits"}
 IMAGES = {"image_size": (8, 8), "in_channels": 1}
+
+
+def snapshot(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def train(log, net, head=None, steps=20):
@@ -247,6 +254,35 @@ def test_the_network_of_an_attempt_that_failed_is_not_that_of_the_next(tmp_path)
     torch.manual_seed(2)
     for name, value in hs.models.create("mlp", 10, in_features=64).state_dict().items():
         torch.testing.assert_close(stored[name], value)
+
+
+def test_a_training_by_the_program_is_no_loops(tmp_path):
+    """Its log and its checkpoints stay as they are."""
+    path, _ = make_run(tmp_path, finished=False)
+    before = snapshot(path)
+    log, told = Logger(path, settings=Run(path).config), "a checkpoint of step 8: continue it with `hypersphere train"
+    with pytest.raises(ValueError, match=told), log:
+        pass
+    assert snapshot(path) == before
+
+
+def test_the_program_may_train_what_a_loop_began(tmp_path):
+    """Then the run is the program's: nothing of the loop is in its way."""
+    config = tiny(tmp_path, "mine", 2)
+
+    def fails():
+        net = hs.models.create("mlp", 10, in_features=64)
+        with Logger(tmp_path / "mine", model=net, settings=config, in_features=64, num_classes=10) as log:
+            log(1, loss=2.0)
+            log.save()
+            raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        fails()
+    run(config)
+    assert Run(tmp_path / "mine").own_loop() is None
+    assert {line["step"] for line in Run(tmp_path / "mine").log()} == {2}
+    assert export_run(tmp_path / "mine", formats="safetensors", samples=2).real
 
 
 def test_evaluations_of_one_step_belong_together(tmp_path):

@@ -16,7 +16,7 @@ from ..config import Config, with_values
 from .facts import Facts, facts_from
 from .files import read_json
 from .run_folder import data_from, read_config, run_path
-from .seed_folder import SeedFolder
+from .seed_folder import LOOP, SeedFolder
 
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 _TRACES = ("facts.json", "log.jsonl", "result.json", "model.safetensors", "checkpoints/step-*")
@@ -167,7 +167,7 @@ class Run:
         Returns:
             ``rebuilds``, ``why_not`` and ``data``; None for a training by the program.
         """
-        path = self.folder(seed).path / "logger.json"
+        path = self.folder(seed).path / LOOP
         return _mapping(path) if path.exists() else None
 
     @cached_property

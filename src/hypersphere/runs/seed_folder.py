@@ -35,10 +35,13 @@ from .files import (
     write_tensors,
 )
 from .lock import locked
+from .manifest import NAME as MANIFEST
 from .manifest import Foreign, add_file, read_manifest, read_result, write_manifest
 
 CLASSES = "classes"
 """The folder of a checkpoint that holds class vectors which several processes share (``loss.shard``)."""
+LOOP = "logger.json"
+"""The file in which a loop of the user's own notes itself."""
 _STEP = re.compile(r"step-[0-9]{8,}")
 
 
@@ -76,6 +79,7 @@ class SeedFolder:
 
         Half-written checkpoints belong to the lock's owner; other temporary files go when the process is gone whose
         name they carry, for evaluations and exports write here as well. ``latest`` names the newest checkpoint again.
+        What a :class:`Logger` left that did not finish goes: its network is not the one that is trained now.
 
         Args:
             keep: So many checkpoints stay, as in :meth:`save`; None: all.
@@ -85,6 +89,9 @@ class SeedFolder:
             sync_folder(folder)  # what is written below them is found again after a power cut
         self._sweep_checkpoints()
         sweep(self.path, TEMPORARY, PROBE)
+        if (self.path / LOOP).exists():
+            for path in (self.weights_path, self.path / MANIFEST, self.path / LOOP):
+                path.unlink(missing_ok=True)
         newest = self.latest()
         if newest is None:
             return
