@@ -197,6 +197,7 @@ def test_no_network_at_all(tmp_path):
     found = Run(tmp_path / "mine")
     assert math.isnan(found.result()["final_accuracy"])
     assert math.isnan(found.result()["metrics"]["auc"])
+    assert json.loads((tmp_path / "mine" / "seed-0" / "manifest.json").read_text())["log_lines"] == 3
     assert [set(line) for line in found.log()] == [{"step", "loss"}, {"step", "loss"}, {"step"}]
     texts = [file.read_text() for pattern in ("*.json", "*.jsonl") for file in tmp_path.rglob(pattern)]
     assert texts

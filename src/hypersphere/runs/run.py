@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Iterable
@@ -17,6 +18,8 @@ from .facts import Facts, facts_from
 from .files import read_json
 from .run_folder import data_from, read_config, run_path
 from .seed_folder import LOOP, SeedFolder
+
+logger = logging.getLogger("hypersphere")
 
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 _TRACES = ("facts.json", "log.jsonl", "result.json", "model.safetensors", "checkpoints/step-*")
@@ -62,6 +65,7 @@ class Run:
         if not found:
             raise ValueError(f"{self.path} holds no seed yet: train it first")
         self.seeds = found if seed is None else (seed,)
+        self._doubted: set[Path] = set()  # logs of which it was said that they have changed
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, seeds={self.seeds})"
@@ -102,12 +106,17 @@ class Run:
 
         Returns:
             The lines of the log as dictionaries, each with its ``step``; numbers that were not finite are missing. A
-            last line that is being written, or was when the process was killed, does not count.
+            last line that is being written, or was when the process was killed, does not count. A warning is logged
+            if the log of a finished seed was changed since.
 
         Raises:
             ValueError: If a line is damaged.
         """
-        path = self.folder(seed).log_path
+        folder = self.folder(seed)
+        path, doubt = folder.log_path, folder.doubt_log()
+        if doubt is not None and path not in self._doubted:
+            self._doubted.add(path)
+            logger.warning("%s", doubt)
         text = _text(path) if path.exists() else ""
         lines, torn = text.splitlines(), not text.endswith("\n")
         records = []

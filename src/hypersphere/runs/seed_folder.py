@@ -109,14 +109,15 @@ class SeedFolder:
         return read_result(self.path / "result.json", self.known().get("result.json"))
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Write the result, after the manifest with the hashes of all files: a seed with a result is finished.
+        """Write the result, after the manifest with the hashes of all files and of the log: the seed is finished.
 
         Args:
             result: the content of ``result.json``: final and best numbers of the seed.
         """
         self._sweep_checkpoints()
         content = json_bytes(result)
-        add_file(self.path, "result.json", digest(content))
+        lines, log = self._sync_log()
+        add_file(self.path, "result.json", digest(content), log_lines=lines, log=log)
         write_bytes(self.path / "result.json", content)
 
     def known(self) -> dict[str, str]:
@@ -382,6 +383,19 @@ class SeedFolder:
             sync_folder(self.path)
         lines = self._lines()
         return len(lines), digest(json_lines(lines))
+
+    def doubt_log(self) -> str | None:
+        """Compare the log of a finished seed with what it was when the training ended.
+
+        Returns:
+            A sentence if it has changed since; None if not, or if that is not known (older runs, unfinished seeds).
+        """
+        manifest = read_manifest(self.path) if (self.path / "result.json").exists() else {}
+        found, known = self._lines(), manifest.get("log_lines")
+        if "log" not in manifest or digest(json_lines(found)) == manifest["log"]:
+            return None
+        how = "some of its numbers have changed" if len(found) == known else f"it has {len(found)} lines, not {known}"
+        return f"{self.log_path} is not what was written: {how} since the training ended, so its curves may be wrong"
 
     def rewind_log(self, step: int) -> str | None:
         """Drop the lines after a step, and an incomplete one: they will be written again.
