@@ -13,7 +13,7 @@ import pytest
 from hypersphere import recipes
 from hypersphere._core.registries import DATASETS, HEADS
 from hypersphere.cli import main
-from hypersphere.config import ScheduleConfig, add_arguments, changed, check_used, overridden
+from hypersphere.config import ScheduleConfig, add_arguments, changed, check_used, overridden, read_values
 from hypersphere.config.options import told
 from hypersphere.train import Config, LossConfig, OptimConfig, from_dict, to_dict, with_values
 from hypersphere.train.build import factors
@@ -306,3 +306,18 @@ def test_the_name_of_a_run_is_that_of_a_folder_within_another(name, tmp_path, mo
         assert main(["train", "--config", "mine.json", "--show"]) == 2
         assert "must be the name of a folder" in capsys.readouterr().err
     assert with_values(Config(), {"run.name": name}).run.name == name  # runs that are there are read
+
+
+def test_a_seed_that_no_generator_takes_is_refused(capsys):
+    assert with_values(Config(), {"run.seeds": (2**63 - 1,)}).run.seeds == (2**63 - 1,)
+    for seed in (2**63, 2**64):
+        with pytest.raises(ValueError, match=rf"run\.seeds={seed} must be below 2\*\*63"):
+            with_values(Config(), {"run.seeds": (0, seed)})
+    assert main(["train", "digits.cnn", "--run.seeds", str(2**64)]) == 2
+    assert "must be below 2**63 = 9223372036854775808" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "text"), [("mine.json", '{"loss.margin": 0.3}'), ("mine.toml", "loss.margin = 0.3")])
+def test_files_of_settings_may_begin_with_a_byte_order_mark(name, text, tmp_path):
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert read_values(tmp_path / name) == (None, {"loss.margin": 0.3})

@@ -147,6 +147,30 @@ def test_an_incomplete_last_line_of_the_log_is_ignored(runs):
     assert report.write(runs / "flat").exists()
 
 
+def test_a_log_that_was_edited_is_not_reported_without_a_word(runs, capsys, caplog):
+    seed = runs / "plain" / "seed-1"
+    lines = (seed / "log.jsonl").read_text().splitlines(keepends=True)
+    changed = json.dumps(json.loads(lines[0]) | {"loss": 0.001}) + "\n"
+    page = runs / "page.html"
+    for edited, how in (
+        ([changed, *lines[1:]], "some of its numbers have changed"),
+        (lines[1:], f"it has {len(lines) - 1} lines, not {len(lines)}"),
+    ):
+        (seed / "log.jsonl").write_text("".join(edited))
+        caplog.clear()
+        assert main(["report", str(runs / "plain"), "--logs-only", "--out", str(page), "--force"]) == 0
+        told = f"{seed / 'log.jsonl'} is not what was written: {how} since the training ended"
+        assert told in page.read_text()
+        assert [told in record.getMessage() for record in caplog.records] == [True]  # which goes to stderr
+    manifest = seed / "manifest.json"
+    known = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({name: value for name, value in known.items() if name not in ("log", "log_lines")}))
+    assert "is not what was written" not in report.build([runs / "plain"], data=False)  # of an earlier version
+    (seed / "log.jsonl").write_text("".join(lines))
+    manifest.write_text(json.dumps(known))
+    assert "is not what was written" not in report.build([runs / "plain"], data=False)
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

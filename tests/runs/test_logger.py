@@ -7,6 +7,8 @@ import math
 import own_nets
 import pytest
 import torch
+from folders import make_run
+from tiny import tiny
 from torch import nn
 
 import hypersphere as hs
@@ -14,11 +16,17 @@ from hypersphere import data
 from hypersphere.cli import main
 from hypersphere.evaluation import evaluate
 from hypersphere.export import export_run
+from hypersphere.export.inputs import find_inputs
 from hypersphere.report import write
 from hypersphere.runs import Logger, Run
+from hypersphere.train import run
 
 NAMED = {"model.name": "own_nets:Net", "data.name": "digits"}
 IMAGES = {"image_size": (8, 8), "in_channels": 1}
+
+
+def snapshot(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def train(log, net, head=None, steps=20):
@@ -96,6 +104,25 @@ def test_a_loop_with_data_of_its_own_is_exported(tmp_path, capsys):
         assert "named no data set" in capsys.readouterr().err
 
 
+def test_a_loop_that_flattens_images_is_exported(tmp_path, monkeypatch):
+    """The example of the docs: digits as rows of 64 numbers, which is all that the logger was told."""
+    net = hs.models.create("mlp", 10, in_features=64)
+    settings = {"model.name": "mlp", "data.name": "digits"}
+    for folder, count in (("mine", 64), ("other", 63)):
+        with Logger(tmp_path / folder, model=net, settings=settings, steps=1, in_features=count) as log:
+            log(1, loss=1.0)
+    made = export_run(tmp_path / "mine", formats="safetensors,torch", samples=3)
+    assert made.real
+    assert made.inputs == "the first 3 test images of digits, each as one row of 64 numbers"
+    assert "(batch, 64)" in (made.folder / "README.md").read_text()
+    with pytest.raises(ValueError, match="1×8×8 pixels, and the network was made for 10 classes, 63 features"):
+        find_inputs(Run(tmp_path / "other").config, Run(tmp_path / "other").facts(), 0, None, 3)
+    monkeypatch.setattr(data, "available", lambda *_: False)
+    again = export_run(tmp_path / "mine", out=tmp_path / "again", formats="safetensors,torch", samples=3)
+    assert "because digits was not found here" in again.inputs
+    assert "because the data were not found where it was exported" in (again.folder / "README.md").read_text()
+
+
 def test_a_network_as_people_write_them(tmp_path):
     """Without the names that our networks have: the embedding is what the last layer is given."""
     net = own_nets.Bare().eval()
@@ -170,6 +197,7 @@ def test_no_network_at_all(tmp_path):
     found = Run(tmp_path / "mine")
     assert math.isnan(found.result()["final_accuracy"])
     assert math.isnan(found.result()["metrics"]["auc"])
+    assert json.loads((tmp_path / "mine" / "seed-0" / "manifest.json").read_text())["log_lines"] == 3
     assert [set(line) for line in found.log()] == [{"step", "loss"}, {"step", "loss"}, {"step"}]
     texts = [file.read_text() for pattern in ("*.json", "*.jsonl") for file in tmp_path.rglob(pattern)]
     assert texts
@@ -227,6 +255,35 @@ def test_the_network_of_an_attempt_that_failed_is_not_that_of_the_next(tmp_path)
     torch.manual_seed(2)
     for name, value in hs.models.create("mlp", 10, in_features=64).state_dict().items():
         torch.testing.assert_close(stored[name], value)
+
+
+def test_a_training_by_the_program_is_no_loops(tmp_path):
+    """Its log and its checkpoints stay as they are."""
+    path, _ = make_run(tmp_path, finished=False)
+    before = snapshot(path)
+    log, told = Logger(path, settings=Run(path).config), "a checkpoint of step 8: continue it with `hypersphere train"
+    with pytest.raises(ValueError, match=told), log:
+        pass
+    assert snapshot(path) == before
+
+
+def test_the_program_may_train_what_a_loop_began(tmp_path):
+    """Then the run is the program's: nothing of the loop is in its way."""
+    config = tiny(tmp_path, "mine", 2)
+
+    def fails():
+        net = hs.models.create("mlp", 10, in_features=64)
+        with Logger(tmp_path / "mine", model=net, settings=config, in_features=64, num_classes=10) as log:
+            log(1, loss=2.0)
+            log.save()
+            raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        fails()
+    run(config)
+    assert Run(tmp_path / "mine").own_loop() is None
+    assert {line["step"] for line in Run(tmp_path / "mine").log()} == {2}
+    assert export_run(tmp_path / "mine", formats="safetensors", samples=2).real
 
 
 def test_evaluations_of_one_step_belong_together(tmp_path):

@@ -137,6 +137,7 @@ def test_a_data_folder_that_was_named_from_elsewhere_is_found(tmp_path, monkeypa
 
 def _with_a_seed(folder):
     (folder / "seed-0").mkdir(exist_ok=True)
+    (folder / "seed-0" / "facts.json").touch()
     return folder
 
 
@@ -145,7 +146,10 @@ def test_folders_that_do_not_belong_to_a_seed_are_ignored(tmp_path):
     for name in ("seed-0 (copy)", "seed-x", "seed-01", "seed-"):
         (path / name).mkdir()
     (path / "seed-7").write_text("a file")
+    (path / "seed-1" / "checkpoints").mkdir(parents=True)  # of a training that failed before it began
+    (path / "seed-1" / "environment.json").write_text("{}")
     assert Run(path).seeds == (0,)
+    assert main(["evaluate", str(path), "--parts", "classification"]) == 0
     with pytest.raises(ValueError, match="seed-x is not a run folder"):
         Run(path / "seed-x")
 

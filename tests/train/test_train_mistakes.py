@@ -23,10 +23,10 @@ from hypersphere.cli import _parse, main
 from hypersphere.cli._sweep_plan import make_plan
 from hypersphere.cli.settings import chosen_config
 from hypersphere.config import overridden, to_dict
-from hypersphere.runs import SeedFolder, files
+from hypersphere.runs import Run, SeedFolder, files
 from hypersphere.runs.files import write_json
 from hypersphere.runs.model import make_head
-from hypersphere.train import Job, LossConfig, OptimConfig, run, run_at_once, training, with_values
+from hypersphere.train import Job, LossConfig, OptimConfig, run, run_at_once, training, unbegun, with_values
 from hypersphere.train.distributed import team
 from hypersphere.train.optimizer import make_projection
 from hypersphere.train.training import Training
@@ -86,6 +86,20 @@ def test_a_seed_that_began_keeps_the_run(tmp_path):
             run(config)
     assert {path.name for path in (tmp_path / "mine").iterdir()} >= {"config.json", "seed-0"}
     assert [result["seed"] for result in run(config)["seeds"]] == [0, 1]
+
+
+def test_a_further_seed_that_fails_at_its_start_leaves_nothing(tmp_path, monkeypatch):
+    """Its folder stood in the way of evaluate, also where an earlier command made the run."""
+    config = tiny(tmp_path, "mine", 2)
+    run(config)
+    (tmp_path / "mine" / "seed-7" / "checkpoints").mkdir(parents=True)  # not of this command
+    monkeypatch.setattr(unbegun, "_made", {})
+    monkeypatch.setattr(unbegun, "_before", {})  # as in another process
+    monkeypatch.setattr(training, "check_room", lambda *_: (_ for _ in ()).throw(OSError("the disk is full")))
+    with pytest.raises(OSError, match="the disk is full"):
+        run(with_values(config, {"run.seeds": (0, 1)}))
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"config.json", "result.json", "seed-0", "seed-7"}
+    assert Run(tmp_path / "mine").seeds == (0,)
 
 
 def test_a_run_that_another_process_has_opened_since_stays(tmp_path):

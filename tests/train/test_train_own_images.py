@@ -292,3 +292,23 @@ def test_another_folder_of_images_is_another_run(pictures, tmp_path, capsys):
     shutil.rmtree(first / "class 9")
     assert main(["evaluate", str(path.parent), "--parts", "classification"]) == 2
     assert "are of other classes than the network was trained on: class 0, class 1" in capsys.readouterr().err
+
+
+def test_the_seeds_of_a_run_see_the_same_images(pictures, tmp_path, capsys):
+    """A further seed is compared with those that have begun, not only with itself."""
+    root = tmp_path / "own"
+    shutil.copytree(pictures, root)
+    assert train("classify", root, tmp_path) == 0
+    run = tmp_path / "classify.own"
+    shutil.copytree(root / "class 9", root / "class 10")
+    capsys.readouterr()
+    assert train("classify", root, tmp_path, "--run.seeds", "0,1") == 2
+    said = capsys.readouterr().err
+    assert f"the images in {root} are not those that {run / 'seed-0'} was started with: 8 differ" in said
+    assert "class 10/0.jpg" in said
+    assert not (run / "seed-1" / "split.csv").exists()
+    shutil.rmtree(root / "class 10")
+    (run / "seed-0" / "damaged.txt").write_text("class 3/1.png: damaged\n")  # which only seed 0 has come to
+    own_images.settle(SeedFolder(run, 0))
+    assert train("classify", root, tmp_path, "--run.seeds", "0,1") == 0
+    assert len(json.loads((run / "result.json").read_text())["seeds"]) == 2

@@ -144,6 +144,13 @@ def test_shortened_protocols_keep_their_shape():
     short = shortened(get("paper.table1.original.softmax"), 640)
     assert short.schedule.milestones == (340, 540)
     assert short.run.name == "paper.table1.original.softmax-640"
+    faces = get("faces.own")
+    assert (faces.loss.warmup, faces.schedule.steps) == (1000, 8000)
+    assert shortened(faces, 80).loss.warmup == 10
+    assert faces.optim.projection_every == 0 == shortened(faces, 80).optim.projection_every
+    projected = get("digits.spherenet")
+    assert projected.optim.projection_every == 100
+    assert shortened(projected, 40).optim.projection_every == 40
 
 
 def test_a_plan_trains_what_several_tables_share_once(tmp_path, capsys, monkeypatch):

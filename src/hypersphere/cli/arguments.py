@@ -105,7 +105,7 @@ def reproduce(parser: argparse.ArgumentParser) -> None:
     add("--plan", about, type=Path, metavar="FILE")
     add("--cells", "only cells that match, e.g. 'sigmoid0.3.*'", default="*", metavar="PATTERN")
     add("--seeds", "seeds, with commas", "0")
-    add("--steps", "so many steps instead of all; milestones shrink along", type=int)
+    add("--steps", "so many steps instead of all; milestones and warm-ups shrink along", type=int)
     about = "train K cells and seeds at a time in this process, with the results of one at a time"
     add("--at-once", about, 1, metavar="K")
     about = "stop after so many minutes, with as many trainings done as can be; the same command continues"

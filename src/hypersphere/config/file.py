@@ -76,7 +76,7 @@ def _content(file: Path) -> dict[str, Any]:
     if file.suffix not in (".json", ".toml"):
         raise ValueError(f"--config {file} must be a .json or .toml file, or a run folder that exists")
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")  # editors of Windows write a mark at the start
         content = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
         raise ValueError(f"--config {file} does not exist") from None

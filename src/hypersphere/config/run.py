@@ -8,6 +8,7 @@ from .._core.checks import check_choice, check_count
 from .options import option
 
 _SWITCH = ("auto", "on", "off")
+_SEEDS = 2**63
 
 
 @dataclass(frozen=True)
@@ -51,4 +52,5 @@ class RunConfig:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"run.seeds={self.seeds} must be one or more different numbers")
         for seed in self.seeds:
-            check_count("run.seeds", seed, minimum=0)
+            if check_count("run.seeds", seed, minimum=0) >= _SEEDS:
+                raise ValueError(f"run.seeds={seed} must be below 2**63 = {_SEEDS}: torch's generators take no more")

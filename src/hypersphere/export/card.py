@@ -263,7 +263,7 @@ def _limits(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
         lines.append(f"- Faces: do not use it to identify people without their consent; {label} is not a fair sample.")
     if facts.image_size is not None:
         lines.append(f"- Images must have {facts.image_size[0]}×{facts.image_size[1]} pixels.")
-    if not manifest["real_inputs"] and job.inputs.kind == "own":
+    if not manifest["real_inputs"] and run.config.data.name == UNNAMED:
         lines.append("- The checks used random inputs, because the loop that trained it named no data.")
     elif not manifest["real_inputs"]:
         lines.append("- The checks used random inputs, because the data were not found where it was exported.")

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .. import data
 from .._core.pixels import MEASURED
+from .._core.registries import DATASETS
 from ..config import Config, DataConfig, with_values
 from ..data.augment import affine
 from ..data.loader import IGNORE
@@ -63,7 +64,8 @@ class Inputs:
     """Samples as the loader gives them, one row each; of a graph its dense features and Â.
 
     Args:
-        kind: ``"images"``, ``"points"``, ``"graph"``, or ``"own"`` for those of a loop that named no data.
+        kind: ``"images"``, ``"points"``, ``"graph"``, or ``"own"`` for rows of a loop, of which only the
+            shape is known.
         tensors: what the network takes.
         origin: in words, for the reader of a report.
         real: whether they are samples of the run's data.
@@ -135,12 +137,16 @@ def find_inputs(config: Config, facts: Facts, seed: int, root: str | None, count
     source = evaluation_source(replace(config, data=settings, evaluation=rule), facts, seed, torch.device("cpu"))
     if facts.image_size is None and facts.in_features is None:  # a loop that did not say: its data do
         facts = replace(source.facts, num_classes=facts.num_classes)
-    if _sizes(source.facts) != _sizes(facts):
+    flat = _is_flat(source.facts, facts)
+    if _sizes(source.facts) != _sizes(facts) and not flat:
         raise ValueError(
             f"the data in {settings.root or 'the data folder'} are not those of the run: "
             f"{_sizes(source.facts)}, and the network was made for {_sizes(facts)}"
         )
     tensors = _first(source, count)
+    if flat:  # how the loop made numbers of the pixels is not known, and it need not be for a comparison
+        origin = f"the first {len(tensors[0])} test images of {name}, each as one row of {facts.in_features} numbers"
+        return Inputs("own", (tensors[0].flatten(1),), origin, True)
     kind = _kind(facts)
     what = {"images": "test images", "points": "test clouds", "graph": "nodes of the graph"}[kind]
     origin = f"the first {len(tensors[0])} {what} of {name}"
@@ -179,6 +185,8 @@ def _random(config: DataConfig, facts: Facts, count: int) -> Inputs:
     generator = torch.Generator().manual_seed(0)
     kind = _kind(facts)
     origin = f"{count} random inputs, because {config.name} was not found here (give its folder with --root)"
+    if kind == "graph" and getattr(DATASETS.get(config.name), "of", "graph") != "graph":
+        return Inputs("own", (torch.randn(count, facts.in_features or 1, generator=generator),), origin, False)
     if kind == "images":
         channels, (height, width) = facts.in_channels or 1, facts.image_size or (1, 1)
         images = torch.randint(256, (count, channels, height, width), generator=generator, dtype=torch.uint8)
@@ -211,9 +219,21 @@ def _kind(facts: Facts) -> str:
     return "points" if facts.in_features is None else "graph"
 
 
+def _is_flat(found: Facts, told: Facts) -> bool:
+    """Whether the images that were found are what a loop told as the numbers of one row, 64 for 1×8×8 pixels."""
+    if found.image_size is None or told.image_size is not None or found.num_classes != told.num_classes:
+        return False
+    height, width = found.image_size
+    return told.in_features == (found.in_channels or 1) * height * width
+
+
 def _sizes(facts: Facts) -> str:
-    shape = facts.image_size and f"{facts.in_channels}×{facts.image_size[0]}×{facts.image_size[1]} pixels"
-    return f"{facts.num_classes} classes" + (f", {shape}" if shape else "")
+    shape = ""
+    if facts.image_size is not None:
+        shape = f", {facts.in_channels}×{facts.image_size[0]}×{facts.image_size[1]} pixels"
+    elif facts.in_features is not None:
+        shape = f", {facts.in_features} features"
+    return f"{facts.num_classes} classes{shape}"
 
 
 def _numbers(values: tuple[float, ...] | None) -> str:

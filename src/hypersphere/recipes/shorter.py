@@ -11,9 +11,12 @@ STARTS = ("model.start", "adversarial.source")  # the settings that name another
 
 
 def shortened(config: Config, steps: int) -> Config:
-    """The same protocol in fewer steps: milestones and warm-up shrink in proportion, intervals to at most ``steps``.
+    """The same protocol in fewer steps: milestones and warm-ups shrink in proportion, intervals to at most ``steps``.
 
-    So do the runs of the same table that it starts from or is attacked by.
+    The warm-ups are those of the learning rate and of the margin, the intervals those of evaluations, log, checkpoints
+    and projections. An annealing (``loss.annealing``) stays: its λ is published as a function of the step, and was
+    measured so in short runs. ``regularizer.refresh`` stays as well: an interval above ``steps`` is never reached, as
+    one of ``steps`` is. The runs of the same table that it starts from or is attacked by are shortened, too.
     """
     share = steps / config.schedule.steps
     milestones = sorted({max(1, round(milestone * share)) for milestone in config.schedule.milestones})
@@ -23,12 +26,14 @@ def shortened(config: Config, steps: int) -> Config:
         milestones=tuple(milestones),
         warmup=round(config.schedule.warmup * share),
     )
+    loss = replace(config.loss, warmup=round(config.loss.warmup * share))
+    optim = replace(config.optim, projection_every=min(config.optim.projection_every, steps))
     run_config = replace(config.run, name=f"{config.recipe}-{steps}")
     for name in ("eval_every", "log_every", "checkpoint_every"):
         run_config = replace(run_config, **{name: max(1, min(getattr(run_config, name), steps))})
     beside = {name: run for name in STARTS if (run := named(config, name)) is not None and _beside(config, run)}
     config = with_values(config, {name: f"{run}-{steps}" for name, run in beside.items()})
-    return replace(config, schedule=schedule, run=run_config)
+    return replace(config, schedule=schedule, loss=loss, optim=optim, run=run_config)
 
 
 def named(config: Config, setting: str) -> str | None:

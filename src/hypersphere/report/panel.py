@@ -65,12 +65,11 @@ def _trained(view: View) -> Html:
 
 @panel("warnings", "Warnings")
 def _warnings(view: View) -> Html | None:
-    """What training found suspicious, such as a margin that has collapsed."""
+    """What training found suspicious, such as a margin that has collapsed, and logs that were changed since."""
     file = view.subject.run.folder(view.subject.shown_seed).path / WARNINGS
-    if not file.is_file():
-        return None
-    lines = file.read_text(encoding="utf-8", errors="replace")[:4000].splitlines()
-    return join(element("p", line, class_="warning") for line in lines if line.strip())
+    lines = file.read_text(encoding="utf-8", errors="replace")[:4000].splitlines() if file.is_file() else []
+    lines += [seed.doubt for seed in view.subject.seeds if seed.doubt is not None]
+    return join(element("p", line, class_="warning") for line in lines if line.strip()) if lines else None
 
 
 @panel("missing", "Missing")

@@ -14,12 +14,13 @@ from ..runs import Run
 
 @dataclass(frozen=True)
 class Seed:
-    """One training: its log and, once it is done, its result."""
+    """One training: its log and, once it is done, its result; ``doubt`` says if the log was changed since."""
 
     number: int
     log: list[dict[str, Any]]
     result: dict[str, Any] | None
     environment: dict[str, Any]
+    doubt: str | None = None
 
     @property
     def step(self) -> int:
@@ -101,7 +102,10 @@ def finite(value: Any) -> float | None:
 
 
 def _seeds(run: Run) -> tuple[Seed, ...]:
-    return tuple(Seed(seed, run.log(seed), run.result(seed), run.environment(seed)) for seed in run.seeds)
+    return tuple(
+        Seed(seed, run.log(seed), run.result(seed), run.environment(seed), run.folder(seed).doubt_log())
+        for seed in run.seeds
+    )
 
 
 def _labels(paths: Sequence[str | Path], runs: Sequence[Run]) -> list[str]:

@@ -29,7 +29,7 @@ from .loading import build_again, forget, keep_alive
 from .model import Classifier
 from .networks import merged
 from .run_folder import open_run, write_result
-from .seed_folder import SeedFolder
+from .seed_folder import LOOP, SeedFolder
 
 UNNAMED = f"{__name__}:unnamed"
 """The address in the place of a network or data set that the settings do not name."""
@@ -55,7 +55,8 @@ class Logger:
     logger lives, ``hs.load``, ``hs.evaluation.evaluate``, ``hs.export.export_run`` and ``hs.report.write`` use the
     network that it was given: any network will do there.
 
-    A folder that holds a finished seed raises a ValueError; one with an unfinished log starts over.
+    A folder that holds a finished seed, or checkpoints of ``hypersphere train``, raises a ValueError; one with an
+    unfinished log starts over.
 
     Args:
         folder: The run folder, e.g. ``"runs/mine"``.
@@ -72,7 +73,7 @@ class Logger:
         in_features: Number of features of other inputs.
 
     Raises:
-        ValueError: If a setting is unknown, or the folder holds another run.
+        ValueError: If a setting is unknown, or the folder holds another run or a training by the program.
 
     Example:
         >>> model = nn.Linear(4, 3)
@@ -118,12 +119,17 @@ class Logger:
     def __enter__(self) -> Logger:
         if self._folder.result is not None:
             raise ValueError(f"{self._folder.path} holds a finished training: choose another folder or seed")
+        if self._folder.latest() is not None:  # a logger writes none
+            raise ValueError(
+                f"{self._folder.path} holds a training by `hypersphere train`, with a checkpoint of step "
+                f"{self._folder.newest()}: continue it with `hypersphere train --config {self.path}`, or choose "
+                "another folder or seed"
+            )
         open_run(self.config)
         self._held.enter_context(self._folder.lock())
         try:
             self._folder.prepare()
             self._folder.rewind_log(-1)
-            self._folder.weights_path.unlink(missing_ok=True)  # of an attempt that did not finish
             forget(self.path, self.seed)
             write_json(self._folder.path / "environment.json", environment(self._device))
             write_json(self._folder.path / "facts.json", dataclasses.asdict(self.facts))
@@ -260,7 +266,7 @@ class Logger:
         self.why_not = why
         about = {"rebuilds": why is None, "why_not": why, "data": self.config.data.name != UNNAMED}
         kind = None if self.model is None else f"{type(self.model).__module__}:{type(self.model).__qualname__}"
-        write_json(self._folder.path / "logger.json", about | {"model": kind})
+        write_json(self._folder.path / LOOP, about | {"model": kind})
 
 
 def _config(path: Path, settings: Mapping[str, Any] | Config | None, steps: int | None, seed: int) -> Config:

@@ -44,11 +44,10 @@ def write_manifest(
     write_json(folder / NAME, content)
 
 
-def add_file(folder: Path, name: str, digest: str) -> None:
-    """Note the hash of one more file, if the folder has a manifest."""
-    content = read_manifest(folder)
-    if content:
-        write_json(folder / NAME, {**content, "files": {**content["files"], name: digest}})
+def add_file(folder: Path, name: str, digest: str, **facts: Any) -> None:
+    """Note the hash of one more file, and what else is to be known; a manifest is made where there is none."""
+    content = read_manifest(folder) or {"version": __version__, "files": {}, "shapes": {}}
+    write_json(folder / NAME, {**content, "files": {**content["files"], name: digest}, **facts})
 
 
 def read_manifest(folder: Path, config: Config | None = None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Iterable
@@ -16,9 +17,13 @@ from ..config import Config, with_values
 from .facts import Facts, facts_from
 from .files import read_json
 from .run_folder import data_from, read_config, run_path
-from .seed_folder import SeedFolder
+from .seed_folder import LOOP, SeedFolder
+
+logger = logging.getLogger("hypersphere")
 
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
+_TRACES = ("facts.json", "log.jsonl", "result.json", "model.safetensors", "checkpoints/step-*")
+"""What a training leaves in the folder of its seed, the first as it begins."""
 
 
 class Run:
@@ -26,7 +31,7 @@ class Run:
 
     A file that is missing, of another run or damaged raises a ``ValueError`` that names it. A last line of the log that
     was cut off by a crash is not an error: training would drop it, too. Folders such as ``seed-0 (copy)`` do not count
-    as seeds.
+    as seeds, nor do those in which no training began, as where the disk was full.
 
     Args:
         path: a run folder, or the folder of one of its seeds (``RUN/seed-0``).
@@ -53,13 +58,14 @@ class Run:
             what = "is a file" if self.path.exists() else "does not exist"
             raise ValueError(f"{self.path} {what}: give the run folder that `hypersphere train` printed at its end")
         self.config = _from_here(_settings(self.path), self.path)
-        names = (_SEED.fullmatch(entry.name) for entry in self.path.iterdir() if entry.is_dir())
+        names = (_SEED.fullmatch(entry.name) for entry in self.path.iterdir() if entry.is_dir() and _began(entry))
         found = tuple(sorted(int(name[1]) for name in names if name))
         if seed is not None and seed not in found:
             raise ValueError(f"{self.path} has no seed {seed}: it has {', '.join(map(str, found)) or 'none'}")
         if not found:
             raise ValueError(f"{self.path} holds no seed yet: train it first")
         self.seeds = found if seed is None else (seed,)
+        self._doubted: set[Path] = set()  # logs of which it was said that they have changed
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, seeds={self.seeds})"
@@ -100,12 +106,17 @@ class Run:
 
         Returns:
             The lines of the log as dictionaries, each with its ``step``; numbers that were not finite are missing. A
-            last line that is being written, or was when the process was killed, does not count.
+            last line that is being written, or was when the process was killed, does not count. A warning is logged
+            if the log of a finished seed was changed since.
 
         Raises:
             ValueError: If a line is damaged.
         """
-        path = self.folder(seed).log_path
+        folder = self.folder(seed)
+        path, doubt = folder.log_path, folder.doubt_log()
+        if doubt is not None and path not in self._doubted:
+            self._doubted.add(path)
+            logger.warning("%s", doubt)
         text = _text(path) if path.exists() else ""
         lines, torn = text.splitlines(), not text.endswith("\n")
         records = []
@@ -165,13 +176,17 @@ class Run:
         Returns:
             ``rebuilds``, ``why_not`` and ``data``; None for a training by the program.
         """
-        path = self.folder(seed).path / "logger.json"
+        path = self.folder(seed).path / LOOP
         return _mapping(path) if path.exists() else None
 
     @cached_property
     def command(self) -> str:
         """What to type to train it again."""
         return str(self.environment().get("command") or f"hypersphere train {self.recipe}")
+
+
+def _began(seed: Path) -> bool:
+    return any(any(seed.glob(name)) for name in _TRACES)
 
 
 def _from_here(config: Config, path: Path) -> Config:

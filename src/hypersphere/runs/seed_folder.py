@@ -35,10 +35,13 @@ from .files import (
     write_tensors,
 )
 from .lock import locked
+from .manifest import NAME as MANIFEST
 from .manifest import Foreign, add_file, read_manifest, read_result, write_manifest
 
 CLASSES = "classes"
 """The folder of a checkpoint that holds class vectors which several processes share (``loss.shard``)."""
+LOOP = "logger.json"
+"""The file in which a loop of the user's own notes itself."""
 _STEP = re.compile(r"step-[0-9]{8,}")
 
 
@@ -76,6 +79,7 @@ class SeedFolder:
 
         Half-written checkpoints belong to the lock's owner; other temporary files go when the process is gone whose
         name they carry, for evaluations and exports write here as well. ``latest`` names the newest checkpoint again.
+        What a :class:`Logger` left that did not finish goes: its network is not the one that is trained now.
 
         Args:
             keep: So many checkpoints stay, as in :meth:`save`; None: all.
@@ -85,6 +89,9 @@ class SeedFolder:
             sync_folder(folder)  # what is written below them is found again after a power cut
         self._sweep_checkpoints()
         sweep(self.path, TEMPORARY, PROBE)
+        if (self.path / LOOP).exists():
+            for path in (self.weights_path, self.path / MANIFEST, self.path / LOOP):
+                path.unlink(missing_ok=True)
         newest = self.latest()
         if newest is None:
             return
@@ -102,14 +109,15 @@ class SeedFolder:
         return read_result(self.path / "result.json", self.known().get("result.json"))
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Write the result, after the manifest with the hashes of all files: a seed with a result is finished.
+        """Write the result, after the manifest with the hashes of all files and of the log: the seed is finished.
 
         Args:
             result: the content of ``result.json``: final and best numbers of the seed.
         """
         self._sweep_checkpoints()
         content = json_bytes(result)
-        add_file(self.path, "result.json", digest(content))
+        lines, log = self._sync_log()
+        add_file(self.path, "result.json", digest(content), log_lines=lines, log=log)
         write_bytes(self.path / "result.json", content)
 
     def known(self) -> dict[str, str]:
@@ -375,6 +383,19 @@ class SeedFolder:
             sync_folder(self.path)
         lines = self._lines()
         return len(lines), digest(json_lines(lines))
+
+    def doubt_log(self) -> str | None:
+        """Compare the log of a finished seed with what it was when the training ended.
+
+        Returns:
+            A sentence if it has changed since; None if not, or if that is not known (older runs, unfinished seeds).
+        """
+        manifest = read_manifest(self.path) if (self.path / "result.json").exists() else {}
+        found, known = self._lines(), manifest.get("log_lines")
+        if "log" not in manifest or digest(json_lines(found)) == manifest["log"]:
+            return None
+        how = "some of its numbers have changed" if len(found) == known else f"it has {len(found)} lines, not {known}"
+        return f"{self.log_path} is not what was written: {how} since the training ended, so its curves may be wrong"
 
     def rewind_log(self, step: int) -> str | None:
         """Drop the lines after a step, and an incomplete one: they will be written again.

@@ -25,21 +25,16 @@ def describe(own: OwnImages, config: Config, folder: SeedFolder) -> str:
     """Write down the split and the files that could not be read; a few words about them for the user.
 
     Raises:
-        ValueError: If a training that is to continue was started with other images.
+        ValueError: If a training that is to continue, or another seed of the run, was started with other images.
     """
     about = own.summary(config.data.image_size)
     if folder.split.exists() and folder.latest() is not None:
-        before, now = _rows(list_images(folder.path, str(folder.split))), _rows(own.pictures)
-        changed = {picture.path for picture in (before - now) + (now - before)}
-        if changed:
-            raise ValueError(
-                f"the images in {own.train.root} are not those that {folder.path} was started with: "
-                f"{len(changed)} differ, the first is {min(changed)} (hidden files are no longer read). Restore "
-                "them, replacing damaged ones by others of the same name, or give another --run.name"
-            )
+        _compare(own, folder)
         if folder.damaged.exists():
             about += f"; {len(_noted(folder)):,} left out since (in {folder.damaged})"
     else:
+        for seed in _begun(folder.path.parent):  # the result of a run is the mean of its seeds
+            _compare(own, SeedFolder(seed.parent, int(seed.name.removeprefix("seed-"))))
         write_table(folder.split, own.pictures)
     if own.unreadable:
         listed = folder.path / "unreadable.txt"
@@ -66,8 +61,8 @@ def check_root(folder: Path, config: Config) -> None:
     first = None if before is None else Path(before).expanduser()
     if first is None or not now.is_dir() or (first.is_dir() and first.samefile(now)):
         return
-    begun = [one.parent for one in folder.glob("seed-*/split.csv") if _has_begun(one.parent)]
-    paths = sorted({picture.path for seed in begun for picture in list_images(seed, str(seed / "split.csv"))})
+    splits = (list_images(seed, str(seed / "split.csv")) for seed in _begun(folder))
+    paths = sorted({picture.path for split in splits for picture in split})
     read = set(paths[:: max(1, len(paths) // _READ)])
     others = [path for path in paths if not _is_same(first / path, now / path, path in read)]
     if others:
@@ -77,8 +72,32 @@ def check_root(folder: Path, config: Config) -> None:
         )
 
 
-def _has_begun(seed: Path) -> bool:
-    return (seed / "result.json").exists() or any(seed.glob("checkpoints/step-*"))
+def _compare(own: OwnImages, seed: SeedFolder) -> None:
+    """Refuse other images than those that a seed was started with; the damaged ones that it left out do not count.
+
+    Raises:
+        ValueError: If an image was added or removed, or has another class or split.
+    """
+    before, now = _rows(list_images(seed.path, str(seed.split))), _rows(own.pictures)
+    changed = {picture.path for picture in (before - now) + (now - before)}
+    if seed.damaged.exists():
+        changed -= _left_out(seed)
+    if changed:
+        raise ValueError(
+            f"the images in {own.train.root} are not those that {seed.path} was started with: "
+            f"{len(changed)} differ, the first is {min(changed)} (hidden files are no longer read). Restore "
+            "them, replacing damaged ones by others of the same name, or give another --run.name"
+        )
+
+
+def _begun(run: Path) -> list[Path]:
+    """The folders of the seeds that have something to show for their images."""
+    return sorted(
+        path.parent
+        for path in run.glob("seed-*/split.csv")
+        if path.parent.name.removeprefix("seed-").isdecimal()
+        and ((path.parent / "result.json").exists() or any(path.parent.glob("checkpoints/step-*")))
+    )
 
 
 def _is_same(before: Path, now: Path, read: bool) -> bool:
@@ -110,8 +129,8 @@ def settle(folder: SeedFolder) -> None:
     if not (folder.split.exists() and folder.damaged.exists()):
         return
     before = list_images(folder.path, str(folder.split))
-    starts = {line[:end] for line in _noted(folder) for end in range(len(line)) if line.startswith(": ", end)}
-    kept = [picture for picture in before if picture.path not in starts]
+    left_out = _left_out(folder)
+    kept = [picture for picture in before if picture.path not in left_out]
     if len(kept) < len(before):
         write_table(folder.split, kept)
 
@@ -119,6 +138,11 @@ def settle(folder: SeedFolder) -> None:
 def _rows(pictures: Iterable[Picture]) -> Counter[Picture]:
     """As a table has them: without blanks around the names of folders."""
     return Counter(Picture(p.path.strip(), p.label.strip(), p.split) for p in pictures)
+
+
+def _left_out(folder: SeedFolder) -> set[str]:
+    """Every path that a line about a damaged image can begin with: a path may hold ``": "`` itself."""
+    return {line[:end] for line in _noted(folder) for end in range(len(line)) if line.startswith(": ", end)}
 
 
 def _noted(folder: SeedFolder) -> list[str]:

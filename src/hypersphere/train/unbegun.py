@@ -1,7 +1,7 @@
 """The run folder of a command that failed before training began: what the command made of it is taken away again.
 
-A folder that was there before stays, and so does everything as soon as a seed has a file, or another process has opened
-the run.
+A folder that was there before stays, and so do the settings as soon as a seed has a file, or another process has opened
+the run. Empty folders of seeds that this command made always go.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ class _Made(NamedTuple):
 
 
 _made: dict[Path, _Made] = {}
+_before: dict[Path, set[str]] = {}
+"""The seeds that a run had when this process first opened it."""
 
 
 @contextmanager
 def opening(folder: Path) -> Iterator[None]:
     """Note what the ``with`` block, which opens a run, makes of it; if it fails, a new folder goes at once."""
     place, there, before = folder.absolute(), folder.exists(), _settings(folder)
+    seeds = {path.name for path in folder.glob("seed-*")}
     try:
         yield
     except BaseException:
@@ -35,6 +38,7 @@ def opening(folder: Path) -> Iterator[None]:
             with suppress(OSError):
                 folder.rmdir()
         raise
+    _before.setdefault(place, seeds)
     earlier, now = _made.pop(place, None), _settings(folder)
     ours = earlier is not None and earlier.settings == before  # another seed of the same run
     if now is not None and (before is None or ours):
@@ -42,7 +46,14 @@ def opening(folder: Path) -> Iterator[None]:
 
 
 def withdraw(folder: Path) -> None:
-    """Take away what this process made of the run, if no seed has begun; call it without the lock of a seed."""
+    """Take away the empty folders of seeds that this process made, and all that it made of the run if none has begun.
+
+    Call it without the lock of a seed.
+    """
+    known = _before.get(folder.absolute(), set())
+    for seed in folder.glob("seed-*"):
+        if seed.name not in known:
+            _remove_empty(seed)
     made = _made.get(folder.absolute())
     if made is None:
         return
@@ -58,13 +69,21 @@ def withdraw(folder: Path) -> None:
 
 def _emptied(folder: Path) -> bool:
     """Remove the folders of seeds, if no seed has a file; whether it was so."""
-    seeds = list(folder.glob("seed-*"))
     if any(not path.is_dir() for path in folder.glob("seed-*/**/*")):
         return False
-    for path in [*(seed / "checkpoints" for seed in seeds), *seeds]:
-        if path.exists():
-            path.rmdir()
-    return True
+    for seed in folder.glob("seed-*"):
+        _remove_empty(seed)
+    return not any(folder.glob("seed-*"))
+
+
+def _remove_empty(seed: Path) -> None:
+    """Remove the folder of a seed that has no file; the lock of a process that trains it is one."""
+    if any(not path.is_dir() for path in seed.glob("**/*")):
+        return
+    with suppress(OSError):  # it has a file by now
+        if (seed / "checkpoints").exists():
+            (seed / "checkpoints").rmdir()
+        seed.rmdir()
 
 
 def _settings(folder: Path) -> tuple[int, int] | None:
