@@ -5,6 +5,7 @@ from recipe_published import SINGLES, TABLES, published
 from torch import nn
 
 from hypersphere import recipes
+from hypersphere.recipes import results
 from hypersphere.runs import attach
 
 DOCUMENTS = ("paper.", "thesis.")
@@ -72,3 +73,8 @@ def test_blocks_have_the_parameters_that_the_documents_print(blocks):
         attach(config.orthogonal, model, None, 0)
         count = sum(p.numel() for name, p in model.named_parameters() if ".parametrizations." in f".{name}")
         assert count / 1000 == pytest.approx(printed, abs=0.1)  # 331.776 is printed as 331.7
+
+
+def test_numbers_have_the_digits_that_are_printed(tmp_path):
+    lines = results.render(recipes.tables()["thesis.table7.6"], tmp_path, ["gs.mhe", "energy.mhe"]).splitlines()
+    assert {line.split()[1] for line in lines[2:4]} == {"32.99", "3.5003"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -35,6 +34,7 @@ from .files import (
     write_tensors,
 )
 from .lock import locked
+from .log_lines import doubted, synced, whole_lines
 from .manifest import NAME as MANIFEST
 from .manifest import Foreign, add_file, read_manifest, read_result, write_manifest
 
@@ -116,7 +116,7 @@ class SeedFolder:
         """
         self._sweep_checkpoints()
         content = json_bytes(result)
-        lines, log = self._sync_log()
+        lines, log = synced(self.log_path)
         add_file(self.path, "result.json", digest(content), log_lines=lines, log=log)
         write_bytes(self.path / "result.json", content)
 
@@ -200,7 +200,7 @@ class SeedFolder:
         if classes is not None:
             os.replace(classes, temporary / CLASSES)
             files |= {f"{CLASSES}/{path.name}": digest_of(path) for path in sorted((temporary / CLASSES).iterdir())}
-        lines, log = self._sync_log()
+        lines, log = synced(self.log_path)
         write_manifest(temporary, files, self.config, model, step=step, log_lines=lines, log=log)
         if final.exists():  # the same step again: its content is the same
             shutil.rmtree(temporary)
@@ -351,7 +351,7 @@ class SeedFolder:
         Returns:
             The last logged values by name.
         """
-        return {name: value for line in self._lines() for name, value in line.items() if value is not None}
+        return {name: value for line in whole_lines(self.log_path) for name, value in line.items() if value is not None}
 
     def rate(self) -> float | None:
         """Compute the median of the logged steps per second, which compilation and other pauses do not change.
@@ -359,30 +359,8 @@ class SeedFolder:
         Returns:
             The median of the steps per second; None if none were logged.
         """
-        rates = [line["rate"] for line in self._lines() if "rate" in line]
+        rates = [line["rate"] for line in whole_lines(self.log_path) if "rate" in line]
         return statistics.median(rates) if rates else None
-
-    def _lines(self) -> list[dict[str, Any]]:
-        """The whole lines; a torn one does not count."""
-        lines = self.log_path.read_bytes().splitlines() if self.log_path.exists() else []
-        found = []
-        for line in lines:
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(entry, dict) and isinstance(entry.get("step"), int):
-                found.append(entry)
-        return found
-
-    def _sync_log(self) -> tuple[int, str]:
-        """Put the log on the disk, before the checkpoint that follows its last line: its number of lines, and hash."""
-        if self.log_path.exists():
-            with open(self.log_path, "rb") as file:
-                os.fsync(file.fileno())
-            sync_folder(self.path)
-        lines = self._lines()
-        return len(lines), digest(json_lines(lines))
 
     def doubt_log(self) -> str | None:
         """Compare the log of a finished seed with what it was when the training ended.
@@ -390,12 +368,8 @@ class SeedFolder:
         Returns:
             A sentence if it has changed since; None if not, or if that is not known (older runs, unfinished seeds).
         """
-        manifest = read_manifest(self.path) if (self.path / "result.json").exists() else {}
-        found, known = self._lines(), manifest.get("log_lines")
-        if "log" not in manifest or digest(json_lines(found)) == manifest["log"]:
-            return None
-        how = "some of its numbers have changed" if len(found) == known else f"it has {len(found)} lines, not {known}"
-        return f"{self.log_path} is not what was written: {how} since the training ended, so its curves may be wrong"
+        finished = (self.path / "result.json").exists()
+        return doubted(self.log_path, read_manifest(self.path)) if finished else None
 
     def rewind_log(self, step: int) -> str | None:
         """Drop the lines after a step, and an incomplete one: they will be written again.
@@ -406,7 +380,7 @@ class SeedFolder:
         Returns:
             A warning if lines before it are lost, or None.
         """
-        kept = [line for line in self._lines() if line["step"] <= step]
+        kept = [line for line in whole_lines(self.log_path) if line["step"] <= step]
         if self.log_path.exists():
             write_bytes(self.log_path, json_lines(kept))
         if step <= 0:
