@@ -94,15 +94,16 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
         folder: Where it was saved: by :func:`save_adapter`, or an OFT adapter by ``save_pretrained`` of PEFT
             (``adapter_config.json`` and ``adapter_model.safetensors``), which becomes an exact Cayley adapter.
         name: Its name on this network; by default the one it was saved under, of PEFT's ``"default"``. An adapter of
-            that name is replaced if it has the same shape.
+            that name is replaced if it is on the same weights and has the same shape.
 
     Returns:
         ``model`` itself, with the adapter as the active one.
 
     Raises:
         FileNotFoundError: If the folder holds no adapter.
-        ValueError: If a weight is missing in the network or has another shape, a file is damaged, or PEFT's adapter is
-            no OFT. Nothing is changed then. Another checkpoint of the same network is a warning in the log.
+        ValueError: If a weight is missing in the network or has another shape, the network has an adapter of that name
+            on other weights, a file is damaged, or PEFT's adapter is no OFT. Nothing is changed then. Another
+            checkpoint of the same network is a warning in the log.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
@@ -166,7 +167,9 @@ def _load_peft(model: nn.Module, path: Path, name: str) -> nn.Module:
 def _present(model: nn.Module, path: Path, method: str, wanted: dict[str, int], name: str) -> dict[str, Adapters]:
     """The adapters of each weight, with one of this name: a new one, with so many blocks, if there is none yet."""
     present = {weight: part for weight, _, _, part in iter_adapters(model)}
-    if any(name in part.by_name for part in present.values()):
+    having = {weight for weight, part in present.items() if name in part.by_name}
+    if having:
+        _check_same_weights(having, set(wanted), path, name)
         return present
     _check_names(path, wanted, [layer.name for layer in iter_neurons(model)])
     for blocks in sorted(set(wanted.values())):
@@ -176,6 +179,14 @@ def _present(model: nn.Module, path: Path, method: str, wanted: dict[str, int], 
     for weight in wanted:
         present[weight].blocks(name).requires_grad_(True)  # each call has frozen those of the calls before
     return present
+
+
+def _check_same_weights(having: set[str], wanted: set[str], path: Path, name: str) -> None:
+    """A ValueError if an adapter of a network is on other weights than that of a file: a mixture would be neither."""
+    beside, absent = sorted(having - wanted), sorted(wanted - having)
+    if beside or absent:
+        where = f"on {beside[0]}, which {path} does not adapt" if beside else f"not on {absent[0]}, as {path} is"
+        raise ValueError(f"the adapter {name!r} of this network is {where}: load it under another name, name='...'")
 
 
 @contextmanager
