@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,27 @@ def test_an_adapter_of_that_name_on_other_weights_is_refused(
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     hs.orthogonal.load_adapter(model, tmp_path, name="other")
     torch.testing.assert_close(model(X), source(X))
+
+
+@pytest.mark.parametrize("methods", [("cayley", "lowdin"), ("cayley", "exponential"), ("lowdin", "cayley")])
+def test_each_weight_keeps_its_method(methods: tuple[str, str], tmp_path: Path) -> None:
+    model = network()
+    for method, target in zip(methods, ("0", "2"), strict=True):
+        hs.orthogonal.adapter(model, method, target=target)
+    hs.orthogonal.save_adapter(moved(model), tmp_path)
+    for again in (hs.orthogonal.load_adapter(network(), tmp_path), hs.orthogonal.load_adapter(model, tmp_path)):
+        torch.testing.assert_close(again(X), model(X))
+    config = json.loads((tmp_path / "adapter.json").read_text())
+    assert tuple(about["method"] for about in config["weights"].values()) == methods
+    assert config["method"] not in methods  # a reader that knows one method for all refuses the file
+
+
+def test_files_with_one_method_for_all_weights_are_read(tmp_path: Path) -> None:
+    model = moved(hs.orthogonal.adapter(network(), "exponential"))
+    file = hs.orthogonal.save_adapter(model, tmp_path) / "adapter.json"
+    config = json.loads(file.read_text())
+    assert config["method"] == "exponential"
+    for about in config["weights"].values():
+        del about["method"]
+    file.write_text(json.dumps(config))
+    torch.testing.assert_close(hs.orthogonal.load_adapter(network(), tmp_path)(X), model(X))
