@@ -4,14 +4,45 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import hypersphere as hs
+from hypersphere._core.registries import MAPS
 
+
+def halved(u: Tensor) -> Tensor:
+    """The Cayley transform of a quarter of U − Uᵀ."""
+    a = (u - u.mT) / 4
+    identity = torch.eye(u.shape[-1]).to(u)
+    return torch.linalg.solve(identity - a, identity + a)
+
+
+def turned_over(u: Tensor) -> Tensor:
+    return -halved(u)
+
+
+def jumping(u: Tensor) -> Tensor:
+    r = halved(u)
+    return torch.where((r.diagonal(dim1=-2, dim2=-1).mean(-1) == 1)[..., None, None], r, -r)
+
+
+class Learned(nn.Module):
+    """A map with a parameter of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, u: Tensor) -> Tensor:
+        return halved(self.scale * u)
+
+
+learned = Learned()
 X = torch.randn(7, 6, generator=torch.Generator().manual_seed(0))
 
 
@@ -69,3 +100,50 @@ def test_files_with_one_method_for_all_weights_are_read(tmp_path: Path) -> None:
         del about["method"]
     file.write_text(json.dumps(config))
     torch.testing.assert_close(hs.orthogonal.load_adapter(network(), tmp_path)(X), model(X))
+
+
+@pytest.mark.parametrize("method", ["adapter_halved", f"{__name__}:halved", "canonical"])
+def test_maps_of_ones_own_are_adapters(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MAPS, "_entries", dict(MAPS._entries))
+    hs.register("map", "adapter_halved", halved)
+    model = network()
+    before = model(X)
+    hs.orthogonal.adapter(model, method, blocks=2)
+    torch.testing.assert_close(model(X), before, atol=1e-5, rtol=0)
+    model(X).square().sum().backward()
+    assert all(p.grad is not None and bool(p.grad.any()) for p in model.parameters() if p.requires_grad)
+    hs.orthogonal.save_adapter(moved(model), tmp_path)
+    torch.testing.assert_close(model[0].weight.norm(dim=1), network()[0].weight.norm(dim=1))
+    torch.testing.assert_close(hs.orthogonal.load_adapter(network(), tmp_path)(X), model(X))
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (f"{__name__}:turned_over", "must start at R = I"),
+        (f"{__name__}:jumping", "this map jumps away"),
+        (f"{__name__}:learned", "has parameters or buffers of its own"),
+        ("free", "must give orthogonal matrices"),
+        ("gradient", "must give orthogonal matrices"),
+        ("nonlinear", "must make a matrix R"),
+        (halved, "must be a name"),
+    ],
+)
+def test_maps_that_cannot_be_adapters_are_refused(method: str, message: str) -> None:
+    model = network()
+    with pytest.raises(ValueError, match=message):
+        hs.orthogonal.adapter(model, method)
+    assert all(p.requires_grad for p in model.parameters())
+    assert not any(hasattr(module, "parametrizations") for module in model)
+
+
+def test_a_file_names_no_code_that_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "strange_maps.py").write_text(Path(__file__).read_text().split("X = torch")[0])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = hs.orthogonal.save_adapter(moved(hs.orthogonal.adapter(network(), f"{__name__}:halved")), tmp_path)
+    text = (file / "adapter.json").read_text().replace(f"{__name__}:halved", "strange_maps:halved")
+    (file / "adapter.json").write_text(text)
+    with pytest.raises(ValueError, match="names code to run, method='strange_maps:halved'"):
+        hs.orthogonal.load_adapter(network(), tmp_path)
+    assert "strange_maps" not in sys.modules
+    hs.orthogonal.load_adapter(network(), tmp_path, trust="strange_maps")

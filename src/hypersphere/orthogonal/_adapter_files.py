@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from .._core.checks import check_choice
 from .._core.neurons import iter_neurons
 from .._core.tensor_files import unpack_tensors
+from .._core.trust import check_trusted
+from .._core.trust import trust as allow
 from .._core.version import __version__
 from ._adapter import Adapters, adapter, adapters, enable, iter_adapters, uninstall
 from ._adapter_peft import CONFIG as PEFT_CONFIG
@@ -87,7 +89,13 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
     return path
 
 
-def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) -> nn.Module:
+def load_adapter(
+    model: nn.Module,
+    folder: str | Path,
+    name: str | None = None,
+    *,
+    trust: str | Iterable[str] | None = None,
+) -> nn.Module:
     """Put an adapter that :func:`save_adapter` or PEFT wrote on a network and make it the active one.
 
     Args:
@@ -96,6 +104,9 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
             (``adapter_config.json`` and ``adapter_model.safetensors``), which becomes an exact Cayley adapter.
         name: Its name on this network; by default the one it was saved under, of PEFT's ``"default"``. An adapter of
             that name is replaced if it is on the same weights and has the same shape.
+        trust: Modules whose code the file may name: needed for a map given by its address ``"package.module:name"``,
+            unless this process has named or registered it before. None trusts nothing more, since importing a module
+            runs its code.
 
     Returns:
         ``model`` itself, with the adapter as the active one.
@@ -103,8 +114,8 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
     Raises:
         FileNotFoundError: If the folder holds no adapter.
         ValueError: If a weight is missing in the network or has another shape, the network has an adapter of that name
-            on other weights, a file is damaged, or PEFT's adapter is no OFT. Nothing is changed then. Another
-            checkpoint of the same network is a warning in the log.
+            on other weights, a file is damaged or names code that is not trusted, or PEFT's adapter is no OFT. Nothing
+            is changed then. Another checkpoint of the same network is a warning in the log.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
@@ -121,6 +132,8 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
             raise FileNotFoundError(f"{path / file} is missing: save_adapter(model, folder) writes it")
     config = _read_config(path / _CONFIG)
     made = {weight: _Made.read(about, config) for weight, about in config["weights"].items()}
+    allow(trust)
+    check_trusted({"method": [one.method for one in made.values()]}, path / _CONFIG)
     if any(one.method == "householder" for one in made.values()):
         raise ValueError(
             f"{path} holds a Householder adapter of an earlier version, whose first step turned a coordinate over: "
@@ -319,7 +332,7 @@ def _unpacked(values: Tensor, like: Tensor, method: str) -> Tensor:
 
 
 def _method(matrix: BlockMatrix) -> str:
-    return str(getattr(matrix.method, "method", ""))
+    return matrix.declared
 
 
 def _read_config(path: Path) -> dict[str, Any]:
