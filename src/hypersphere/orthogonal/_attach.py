@@ -253,7 +253,7 @@ def _install(layer: Neurons, v: Tensor, rotation: Rotation, learn_v: bool) -> No
     module, name = layer.module, layer.tensor_name
     if learn_v:
         with torch.no_grad():
-            layer.weight.copy_(v)
+            layer.weight.copy_(v.clone())  # v may be the weight itself with other strides, which copy_ refuses
     else:
         del module._parameters[name]
         module.register_buffer(name, v.clone())
