@@ -55,11 +55,12 @@ def attach(
         model: The network; its hidden layers are parametrized in place.
         method: ``"gram_schmidt"``, ``"householder"``, ``"lowdin"``, ``"cayley"``, ``"exponential"`` (see
             :func:`hypersphere.functional.orthogonalize`); ``"gradient"`` (R is the parameter, train it with
-            :class:`hypersphere.optim.OrthogonalSGD`); ``"relaxed"`` (add :func:`penalty` to the loss); ``"canonical"``
-            (F.11); ``"free"`` (no constraint: the ablation UPT); ``"cholesky"``, ``"triangular"``, ``"banded"``,
-            ``"symmetric"``, ``"skew_symmetric"``, ``"hessenberg"``, ``"low_rank"``, ``"nonlinear"`` (thesis F.6, also
-            as objects: ``Banded(width=2)``); or your own function or module from a (blocks, d, d) parameter to as many
-            matrices (a module is copied for each layer).
+            :class:`hypersphere.optim.OrthogonalSGD`; an average of weights, EMA, averages R, which is then not
+            orthogonal: orthogonalize its mean with ``"lowdin"``); ``"relaxed"`` (add :func:`penalty` to the loss);
+            ``"canonical"`` (F.11); ``"free"`` (no constraint: the ablation UPT); ``"cholesky"``, ``"triangular"``,
+            ``"banded"``, ``"symmetric"``, ``"skew_symmetric"``, ``"hessenberg"``, ``"low_rank"``, ``"nonlinear"``
+            (thesis F.6, also as objects: ``Banded(width=2)``); or your own function or module from a (blocks, d, d)
+            parameter to as many matrices (a module is copied for each layer).
         blocks: number of blocks on R's diagonal (thesis F.5), ≥ 1; more blocks have fewer parameters. Where d does not
             divide, the first blocks are longer by one. For convolutions a block is a run of input channels if
             ``blocks`` divides their number.
