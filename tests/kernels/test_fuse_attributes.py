@@ -77,3 +77,26 @@ def test_compiled_again_for_another_value():
     with plain_operations(), torch.no_grad():
         for model.use_bn in (True, False, True):
             torch.testing.assert_close(compiled(X), copy.deepcopy(model)(X))
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_an_identity_in_a_row_that_is_replaced_or_hooked(hooked):
+    class Between(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.between, self.bn, self.act = conv(2, 3), nn.Identity(), nn.BatchNorm2d(3), nn.SiLU()
+
+        def forward(self, x):
+            return self.act(self.bn(self.between(self.conv(x))))
+
+    plain = Between().eval()
+    fused = hs.nn.fuse(copy.deepcopy(plain))
+    assert fused.fusion.blocks == [("conv", "bn", "act")]
+    for model in (plain, fused):
+        if hooked:
+            model.between.register_forward_hook(lambda module, inputs, output: output.tanh())
+        else:
+            model.between = nn.Tanh()
+    with plain_operations():
+        torch.testing.assert_close(copy.deepcopy(fused)(X), plain(X))
+        torch.testing.assert_close(fused(X), plain(X))

@@ -39,13 +39,16 @@ class Row:
     """Names of an operator of a module, and of the BatchNorm and the activation of that module that it computes.
 
     The three stay modules that others may replace or hook: then each computes its own part again. So it does while an
-    attribute that the forward pass reads (``read``) has another value than when the row was found.
+    attribute that the forward pass reads (``read``) has another value than when the row was found, or while another
+    module has taken the place of an ``nn.Identity`` over which the row may lead (``passed``), or that is hooked.
     """
 
     def __init__(self, owner: nn.Module, part: Parts, read: dict[str, Any]) -> None:
         names = {id(child): name for name, child in owner.named_children()}
         self.names = tuple(names.get(id(module)) for module in part)
         self.read = tuple(read.items())
+        children = owner.named_children()
+        self.passed = tuple(name for name, one in children if type(one) is nn.Identity and not is_hooked(one))
         self._owner: Any = weakref.ref(owner)
 
     def now(self, caller: nn.Module | None = None) -> tuple[Any, Any] | None:
@@ -58,6 +61,10 @@ class Row:
             if type(present) is not type(value) or present != value:
                 return None
         (op, norm, act), children = self.names, owner._modules
+        for name in self.passed:
+            child: Any = children.get(name)
+            if type(child) is not nn.Identity or is_hooked(child):
+                return None
         if not _is_part(children.get(op), self):
             return None
         if norm is not None and not _is_part(children.get(norm), self):
@@ -70,11 +77,12 @@ class Row:
         return iter(self.now() or (None, None))
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.names, self.read  # an operator that is copied or saved by itself does not take its module along
+        # an operator that is copied or saved by itself does not take its module along
+        return self.names, (self.read, self.passed)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.names, read = state
-        self.read = read or ()  # None in files of earlier versions
+        self.names, rest = state
+        self.read, self.passed = rest or ((), ())  # None in files of earlier versions
         self.belongs_to(None)
 
     def belongs_to(self, owner: nn.Module | None) -> None:
