@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parametrizations
+from torch.nn.utils import parametrizations, prune
 
 import hypersphere as hs
 
@@ -115,6 +115,37 @@ def test_bad_arguments() -> None:
         hs.optim.parameter_groups(layer, -1)
     with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module"):
         hs.optim.parameter_groups(layer.parameters(), 0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("aid", [hs.optim.WeightProjection, hs.optim.weighted_gradients])
+@pytest.mark.parametrize(
+    "computed",
+    [
+        lambda layer: prune.random_unstructured(layer, "weight", 0.5),
+        torch.nn.utils.weight_norm,
+        torch.nn.utils.spectral_norm,
+    ],
+    ids=["pruned", "weight_norm", "spectral_norm"],
+)
+@pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated")
+def test_weights_that_are_computed_in_each_forward_pass_are_refused(aid: Any, computed: Any) -> None:
+    with pytest.raises(ValueError, match=r"0\.weight is not a parameter .*prune\.remove"):
+        aid(nn.Sequential(computed(hs.nn.SphereLinear(3, 4))))
+
+
+def test_weighted_gradients_refuse_weights_in_parts() -> None:
+    """FSDP2 hands gradients to its parameters without calling their hooks."""
+    from torch import distributed
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        model = fully_shard(nn.Sequential(hs.nn.SphereLinear(3, 4)), mesh=init_device_mesh("cpu", (1,)))
+        with pytest.raises(ValueError, match=r"0\.weight is a DTensor"):
+            hs.optim.weighted_gradients(model)
+    finally:
+        distributed.destroy_process_group()
 
 
 @pytest.mark.parametrize("kind", LAYERS)

@@ -307,7 +307,7 @@ def test_exported_for_any_number_of_inputs() -> None:
 
 
 def test_merged_adapters_under_a_rotation_are_not_taken_out() -> None:
-    model = hs.orthogonal.merge(hs.orthogonal.adapter(convnet()))
+    model = hs.orthogonal.merge(hs.orthogonal.adapter(convnet())).requires_grad_(True)
     hs.orthogonal.attach(model, neurons="keep", init="identity")
     before = model(IMAGES)
     with pytest.raises(ValueError, match=r"has been parametrized since its adapter was merged: .*merge\(model\)"):

@@ -230,3 +230,25 @@ def test_a_shared_module_is_attached_once() -> None:
     x = torch.randn(2, 4)
     before = model(x)
     torch.testing.assert_close(hs.orthogonal.merge(model)(x), before)
+
+
+@pytest.mark.parametrize("learn_v", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_merge_keeps_the_memory_format(kernel: int, late: bool, learn_v: bool) -> None:
+    """Channels last before attach, or between attach and merge."""
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Conv2d(4, 6, kernel), nn.Conv2d(6, 2, kernel), nn.Flatten(), nn.LazyLinear(2))
+    plain(torch.zeros(1, 4, 7, 7))
+    model = copy.deepcopy(plain).to(memory_format=torch.contiguous_format if late else torch.channels_last)
+    strides = copy.deepcopy(plain).to(memory_format=torch.channels_last)[0].weight.stride()
+    for one in (plain, model):
+        draw = torch.Generator().manual_seed(1)
+        hs.orthogonal.attach(one, "cayley", neurons="keep", learn_v=learn_v, generator=draw)
+    model.to(memory_format=torch.channels_last)
+    trained = model[0].parametrizations.weight.original if learn_v else None
+    for one in (plain, model):
+        hs.orthogonal.merge(one)
+    assert model[0].weight.stride() == strides
+    assert torch.equal(model[0].weight, plain[0].weight)
+    assert trained is None or model[0].weight is trained

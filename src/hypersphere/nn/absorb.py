@@ -38,12 +38,17 @@ def is_hooked(module: nn.Module) -> bool:
 class Row:
     """Names of an operator of a module, and of the BatchNorm and the activation of that module that it computes.
 
-    The three stay modules that others may replace or hook: then each computes its own part again.
+    The three stay modules that others may replace or hook: then each computes its own part again. So it does while an
+    attribute that the forward pass reads (``read``) has another value than when the row was found, or while another
+    module has taken the place of an ``nn.Identity`` over which the row may lead (``passed``), or that is hooked.
     """
 
-    def __init__(self, owner: nn.Module, part: Parts) -> None:
+    def __init__(self, owner: nn.Module, part: Parts, read: dict[str, Any]) -> None:
         names = {id(child): name for name, child in owner.named_children()}
         self.names = tuple(names.get(id(module)) for module in part)
+        self.read = tuple(read.items())
+        children = owner.named_children()
+        self.passed = tuple(name for name, one in children if type(one) is nn.Identity and not is_hooked(one))
         self._owner: Any = weakref.ref(owner)
 
     def now(self, caller: nn.Module | None = None) -> tuple[Any, Any] | None:
@@ -51,7 +56,15 @@ class Row:
         owner = self._owner()
         if owner is None or (caller is not None and "_is_replica" in caller.__dict__):  # of torch.nn.DataParallel
             return None
+        for name, value in self.read:
+            present = getattr(owner, name, self)
+            if type(present) is not type(value) or present != value:
+                return None
         (op, norm, act), children = self.names, owner._modules
+        for name in self.passed:
+            child: Any = children.get(name)
+            if type(child) is not nn.Identity or is_hooked(child):
+                return None
         if not _is_part(children.get(op), self):
             return None
         if norm is not None and not _is_part(children.get(norm), self):
@@ -64,10 +77,16 @@ class Row:
         return iter(self.now() or (None, None))
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.names, None  # an operator that is copied or saved by itself does not take its module along
+        # an operator that is copied or saved by itself does not take its module along
+        return self.names, (self.read, self.passed)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.names, owner = state
+        self.names, rest = state
+        self.read, self.passed = rest or ((), ())  # None in files of earlier versions
+        self.belongs_to(None)
+
+    def belongs_to(self, owner: nn.Module | None) -> None:
+        """The module whose names these are."""
         self._owner = _reference(owner)
 
 
@@ -85,7 +104,7 @@ class _Rows:
         owner, self.rows = state
         self._owner = _reference(owner)
         for row in self.rows:
-            row.__setstate__((row.names, owner))
+            row.belongs_to(owner)
 
 
 def _reference(owner: nn.Module | None) -> Any:
@@ -102,9 +121,9 @@ def _is_part(module: Any, row: Row) -> bool:
     return is_known and not is_hooked(module)
 
 
-def absorb(owner: nn.Module, part: Parts, shared: bool) -> None:
+def absorb(owner: nn.Module, part: Parts, shared: bool, read: dict[str, Any]) -> None:
     """Let the operator compute what follows it in a module, and let that hand its input on."""
-    row = part.op.follows = Row(owner, part)
+    row = part.op.follows = Row(owner, part, read)
     vars(owner).setdefault("_fused_rows", _Rows(owner)).rows.append(row)
     for module, called_elsewhere in ((part.norm, False), (part.act, shared)):
         if module is not None and not isinstance(module, _HandsOn):
@@ -170,25 +189,66 @@ def _restore(cls: type[nn.Module], shared: bool = False) -> nn.Module:
     return made.__new__(made)
 
 
-def rows_of(module: nn.Module, uses: Counter[int]) -> list[tuple[Parts, bool]]:
+def rows_of(module: nn.Module, uses: Counter[int]) -> tuple[list[tuple[Parts, bool]], dict[str, Any]]:
     """Rows in the forward pass of a module: each link has one reader, each module one call in all of the model.
 
     Only a ReLU may be called elsewhere, too, as in most ResNets: whether it is comes with the row. A forward pass may
     ask whether it is training, and which of its optional arguments are given: rows are those that it has either way.
+    It may also ask for attributes of the module: the rows hold for the values that come with them.
     """
-    found = None
+    found, noted = None, _Noted()
     for training, given in itertools.product((True, False), _ways_to_call(module)):
-        rows = _rows(module, uses, training, given)
+        rows = _rows(module, uses, training, given, noted)
         found = rows if found is None else [row for row in found if row in rows]
         if not found:
             break
-    return found or []
+    return found or [], noted.values(module)
+
+
+class _Noted:
+    """Attributes that a forward pass reads, and those that it writes itself, such as a counter of calls."""
+
+    def __init__(self) -> None:
+        self.read: set[str] = set()
+        self.written: set[str] = set()
+
+    @contextmanager
+    def during(self, module: nn.Module) -> Iterator[None]:
+        """Note what happens inside. The class is changed for it: reads of plain attributes can be seen nowhere else."""
+        kind: Any = type(module)
+        usual, is_own, before = kind.__getattribute__, "__getattribute__" in vars(kind), dict(vars(module))
+
+        def look(self_: nn.Module, name: str) -> Any:
+            if self_ is module:
+                self.read.add(name)
+            return usual(self_, name)
+
+        kind.__getattribute__ = look
+        try:
+            yield
+        finally:
+            if is_own:
+                kind.__getattribute__ = usual
+            else:
+                del kind.__getattribute__
+            self.written |= {name for name, value in vars(module).items() if before.get(name, self) is not value}
+
+    def values(self, module: nn.Module) -> dict[str, Any]:
+        """Those that are read only, where they are plain values of the module and not of ``torch.nn.Module``."""
+        names = self.read - self.written - _OF_TORCH
+        found = {name: inspect.getattr_static(module, name, module) for name in sorted(names)}
+        found |= {name: None for name in names if module._modules.get(name, module) is None}
+        return {name: value for name, value in found.items() if type(value) in _PLAIN}
+
+
+_PLAIN = (NoneType, bool, int, float, str)
+_OF_TORCH = {*dir(nn.Module())}
 
 
 def _ways_to_call(module: nn.Module) -> list[dict[str, Any]]:
     """What optional arguments may be: the default, or else anything; each of both, if there are few of them."""
     options = inspect.signature(module.forward).parameters.values()
-    plain = [one for one in options if type(one.default) in (NoneType, bool, int, float, str)]
+    plain = [one for one in options if type(one.default) in _PLAIN]
     defaults: list[dict[str, Any]] = [{one.name: one.default} for one in plain]
     others = [{one.name: not one.default} if type(one.default) is bool else {} for one in plain]
     pairs = list(zip(defaults, others, strict=True))
@@ -218,11 +278,14 @@ def _untouched(module: nn.Module) -> Iterator[None]:
                 buffer.copy_(copied)
 
 
-def _rows(module: nn.Module, uses: Counter[int], training: bool, given: dict[str, Any]) -> list[tuple[Parts, bool]]:
+def _rows(
+    module: nn.Module, uses: Counter[int], training: bool, given: dict[str, Any], attributes: _Noted
+) -> list[tuple[Parts, bool]]:
     with _untouched(module):
         module.training = training
         try:
-            graph = _Tracer().trace(module, given)
+            with attributes.during(module):
+                graph = _Tracer().trace(module, given)
         except Exception:  # control flow, other kinds of arguments: nothing can be said about it
             return []
         noted = _noted_nodes(vars(module).values())

@@ -64,7 +64,9 @@ def fuse(model: nn.Module) -> nn.Module:
 
     Rows are found between neighbours in :class:`torch.nn.Sequential`, and in modules whose forward pass
     can be traced, such as residual units with ``conv1``, ``bn1`` and ``relu`` as attributes. There ``conv1`` computes
-    all three, also if it is called by itself; a forward hook on one of them separates them.
+    all three, also if it is called by itself; a forward hook on one of them separates them. So does another value of a
+    number, bool, string or None that the forward pass reads from an attribute of its module (``if self.use_bn``). Set
+    what it reads from elsewhere, such as an object with settings, before you fuse.
 
     Args:
         model: Any model; it is changed in place.
@@ -98,10 +100,11 @@ def fuse(model: nn.Module) -> nn.Module:
     uses = Counter(id(child) for module in model.modules() for child in module._modules.values())
     for module in list(model.modules()):
         if not isinstance(module, FusedSequential) and any(isinstance(m, Decoupled) for m in module.children()):
-            for part, shared in rows_of(module, uses):
+            rows, read = rows_of(module, uses)
+            for part, shared in rows:
                 if id(part.op) not in taken:
                     taken.add(id(part.op))
-                    absorb(module, part, shared)
+                    absorb(module, part, shared, read)
                     _note(report, part, names)
     for module in model.modules():
         if isinstance(module, Decoupled) and id(module) not in taken:

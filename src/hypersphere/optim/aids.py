@@ -30,8 +30,8 @@ class WeightProjection:
         norm: s > 0; a larger norm means smaller turns for the same gradient.
 
     Raises:
-        ValueError: If the model has no hyperspherical layer, or one whose output depends on ‖w‖, or ``every`` or
-            ``norm`` is out of range.
+        ValueError: If the model has no hyperspherical layer, or one whose output depends on ‖w‖ or whose weight is
+            parametrized or pruned, or ``every`` or ``norm`` is out of range.
 
     Example:
         >>> layer = hs.nn.SphereLinear(4, 2)
@@ -86,7 +86,8 @@ class WeightProjection:
 def weighted_gradients(model: nn.Module) -> list[RemovableHandle]:
     """Multiply each neuron's gradient by ‖w‖ (thesis eq. 4.18), so that it no longer depends on ‖w‖.
 
-    Weighted operators raise a ValueError; frozen weights stay unchanged.
+    Weighted operators raise a ValueError; frozen weights stay unchanged. Weights that FSDP2 splits (DTensors) raise a
+    ValueError too: hooks on them never run. Hooks that are made before FSDP2 splits the model are lost.
 
     Args:
         model: the network, whose hyperspherical and decoupled layers get the hooks.
@@ -95,14 +96,22 @@ def weighted_gradients(model: nn.Module) -> list[RemovableHandle]:
         The handles of the hooks; ``handle.remove()`` removes one.
 
     Raises:
-        ValueError: If the model has no hyperspherical layer, or one whose output depends on ‖w‖.
+        ValueError: If the model has no hyperspherical layer, or one whose output depends on ‖w‖ or whose weight is
+            parametrized, pruned or a DTensor.
 
     Example:
         >>> handles = hs.optim.weighted_gradients(hs.nn.SphereLinear(4, 2))
         >>> len(handles)
         1
     """
-    return [_weigh(neurons) for neurons in _directions(model, "weighted_gradients") if neurons.weight.requires_grad]
+    found = _directions(model, "weighted_gradients")
+    for neurons in found:
+        if hasattr(neurons.weight, "full_tensor"):  # a DTensor
+            raise ValueError(
+                f"{neurons.name} is a DTensor (FSDP2), whose hooks get no gradients: leave weighted_gradients out, or "
+                "use DistributedDataParallel"
+            )
+    return [_weigh(neurons) for neurons in found if neurons.weight.requires_grad]
 
 
 def _weigh(neurons: Neurons) -> RemovableHandle:
@@ -209,6 +218,11 @@ def _directions(model: nn.Module, what: str) -> list[Neurons]:
             )
         if parametrize.is_parametrized(module, neurons.tensor_name):
             raise ValueError(f"{neurons.name} is parametrized: merge the parametrization before {what}")
+        if neurons.tensor_name not in module._parameters:  # each forward pass computes it anew from other parameters
+            raise ValueError(
+                f"{neurons.name} is not a parameter (pruned, or under the old weight_norm or spectral_norm): make it "
+                f"one again before {what}, e.g. by torch.nn.utils.prune.remove or remove_weight_norm"
+            )
         found.setdefault(id(neurons.weight), neurons)
     if not found:
         raise ValueError(f"{what} found no hyperspherical layer in the model: see hypersphere.convert")

@@ -23,10 +23,10 @@ from .._core.modes import is_exporting
 from .._core.neurons import Neurons, Patterns
 from .._core.output_layer import OutputLayers, announce, find_output_layers
 from .._core.sphere import compute_dtype
-from ..functional.orthogonalize import methods
 from ._attach import check_free, choose, dim_of
 from ._blocks import BlockMatrix
-from ._maps import Orthogonal, started
+from ._from_identity import check_from_identity
+from ._maps import Map, Orthogonal, resolve, started
 from ._peers import Peers
 from ._recurrent import read_through, restore
 from ._rotation import check_alone, detached_layout, iter_parametrizations, reorder, unshare_class
@@ -97,7 +97,8 @@ def adapter(
     Args:
         model: The trained network; it is changed in place and its own parameters are frozen.
         method: An orthogonal map: ``"cayley"``, ``"exponential"``, ``"lowdin"``, ``"gram_schmidt"``,
-            ``"householder"``, or one declared with ``hs.register("map", ...)``.
+            ``"householder"``, one declared with ``hs.register("map", ...)``, or the address
+            ``"package.module:name"`` of one. Yours must give orthogonal matrices, and R = I for U = I.
         blocks: R is block-diagonal with so many blocks: fewer numbers to learn and to store.
         target: Glob patterns on module or weight names, e.g. ``["*.attn.qkv", "*.fc1"]``. By default every layer but
             the output layer.
@@ -107,8 +108,8 @@ def adapter(
         ``model`` itself, with the adapter as the active one.
 
     Raises:
-        ValueError: If a target matches nothing, a weight is tied or parametrized otherwise, has fewer dimensions than
-            ``blocks``, or has an adapter of that name. Nothing is changed then.
+        ValueError: If a target matches nothing, the map cannot start at R = I, a weight is tied or parametrized
+            otherwise, has fewer dimensions than ``blocks``, or has an adapter of that name. Nothing is changed then.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
@@ -117,7 +118,10 @@ def adapter(
         [(2, 4, 4)]
     """
     check_model(model)
-    check_choice("method", method, methods())
+    if not isinstance(method, str):
+        raise ValueError(f"method={method!r} must be a name, by which the adapter is saved: see hs.register('map')")
+    chosen_map = started(resolve(method), "identity")
+    declared = chosen_map.method if isinstance(chosen_map, Orthogonal) else method
     check_count("blocks", blocks)
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"name={name!r} of the adapter must be a word of letters, digits and underscores")
@@ -128,7 +132,10 @@ def adapter(
     present = {weight: found for weight, _, _, found in iter_adapters(model)}
     check_free(model, [layer for layer in chosen if layer.name not in present])
     peers = Peers()
-    made = [(layer, _matrix(layer, method, blocks, name, present.get(layer.name), peers)) for layer in chosen]
+    made = [(layer, _matrix(layer, chosen_map, blocks, name, present.get(layer.name), peers)) for layer in chosen]
+    for _, matrix in made:
+        matrix.declared = declared
+        check_from_identity(matrix.method, matrix.raw, method)
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     for layer, matrix in made:
@@ -295,21 +302,13 @@ def _refuse_merged(model: nn.Module, verb: str) -> None:
         raise ValueError(f"{verb}: the adapters are merged into the weights: unmerge(model) first")
 
 
-def _matrix(layer: Neurons, method: str, blocks: int, name: str, present: Adapters | None, peers: Peers) -> BlockMatrix:
+def _matrix(layer: Neurons, chosen: Map, blocks: int, name: str, present: Adapters | None, peers: Peers) -> BlockMatrix:
     """The rotation of a weight, at the identity; refused if it does not fit."""
     if present is not None and name in present.by_name:
         raise ValueError(f"{layer.name} has an adapter {name!r} already: choose another name")
     weight, dim = layer.weight.detach(), dim_of(layer, blocks)
     dtype = compute_dtype(weight.dtype)
-    matrix = BlockMatrix(
-        dim,
-        started(Orthogonal(method), "identity"),
-        blocks,
-        False,
-        "identity",
-        partial(torch.randn, dtype=dtype),
-        peers,
-    )
+    matrix = BlockMatrix(dim, chosen, blocks, False, "identity", partial(torch.randn, dtype=dtype), peers)
     return matrix.to(device=weight.device, dtype=dtype)
 
 

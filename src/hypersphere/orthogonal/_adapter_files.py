@@ -1,7 +1,7 @@
 """Adapters as files: the numbers that R is made of, without the network.
 
 FOLDER/adapter.safetensors   for each weight and block size the free entries: of a skew A those below the diagonal
-FOLDER/adapter.json          format, method, blocks, name, and of every weight dimension, shape and a hash of its bytes
+FOLDER/adapter.json          format, name, method, blocks, and of every weight those two, shape and a hash of its bytes
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from .._core.checks import check_choice
 from .._core.neurons import iter_neurons
 from .._core.tensor_files import unpack_tensors
+from .._core.trust import check_trusted
+from .._core.trust import trust as allow
 from .._core.version import __version__
 from ._adapter import Adapters, adapter, adapters, enable, iter_adapters, uninstall
 from ._adapter_peft import CONFIG as PEFT_CONFIG
@@ -29,6 +31,7 @@ from ._blocks import BlockMatrix
 
 logger = logging.getLogger("hypersphere")
 _FORMAT = 1
+_MIXED = "mixed"  # where the weights have several methods: a version that reads one for all of them refuses this
 _SKEW = ("cayley", "exponential")
 _WEIGHTS, _CONFIG = "adapter.safetensors", "adapter.json"
 
@@ -61,22 +64,22 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
     name = check_choice("name", name or known[0], known)
     tensors: dict[str, Tensor] = {}
     weights: dict[str, Any] = {}
-    method, blocks = "", 0
     for weight, module, tensor_name, part in found:
         if name not in part.by_name:
             continue
         matrix = part.blocks(name)
-        method, blocks = _method(matrix), matrix.blocks
-        base = _base(module, tensor_name)
-        weights[weight] = {"dim": matrix.dim, "blocks": matrix.blocks, "shape": list(base.shape), **_fingerprint(base)}
+        method, base = _method(matrix), _base(module, tensor_name)
+        about = {"dim": matrix.dim, "method": method, "blocks": matrix.blocks, "shape": list(base.shape)}
+        weights[weight] = {**about, **_fingerprint(base)}
         for index, raw in enumerate(matrix.raw):
             tensors[f"{weight}.{index}"] = _packed(raw.detach(), method).cpu().contiguous()
+    of_all = {about["method"] for about in weights.values()}
     config = {
         "format": _FORMAT,
         "hypersphere": __version__,
         "name": name,
-        "method": method,
-        "blocks": blocks,
+        "method": of_all.pop() if len(of_all) == 1 else _MIXED,
+        "blocks": matrix.blocks,
         "weights": weights,
     }
     path = Path(folder)
@@ -86,7 +89,13 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
     return path
 
 
-def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) -> nn.Module:
+def load_adapter(
+    model: nn.Module,
+    folder: str | Path,
+    name: str | None = None,
+    *,
+    trust: str | Iterable[str] | None = None,
+) -> nn.Module:
     """Put an adapter that :func:`save_adapter` or PEFT wrote on a network and make it the active one.
 
     Args:
@@ -94,15 +103,19 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
         folder: Where it was saved: by :func:`save_adapter`, or an OFT adapter by ``save_pretrained`` of PEFT
             (``adapter_config.json`` and ``adapter_model.safetensors``), which becomes an exact Cayley adapter.
         name: Its name on this network; by default the one it was saved under, of PEFT's ``"default"``. An adapter of
-            that name is replaced if it has the same shape.
+            that name is replaced if it is on the same weights and has the same shape.
+        trust: Modules whose code the file may name: needed for a map given by its address ``"package.module:name"``,
+            unless this process has named or registered it before. None trusts nothing more, since importing a module
+            runs its code.
 
     Returns:
         ``model`` itself, with the adapter as the active one.
 
     Raises:
         FileNotFoundError: If the folder holds no adapter.
-        ValueError: If a weight is missing in the network or has another shape, a file is damaged, or PEFT's adapter is
-            no OFT. Nothing is changed then. Another checkpoint of the same network is a warning in the log.
+        ValueError: If a weight is missing in the network or has another shape, the network has an adapter of that name
+            on other weights, a file is damaged or names code that is not trusted, or PEFT's adapter is no OFT. Nothing
+            is changed then. Another checkpoint of the same network is a warning in the log.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
@@ -118,18 +131,21 @@ def load_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
         if not (path / file).is_file():
             raise FileNotFoundError(f"{path / file} is missing: save_adapter(model, folder) writes it")
     config = _read_config(path / _CONFIG)
-    if config["method"] == "householder":
+    made = {weight: _Made.read(about, config) for weight, about in config["weights"].items()}
+    allow(trust)
+    check_trusted({"method": [one.method for one in made.values()]}, path / _CONFIG)
+    if any(one.method == "householder" for one in made.values()):
         raise ValueError(
             f"{path} holds a Householder adapter of an earlier version, whose first step turned a coordinate over: "
             "train it again, e.g. by method='gram_schmidt'"
         )
     name = config["name"] if name is None else name
     tensors = _read_tensors(path / _WEIGHTS)
-    wanted = {weight: int(about.get("blocks", config["blocks"])) for weight, about in config["weights"].items()}
     _check_shapes(model, path, config["weights"])
     with _restored_on_error(model, name):
-        present = _present(model, path, config["method"], wanted, name)
-        _fill(pair for weight in wanted for pair in _values(present, weight, name, config, tensors, path))
+        present = _present(model, path, made, name)
+        parts = [(weight, one.method) for weight, one in made.items()]
+        _fill(pair for weight, method in parts for pair in _values(present, weight, name, method, tensors, path))
         enable(model, name)
     _compare_fingerprints(model, path, config["weights"])
     return model
@@ -148,14 +164,14 @@ def _load_peft(model: nn.Module, path: Path, name: str) -> nn.Module:
             found.blocks[weight] = blocks.expand(dim // size, size, size)
         elif dim is not None and count * size != dim:
             raise ValueError(f"{path} has {count} blocks of {size} for {weight}, whose dimension is {dim}")
-    wanted = {weight: len(blocks) for weight, blocks in found.blocks.items()}
+    wanted = {weight: _Made("cayley", len(blocks)) for weight, blocks in found.blocks.items()}
     with _restored_on_error(model, name):
-        present = _present(model, path, "cayley", wanted, name)
+        present = _present(model, path, wanted, name)
         values = []
         for weight in wanted:
             part = present.get(weight)
             matrix = part.blocks(name) if part is not None and name in part.by_name else None
-            if matrix is None or _method(matrix) != "cayley" or matrix.blocks != wanted[weight]:
+            if matrix is None or _Made(_method(matrix), matrix.blocks) != wanted[weight]:
                 raise ValueError(f"the adapter {name!r} of this network is another than {path}'s: choose another name")
             values.append((matrix.raw[0], found.skew(weight).tril(-1)))
         _fill(values)
@@ -163,19 +179,41 @@ def _load_peft(model: nn.Module, path: Path, name: str) -> nn.Module:
     return model
 
 
-def _present(model: nn.Module, path: Path, method: str, wanted: dict[str, int], name: str) -> dict[str, Adapters]:
-    """The adapters of each weight, with one of this name: a new one, with so many blocks, if there is none yet."""
+class _Made(NamedTuple):
+    """What the R of a weight is made by."""
+
+    method: str
+    blocks: int
+
+    @classmethod
+    def read(cls, about: dict[str, Any], config: dict[str, Any]) -> _Made:
+        """From what a file says of a weight, or else of all: earlier versions wrote one method for all weights."""
+        return cls(str(about.get("method", config["method"])), int(about.get("blocks", config["blocks"])))
+
+
+def _present(model: nn.Module, path: Path, wanted: dict[str, _Made], name: str) -> dict[str, Adapters]:
+    """The adapters of each weight, with one of this name: a new one, made as wanted, if there is none yet."""
     present = {weight: part for weight, _, _, part in iter_adapters(model)}
-    if any(name in part.by_name for part in present.values()):
+    having = {weight for weight, part in present.items() if name in part.by_name}
+    if having:
+        _check_same_weights(having, set(wanted), path, name)
         return present
     _check_names(path, wanted, [layer.name for layer in iter_neurons(model)])
-    for blocks in sorted(set(wanted.values())):
-        target = [_escaped(weight) for weight, count in wanted.items() if count == blocks]
-        adapter(model, method, blocks=blocks, target=target, name=name)
+    for made in sorted(set(wanted.values())):
+        target = [_escaped(weight) for weight, one in wanted.items() if one == made]
+        adapter(model, made.method, blocks=made.blocks, target=target, name=name)
     present = {weight: part for weight, _, _, part in iter_adapters(model)}
     for weight in wanted:
         present[weight].blocks(name).requires_grad_(True)  # each call has frozen those of the calls before
     return present
+
+
+def _check_same_weights(having: set[str], wanted: set[str], path: Path, name: str) -> None:
+    """A ValueError if an adapter of a network is on other weights than that of a file: a mixture would be neither."""
+    beside, absent = sorted(having - wanted), sorted(wanted - having)
+    if beside or absent:
+        where = f"on {beside[0]}, which {path} does not adapt" if beside else f"not on {absent[0]}, as {path} is"
+        raise ValueError(f"the adapter {name!r} of this network is {where}: load it under another name, name='...'")
 
 
 @contextmanager
@@ -258,21 +296,21 @@ def _fill(values: Iterable[tuple[Tensor, Tensor]]) -> None:
 
 
 def _values(
-    present: dict[str, Adapters], weight: str, name: str, config: dict[str, Any], tensors: dict[str, Tensor], path: Path
+    present: dict[str, Adapters], weight: str, name: str, method: str, tensors: dict[str, Tensor], path: Path
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The parameters of an adapter, and what the file has for them."""
     part = present.get(weight)
     matrix = None if part is None or name not in part.by_name else part.blocks(name)
-    if matrix is None or _method(matrix) != config["method"]:
+    if matrix is None or _method(matrix) != method:
         raise ValueError(f"the adapter {name!r} of this network is another than {path}'s: choose another name")
     for index, raw in enumerate(matrix.raw):
         key = f"{weight}.{index}"
         values = tensors.get(key)
-        wanted = _packed(raw.detach(), config["method"]).shape
+        wanted = _packed(raw.detach(), method).shape
         if values is None or values.shape != wanted:
             shape = None if values is None else tuple(values.shape)
             raise ValueError(f"{path}: {key} has shape {shape}, {tuple(wanted)} is needed: is it the same network?")
-        yield raw, _unpacked(values, raw, config["method"])
+        yield raw, _unpacked(values, raw, method)
 
 
 def _packed(raw: Tensor, method: str) -> Tensor:
@@ -294,7 +332,7 @@ def _unpacked(values: Tensor, like: Tensor, method: str) -> Tensor:
 
 
 def _method(matrix: BlockMatrix) -> str:
-    return str(getattr(matrix.method, "method", ""))
+    return matrix.declared
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -48,18 +48,19 @@ def attach(
 
     R acts on the flattened neurons of every convolution (1d-3d, transposed, grouped), linear, recurrent and attention
     weight except the output layer, and is shared by all neurons of a weight. An orthogonal R leaves norms, angles and
-    the hyperspherical energy of v unchanged. Build the optimizer afterwards: v is a buffer now, and R's parameters are
-    new. :func:`merge` ends it.
+    the hyperspherical energy of v unchanged. Frozen weights (``requires_grad=False``) keep their values. Build the
+    optimizer afterwards: v is a buffer now, and R's parameters are new. :func:`merge` ends it.
 
     Args:
         model: The network; its hidden layers are parametrized in place.
         method: ``"gram_schmidt"``, ``"householder"``, ``"lowdin"``, ``"cayley"``, ``"exponential"`` (see
             :func:`hypersphere.functional.orthogonalize`); ``"gradient"`` (R is the parameter, train it with
-            :class:`hypersphere.optim.OrthogonalSGD`); ``"relaxed"`` (add :func:`penalty` to the loss); ``"canonical"``
-            (F.11); ``"free"`` (no constraint: the ablation UPT); ``"cholesky"``, ``"triangular"``, ``"banded"``,
-            ``"symmetric"``, ``"skew_symmetric"``, ``"hessenberg"``, ``"low_rank"``, ``"nonlinear"`` (thesis F.6, also
-            as objects: ``Banded(width=2)``); or your own function or module from a (blocks, d, d) parameter to as many
-            matrices (a module is copied for each layer).
+            :class:`hypersphere.optim.OrthogonalSGD`; an average of weights, EMA, averages R, which is then not
+            orthogonal: orthogonalize its mean with ``"lowdin"``); ``"relaxed"`` (add :func:`penalty` to the loss);
+            ``"canonical"`` (F.11); ``"free"`` (no constraint: the ablation UPT); ``"cholesky"``, ``"triangular"``,
+            ``"banded"``, ``"symmetric"``, ``"skew_symmetric"``, ``"hessenberg"``, ``"low_rank"``, ``"nonlinear"``
+            (thesis F.6, also as objects: ``Banded(width=2)``); or your own function or module from a (blocks, d, d)
+            parameter to as many matrices (a module is copied for each layer).
         blocks: number of blocks on R's diagonal (thesis F.5), ≥ 1; more blocks have fewer parameters. Where d does not
             divide, the first blocks are longer by one. For convolutions a block is a run of input channels if
             ``blocks`` divides their number.
@@ -73,7 +74,8 @@ def attach(
             columns of length 1 instead of √d: take it for SGD without weight decay, which turns R a d-th as far from
             N(0, 1). ``"identity"`` starts at R = I; Householder is then Gram-Schmidt, which differs from it by the sign
             of the last column.
-        include: glob patterns on module or weight names; None takes every layer.
+        include: glob patterns on module or weight names; None takes every layer. A frozen weight is taken only if
+            ``include`` has its name or that of its module without wildcards; the log says which are left alone.
         skip: patterns of layers that keep their weights.
         neurons: ``"gaussian"`` draws v from N(0, 2/d) (He), ``"keep"`` takes the present weights. By default new ones
             for a random start (training from scratch), which a log message of the level WARNING announces, and the
@@ -90,7 +92,8 @@ def attach(
 
     Raises:
         ValueError: Before anything is changed, if a weight is attached already, is shared with another module or
-            parametrized otherwise, if the output layer is asked for by name, or if ``refine`` gives another shape.
+            parametrized otherwise, if the output layer is asked for by name, if every weight is frozen, or if
+            ``refine`` gives another shape.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))
@@ -113,7 +116,7 @@ def attach(
 
     output = find_output_layers(model, head, output_layer)
     announce(output, model, "attach")
-    chosen = choose(model, include, skip, output)
+    chosen = _without_frozen(choose(model, include, skip, output), include)
     check_free(model, chosen)
     peers = next((rotation.active.peers for *_, rotation in iter_rotations(model)), None) or Peers()
     plan = []
@@ -147,7 +150,7 @@ def choose(
     layers = list(iter_neurons(model))
     meant = pick_neurons(layers, include, skip, argument=argument)
     for layer in layers:
-        if layer.module in output and any(is_named(name, include) for name in (layer.module_name, layer.name)):
+        if layer.module in output and _is_named(layer, include):
             raise ValueError(
                 f"{layer.name} is the output layer, which orthogonal training leaves alone (fixed random classifiers "
                 "make little sense, thesis 7.3.1): leave it out of include, or name another module as output_layer"
@@ -156,6 +159,31 @@ def choose(
     if not kept:
         raise ValueError("nothing to attach: no layer with neurons is left besides the output layer")
     return kept
+
+
+def _without_frozen(chosen: list[Neurons], include: Patterns) -> list[Neurons]:
+    """Those that are trained, or that ``include`` names: R would change a frozen weight, and ``neurons`` redraw it."""
+    frozen = [layer for layer in chosen if _is_frozen(layer) and not _is_named(layer, include)]
+    if not frozen:
+        return chosen
+    left = [layer for layer in chosen if layer not in frozen]
+    names = ", ".join(layer.name for layer in frozen)
+    if not left:
+        raise ValueError(
+            f"nothing to attach: frozen weights (requires_grad=False) are left alone, here {names}. Call "
+            "requires_grad_(True) on what R may change, or use hs.orthogonal.adapter(model) on a frozen network"
+        )
+    _log.warning("attach leaves frozen weights alone: %s. Name one in include= to rotate it", names)
+    return left
+
+
+def _is_frozen(layer: Neurons) -> bool:
+    weight = layer.module._parameters.get(layer.tensor_name)
+    return weight is not None and weight.is_floating_point() and not weight.requires_grad
+
+
+def _is_named(layer: Neurons, patterns: Patterns) -> bool:
+    return any(is_named(name, patterns) for name in (layer.module_name, layer.name))
 
 
 def check_free(model: nn.Module, chosen: list[Neurons]) -> None:
@@ -226,7 +254,7 @@ def _install(layer: Neurons, v: Tensor, rotation: Rotation, learn_v: bool) -> No
     module, name = layer.module, layer.tensor_name
     if learn_v:
         with torch.no_grad():
-            layer.weight.copy_(v)
+            layer.weight.copy_(v.clone())  # v may be the weight itself with other strides, which copy_ refuses
     else:
         del module._parameters[name]
         module.register_buffer(name, v.clone())

@@ -26,6 +26,9 @@ class BlockMatrix(nn.Module):
     are one matrix for each size that occurs. ``peers`` are computed together with it where that pays.
     """
 
+    #: the name or address of its map, where it was chosen by one
+    declared = ""
+
     def __init__(
         self, dim: int, method: Map, blocks: int, share: bool, init: str, draw: Draw, peers: Peers | None = None
     ) -> None:

@@ -130,7 +130,11 @@ class Relaxed(Map):
 
 
 class Manifold(Map):
-    """R itself is the parameter and stays orthogonal by the optimizer's step (7.5)."""
+    """R itself is the parameter and stays orthogonal by the optimizer's step (7.5).
+
+    An average of weights (EMA) is a mean of matrices R, which is not orthogonal: take the nearest orthogonal matrix,
+    ``orthogonalize(mean, "lowdin")``. The maps that compute R from a parameter average that parameter instead.
+    """
 
     on_manifold = True
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from ._adapter import merge_adapters
 from ._model import attached, set_task
 from ._recurrent import restore
-from ._rotation import Rotation, check_alone, iter_rotations, reorder, unshare_class
+from ._rotation import Rotation, check_alone, dense_strides, iter_rotations, reorder, unshare_class
 
 
 def merge(model: nn.Module, task: int | None = None) -> nn.Module:
@@ -47,13 +48,28 @@ def merge(model: nn.Module, task: int | None = None) -> nn.Module:
     return model
 
 
+def _laid_out(weight: Tensor, strides: tuple[int, ...] | None) -> Tensor:
+    """The same numbers with these strides."""
+    if strides is None or weight.stride() == strides:
+        return weight
+    return torch.empty_strided(weight.shape, strides, dtype=weight.dtype, device=weight.device).copy_(weight)
+
+
 def _fold(module: nn.Module, tensor_name: str, rotation: Rotation) -> None:
+    v = module.parametrizations[tensor_name].original  # type: ignore[index, union-attr]
+    now, usual = dense_strides(v), torch.empty(v.shape, device="meta").stride()
+    strides = rotation.strides if now == usual else now  # attach lays v out as usual: else it was changed since
     unshare_class(module)
     parametrize.remove_parametrizations(module, tensor_name, leave_parametrized=True)
     if not rotation.learn_v:
         folded = module._buffers.pop(tensor_name)
         if folded is None:
             raise RuntimeError(f"{rotation.layout.name} has lost its tensor: was the module changed since attach?")
-        module.register_parameter(tensor_name, nn.Parameter(folded.detach(), requires_grad=rotation.trained))
+        folded = _laid_out(folded.detach(), strides)
+        module.register_parameter(tensor_name, nn.Parameter(folded, requires_grad=rotation.trained))
+    else:
+        weight: nn.Parameter = getattr(module, tensor_name)
+        with torch.no_grad():
+            weight.set_(_laid_out(weight.detach(), strides))  # type: ignore[call-overload]
     reorder(module, rotation.order)
     restore(module)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
@@ -22,8 +23,9 @@ P = TypeVar("P", bound=nn.Module)
 class Rotation(nn.Module):
     """w = Rv for every neuron v of a weight (thesis 7.1); one R for all groups and gates, one set a task.
 
-    ``learn_v``, ``trained`` and ``order`` remember what :func:`merge` has to restore: whether v is
-    a parameter, whether the weight was trained before, and the order of the module's parameters.
+    ``learn_v``, ``trained``, ``order`` and ``strides`` remember what :func:`merge` has to restore: whether v is a
+    parameter, whether the weight was trained before, the order of the module's parameters, and how the weight of a
+    convolution lies in memory (``channels_last``).
     """
 
     def __init__(self, neurons: Neurons, tasks: Sequence[BlockMatrix], learn_v: bool) -> None:
@@ -34,6 +36,7 @@ class Rotation(nn.Module):
         self.learn_v = learn_v
         self.trained = neurons.weight.requires_grad
         self.order = list(neurons.module._parameters)
+        self.strides = dense_strides(neurons.weight)
         self.ready: Tensor | None = None  # the weight, while `prepared` holds it
 
     @property
@@ -83,6 +86,11 @@ def turn_together(weights: Sequence[tuple[Rotation, Tensor]]) -> None:
                 mine, turned = turned[: len(own)], turned[len(own) :]
                 rotation.active.forget_after(mine)
                 rotation.ready = rotation.weight(rotation.active.joined(mine), v)
+
+
+def dense_strides(weight: Tensor) -> tuple[int, ...] | None:
+    """The strides of the weight of a 2d or 3d convolution, without gaps; None for others, which have one format."""
+    return torch.empty_like(weight, device="meta").stride() if weight.dim() in (4, 5) else None
 
 
 def detached_layout(neurons: Neurons) -> Neurons:
