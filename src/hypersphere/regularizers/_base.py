@@ -207,7 +207,7 @@ class Regularizer(nn.Module):
     def _check_shapes(self) -> None:
         """Lazy layers have a shape after the first batch only."""
         for neurons in self._all:
-            if isinstance(neurons.module._parameters.get(neurons.tensor_name), nn.parameter.UninitializedParameter):
+            if neurons.is_lazy:
                 raise ValueError(f"{neurons.name} has no shape yet: run one batch through the model first")
 
 

@@ -41,6 +41,8 @@ class CoMHE(EnergyRegularizer):
     - ``"bilateral"``: E(P_1 W) + E(W P_2) (E.21); for layers made by :func:`low_rank`, the energies of
       their two factors (E.23). Mixes at most as many neurons as there are.
 
+    Layers whose neurons have one dimension have no directions: they are left out, as in :class:`MHE`.
+
     Args:
         model: The network whose neurons are regularized; it is not registered as a submodule.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer; None: see ``output_layer``.
