@@ -126,7 +126,7 @@ def energy(
     generator = torch.Generator().manual_seed(seed)
     rows = []
     for name, matrix in sets.items():
-        random = torch.randn(matrix.shape, generator=generator)
+        random = torch.randn(matrix.shape, generator=generator, device="cpu")
         values = (float(energy_of(w, s, distance, half_space).mean()) for w in (matrix, random))
         rows.append(LayerEnergy(name, matrix.shape[1], matrix.shape[2], matrix.shape[0], *values))
     return EnergyTable(tuple(rows), f"s = {s:g}, {distance}, {'half' if half_space else 'full'} space")

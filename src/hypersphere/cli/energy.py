@@ -52,8 +52,8 @@ def _row(name: str, matrix: Tensor, options: argparse.Namespace) -> dict[str, An
     groups, count, dim = matrix.shape
     used = min(count, options.limit)
     if used < count:
-        matrix = matrix[:, torch.randperm(count, generator=generator)[:used]]
-    random = torch.randn(groups, used, dim, generator=generator)
+        matrix = matrix[:, torch.randperm(count, generator=generator, device="cpu")[:used]]
+    random = torch.randn(groups, used, dim, generator=generator, device="cpu")
     return {
         "layer": name,
         "neurons": count,

@@ -73,8 +73,8 @@ class Regularizer(nn.Module):
         check_model(model, head)
         self._hidden, self._output = _find(model, head, output_layer, include, skip)
         self.weight = check_positive("weight", weight, zero=True)
-        start = torch.tensor([check_count("seed", seed, minimum=0), 0])
-        self.register_buffer("_counter", start.to(beside(self._all[0].weight)), persistent=False)
+        start = torch.tensor([check_count("seed", seed, minimum=0), 0], device=beside(self._all[0].weight))
+        self.register_buffer("_counter", start, persistent=False)
         self._compiled: Callable[[Tensor | None], Tensor] | None = None
 
     def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:

@@ -35,13 +35,13 @@ class HostDraws:
         self.generator = generator
 
     def normal(self, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.generator)
+        return torch.randn(*shape, generator=self.generator, device=self.generator.device)
 
     def permutation(self, count: int) -> Tensor:
-        return torch.randperm(count, generator=self.generator)
+        return torch.randperm(count, generator=self.generator, device=self.generator.device)
 
     def integers(self, high: int, *shape: int) -> Tensor:
-        return torch.randint(high, shape, generator=self.generator)
+        return torch.randint(high, shape, generator=self.generator, device=self.generator.device)
 
 
 class DeviceDraws:
