@@ -130,7 +130,7 @@ def count_sketch(rows: int, columns: int, draws: Draws) -> Tensor:
     """One random sign in a random row of each column."""
     row = draws.integers(rows, 1, columns)
     signs = (1 - 2 * draws.integers(2, 1, columns)).float()
-    return torch.zeros(rows, columns, device=row.device).scatter(0, row, signs)
+    return torch.zeros(rows, columns, dtype=signs.dtype, device=row.device).scatter(0, row, signs)
 
 
 MATRICES: dict[str, Callable[[int, int, Draws], Tensor]] = {
