@@ -85,6 +85,14 @@ def test_metrics_of_host_tensors_stay_on_the_host(name):
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("method", ["cayley", "householder", "cholesky", "nonlinear"])
+def test_attach_draws_beside_its_generator(method):
+    model = net()
+    with torch.device("meta"):
+        hs.orthogonal.attach(model, method, generator=torch.Generator().manual_seed(0))
+    assert {tensor.device.type for tensor in model.parameters()} == {"cpu"}
+
+
 @pytest.mark.parametrize("build", [R.MHE, R.CoMHE, R.SRIP, R.Polarization, R.Orthonormal])
 def test_regularizers_are_built_under_the_meta_device(build):
     options = {"dim": 3} if build is R.CoMHE else {}
