@@ -174,3 +174,44 @@ def test_help_and_version(capsys):
     done = programs.run(["-m", "hypersphere", "energy", "nowhere.pt"])
     assert done.returncode == 2
     assert "does not exist" in done.stderr
+
+
+class Kinds(nn.Sequential):
+    """Convolutions whose neurons are not the rows of their weights."""
+
+    def __init__(self):
+        super().__init__(
+            nn.Conv2d(1, 4, 3),
+            nn.Conv2d(4, 8, 3, groups=4),
+            nn.ConvTranspose2d(8, 6, 2),
+            nn.Conv2d(6, 6, 1, groups=6),
+            nn.Flatten(),
+            nn.Linear(150, 3),
+        )
+
+
+def test_layers_of_a_run_are_those_of_its_network(tmp_path, capsys):
+    net, head = Kinds().eval(), hs.losses.ArcFace(3, 10)
+    settings = {"data.name": "digits"}
+    with hs.runs.Logger(tmp_path / "mine", model=net, head=head, settings=settings, steps=1) as log:
+        log(1, loss=1.0)
+    assert main(["energy", str(tmp_path / "mine"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = {row["layer"]: row for row in json.loads(out)}
+    assert set(found) == {"network.0.weight", "network.1.weight", "network.2.weight", "network.5.weight", "head.weight"}
+    for row in hs.energy(net):
+        assert found[f"network.{row.layer}"]["energy"] == pytest.approx(row.energy, rel=1e-5)
+    assert found["network.1.weight"]["sets"] == 4
+    assert "network.3.weight left out: one dimension" in err
+
+
+def test_a_file_by_itself_names_what_it_cannot_tell(tmp_path, capsys):
+    torch.save(Kinds().state_dict(), tmp_path / "m.pt")
+    assert main(["energy", str(tmp_path / "m.pt"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "1.weight and 2 more may be grouped or transposed" in err
+    assert "3.weight left out: one dimension" in err
+    assert "3.weight" not in {row["layer"] for row in json.loads(out)}
+    torch.save(nn.Sequential(nn.Conv2d(1, 4, 3), nn.Conv2d(4, 8, 3)).state_dict(), tmp_path / "m.pt")
+    assert main(["energy", str(tmp_path / "m.pt"), "--json"]) == 0
+    assert capsys.readouterr().err == ""

@@ -14,6 +14,7 @@ from ._core.errors import check_model
 from ._core.features import features_and_output, features_of, has_features
 from ._core.modes import modes_kept
 from ._core.output_layer import announce, find_output_layers
+from .data import MEASURED
 from .data import normalize as to_inputs
 
 __all__ = ["embed"]
@@ -29,7 +30,7 @@ def embed(
     flip: bool = False,
     batch_size: int = 256,
     device: torch.device | str | None = None,
-    normalize: str | None = "symmetric",
+    normalize: str | None = "auto",
     mean: tuple[float, ...] | Tensor | None = None,
     std: tuple[float, ...] | Tensor | None = None,
     features: Features | str | None = None,
@@ -50,8 +51,9 @@ def embed(
         batch_size: number of images that go through the model at a time.
         device: where the model runs; None: where it is.
         normalize: how uint8 images are normalised: ``"symmetric"``, ``"unit"``, ``"standard"`` (with ``mean`` and
-            ``std``), as in training, see :func:`hypersphere.data.normalize`.
-        mean: mean of each channel in [0, 1], for ``"standard"``.
+            ``std``), as in training, see :func:`hypersphere.data.normalize`. The default ``"auto"`` is ``"symmetric"``
+            for uint8 images, and leaves floating ones as they are; None leaves both.
+        mean: mean of each channel in [0, 1], for ``"standard"`` and ``"mean"``.
         std: standard deviation of each channel in [0, 1], for ``"standard"``.
         features: another source of embeddings: the name of the module whose input they are, or a function of a batch,
             e.g. ``features=model`` for the output of the model.
@@ -60,8 +62,9 @@ def embed(
         Embeddings (N, d), or (N, 2d) with ``flip``.
 
     Raises:
-        ValueError: If ``images`` is empty, ``features`` is not a module of the model, or an embedding is NaN or not (N,
-            d).
+        ValueError: If ``images`` is empty, ``features`` is not a module of the model, an embedding is NaN or not (N,
+            d), or ``normalize``, ``mean`` or ``std`` is given where it would change nothing: with floating images, or
+            with a normalisation that has no mean.
         TypeError: If ``images`` is neither a tensor, a split nor an iterable of batches.
 
     Example:
@@ -73,6 +76,11 @@ def embed(
     check_model(model)
     if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
         model = model.module  # the wrapper hides the method ``features``
+    if normalize not in MEASURED and (mean is not None or std is not None):
+        raise ValueError(
+            f"mean={mean} and std={std} change nothing with normalize={normalize!r}: pass normalize='standard' too"
+        )
+    kind = "symmetric" if normalize == "auto" else normalize
     found: list[Tensor] = []
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     source = _source(model, features)
@@ -81,13 +89,18 @@ def embed(
         def run(batch: Tensor) -> Tensor:
             x = batch.to(place)
             if not x.is_floating_point():
-                x = to_inputs(x, normalize, mean=mean, std=std, dtype=dtype)
+                x = to_inputs(x, kind, mean=mean, std=std, dtype=dtype)
             x = x.to(dtype)
             parts = [_features(source, model, view) for view in ((x, x.flip(-1)) if flip else (x,))]
             return torch.cat(parts, 1).float().cpu()
 
         count = 0
         for batch in _batches(images, flip):
+            if batch.is_floating_point() and normalize not in ("auto", None):
+                raise ValueError(
+                    f"normalize={normalize!r} is for uint8 images, and these are {batch.dtype}: pass the pixels as "
+                    "uint8, or inputs that are normalised already, without normalize="
+                )
             for part in batch.split(batch_size) if len(batch) else (batch,):
                 # a model need not take an empty batch: one blank image tells the dimension
                 out = run(part) if len(part) else run(part.new_zeros((1, *part.shape[1:])))[:0]

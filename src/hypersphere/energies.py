@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ._core.arrays import as_numbers
 from ._core.errors import check_floating
-from ._core.neurons import Patterns, iter_neurons, pick_neurons, select, without_ties
+from ._core.neurons import Patterns, iter_neurons, pick_neurons, select, with_directions, without_ties
 from ._core.streams import aligned, html_table
 from .functional import energy as energy_of
 
@@ -93,7 +93,8 @@ def energy(
 ) -> EnergyTable:
     """Compute the hyperspherical energy of every layer of a model, beside that of random directions (thesis 5.1).
 
-    An energy below the random one means directions that are more even than chance.
+    An energy below the random one means directions that are more even than chance. Layers whose neurons have one
+    dimension have no directions: they are left out, and the log names them.
 
     Args:
         model: A model, or vectors: a tensor, NumPy array or list, one vector per row.
@@ -109,7 +110,7 @@ def energy(
 
     Raises:
         TypeError: If ``model`` is neither a model nor an array of numbers.
-        ValueError: If there is no layer with two neurons, or the patterns leave none.
+        ValueError: If there is no layer with two neurons of two dimensions, or the patterns leave none.
 
     Example:
         >>> import hypersphere as hs
@@ -118,11 +119,14 @@ def energy(
     """
     sets = {name: matrix for name, matrix in _sets(model, include, skip) if matrix.shape[1] > 1}
     if not sets:
-        raise ValueError(f"no weight with two neurons or more is left by include={include!r} and skip={skip!r}")
+        raise ValueError(
+            f"no weight with two neurons or more, of two dimensions or more, is left by include={include!r} and "
+            f"skip={skip!r}"
+        )
     generator = torch.Generator().manual_seed(seed)
     rows = []
     for name, matrix in sets.items():
-        random = torch.randn(matrix.shape, generator=generator)
+        random = torch.randn(matrix.shape, generator=generator, device="cpu")
         values = (float(energy_of(w, s, distance, half_space).mean()) for w in (matrix, random))
         rows.append(LayerEnergy(name, matrix.shape[1], matrix.shape[2], matrix.shape[0], *values))
     return EnergyTable(tuple(rows), f"s = {s:g}, {distance}, {'half' if half_space else 'full'} space")
@@ -135,8 +139,10 @@ def _sets(model: Any, include: Patterns, skip: Patterns) -> Iterator[tuple[str, 
         check_floating("model", matrix)
         if matrix.dim() not in (2, 3):
             raise ValueError(f"model has shape {tuple(matrix.shape)}: pass a model, or vectors as rows, (n, d)")
+        if matrix.shape[-1] == 1:
+            raise ValueError(f"model has shape {tuple(matrix.shape)}: vectors of one dimension have no directions")
         for name in select(["vectors"], include, skip):
             yield name, matrix.detach().reshape(-1, *matrix.shape[-2:])
         return
-    for neurons in pick_neurons(without_ties(iter_neurons(model)), include, skip):
+    for neurons in with_directions(pick_neurons(without_ties(iter_neurons(model)), include, skip)):
         yield neurons.name, neurons.matrix().detach()

@@ -1,6 +1,7 @@
 """λ and warm-up: the published numbers, one step per training forward, exact resuming."""
 
 import copy
+import gc
 import io
 import math
 import pickle
@@ -156,3 +157,36 @@ def test_bad_schedules():
     with pytest.raises(ValueError, match="epochs=0"):
         L.MarginWarmup(0)
     assert math.isinf(L.Annealing(base=math.inf, power=1000.0).lam)
+
+
+class TestOneScheduleForSeveralHeads:
+    def test_each_counts_its_own_steps(self):
+        schedule = L.Annealing()
+        first = L.ASoftmax(4, 3, annealing=schedule)
+        second = L.SphereFacePlus(L.ASoftmax(4, 3, annealing=schedule))
+        assert first.annealing is schedule
+        assert second.owner.annealing is not schedule
+        for _ in range(2):
+            first(torch.randn(2, 4), torch.tensor([0, 1]))
+        second(torch.randn(2, 4), torch.tensor([0, 1]))
+        assert (int(schedule.step), int(second.owner.annealing.step)) == (2, 1)
+
+    def test_one_that_is_told_the_epoch_is_shared(self):
+        warmup = L.MarginWarmup(4)
+        heads = [L.ArcFace(4, 3, annealing=warmup) for _ in range(2)]
+        warmup.set_epoch(3)
+        assert [float(head.annealing.share()) for head in heads] == [0.75, 0.75]
+
+    def test_it_is_free_when_its_head_is_gone(self):
+        schedule = L.Annealing()
+        head = L.ASoftmax(4, 3, annealing=schedule)
+        del head
+        gc.collect()
+        assert L.ASoftmax(4, 3, annealing=schedule).annealing is schedule
+
+    def test_copies_of_a_head_count_apart(self):
+        head = L.ASoftmax(4, 3, annealing=L.Annealing())
+        for copied in (copy.deepcopy(head), pickle.loads(pickle.dumps(head))):
+            copied(torch.randn(2, 4), torch.tensor([0, 1]))
+            assert int(copied.annealing.step) == 1
+        assert int(head.annealing.step) == 0

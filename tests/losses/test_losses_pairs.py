@@ -276,3 +276,18 @@ def test_only_heads_are_joined():
         L.CenterLoss(torch.nn.Linear(D, C))
     with pytest.raises(TypeError, match="with class vectors, not TripletLoss: pass"):
         L.ContrastiveLoss(L.TripletLoss(D, C))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        L.TripletLoss(4, 3),
+        L.ContrastiveLoss(L.Softmax(4, 3)),
+        L.CenterLoss(L.SphereFacePlus(L.ArcFace(4, 3))),
+    ],
+    ids=lambda head: type(head).__name__,
+)
+def test_heads_predict_the_class_of_the_largest_logit(head):
+    head(torch.randn(6, 4), torch.tensor([0, 1, 2, 0, 1, 2]))
+    features = torch.randn(2, 5, 4)
+    torch.testing.assert_close(head.predict(features), head.logits(features).argmax(-1))

@@ -1,5 +1,7 @@
 """What reset_parameters brings back: heads built on the meta device, and heads that start anew."""
 
+import pickle
+
 import pytest
 import torch
 from loss_cases import ALL, build
@@ -91,3 +93,25 @@ def test_no_parameter_is_a_scalar():
     old, head = L.SphereFace2(4, 5).state_dict(), L.SphereFace2(4, 5)
     head.load_state_dict(old | {"bias": torch.tensor(2.5)})
     assert head.bias.tolist() == [2.5]
+
+
+@pytest.mark.parametrize("cls", [L.ArcFace, L.CosFace])
+def test_numbers_of_the_classes_come_back_as_given(cls):
+    margins, weights = torch.linspace(0.1, 0.5, C), torch.linspace(1, 2, C)
+    head = cls(D, C, margin=margins, class_weight=weights, device="meta").to_empty(device="cpu")
+    garbage(head).reset_parameters()
+    torch.testing.assert_close(head.margin, margins)
+    torch.testing.assert_close(head.class_weight, weights)
+    again = pickle.loads(pickle.dumps(garbage(head.double())))
+    again.reset_parameters()
+    torch.testing.assert_close(again.margin, margins.double())
+    with torch.device("meta"), pytest.raises(ValueError, match="margin is on the meta device"):
+        cls(D, C, margin=torch.full((C,), 0.5))
+
+
+@pytest.mark.parametrize("share", ["filter", "layer"])
+def test_a_learned_k_has_the_dtype_of_the_head(share):
+    g = hs.angular.Sigmoid(learnable=True, share=share)
+    head = L.GASoftmax(D, C, angular=g, dtype=torch.float64)
+    assert head.angular.raw_k.dtype == torch.float64
+    assert g.raw_k.dtype == torch.float32

@@ -169,3 +169,27 @@ def test_bad_input():
     model.spare = nn.Linear(2, 2)  # defined last, never called
     with pytest.raises(ValueError, match="did not call its layer 'spare'"):
         hs.embed(model, pixels())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "said"),
+    [
+        (torch.float32, {"normalize": "unit"}, "normalize='unit' is for uint8 images"),
+        (torch.float32, {"normalize": "nonsense"}, "normalize='nonsense' is for uint8 images"),
+        (torch.float32, {"mean": (0.5,), "std": (0.5,)}, "pass normalize='standard'"),
+        (torch.uint8, {"mean": (0.5,), "std": (0.5,)}, "pass normalize='standard'"),
+        (torch.uint8, {"normalize": "unit", "std": (0.5,)}, "pass normalize='standard'"),
+        (torch.uint8, {"normalize": None, "mean": (0.5,)}, "pass normalize='standard'"),
+        (torch.uint8, {"normalize": "nonsense"}, "nonsense"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(dtype, options, said):
+    model = nn.Conv2d(3, 4, 8)
+    with pytest.raises(ValueError, match=said):
+        hs.embed(model, pixels().to(dtype), features=lambda x: model(x).flatten(1)[:, :4], **options)
+
+
+def test_no_normalisation_may_be_said_of_any_images():
+    model, images = nn.Flatten(), pixels()
+    for given in (images, images.float()):
+        torch.testing.assert_close(hs.embed(model, given, normalize=None), images.float().flatten(1))

@@ -5,10 +5,12 @@ import pickle
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
 
+import hypersphere as hs
 from hypersphere.functional import energy
 from hypersphere.losses import CenterLoss, SubcenterArcFace
-from hypersphere.regularizers import MHE, energies
+from hypersphere.regularizers import MHE, CoMHE, energies
 
 
 class Everything(nn.Module):
@@ -339,3 +341,50 @@ def test_old_state_is_loaded():
     reg = MHE(small(), sample=4)
     reg.load_state_dict({"_extra_state": torch.tensor([7, 12])})
     assert (reg.seed, reg.steps) == (7, 12)
+
+
+class TestOneDimension:
+    """The directions of one dimension are ±1: pairs of equal ones have no energy."""
+
+    @pytest.mark.parametrize("flat", [nn.GRU(1, 8), nn.Linear(1, 8), nn.Conv2d(4, 8, 1, groups=4)])
+    def test_such_layers_are_left_out_and_named_once(self, flat, caplog):
+        model = nn.Sequential(flat, nn.Linear(8, 6), nn.Linear(6, 3))
+        reg = MHE(model)
+        assert not any(name in ("0.weight", "0.weight_ih_l0") for name in reg.layers())
+        assert reg().item() < 1000
+        assert CoMHE(model, dim=3)().item() < 1000
+        assert max(energies(model).layers.values()) < 1000
+        assert max(layer.energy for layer in hs.energy(model)) < 1000
+        told = [record.getMessage() for record in caplog.records]
+        assert len(told) == 1
+        assert "0.weight" in told[0]
+        assert "one dimension" in told[0]
+
+    def test_an_output_layer_too(self):
+        reg = MHE(nn.Sequential(nn.Linear(6, 1), nn.Linear(1, 3)))
+        assert reg.output_neurons is None
+        assert reg(torch.tensor([0, 1])).isfinite()
+
+    def test_lazy_layers_after_the_first_batch(self):
+        model = nn.Sequential(nn.LazyLinear(8), nn.Linear(8, 3))
+        reg = MHE(model)
+        model(torch.ones(2, 1))
+        assert reg().item() < 1000
+        assert list(reg.layers()) == ["1.weight"]
+
+    def test_nothing_else(self):
+        flat = nn.Linear(1, 8)
+        with pytest.raises(ValueError, match=r"two dimensions or more.*weight"):
+            MHE(flat)
+        with pytest.raises(ValueError, match="two dimensions or more"):
+            hs.energy(flat)
+        with pytest.raises(ValueError, match="one dimension"):
+            hs.energy(torch.ones(4, 1))
+        assert energies(flat).layers == {}
+
+    def test_looking_is_no_power_iteration(self):
+        model = nn.Sequential(nn.Linear(4, 4), spectral_norm(nn.Linear(4, 5)), nn.Linear(5, 3))
+        before = model[1].parametrizations.weight[0]._u.clone()
+        MHE(model)
+        torch.testing.assert_close(model[1].parametrizations.weight[0]._u, before, rtol=0, atol=0)
+        assert model[1].parametrizations.weight[0].training

@@ -34,17 +34,17 @@ def as_tensor(argument: str, value: Any) -> Tensor:
         _refuse_masked(argument, part)
     try:
         if isinstance(value, list | tuple) and any(isinstance(part, Tensor) for part in value):
-            return torch.stack([torch.as_tensor(part) for part in value])
+            return torch.stack([p if isinstance(p, Tensor) else torch.as_tensor(p, device="cpu") for p in value])
         if _is_array(value):
             import numpy
 
             array = numpy.asarray(value)
             shared = array.flags.writeable and min(array.strides, default=0) >= 0  # what torch can share
-            return torch.as_tensor(array if shared else array.copy())
-        tensor = torch.as_tensor(value)
+            return torch.as_tensor(array if shared else array.copy(), device="cpu")
+        tensor = torch.as_tensor(value, device="cpu")
         if not tensor.is_floating_point() or (isinstance(value, list | tuple) and any(map(_is_array, value))):
             return tensor
-        return torch.as_tensor(value, dtype=torch.float64)
+        return torch.as_tensor(value, dtype=torch.float64, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"{argument} is not a tensor or array of numbers: {type(value).__name__} ({error})") from error
 
@@ -83,7 +83,7 @@ def label_numbers(*columns: Any, classes: Iterable[str] | None = None) -> tuple[
     if not found_names:
         return list(columns), []
     found = [
-        column if read is None else torch.tensor([numbers[name] for name in read], dtype=torch.long)
+        column if read is None else torch.tensor([numbers[name] for name in read], dtype=torch.long, device="cpu")
         for column, read in zip(columns, lists, strict=True)
     ]
     return found, names

@@ -6,17 +6,21 @@ One reading for everything that walks a model: conversion, energies, orthogonal 
 from __future__ import annotations
 
 import fnmatch
+import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from .errors import check_model
-from .modes import whole
+from .modes import modes_kept, whole
+
+logger = logging.getLogger("hypersphere")
 
 Patterns: TypeAlias = str | Sequence[str] | None
 
@@ -56,6 +60,20 @@ class Neurons:
         """How many inputs a neuron has, each with as many entries as the window has positions."""
         weight = self.weight
         return weight.shape[0] // self.groups if self.transposed else weight.shape[1]
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the weight has no shape before the first batch."""
+        return isinstance(self.module._parameters.get(self.tensor_name), nn.parameter.UninitializedParameter)
+
+    @property
+    def dim(self) -> int:
+        """How many entries a neuron has."""
+        with modes_kept(self.module) as parts:
+            for part in parts:  # reading a spectrally normalised weight is a power iteration in training mode
+                part.training = False
+            shape = self.weight.shape
+        return shape.numel() // max(self.groups * shape[1] if self.transposed else shape[0], 1)
 
     def flatten(self, weight: Tensor) -> Tensor:
         """(groups, neurons, dim) view (a copy for transposed convolutions) of a tensor shaped like the weight."""
@@ -129,6 +147,25 @@ def without_ties(found: Iterable[Neurons]) -> list[Neurons]:
         elif id(neurons.weight) not in seen:
             seen.add(id(neurons.weight))
             kept.append(neurons)
+    return kept
+
+
+_told: WeakSet[nn.Module] = WeakSet()
+
+
+def with_directions(layers: Iterable[Neurons]) -> list[Neurons]:
+    """Those whose neurons have two dimensions or more: the directions of one are ±1, and equal ones repel without end.
+
+    One line of the log names the others, once for each layer.
+    """
+    kept: list[Neurons] = []
+    flat: list[Neurons] = []
+    for layer in layers:
+        (flat if not layer.is_lazy and layer.dim == 1 else kept).append(layer)
+    if any(layer.module not in _told for layer in flat):
+        _told.update(layer.module for layer in flat)
+        names = ", ".join(layer.name for layer in flat)
+        logger.warning("left out of the energy: the neurons of %s have one dimension, and so no directions", names)
     return kept
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..runs import files
+from .._core.neurons import iter_neurons, without_ties
+from ..runs import Classifier, files, load
 from ..runs.manifest import read_manifest
 
 _MODEL_KEYS = ("state_dict", "model_state_dict", "model", "module", "net", "network", "params")
@@ -39,6 +40,38 @@ def neuron_sets(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     for name, tensor in (named or matrices).items():
         groups = _groups(name, tensor, tensors)
         yield name, tensor.reshape(groups, tensor.shape[0] // groups, -1)
+
+
+def unlike_ordinary(tensors: Mapping[str, Tensor]) -> list[str]:
+    """The convolutions of the file that look transposed, by the length of their bias, or depthwise, by one channel."""
+    filters = {name: t for name, t in tensors.items() if name.endswith("weight") and t.ndim in (3, 4, 5)}
+    found = []
+    for place, (name, weight) in enumerate(filters.items()):
+        bias = tensors.get(f"{name.removesuffix('weight')}bias")
+        transposed = bias is not None and bias.numel() != weight.shape[0]
+        depthwise = weight.shape[1] == 1 < weight.shape[0] and place > 0  # the first may see grey images
+        if transposed or depthwise:
+            found.append(name)
+    return found
+
+
+def run_sets(path: Path, file: Path) -> dict[str, Tensor] | None:
+    """(groups, neurons, dim) of the layers of a run or export, as its network has them.
+
+    None where ``path`` is neither, or its network cannot be built here: then the file has to do.
+    """
+    seed = next((folder for folder in file.parents if re.fullmatch(r"seed-\d+", folder.name)), None)
+    if not path.is_dir() or (seed is None and not (path / "export.json").exists()):
+        return None
+    try:
+        model = load(seed or path)
+    except ValueError:
+        return None
+    sets = {layer.name: layer.matrix().detach() for layer in without_ties(iter_neurons(model))}
+    vectors = getattr(model.head, "weight", None) if isinstance(model, Classifier) else None
+    if isinstance(vectors, Tensor) and vectors.ndim == 2:
+        sets["head.weight"] = vectors.detach()[None]
+    return sets or None
 
 
 def computed(tensors: Mapping[str, Tensor]) -> list[str]:

@@ -14,7 +14,7 @@ from .._core.neurons import select
 from .._core.streams import aligned
 from ..functional import energy, refine
 from ..runs.files import json_text
-from ._checkpoints import computed, find_file, neuron_sets, read_tensors
+from ._checkpoints import computed, find_file, neuron_sets, read_tensors, run_sets, unlike_ordinary
 
 _NOTE = """energy: mean over pairs; random: as many Gaussian vectors; refined: those after refinement
 ({steps} steps), or the known minimum where there is one (simplex, orthogonal frame)."""
@@ -26,15 +26,14 @@ def run(options: argparse.Namespace) -> int:
     check_count("--steps", options.steps, minimum=0)
     options.file = find_file(options.checkpoint)
     tensors = read_tensors(options.file)
-    sets = dict(neuron_sets(tensors))
-    made = [name.replace("parametrizations.", "") for name in computed(tensors)]
-    if made:
-        more = f" and {len(made) - 1} more" if len(made) > 1 else ""
-        print(
-            f"hypersphere energy: {made[0]}{more} left out: they are computed from other tensors of the file. "
-            "hs.energy(hs.load(RUN)) measures those of a run",
-            file=sys.stderr,
-        )
+    sets = run_sets(options.checkpoint, options.file)
+    if sets is None:
+        sets = dict(neuron_sets(tensors))
+        made = [name.replace("parametrizations.", "") for name in computed(tensors)]
+        _say(made, "left out: they are computed from other tensors of the file. hs.energy(model) measures them")
+        _say(unlike_ordinary(tensors), "may be grouped or transposed; a file does not tell, but hs.energy(model) does")
+    _say([name for name, matrix in sets.items() if matrix.shape[-1] == 1], "left out: one dimension has no directions")
+    sets = {name: matrix for name, matrix in sets.items() if matrix.shape[-1] > 1}
     if not sets:
         raise ValueError(
             f"{options.checkpoint} holds no weight with neurons: no floating-point tensor of two or more dimensions"
@@ -47,13 +46,20 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _say(names: list[str], what: str) -> None:
+    """One line about these weights, where there are any."""
+    if names:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        print(f"hypersphere energy: {names[0]}{more} {what}", file=sys.stderr)
+
+
 def _row(name: str, matrix: Tensor, options: argparse.Namespace) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(options.seed)
     groups, count, dim = matrix.shape
     used = min(count, options.limit)
     if used < count:
-        matrix = matrix[:, torch.randperm(count, generator=generator)[:used]]
-    random = torch.randn(groups, used, dim, generator=generator)
+        matrix = matrix[:, torch.randperm(count, generator=generator, device="cpu")[:used]]
+    random = torch.randn(groups, used, dim, generator=generator, device="cpu")
     return {
         "layer": name,
         "neurons": count,

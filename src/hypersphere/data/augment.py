@@ -285,16 +285,16 @@ def affine(
     """Scale and shift of ``kind`` for each channel (or for all), float32: the input is ``x·scale + shift``."""
     check_choice("normalize", kind, NORMALIZATIONS)
     if kind == "symmetric":
-        return torch.tensor([1 / 128]), torch.tensor([-127.5 / 128])
+        return torch.tensor([1 / 128], device="cpu"), torch.tensor([-127.5 / 128], device="cpu")
     if kind == "unit":
-        return torch.tensor([1 / 255]), torch.tensor([0.0])
+        return torch.tensor([1 / 255], device="cpu"), torch.tensor([0.0], device="cpu")
     if kind == "mean":
         std = (1.0,)
     if mean is None or std is None:
         raise ValueError(
             f"normalize={kind!r} needs mean= and std= of the training images, e.g. dataset.mean, dataset.std"
         )
-    centre, spread = torch.as_tensor(mean, dtype=torch.float64), torch.as_tensor(std, dtype=torch.float64)
+    centre, spread = (torch.as_tensor(part, dtype=torch.float64, device="cpu") for part in (mean, std))
     if not {centre.numel(), spread.numel()} <= {1, channels or max(centre.numel(), spread.numel())}:
         raise ValueError(
             f"mean={mean} and std={std} must have one number for each of the {channels or 'same'} channels"

@@ -109,17 +109,17 @@ def make_pairs(labels: Tensor | Sequence[int | str], folds: int = 10, each: int 
             + (f"lower folds to {len(members) // 2} at most" if len(members) > 3 else "more classes are needed")
         )
     generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(members), generator=generator).tolist()
+    order = torch.randperm(len(members), generator=generator, device="cpu").tolist()
     rows: list[tuple[int, int, bool, int]] = []
     for fold in range(folds):
         classes = [members[number] for number in order[fold::folds]]
         for same in (True, False):
             rows += [(*pair, same, fold) for pair in _draw(classes, each, same, generator)]
-    return Pairs(*(torch.tensor(column) for column in zip(*rows, strict=True)))
+    return Pairs(*(torch.tensor(column, device="cpu") for column in zip(*rows, strict=True)))
 
 
 def _draw(classes: list[Tensor], count: int, same: bool, generator: torch.Generator) -> list[tuple[int, int]]:
-    sizes = torch.tensor([len(images) for images in classes])
+    sizes = torch.tensor([len(images) for images in classes], device="cpu")
     possible = int((sizes * (sizes - 1) // 2).sum()) if same else int((sizes.sum() ** 2 - (sizes**2).sum()) // 2)
     if possible < count:
         kind = "of one class" if same else "of two classes"
@@ -128,11 +128,11 @@ def _draw(classes: list[Tensor], count: int, same: bool, generator: torch.Genera
         )
     found: dict[tuple[int, int], None] = {}
     while len(found) < count:
-        one, other = torch.randperm(len(classes), generator=generator)[:2].tolist()
+        one, other = torch.randperm(len(classes), generator=generator, device="cpu")[:2].tolist()
         first = classes[one]
         second = first if same else classes[other]
-        a = int(first[torch.randint(len(first), (), generator=generator)])
-        b = int(second[torch.randint(len(second), (), generator=generator)])
+        a = int(first[torch.randint(len(first), (), generator=generator, device="cpu")])
+        b = int(second[torch.randint(len(second), (), generator=generator, device="cpu")])
         if a != b:
             found[min(a, b), max(a, b)] = None
     return list(found)

@@ -114,7 +114,7 @@ def _generated(candidate: Candidate, network: Gan) -> Iterator[tuple[Tensor, Ten
 def _noise(candidate: Candidate, generator: torch.Generator, rows: int) -> Tensor:
     """This process's rows of the noise for a batch of all processes."""
     team = candidate.team
-    every = torch.randn(team.world * rows, candidate.config.gan.latent, generator=generator)
+    every = torch.randn(team.world * rows, candidate.config.gan.latent, generator=generator, device="cpu")
     return every[team.rank * rows : (team.rank + 1) * rows].to(team.device)
 
 

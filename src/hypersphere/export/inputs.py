@@ -189,15 +189,16 @@ def _random(config: DataConfig, facts: Facts, count: int) -> Inputs:
         return Inputs("own", (torch.randn(count, facts.in_features or 1, generator=generator),), origin, False)
     if kind == "images":
         channels, (height, width) = facts.in_channels or 1, facts.image_size or (1, 1)
-        images = torch.randint(256, (count, channels, height, width), generator=generator, dtype=torch.uint8)
+        shape = count, channels, height, width
+        images = torch.randint(256, shape, generator=generator, device="cpu", dtype=torch.uint8)
         known = Normalization(config.normalize)
         like = known if known.known else Normalization("symmetric")
         return Inputs(kind, (like.apply(images),), origin, False, known)
     if kind == "points":
-        clouds = torch.rand(count, config.points, 3, generator=generator) - 0.5
+        clouds = torch.rand(count, config.points, 3, generator=generator, device="cpu") - 0.5
         return Inputs(kind, (clouds,), origin, False)
-    features = torch.rand(count, facts.in_features or 1, generator=generator)
-    edges = (torch.rand(count, count, generator=generator) < 0.1).float()
+    features = torch.rand(count, facts.in_features or 1, generator=generator, device="cpu")
+    edges = (torch.rand(count, count, generator=generator, device="cpu") < 0.1).float()
     both = (features / features.sum(1, keepdim=True), normalize_adjacency(torch.maximum(edges, edges.T)))
     return Inputs(kind, both, origin, False)
 
@@ -209,7 +210,7 @@ def _own(facts: Facts, count: int) -> Inputs:
             "the shape of an input is not known: give Logger image_size= and in_channels= for images, or in_features="
         )
     shape = (facts.in_features,) if facts.image_size is None else (facts.in_channels or 3, *facts.image_size)
-    numbers = torch.randn(count, *shape, generator=torch.Generator().manual_seed(0))
+    numbers = torch.randn(count, *shape, generator=torch.Generator().manual_seed(0), device="cpu")
     return Inputs("own", (numbers,), f"{count} random inputs, because the loop that trained it named no data", False)
 
 

@@ -28,7 +28,8 @@ def checked_angular(value: str | AngularLike, head: ClassHead) -> AngularLike:
     """The g that a head keeps."""
     g = _angular.resolve(value)
     if isinstance(g, _angular.Angular):
-        g = g.for_layer(head.num_classes)
+        mine = g.for_layer(head.num_classes)
+        g = g if mine is g else mine.to(head.weight)  # as in layers: what they learn has the dtype of their weights
         if g.closed_form() is not None:
             return g
     if isinstance(g, nn.Module) and any(True for _ in g.parameters()) and head.chunk is not None:

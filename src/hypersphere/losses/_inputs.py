@@ -32,6 +32,15 @@ def check_class_weight(value: object, num_classes: int) -> Tensor | None:
     return value.detach().clone()
 
 
+def on_host(argument: str, value: object) -> Tensor | None:
+    """A copy of the numbers of the classes that a head begins with; None where there are none."""
+    if not isinstance(value, Tensor):
+        return None
+    if value.is_meta:
+        raise ValueError(f"{argument} is on the meta device and holds no numbers: make it with device='cpu'")
+    return value.detach().to("cpu", copy=True)
+
+
 def check_margins(value: float | Tensor, num_classes: int) -> float | Tensor:
     """An additive margin ≥ 0: a number, or a tensor with one for each class."""
     if not isinstance(value, Tensor):

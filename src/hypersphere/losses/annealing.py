@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +21,8 @@ class MarginSchedule(nn.Module):
 
     The target logit is plain + share·(with margin − plain). Calling the schedule gives the share and, in training mode,
     advances the counter by one (if ``per_step``). The counter is a tensor: there is no host synchronisation and no
-    graph break, and resuming from a checkpoint continues exactly.
+    graph break, and resuming from a checkpoint continues exactly. A head keeps the object that it is given; a schedule
+    that counts steps and belongs to another head already is copied, so that each head counts its own.
 
     Shape:
         - Output: scalar, the share of the margin.
@@ -232,12 +235,26 @@ class MarginWarmup(MarginSchedule):
         return f"epochs={self.epochs}, steps_per_epoch={self.steps_per_epoch}"
 
 
-def resolve(value: MarginSchedule | str | None) -> MarginSchedule | None:
-    """What an ``annealing=`` argument means: a schedule, its name or values as text, or the pure margin."""
+# beside the schedules, since a weak reference in one could not be pickled
+_heads: WeakKeyDictionary[MarginSchedule, ref[nn.Module]] = WeakKeyDictionary()
+
+
+def resolve(value: MarginSchedule | str | None, head: nn.Module) -> MarginSchedule | None:
+    """What ``annealing=`` means for a head: a schedule, its name or values as text, or the pure margin.
+
+    A schedule that counts steps is copied if another head has it: it would count those of both. One that is told the
+    epoch counts nothing by itself and is shared, so that ``set_epoch`` reaches both heads.
+    """
+    if value is None:
+        return None
     if isinstance(value, str):
-        return Annealing.parse(value)
-    if value is not None and not isinstance(value, MarginSchedule):
+        value = Annealing.parse(value)
+    if not isinstance(value, MarginSchedule):
         raise TypeError(
             f"annealing={value!r} must be an Annealing, a MarginWarmup, a preset's name, values as 'minimum=1' or None"
         )
+    other = _heads.get(value)
+    if value.per_step and other is not None and other() is not None:
+        value = copy.deepcopy(value)
+    _heads[value] = ref(head)
     return value

@@ -97,6 +97,17 @@ class JoinedHead(nn.Module):
         """
         return self.owner.logits(features)
 
+    def predict(self, features: Tensor) -> Tensor:
+        """Find the class with the largest logit.
+
+        Args:
+            features: features of the batch, (..., in_features).
+
+        Returns:
+            Class indices (...).
+        """
+        return self.owner.predict(features)
+
     def get_logits(self, embeddings: Tensor) -> Tensor:
         """Compute :meth:`logits`, under the name that pytorch-metric-learning uses.
 

@@ -21,7 +21,7 @@ from ._angular import SigmoidOf, checked_angular
 from ._classes import reduce_classes
 from ._direct import Additive, additive_loss
 from ._fused import Known, fits
-from ._inputs import check_class_weight, counted, reduce_losses
+from ._inputs import check_class_weight, counted, on_host, reduce_losses
 from ._kept import kept
 from ._polar import polar_form
 from ._products import own_products, products
@@ -46,6 +46,7 @@ class MarginSoftmax(ClassHead):
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         bias: add a learned number to the logit of each class.
         annealing: :class:`Annealing`, :class:`MarginWarmup` or a preset's name; None applies the margin from the start.
+            A schedule that counts the steps of another head already is copied.
         detach_margin: treat margin − plain as a constant in backward; off, because this is not the loss's gradient.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``, as in ``torch.nn.functional.cross_entropy``; the mean over an
             empty batch is an error.
@@ -63,7 +64,8 @@ class MarginSoftmax(ClassHead):
 
     Raises:
         ValueError: If ``label_smoothing`` is outside [0, 1], ``class_weight`` has another shape than (num_classes,), or
-            ``sub_centers`` is given for class vectors that are not normalised.
+            ``sub_centers`` is given for class vectors that are not normalised, or a margin or weight for each class is
+            on the meta device, where it holds no numbers.
 
     Example:
         >>> head = hs.losses.MarginSoftmax(64, 10, scale=30.0)
@@ -107,20 +109,29 @@ class MarginSoftmax(ClassHead):
             self.register_buffer("margin", margin.detach().clone())
         else:
             self.margin = margin
+        self._given = {"margin": on_host("margin", margin), "class_weight": on_host("class_weight", class_weight)}
         self.scale = None if scale is None else check_positive("scale", scale)
         self.detach_margin = detach_margin
         self.label_smoothing = check_share("label_smoothing", label_smoothing)
         self.angular = checked_angular(angular, self)
-        self.annealing = resolve(annealing)
+        self.annealing = resolve(annealing, self)
         self.register_parameter("bias", nn.Parameter(self.weight.new_empty(num_classes)) if bias else None)
         self.register_buffer("class_weight", check_class_weight(class_weight, num_classes))
         self.to(self.weight.device)  # margins, weights of classes and g may have been made elsewhere
         self._reset_bias()
 
     def reset_parameters(self) -> None:
-        """Draw class vectors and biases again, and reset g and the annealing; ``class_weight`` stays."""
+        """Draw class vectors and biases again, and reset g and the annealing.
+
+        A margin and weight for each class become those that were given, also if the memory was never filled, as in a
+        head that was built on the meta device.
+        """
         super().reset_parameters()
         self._reset_bias()
+        for name, value in getattr(self, "_given", {}).items():  # not there yet while the base class is built
+            buffer = self._buffers.get(name)
+            if value is not None and buffer is not None and buffer.shape == value.shape:  # sharded weights stay
+                buffer.copy_(value)
         for part in (getattr(self, "angular", None), getattr(self, "annealing", None)):
             reset = getattr(part, "reset_parameters", None)  # a g of one's own need not have it
             if callable(reset):

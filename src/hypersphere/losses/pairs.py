@@ -172,6 +172,18 @@ class TripletLoss(BatchWide):
             dtype = self._dtype(features)
             return unit(features.to(dtype)) @ unit(self.weight.to(dtype)).T
 
+    @torch.no_grad()
+    def predict(self, features: Tensor) -> Tensor:
+        """Find the class with the closest centre.
+
+        Args:
+            features: features of the batch, (..., in_features).
+
+        Returns:
+            Class indices (...).
+        """
+        return self.logits(features).argmax(-1)
+
     def get_logits(self, embeddings: Tensor) -> Tensor:
         """Compute :meth:`logits`, under the name that pytorch-metric-learning uses.
 

@@ -167,7 +167,7 @@ def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generato
     lowest = math.inf
     for start in range(0, samples, _ROWS):
         count = min(_ROWS, samples - start)
-        directions = unit(torch.randn(count, points.shape[1], generator=generator).to(points))
+        directions = unit(torch.randn(count, points.shape[1], generator=generator, device=generator.device).to(points))
         with without_autocast(w.device):
             nearest = torch.stack([(directions @ part.mT).amax(1) for part in points.split(8 * _ROWS)]).amax(0)
         lowest = min(lowest, float(nearest.min())) if not nearest.isnan().any() else math.nan

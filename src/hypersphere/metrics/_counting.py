@@ -54,7 +54,7 @@ class Tail:
 
     def __init__(self, size: int) -> None:
         self.size, self.total = size, 0
-        self._buffer = torch.empty(0)
+        self._buffer = torch.empty(0, device="cpu")
         self._held = 0
         self._cut: float = -torch.inf  # once full, only scores above it can matter
 

@@ -158,12 +158,13 @@ def _train(
     """The classifiers of all episodes, support (E, n, d): updates are elementwise, so one optimizer serves all."""
     episodes, count, dim = support.shape
     ways, bound = int(labels.max()) + 1, dim**-0.5  # uniform within ±1/√d, as nn.Linear starts
-    draws = torch.rand(episodes, ways, dim + 1, generator=generator).to(support).mul_(2 * bound).sub_(bound)
+    draws = torch.rand(episodes, ways, dim + 1, generator=generator, device="cpu").to(support)
+    draws = draws.mul_(2 * bound).sub_(bound)
     weight, bias = draws[:, :, :dim].contiguous().requires_grad_(), draws[:, :, dim].contiguous().requires_grad_()
     learned = [weight, bias] if classifier is _linear else [weight]
     optimizer = torch.optim.SGD(learned, settings.lr, 0.9, dampening=0.9, weight_decay=settings.weight_decay)
     for _ in range(settings.epochs):
-        order = torch.rand(episodes, count, generator=generator).argsort(1).to(support.device)
+        order = torch.rand(episodes, count, generator=generator, device="cpu").argsort(1).to(support.device)
         shuffled = support.gather(1, order[:, :, None].expand(-1, -1, dim))
         batches = zip(*(part.split(settings.batch_size, 1) for part in (shuffled, labels[order])), strict=True)
         for chosen, target in batches:
@@ -187,8 +188,7 @@ def _draw(labels: Tensor, ways: int, samples: int, episodes: int, generator: tor
         )
     drawn = []
     for _ in range(episodes):
-        chosen = torch.randperm(len(usable), generator=generator)[:ways].tolist()
-        drawn.append(
-            torch.stack([usable[i][torch.randperm(len(usable[i]), generator=generator)[:samples]] for i in chosen])
-        )
+        chosen = torch.randperm(len(usable), generator=generator, device="cpu")[:ways].tolist()
+        orders = [torch.randperm(len(usable[i]), generator=generator, device="cpu") for i in chosen]
+        drawn.append(torch.stack([usable[i][order[:samples]] for i, order in zip(chosen, orders, strict=True)]))
     return torch.stack(drawn)

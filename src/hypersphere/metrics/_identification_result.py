@@ -84,7 +84,7 @@ class IdentificationResult(Shown):
         if not self.impostors:
             raise ValueError("there are no impostor scores: pass distractors, or a gallery of several classes")
         wanted = rates.flatten().tolist()
-        found = torch.tensor([self._accepted(rate) for rate in wanted], dtype=torch.float64)
+        found = torch.tensor([self._accepted(rate) for rate in wanted], dtype=torch.float64, device="cpu")
         return float(found) if is_number(far) else found.view(rates.shape)
 
     def dir_at(self, fpir: float, rank: int = 1) -> float:

@@ -153,7 +153,7 @@ def _precisions(scores: Tensor, rows: Tensor, real: Tensor) -> tuple[Tensor, Ten
     """AP, AP@R, R-precision and rank of the first hit of each row; 0 where nothing is relevant."""
     relevant = scores.gather(1, rows).masked_fill_(~real, torch.inf).sort(1).values  # rising, padding last
     count = real.sum(1, keepdim=True).cpu()
-    order = torch.arange(rows.shape[1])
+    order = torch.arange(rows.shape[1], device="cpu")
     all_above = count_at_least(scores, relevant).cpu()
     above = count - torch.searchsorted(relevant, relevant).cpu()  # relevant items with at least this score
     place = count - order  # 1 for the best relevant item

@@ -79,11 +79,11 @@ def roc_curve(scores: Tensor, same: Tensor) -> ROC:
 def accept_counts(scores: Tensor, same: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The thresholds ∞ and each distinct score, falling, and how many pairs of each kind have score ≥ threshold."""
     ordered, place = scores.sort(descending=True)
-    last = torch.ones(len(ordered), dtype=torch.bool)
+    last = torch.ones_like(ordered, dtype=torch.bool)
     last[:-1] = ordered[1:] != ordered[:-1]
     ends = last.nonzero().squeeze(1)
     true = same[place].long().cumsum(0)[ends]
-    none = torch.zeros(1, dtype=torch.int64)
+    none = true.new_zeros(1)
     thresholds = torch.cat([ordered.new_full((1,), torch.inf), ordered[ends]])
     return thresholds, torch.cat([none, true]), torch.cat([none, ends + 1 - true])
 
@@ -97,7 +97,7 @@ def check_rate(argument: str, rate: float | Tensor | Any) -> Tensor:
         rate = float(rate)
     rates, parts = as_numbers(argument, rate), rate if isinstance(rate, list | tuple) else (rate,)
     if rates.is_floating_point() and not any(hasattr(part, "__array__") for part in parts):  # numbers of Python
-        rates = torch.as_tensor(rate, dtype=torch.float64)
+        rates = torch.as_tensor(rate, dtype=torch.float64, device="cpu")
     check_floating(argument, rates)
     if not bool(((rates >= 0) & (rates <= 1)).all()):
         raise ValueError(f"{argument}={rate!r} must be a rate in [0, 1]")

@@ -125,7 +125,7 @@ def verification_split(train_scores: Tensor, train_same: Tensor, scores: Tensor,
 def cross_validate(score: Callable[[int, Tensor], Tensor], same: Tensor, fold: Tensor) -> VerificationResult:
     """View 2 with ``score(i, held)`` the scores of all pairs when the pairs ``held`` of the i-th fold are held out."""
     numbers = fold.unique()
-    accuracies, thresholds, held_out = [], [], torch.empty(len(same), dtype=torch.float64)
+    accuracies, thresholds, held_out = [], [], torch.empty_like(same, dtype=torch.float64)
     for index, number in enumerate(numbers):
         held = fold == number
         train = same[~held]
@@ -140,9 +140,9 @@ def cross_validate(score: Callable[[int, Tensor], Tensor], same: Tensor, fold: T
         held_out[held] = scores[held]
         thresholds.append(threshold)
         accuracies.append(float(((scores[held] >= threshold) == same[held]).double().mean()))
-    shares = torch.tensor(accuracies, dtype=torch.float64)
+    shares = torch.tensor(accuracies, dtype=torch.float64, device="cpu")
     error = float(shares.std() / len(shares) ** 0.5)
-    cuts = torch.tensor(thresholds, dtype=torch.float64)
+    cuts = torch.tensor(thresholds, dtype=torch.float64, device="cpu")
     return VerificationResult(float(shares.mean()), error, shares, cuts, roc_curve(held_out, same), len(same))
 
 
@@ -151,7 +151,7 @@ def split_validate(train_scores: Tensor, train_same: Tensor, scores: Tensor, sam
     threshold = _best_threshold(train_scores, train_same)
     accuracy = ((scores >= threshold) == same).double().mean()
     error = float((accuracy * (1 - accuracy) / len(same)).sqrt())
-    cut = torch.tensor([threshold], dtype=torch.float64)
+    cut = torch.tensor([threshold], dtype=torch.float64, device="cpu")
     return VerificationResult(float(accuracy), error, accuracy[None], cut, roc_curve(scores, same), len(same))
 
 
@@ -194,4 +194,5 @@ def _fold_numbers(folds: int | Tensor, count: int) -> Tensor:
     folds = check_count("folds", folds, minimum=2)  # a threshold is chosen on the others
     if count < folds:
         raise ValueError(f"scores has {count} pairs, fewer than folds={folds}")
-    return torch.cat([torch.full((len(part),), i) for i, part in enumerate(torch.arange(count).tensor_split(folds))])
+    parts = torch.arange(count, device="cpu").tensor_split(folds)
+    return torch.cat([torch.full_like(part, i) for i, part in enumerate(parts)])

@@ -124,7 +124,7 @@ def attach(
         for layer in chosen:
             weight = layer.weight.detach()
             dtype = compute_dtype(weight.dtype)
-            draw = partial(torch.randn, generator=generator, dtype=dtype)
+            draw = partial(torch.randn, generator=generator, device=generator and generator.device, dtype=dtype)
             dim = dim_of(layer, blocks)
             v = _prepare(layer, weight, neurons, normalize, refinement, draw)
             matrix = partial(BlockMatrix, dim, chosen_map, blocks, share_blocks, init, draw, peers)

@@ -153,8 +153,10 @@ class _Structured(Map):
     """Starts at the identity, ``"random"`` with noise of σ = 0.1/√d on the free entries."""
 
     def start(self, count: int, dim: int, init: str, draw: Draw) -> Tensor:
-        identity = _identity(count, dim)
-        return identity if init == "identity" else identity + draw(count, dim, dim) * (_NOISE / math.sqrt(dim))
+        if init == "identity":
+            return _identity(count, dim)
+        noise = draw(count, dim, dim) * (_NOISE / math.sqrt(dim))
+        return _identity(count, dim, noise.device) + noise
 
 
 class Cholesky(_Structured):
@@ -379,5 +381,5 @@ def module_of(method: Map) -> nn.Module | None:
     return method.function if isinstance(method, Own) and isinstance(method.function, nn.Module) else None
 
 
-def _identity(count: int, dim: int) -> Tensor:
-    return torch.eye(dim).repeat(count, 1, 1)
+def _identity(count: int, dim: int, device: torch.device | None = None) -> Tensor:
+    return torch.eye(dim, device=device).repeat(count, 1, 1)

@@ -29,9 +29,8 @@ class Trajectory:
 def start(neurons: int, dim: int, seed: int) -> Tensor:
     """Random directions, float64; the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(
-        check_count("neurons", neurons, minimum=2), check_count("dim", dim, minimum=2), generator=generator
-    )
+    shape = check_count("neurons", neurons, minimum=2), check_count("dim", dim, minimum=2)
+    drawn = torch.randn(shape, generator=generator, device="cpu")
     return unit(drawn.double())
 
 

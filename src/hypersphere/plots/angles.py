@@ -150,10 +150,10 @@ def _positive_pairs(y: Tensor, sizes: Tensor, count: int, generator: torch.Gener
     """Pairs i ≠ j of one class, each pair equally likely: the class by its number of pairs, then two members."""
     chances = (sizes * (sizes - 1)).double()
     cumulative = chances.cumsum(0) / chances.sum()
-    which = torch.searchsorted(cumulative, torch.rand(count, generator=generator, dtype=torch.float64))
+    which = torch.searchsorted(cumulative, torch.rand(count, generator=generator, device="cpu", dtype=torch.float64))
     size = sizes[which].double()
-    first = (torch.rand(count, generator=generator, dtype=torch.float64) * size).long()
-    second = (torch.rand(count, generator=generator, dtype=torch.float64) * (size - 1)).long()
+    first = (torch.rand(count, generator=generator, device="cpu", dtype=torch.float64) * size).long()
+    second = (torch.rand(count, generator=generator, device="cpu", dtype=torch.float64) * (size - 1)).long()
     second = second + (second >= first).long()  # skip the first itself
     order, begin = y.argsort(stable=True), sizes.cumsum(0) - sizes
     return order[begin[which] + first], order[begin[which] + second]
@@ -164,9 +164,10 @@ def _negative_pairs(y: Tensor, sizes: Tensor, count: int, generator: torch.Gener
     n, order, begin = len(y), y.argsort(stable=True), sizes.cumsum(0) - sizes
     chances = ((n - sizes) * sizes).double()
     cumulative = chances.cumsum(0) / chances.sum()
-    which = torch.searchsorted(cumulative, torch.rand(count, generator=generator, dtype=torch.float64))
-    first = (torch.rand(count, generator=generator, dtype=torch.float64) * sizes[which].double()).long()
-    second = (torch.rand(count, generator=generator, dtype=torch.float64) * (n - sizes[which]).double()).long()
+    which = torch.searchsorted(cumulative, torch.rand(count, generator=generator, device="cpu", dtype=torch.float64))
+    first = (torch.rand(count, generator=generator, device="cpu", dtype=torch.float64) * sizes[which].double()).long()
+    others = (n - sizes[which]).double()
+    second = (torch.rand(count, generator=generator, device="cpu", dtype=torch.float64) * others).long()
     second = second + sizes[which] * (second >= begin[which]).long()  # skip the first's class
     return order[begin[which] + first], order[second]
 

@@ -84,7 +84,7 @@ _ROUNDED = 1e-13  # below this share of the largest, a singular value is made of
 def optimum(n: int, m: int, k: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Random U and V with rows of length 1, as the paper assumes; float64."""
     generator = torch.Generator().manual_seed(seed)
-    u, v = (torch.randn(rows, k, generator=generator, dtype=torch.float64) for rows in (n, m))
+    u, v = (torch.randn(rows, k, generator=generator, device="cpu", dtype=torch.float64) for rows in (n, m))
     return unit(u), unit(v)
 
 

@@ -58,7 +58,7 @@ def layer_energies(
     chance = []
     last = meter.output_neurons
     for neurons in (*meter.hidden_neurons, *((last,) if last is not None else ())):
-        random = torch.randn(neurons.matrix().shape, generator=generator)
+        random = torch.randn(neurons.matrix().shape, generator=generator, device="cpu")
         half = half_space and neurons is not last
         chance.append(float(energy(random, s, distance, half).mean()))
     names = [shorten(name.removesuffix(".weight").removesuffix(".op")) for name in found]

@@ -73,8 +73,8 @@ class Regularizer(nn.Module):
         check_model(model, head)
         self._hidden, self._output = _find(model, head, output_layer, include, skip)
         self.weight = check_positive("weight", weight, zero=True)
-        start = torch.tensor([check_count("seed", seed, minimum=0), 0])
-        self.register_buffer("_counter", start.to(beside(self._all[0].weight)), persistent=False)
+        start = torch.tensor([check_count("seed", seed, minimum=0), 0], device=beside(self._all[0].weight))
+        self.register_buffer("_counter", start, persistent=False)
         self._compiled: Callable[[Tensor | None], Tensor] | None = None
 
     def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
@@ -207,7 +207,7 @@ class Regularizer(nn.Module):
     def _check_shapes(self) -> None:
         """Lazy layers have a shape after the first batch only."""
         for neurons in self._all:
-            if isinstance(neurons.module._parameters.get(neurons.tensor_name), nn.parameter.UninitializedParameter):
+            if neurons.is_lazy:
                 raise ValueError(f"{neurons.name} has no shape yet: run one batch through the model first")
 
 

@@ -158,7 +158,7 @@ class SRIP(HiddenRegularizer):
         self._check_shapes()
         for neurons in self._hidden:
             matrix = upcast(neurons.matrix().detach())
-            start = torch.randn(matrix.shape[:2], generator=host_generator(seed, neurons.name, 0))
+            start = torch.randn(matrix.shape[:2], generator=host_generator(seed, neurons.name, 0), device="cpu")
             self.register_buffer(_key(neurons), unit(start).to(beside(matrix), matrix.dtype))
 
     def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:

@@ -35,11 +35,14 @@ class CoMHE(EnergyRegularizer):
     - ``"adversarial"``: ascends the energy itself (6.8), in the same two ways.
     - ``"learned"``: descends the energy itself along with the weights, which is what learning P from the training data
       by back-propagation comes to, for only the penalty depends on P (E.8); in the same two ways. P may find directions
-      in which the neurons are spread already, and then asks nothing of them.
+      in which the neurons are spread already, and then asks nothing of them. With ``aggregate="max"`` only the
+      projection of the largest energy moves.
     - ``"group"``: the neurons' input channels in groups of ``group`` (6.9), in order or, if
       ``stochastic``, in an order drawn again every ``refresh`` calls.
     - ``"bilateral"``: E(P_1 W) + E(W P_2) (E.21); for layers made by :func:`low_rank`, the energies of
       their two factors (E.23). Mixes at most as many neurons as there are.
+
+    Layers whose neurons have one dimension have no directions: they are left out, as in :class:`MHE`.
 
     Args:
         model: The network whose neurons are regularized; it is not registered as a submodule.
@@ -334,14 +337,13 @@ class CoMHE(EnergyRegularizer):
                 learned[key] = self._descend(current[key], weights, self.unroll, torch.is_grad_enabled())
             else:
                 learned[key] = self._alternate(current[key], [weight.detach() for weight in weights])
-            if self.training:
+            if self.training and not _looked_at():
                 self._keep(key, learned[key].detach(), learned[key])
         return learned
 
     def _alternate(self, bases: Tensor, weights: list[Tensor]) -> Tensor:
         """After this call's own steps, at calls where there are any."""
-        looked_at = not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
-        if looked_at or not self.training:
+        if _looked_at() or not self.training:
             return self._descend(bases, weights, 0, False)
         if self._on_host():
             steps = self.inner_steps if self.steps % self.inner_every == 0 else 0
@@ -350,6 +352,9 @@ class CoMHE(EnergyRegularizer):
         return torch.where(self._counter[1] % self.inner_every == 0, moved, bases)
 
     def _descend(self, bases: Tensor, weights: list[Tensor], steps: int, differentiable: bool) -> Tensor:
+        if steps and _looked_at():  # a slope needs tensors that gradients can be taken of
+            with torch.inference_mode(False):
+                return self._descend(bases.clone(), [weight.clone() for weight in weights], steps, False)
         rate = self.inner_lr / self.dim if self.projection == "angle_preserving" else self.inner_lr
         moved = bases.detach()
         with without_autocast(bases.device):
@@ -375,6 +380,15 @@ class CoMHE(EnergyRegularizer):
                 found = [energy(one, self.s, self.distance, self.half_space) for one in images]
             else:
                 found = self._energies(images)
-            sign = 1 if self.projection == "learned" else -1
-            terms = [sign * energies.mean(1).sum() for energies in found]
+            if self.projection == "adversarial":
+                terms = [-energies.mean(1).sum() for energies in found]
+            elif self.aggregate == "max":  # as back-propagation: the penalty depends on the largest alone
+                terms = [largest(energies.mean(1), 0) for energies in found]
+            else:
+                terms = [energies.mean(1).sum() for energies in found]
         return torch.stack(terms).sum()
+
+
+def _looked_at() -> bool:
+    """Whether the call is made in inference mode, where projections stay as they are."""
+    return not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()

@@ -35,13 +35,13 @@ class HostDraws:
         self.generator = generator
 
     def normal(self, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.generator)
+        return torch.randn(*shape, generator=self.generator, device=self.generator.device)
 
     def permutation(self, count: int) -> Tensor:
-        return torch.randperm(count, generator=self.generator)
+        return torch.randperm(count, generator=self.generator, device=self.generator.device)
 
     def integers(self, high: int, *shape: int) -> Tensor:
-        return torch.randint(high, shape, generator=self.generator)
+        return torch.randint(high, shape, generator=self.generator, device=self.generator.device)
 
 
 class DeviceDraws:
@@ -130,7 +130,7 @@ def count_sketch(rows: int, columns: int, draws: Draws) -> Tensor:
     """One random sign in a random row of each column."""
     row = draws.integers(rows, 1, columns)
     signs = (1 - 2 * draws.integers(2, 1, columns)).float()
-    return torch.zeros(rows, columns, device=row.device).scatter(0, row, signs)
+    return torch.zeros(rows, columns, dtype=signs.dtype, device=row.device).scatter(0, row, signs)
 
 
 MATRICES: dict[str, Callable[[int, int, Draws], Tensor]] = {

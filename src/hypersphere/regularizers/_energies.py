@@ -58,7 +58,8 @@ def energies(
         output_layer: The output layer of the model, by name or module; None is the last linear layer.
 
     Returns:
-        The energies by layer; ``.mean`` is the number that stands for the network. Empty without any neurons.
+        The energies by layer; ``.mean`` is the number that stands for the network. Layers whose neurons have one
+        dimension have none and are left out. Empty without any neurons.
 
     Example:
         >>> found = hs.regularizers.energies(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))

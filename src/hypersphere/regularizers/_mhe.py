@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from .._core.checks import check_choice, check_count, check_positive
 from .._core.labels import as_indices, class_indices
-from .._core.neurons import Neurons, Patterns
+from .._core.neurons import Neurons, Patterns, with_directions
 from ..functional import class_energy, energy
 from ..functional.energy import set_energies, weighted_energy
 from ._base import Regularizer, total_of
@@ -49,6 +49,25 @@ class EnergyRegularizer(Regularizer):
         self.s = check_positive("s", s, zero=True)
         self.distance = check_choice("distance", distance, ("euclidean", "angular"))
         self.half_space = half_space
+        self._leave_out_flat()
+
+    def _leave_out_flat(self) -> None:
+        """Drop the layers whose neurons have one dimension, of lazy layers after the first batch."""
+        self._unknown = any(neurons.is_lazy for neurons in self._all)
+        every = self._all
+        kept = with_directions(every)
+        if not kept:
+            raise ValueError(
+                "there is no layer with neurons of two dimensions or more, and one dimension has no directions: "
+                f"{', '.join(neurons.name for neurons in every)}"
+            )
+        self._hidden = tuple(neurons for neurons in self._hidden if neurons in kept)
+        self._output = self._output if self._output in kept else None
+
+    def _check_shapes(self) -> None:
+        super()._check_shapes()
+        if self._unknown:
+            self._leave_out_flat()
 
     def _sets(self) -> tuple[list[list[Tensor]], list[Tensor | None]]:
         """Of each hidden layer the sets of this call, (..., N, d) tensors, and the lengths β of its neurons.
@@ -146,7 +165,8 @@ class MHE(EnergyRegularizer):
     have any shape, as those of heads.
 
     A convolution's neurons are its flattened filters. Grouped convolutions are taken per group, LSTM and GRU weights
-    per gate, packed attention per query, key and value; the value is the mean over these sets.
+    per gate, packed attention per query, key and value; the value is the mean over these sets. Layers whose neurons
+    have one dimension (``nn.Linear(1, 8)``) have no directions: they are left out, and the log names them.
 
     Args:
         model: The network whose neurons are regularized; it is not registered as a submodule.
@@ -170,7 +190,8 @@ class MHE(EnergyRegularizer):
         - Output: scalar.
 
     Raises:
-        ValueError: If the model has no layer with neurons, a pattern matches nothing, or a weight is negative.
+        ValueError: If the model has no layer with neurons of two dimensions or more, a pattern matches nothing, or a
+            weight is negative.
         TypeError: If ``model`` is not a module.
 
     Example:

@@ -148,7 +148,7 @@ def _sample(found: Outputs, points: int) -> tuple[Tensor, list[int]]:
     order = sorted(counts.nonzero().flatten().tolist(), key=lambda label: (-int(counts[label]), label))
     classes = sorted(order[: _CLASSES if found.logits is not None else _OPEN_CLASSES])
     among = torch.isin(found.labels, torch.tensor(classes)).nonzero().squeeze(1)
-    drawn = torch.randperm(len(among), generator=torch.Generator().manual_seed(0))[:points]
+    drawn = torch.randperm(len(among), generator=torch.Generator().manual_seed(0), device="cpu")[:points]
     return among[drawn.sort().values], classes
 
 

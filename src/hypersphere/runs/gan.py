@@ -54,7 +54,8 @@ class Gan(nn.Module):
         Returns:
             The generated images, ``(count, channels, H, W)``.
         """
-        z = torch.randn(count, int(self.generator.latent_dim), generator=generator)  # type: ignore[arg-type]
+        place = None if generator is None else generator.device
+        z = torch.randn(count, int(self.generator.latent_dim), generator=generator, device=place)  # type: ignore[arg-type]
         return self(z.to(next(self.parameters()).device))
 
 

@@ -106,7 +106,8 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
     with torch.no_grad():
         for neurons in found if drawn else ():
             std = (2.0 / neurons.matrix().shape[-1]) ** 0.5 if config.std is None else config.std
-            neurons.weight.copy_(torch.randn(neurons.weight.shape, generator=generator) * std + config.mean)
+            noise = torch.randn(neurons.weight.shape, generator=generator, device="cpu")
+            neurons.weight.copy_(noise * std + config.mean)
     kept = keep or drawn or config.init == "identity" or config.neurons == "keep"
     small = {n.name: n.channels for n in found if n.channels < config.blocks}
     plans: list[tuple[int, list[str] | None]] = [(channels, [name]) for name, channels in small.items()]

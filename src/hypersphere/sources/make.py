@@ -215,7 +215,7 @@ def _validation(dataset: data.Dataset, pairs: data.Pairs | None) -> tuple[data.D
             "leave it out"
         )
     held = torch.zeros(len(train.classes), dtype=torch.bool)
-    held[torch.randperm(len(held), generator=torch.Generator().manual_seed(0))[::5]] = True
+    held[torch.randperm(len(held), generator=torch.Generator().manual_seed(0), device="cpu")[::5]] = True
     parts = []
     for chosen in (~held, held):
         kept = train.subset(chosen[train.labels])

@@ -138,7 +138,7 @@ def _schedules(trials: Tensor, s: float) -> list[tuple[Tensor, list[float]]]:
 def _shaken(sets: Tensor, starts: int, seed: int, jitter: float) -> Tensor:
     """``starts`` copies of each set: the first with a jitter, the others with noise as large as the vectors."""
     generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(len(sets), starts, *sets.shape[1:], generator=generator, dtype=torch.float64)
+    noise = torch.randn(len(sets), starts, *sets.shape[1:], generator=generator, device="cpu", dtype=torch.float64)
     noise = unit(noise).to(sets)
     size = torch.ones(starts, 1, 1, dtype=sets.dtype, device=sets.device)
     size[0] = jitter
