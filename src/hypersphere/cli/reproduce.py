@@ -222,7 +222,8 @@ def _check(todo: list[Work]) -> None:
     folders = {Job(work.whole, 0).folder for work in todo}
     for work in todo:
         check_code(work.config)
-        check_room(work.folder, 2**16)
+        place = work.folder.absolute()
+        check_room(next(path for path in (place, *place.parents) if path.exists()), 2**16)
         for setting in STARTS:
             name = named(work.config, setting)
             if name is None or Job(work.whole, 0).needs & folders or beside(work.config, str(name)).exists():
