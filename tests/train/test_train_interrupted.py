@@ -8,7 +8,7 @@ import pytest
 from tiny import tiny
 
 from hypersphere.cli import main
-from hypersphere.train import Job, Stopped, run, run_at_once, training, with_values
+from hypersphere.train import Job, Outcome, Stopped, run, run_at_once, training, with_values
 from hypersphere.train.launch import signals
 
 
@@ -60,6 +60,19 @@ def test_a_signal_in_the_last_evaluation_of_a_sweep_begins_no_other_run(tmp_path
     assert len(seen) == 1
     assert "Give the same command again" in capsys.readouterr().err
     assert main(words) == 0
+
+
+def test_that_several_were_stopped_is_said_once(tmp_path, monkeypatch, capsys):
+    def stopped(jobs, count, ended, within):
+        outcomes = [Outcome(job, error=Stopped("everything is saved", code=130)) for job in jobs]
+        for outcome in outcomes:
+            ended(outcome)
+        return outcomes
+
+    monkeypatch.setattr("hypersphere.cli.reproduce.run_at_once", stopped)
+    words = ["--seeds", "0,1", "--at-once", "2", "--steps", "2", "--results", str(tmp_path)]
+    assert main(["reproduce", "digits", *words]) == 130
+    assert capsys.readouterr().err == "hypersphere reproduce: stopped. Give the same command again to continue\n"
 
 
 def test_whoever_listens_further_out_hears_it_and_a_second_signal_acts_at_once():

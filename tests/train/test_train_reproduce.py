@@ -14,7 +14,6 @@ from hypersphere.cli.parser import Parser
 from hypersphere.config import material, with_values
 from hypersphere.recipes import get, results, shared, tables
 from hypersphere.recipes.shorter import shortened
-from hypersphere.train import Outcome, Stopped
 
 
 def test_reproduce_measures_once_and_prints_the_table(tmp_path, capsys):
@@ -367,19 +366,6 @@ def test_a_plan_that_cannot_be_meant(words, message, tmp_path, monkeypatch, caps
     (tmp_path / "empty.txt").write_text("# later\n")
     assert main(["reproduce", *words, "--results", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_that_several_were_stopped_is_said_once(tmp_path, monkeypatch, capsys):
-    def stopped(jobs, count, ended, within):
-        outcomes = [Outcome(job, error=Stopped("everything is saved", code=130)) for job in jobs]
-        for outcome in outcomes:
-            ended(outcome)
-        return outcomes
-
-    monkeypatch.setattr("hypersphere.cli.reproduce.run_at_once", stopped)
-    words = ["--seeds", "0,1", "--at-once", "2", "--steps", "2", "--results", str(tmp_path)]
-    assert main(["reproduce", "digits", *words]) == 130
-    assert capsys.readouterr().err == "hypersphere reproduce: stopped. Give the same command again to continue\n"
 
 
 def test_a_cell_that_fails_does_not_end_the_table(tmp_path, monkeypatch, capsys):
