@@ -170,6 +170,7 @@ class TestOneScheduleForSeveralHeads:
             first(torch.randn(2, 4), torch.tensor([0, 1]))
         second(torch.randn(2, 4), torch.tensor([0, 1]))
         assert (int(schedule.step), int(second.owner.annealing.step)) == (2, 1)
+        assert int(L.ASoftmax(4, 3, annealing=schedule).annealing.step) == 0  # one that comes later
 
     def test_one_that_is_told_the_epoch_is_shared(self):
         warmup = L.MarginWarmup(4)

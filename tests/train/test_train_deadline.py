@@ -39,12 +39,12 @@ class Fake:
 def ended_in_time(totals, speed, seconds, minded=True, at_once=None, losses=()):
     """How many of these end before the deadline. ``losses``: when the device stands still, and for how long."""
     device, pauses = Shared(speed), list(losses)
-    deadline = Deadline(seconds, device.now)
+    deadline = Deadline(seconds, at_once or len(totals), device.now)
     waiting = [Fake(total) for total in totals]
     working, rested, ended = [], [], 0
     at_once = at_once or len(totals)
     while not deadline.over and (working or waiting):
-        resting = deadline.resting(working, more=bool(waiting)) if minded else set()
+        resting = deadline.resting(working, lambda: bool(waiting)) if minded else set()
         rested.append(len(resting))
         while waiting and len(working) - len(resting) < at_once and (not resting or deadline.spare):
             working.append(waiting.pop(0))
@@ -74,13 +74,22 @@ def test_short_ones_do_not_wait_for_those_that_cannot_end():
 
 def test_where_nobody_can_end_all_go_on():
     device = Shared(10)
-    deadline, runners = Deadline(100, device.now), [Fake(10_000), Fake(20_000)]
+    deadline, runners = Deadline(100, 3, device.now), [Fake(10_000), Fake(20_000)]
     for _ in range(90):
         device.work(1, runners)
         assert not deadline.resting(runners)
-    assert deadline.resting(runners, more=True) == set()  # not before the next look
+    assert deadline.resting(runners, lambda: True) == set()  # not before the next look
     device.work(3, runners)
-    assert deadline.resting(runners, more=True) == set(runners)
+    assert deadline.resting(runners, lambda: True) == set(runners)
+
+
+def test_no_more_work_than_were_asked_for():
+    device = Shared(10)
+    deadline, runners = Deadline(100, 2, device.now), [Fake(10_000 * k) for k in range(1, 5)]
+    for _ in range(20):
+        device.work(3, runners)
+        rests = deadline.resting(runners)
+    assert rests == set(runners[2:])
 
 
 def test_those_that_end_often_do_not_hide_one_that_cannot():
@@ -98,7 +107,7 @@ def test_nobody_rests_where_all_end_in_time():
 
 def test_paces_are_measured_before_anybody_rests():
     device = Shared(10)
-    deadline = Deadline(100, device.now)
+    deadline = Deadline(100, 3, device.now)
     fast, slow, unbegun = Fake(100), Fake(9000), Fake(100, begun=False)
     everyone = [fast, slow, unbegun]
     assert not deadline.resting(everyone)
@@ -112,7 +121,7 @@ def test_paces_are_measured_before_anybody_rests():
 
 def test_one_that_rests_goes_on_when_there_is_time():
     device = Shared(10)
-    deadline, first, second = Deadline(120, device.now), Fake(500), Fake(800)
+    deadline, first, second = Deadline(120, 3, device.now), Fake(500), Fake(800)
     for _ in range(4):
         device.work(3, [first, second])
         rests = deadline.resting([first, second])
@@ -140,7 +149,7 @@ def test_what_the_time_stopped_ends_as_if_it_had_not(tmp_path, monkeypatch):
             return self.asked >= 4
 
         def resting(self, working, more):
-            assert more == (self.asked >= 1)
+            assert more()
             return set(working[:1]) if self.asked >= 2 else set()
 
     monkeypatch.setattr(module, "Deadline", Two)

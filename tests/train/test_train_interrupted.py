@@ -77,15 +77,29 @@ def test_that_several_were_stopped_is_said_once(tmp_path, monkeypatch, capsys):
 
 def test_whoever_listens_further_out_hears_it_and_a_second_signal_acts_at_once():
     heard = []
-    with signals(lambda: heard.append("outer")):
-        with signals(lambda: heard.append("inner")):
+    with signals(lambda: heard.append("outer")), signals(lambda: heard.append("inner")):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert heard == ["inner", "outer"]
+        os.kill(os.getpid(), signal.SIGTERM)  # another one: a sweep's children get both
+        assert heard == ["inner", "outer"] * 2
+        with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-            assert heard == ["inner", "outer"]
-            with pytest.raises(KeyboardInterrupt):
-                os.kill(os.getpid(), signal.SIGINT)
-        with signals(lambda: heard.append("later")):
-            assert heard == ["inner", "outer", "later"]  # one that begins when it has come
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_signal_that_nobody_further_in_hears_acts_at_once():
+    heard = []
+    with signals(lambda: heard.append("outer"), alone=False):
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert heard == []
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_several_processes_train_one_at_a_time(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main([*plan(tmp_path, "digits --cells cnn --steps 2"), "--within", "1"]) == 2
+    assert "--at-once and --within need one process" in capsys.readouterr().err
 
 
 def plan(tmp_path, *lines):

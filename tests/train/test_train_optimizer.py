@@ -248,6 +248,15 @@ def test_a_layer_has_no_more_blocks_than_channels(blocks, sizes):
     assert int(second.sum(1).max()) == 144 // blocks
 
 
+@pytest.mark.parametrize("blocks", [1, 4])
+def test_frozen_layers_stay_as_they_are_however_many_blocks(blocks):
+    layers = (nn.Conv2d(3, 16, 3), nn.Conv2d(16, 8, 3), nn.Conv2d(8, 8, 3))
+    model = nn.Sequential(*layers, nn.Flatten(), nn.Linear(8, 2))
+    model[1].requires_grad_(False)
+    attach(OrthogonalConfig("cayley", blocks=blocks), model, None, 0)
+    assert set(orthogonal.matrices(model)) == {"0.weight", "2.weight"}
+
+
 @pytest.mark.parametrize("name", [*OPTIMIZERS, "torch.optim:RMSprop", "torch.optim:Rprop"])
 def test_on_a_gpu_optimizers_are_fused_where_they_can_be_and_captured_where_that_is_known(name, monkeypatch):
     """Made without a GPU: only the arguments are looked at."""

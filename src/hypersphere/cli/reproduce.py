@@ -10,6 +10,7 @@ import shlex
 import sys
 import threading
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -24,7 +25,7 @@ from ..runs import SeedFolder, beside, run_path
 from ..runs.files import check_room
 from ..train import Job, Outcome, Stopped, run_at_once
 from ..train import run as train
-from ..train.at_once import many_queues
+from ..train.at_once import first_ready, many_queues, places_of
 from ..train.launch import signals
 from ..train.memory import OutOfMemory
 from . import arguments
@@ -36,6 +37,8 @@ def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere reproduce`` and return its exit status."""
     if check_count("--at-once", options.at_once) > 1:
         many_queues()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and (options.at_once > 1 or options.within is not None):
+        raise ValueError("--at-once and --within need one process: leave them out, or do without torchrun")
     seconds = None if options.within is None else 60 * check_positive("--within", options.within)
     orders = [_Order(one) for one in _asked(options)]
     first, *others = (work.config for order in orders for work in order.works)
@@ -219,34 +222,31 @@ def _apart(works: list[Work]) -> list[Work]:
 
 def _check(todo: list[Work]) -> None:
     """Raise an error for what would fail when its turn comes, hours later perhaps."""
-    folders = {Job(work.whole, 0).folder for work in todo}
+    folders = {run_path(work.config).resolve() for work in todo}
     for work in todo:
         check_code(work.config)
         place = work.folder.absolute()
-        check_room(next(path for path in (place, *place.parents) if path.exists()), 2**16)
+        there = next(path for path in (place, *place.parents) if path.exists())
+        check_room(there, 2**16, "--results")
         for setting in STARTS:
             name = named(work.config, setting)
-            if name is None or Job(work.whole, 0).needs & folders or beside(work.config, str(name)).exists():
-                continue
-            raise ValueError(f"{work.name}: {setting}={name!r} is no run: train it first, or in the same command")
+            places = set() if name is None else places_of(work.config, name)
+            if name is not None and not places & folders and not any(path.exists() for path in places):
+                raise ValueError(f"{work.name}: {setting}={name!r} is no run: train it first, or in the same command")
 
 
-def _in_order(todo: list[Work]) -> list[Work]:
+def _in_order(todo: list[Work]) -> Iterator[Work]:
     """The trainings as they were asked for, but each after those that it starts from."""
-    waiting, ordered = list(todo), []
+    waiting = {Job(work.whole, work.whole.run.seeds[0]): work for work in todo}
     while waiting:
-        missing = {Job(work.whole, 0).folder for work in waiting}
-        first = next((work for work in waiting if not Job(work.whole, 0).needs & missing), waiting[0])
-        waiting.remove(first)
-        ordered.append(first)
-    return ordered
+        yield waiting.pop(first_ready(waiting) or next(iter(waiting)))
 
 
 def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
     """Train; whether one has failed, and whether somebody stopped it. Others may do where one fails."""
     failed, stopped = False, threading.Event()
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    with signals(stopped.set):
+    with signals(stopped.set, alone=False):
         for work, seed in [(one, seed) for one in _in_order(todo) for seed in one.whole.run.seeds]:
             config = replace(work.whole, run=replace(work.whole.run, seeds=(seed,)))
             try:

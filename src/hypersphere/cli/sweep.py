@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,14 @@ def run(options: argparse.Namespace) -> int:
     for config in (first, *others):
         check_code(config)
     check_room(plan.folder, 2**16)  # before hours of training: the table is written there at the end
-    with locked(plan.folder, str(plan.folder), option="--name") as lock:
+    # of several processes that train one run together, the first speaks for all
+    own = locked(plan.folder, str(plan.folder), option="--name") if _writes() else nullcontext(-1)
+    with own as lock:
         return _sweep(plan, found, jobs, lock)
+
+
+def _writes() -> bool:
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 def _sweep(plan: Plan, found: list[Combination], jobs: int | None, lock: int) -> int:
@@ -68,15 +75,17 @@ def _sweep(plan: Plan, found: list[Combination], jobs: int | None, lock: int) ->
         if one.error is None:
             file.check_run(one)
     kept = [] if stored is None else stored.others(plan, found)
-    file.write(plan, kept + found)  # now, so that a sweep is known by it that is killed
+    if _writes():
+        file.write(plan, kept + found)  # now, so that a sweep is known by it that is killed
     print(f"{len(found)} runs in {plan.folder}", flush=True)
     many_queues()  # before the memory of the GPU is asked for
     place = (plan.folder, lock)
     stopped = _as_many_as_fit(found, *place) if jobs is None else _together(found, *place, jobs)
     if stopped:
         return stopped
-    file.write(plan, kept + found)
-    _show(plan, kept + found)
+    if _writes():
+        file.write(plan, kept + found)
+        _show(plan, kept + found)
     return 1 if any(one.error for one in found) else 0
 
 
@@ -127,7 +136,7 @@ def _together(found: list[Combination], folder: Path, lock: int, jobs: int) -> i
 
 def _one_by_one(found: list[Combination]) -> int:
     asked = threading.Event()
-    with signals(asked.set):
+    with signals(asked.set, alone=False):
         for number, one in enumerate(found, start=1):
             if asked.is_set():  # a signal in the last evaluation of the run before, which was finished
                 return _say_stopped()

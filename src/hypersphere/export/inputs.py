@@ -186,7 +186,8 @@ def _random(config: DataConfig, facts: Facts, count: int) -> Inputs:
     kind = _kind(facts)
     origin = f"{count} random inputs, because {config.name} was not found here (give its folder with --root)"
     if kind == "graph" and getattr(DATASETS.get(config.name), "of", "graph") != "graph":
-        return Inputs("own", (torch.randn(count, facts.in_features or 1, generator=generator),), origin, False)
+        rows = torch.randn(count, facts.in_features or 1, generator=generator, device="cpu")
+        return Inputs("own", (rows,), origin, False)
     if kind == "images":
         channels, (height, width) = facts.in_channels or 1, facts.image_size or (1, 1)
         shape = count, channels, height, width

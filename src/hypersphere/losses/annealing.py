@@ -256,5 +256,6 @@ def resolve(value: MarginSchedule | str | None, head: nn.Module) -> MarginSchedu
     other = _heads.get(value)
     if value.per_step and other is not None and other() is not None:
         value = copy.deepcopy(value)
+        value.reset_parameters()  # it counts the steps of its own head, from the first
     _heads[value] = ref(head)
     return value

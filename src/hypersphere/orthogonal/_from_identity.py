@@ -44,9 +44,9 @@ def _without_matrices(chosen: Map) -> str | None:
 def _beside(chosen: Map, raw: Tensor) -> str | None:
     """What is wrong with R at the start, or a small step beside it."""
     draw = torch.Generator().manual_seed(0)  # of its own: the caller's random numbers stay as they are
-    noise = torch.randn(raw.shape, generator=draw).to(raw) * (_NOISE / math.sqrt(raw.shape[-1]))
+    noise = torch.randn(raw.shape, generator=draw, device="cpu").to(raw) * (_NOISE / math.sqrt(raw.shape[-1]))
     start, moved = chosen(raw), chosen(raw + noise)
-    identity = torch.eye(start.shape[-1]).to(start)
+    identity = torch.eye(start.shape[-1], dtype=start.dtype, device=start.device)
     if not bool((start - identity).abs().max() <= 1e-4):  # also if it is NaN
         return "must start at R = I, but this map does not give I for U = I"
     if not bool((moved.mT @ moved - identity).abs().max() <= 1e-3):

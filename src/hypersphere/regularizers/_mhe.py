@@ -24,6 +24,8 @@ class EnergyRegularizer(Regularizer):
     (thesis 5.3.6). On a GPU all sets of all layers are computed together.
     """
 
+    _unknown = False  # also of objects that an earlier version saved
+
     def __init__(
         self,
         model: nn.Module,

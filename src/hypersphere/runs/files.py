@@ -123,8 +123,11 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def check_room(folder: Path, needed: int) -> None:
-    """Fail now rather than hours later: the folder must be writable and have ``needed`` bytes left."""
+def check_room(folder: Path, needed: int, option: str = "--run.folder") -> None:
+    """Fail now rather than hours later: the folder must be writable and have ``needed`` bytes left.
+
+    ``option`` is what chooses another folder, for the message.
+    """
     probe = folder / f"{PROBE}{owner()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -132,7 +135,7 @@ def check_room(folder: Path, needed: int) -> None:
         if free < needed:
             raise OSError(
                 f"{folder} has {_size(free)} left, and the checkpoints of this run need {_size(needed)}: "
-                "free some space, or choose another --run.folder"
+                f"free some space, or choose another {option}"
             )
         with open(probe, "wb") as file:
             if hasattr(os, "posix_fallocate"):
@@ -144,9 +147,9 @@ def check_room(folder: Path, needed: int) -> None:
         if error.errno in _FULL:
             raise OSError(
                 f"{folder} cannot take the {_size(needed)} that this run needs ({error.strerror}): free some space, "
-                "or choose another --run.folder"
+                f"or choose another {option}"
             ) from error
-        raise OSError(f"{folder} cannot be written ({error.strerror}): choose another --run.folder") from error
+        raise OSError(f"{folder} cannot be written ({error.strerror}): choose another {option}") from error
     finally:
         with contextlib.suppress(OSError):
             probe.unlink()

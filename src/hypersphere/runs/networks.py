@@ -101,7 +101,8 @@ def attach(config: OrthogonalConfig, model: nn.Module, head: nn.Module | None, s
         return
     generator = torch.Generator().manual_seed(seed)
     last = find_output_layer(model, head)
-    found = [n for n in iter_neurons(model) if last is None or n.module is not last[1]]
+    learned = (n for n in iter_neurons(model) if n.weight.requires_grad)  # frozen ones stay as they are
+    found = [n for n in learned if last is None or n.module is not last[1]]
     drawn = bool(config.mean) or config.std is not None
     with torch.no_grad():
         for neurons in found if drawn else ():

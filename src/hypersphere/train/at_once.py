@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,18 +57,28 @@ class Job:
         """Name of the run and number of the seed, for people."""
         return f"{self.config.run.name or self.config.recipe} seed {self.seed}"
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """The folder of the run, by which others find it."""
         return run_path(self.config).resolve()
 
-    @property
+    @cached_property
     def needs(self) -> set[Path]:
         """The runs that must be done before: whose weights it starts from, or whose gradients attack it."""
         names = (self.config.model.start, self.config.adversarial.source)
-        near = Path(self.config.run.folder).expanduser()
-        found = {path for name in names if name is not None for path in (near / name, beside(self.config, name))}
-        return {path.resolve() for path in found}
+        return {path for name in names if name is not None for path in places_of(self.config, name)}
+
+
+def places_of(config: Config, name: str) -> set[Path]:
+    """The folders that another run may have which these settings name: beside this one, or as it is written."""
+    return {path.resolve() for path in (Path(config.run.folder).expanduser() / name, beside(config, name))}
+
+
+def first_ready(waiting: Iterable[Job], busy: Iterable[Job] = ()) -> Job | None:
+    """The first of the jobs that starts from none which waits or is ``busy``."""
+    jobs = list(waiting)
+    missing = {job.folder for job in (*jobs, *busy)}
+    return next((job for job in jobs if not job.needs & missing), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +134,9 @@ def run_at_once(
     (and a termination signal) saves all that are training; those that have not begun do not begin.
 
     With ``within`` it ends by itself after so many seconds, and saves what is at work, as for Ctrl-C. Where not all
-    that are at work can end in time, those that need the longest rest, so that the others end. What a training still
-    needs is estimated from its steps; evaluations at its end are not.
+    that are at work can end in time, those that need the longest rest, so that the others end. Others may begin
+    meanwhile: up to twice ``count`` are in memory then. What a training still needs is estimated from its steps;
+    evaluations at its end are not.
 
     On a GPU call it before anything else uses CUDA: the trainings need more queues to the device than CUDA opens by
     itself, and it asks for them by ``CUDA_DEVICE_MAX_CONNECTIONS=32``, which CUDA reads when it starts.
@@ -149,7 +161,7 @@ def run_at_once(
         []
     """
     check_count("at_once", count)
-    deadline = None if within is None else Deadline(check_positive("within", within))
+    deadline = None if within is None else Deadline(check_positive("within", within), count)
     many_queues()
     return _Schedule(list(jobs), count, ended, deadline).run()
 
@@ -189,8 +201,8 @@ class _Schedule:
         return self._outcomes
 
     def _active(self) -> list[_Work]:
-        """Those at work that do not rest; all of them once they shall save and stop."""
-        return [work for work in self._working if self._stopping or work not in self._resting]
+        """Those at work that do not rest."""
+        return [work for work in self._working if work not in self._resting]
 
     def _mind_the_time(self) -> None:
         """Stop when the time is over, and let trainings rest that keep others from ending in time."""
@@ -200,8 +212,7 @@ class _Schedule:
             self._board.say("the time is over" + (": what is at work is saved" if self._working else ""))
             self._stop()
             return
-        more = self._has_room and self._first_ready() is not None
-        resting = self._deadline.resting(self._working, more)
+        resting = self._deadline.resting(self._working, lambda: self._has_room and self._first_ready() is not None)
         for work in resting ^ self._resting:
             work.rest(work in resting)
             words = "rests, so that others end in time" if work in resting else "goes on"
@@ -210,6 +221,9 @@ class _Schedule:
 
     def _stop(self) -> None:
         self._stopping = True
+        for work in self._resting:
+            work.rest(False)
+        self._resting = set()
         interrupt([work.training for work in self._working if work.training is not None])
 
     @property
@@ -224,8 +238,7 @@ class _Schedule:
         return self._first_ready()
 
     def _first_ready(self) -> Job | None:
-        missing = {job.folder for job in self._waiting} | {work.job.folder for work in self._working}
-        return next((job for job in self._waiting if not job.needs & missing), None)
+        return first_ready(self._waiting, (work.job for work in self._working))
 
     def _give_up(self) -> None:
         """End what still waits though nothing is at work: it was stopped; or each needs itself, or one that does."""

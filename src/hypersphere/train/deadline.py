@@ -34,11 +34,12 @@ class Deadline:
 
     Args:
         seconds: How long the trainings may work.
+        count: How many may work at a time.
         now: The clock, in seconds.
     """
 
-    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
-        self._now, self._end = now, now() + seconds
+    def __init__(self, seconds: float, count: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._now, self._end, self._count = now, now() + seconds, count
         self._window = max(seconds / 100, 2.0)  # seconds between two looks
         self._looked = now()
         self._paces: dict[Runner, _Pace] = {}
@@ -52,10 +53,10 @@ class Deadline:
         """Whether the time has come."""
         return self._now() >= self._end
 
-    def resting(self, working: Iterable[R], more: bool = False) -> set[R]:
+    def resting(self, working: Iterable[R], more: Callable[[], bool] = lambda: False) -> set[R]:
         """Those of ``working`` that should rest now.
 
-        One rests where two looks in a row say so. Where nobody can end in time, all work on, so that what they do is
+        One rests where two looks in a row say so. Where nobody can end in time, they work on, so that what they do is
         less to do next time; or all rest, if others wait (``more``), which may be shorter.
         """
         runners = list(working)
@@ -63,7 +64,7 @@ class Deadline:
             self._look(runners, more)
         return {runner for runner in runners if runner in self._rest}
 
-    def _look(self, runners: list[R], more: bool) -> None:
+    def _look(self, runners: list[R], more: Callable[[], bool]) -> None:
         seconds, self._looked = self._now() - self._looked, self._now()
         active = [runner for runner in runners if runner not in self._rest]
         for runner in active:
@@ -73,12 +74,14 @@ class Deadline:
         self._paces = {runner: pace for runner, pace in self._paces.items() if runner in runners}
         needs = {runner: need for runner in runners if (need := self._need(runner)) is not None}
         ends, total = self._can_end(needs)
-        unknown = len(needs) < len(runners)
+        unknown = len(runners) - len(needs)
         late = needs.keys() - ends
         if ends or unknown:
-            self._rest = {runner for runner in late if runner in self._rest or runner in self._late}
+            rest = {runner for runner in late if runner in self._rest or runner in self._late}
         else:
-            self._rest = set(needs) if more else set()
+            rest = set(needs) if more() else set()
+        work = [runner for runner in sorted(needs, key=needs.__getitem__) if runner not in rest]
+        self._rest = rest | set(work[max(self._count - unknown, 0) :])
         self._late = set(late)
         self.spare = not unknown and (not ends or total <= _SURE * (self._end - self._now()))
 

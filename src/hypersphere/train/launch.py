@@ -170,20 +170,19 @@ def interrupt(trainings: Sequence[Training]) -> None:
 
 
 @contextmanager
-def signals(ask: Callable[[], None]) -> Iterator[None]:
-    """Let the first Ctrl-C or termination finish the step and save; a second one acts at once.
+def signals(ask: Callable[[], None], alone: bool = True) -> Iterator[None]:
+    """Let the first Ctrl-C or termination finish the step and save; the same one again acts at once.
 
-    Whoever asked for signals further out is told, too; and what begins when one has come already is asked at once.
+    Whoever listens further out is told, too. With ``alone=False`` it is only told: what comes while nobody listens
+    further in acts at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    listener = _Listener(ask, before)
+    listener = _Listener(ask, alone, before)
     for number in before:
         signal.signal(number, listener)
-    if listener.outer is not None and listener.outer.asked:
-        listener.hear()
     try:
         yield
     finally:
@@ -194,22 +193,21 @@ def signals(ask: Callable[[], None]) -> Iterator[None]:
 class _Listener:
     """What a signal calls."""
 
-    def __init__(self, ask: Callable[[], None], before: dict[signal.Signals, Any]) -> None:
+    def __init__(self, ask: Callable[[], None], alone: bool, before: dict[signal.Signals, Any]) -> None:
         outer = before[signal.SIGINT]
-        self.outer = outer if isinstance(outer, _Listener) else None
-        self.asked, self._ask = False, ask
-        self._default: dict[signal.Signals, Any] = before if self.outer is None else self.outer._default
+        self._outer = outer if isinstance(outer, _Listener) else None
+        self._default: dict[signal.Signals, Any] = before if self._outer is None else self._outer._default
+        self._ask, self._alone, self._heard = ask, alone, set[int]()
 
     def __call__(self, number: int, frame: object) -> None:
-        if not self.asked:
-            self.hear()
+        if self._alone and number not in self._heard:  # a sweep's children get Ctrl-C and then a termination
+            self._hear(number)
             return
         signal.signal(number, self._default[signal.Signals(number)])
         signal.raise_signal(number)
 
-    def hear(self) -> None:
-        """The first signal has come."""
-        self.asked = True
+    def _hear(self, number: int) -> None:
+        self._heard.add(number)
         self._ask()
-        if self.outer is not None and not self.outer.asked:
-            self.outer.hear()
+        if self._outer is not None:
+            self._outer._hear(number)
