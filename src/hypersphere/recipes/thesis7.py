@@ -150,9 +150,10 @@ def table7_2(mean: float) -> Config:
     "MLP on MNIST, normal and Xavier initialisation",
     "error",
     "The deviation of the normal column is not printed: here 1, that of the repository which F.3 follows. With it the "
-    "baseline has about the printed error, with 0.01 (--model.init normal) a third of it. Nothing decays, though F.3 "
-    "decays all networks by 5e-4: with it both baselines are further from the printed numbers. What R is made of has "
-    f"columns of length 1; F.3 draws it from N(0, 1), which learns slowly without decay. {RELAXED}",
+    "baseline has about the printed error, with 0.01 (--model.init normal) a third of it. Nothing decays; F.3 "
+    "decays all networks by 5e-4, in its words on CNNs, and with it both baselines are further from the printed "
+    f"numbers. What R is made of has columns of length 1; F.3 draws it from N(0, 1), which learns slowly without "
+    f"decay. {RELAXED}",
 )
 @grid("""
     row       normal=standard_normal  xavier
