@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import os
 import shlex
 import sys
 import threading
@@ -17,6 +16,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .._core import torchrun
 from .._core.checks import check_choice, check_count, check_positive
 from ..config import Config, changed, check_used, material, overridden, with_values
 from ..recipes import Cell, Table, results, shared, tables
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     """Run ``hypersphere reproduce`` and return its exit status."""
     if check_count("--at-once", options.at_once) > 1:
         many_queues()
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and (options.at_once > 1 or options.within is not None):
+    if torchrun.world() > 1 and (options.at_once > 1 or options.within is not None):
         raise ValueError("--at-once and --within need one process: leave them out, or do without torchrun")
     seconds = None if options.within is None else 60 * check_positive("--within", options.within)
     orders = [_Order(one) for one in _asked(options)]
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         failed, stopped = _one_by_one(todo) if alone else _at_once(todo, options.at_once, seconds)
         if stopped:
             return 130
-    if int(os.environ.get("RANK", "0")) == 0:
+    if torchrun.rank() == 0:
         print("\n\n".join(order.text() for order in orders))
     return 1 if failed else 0
 
@@ -175,7 +175,7 @@ class Work:
         Every process leaves out the same ones, and the first writes them down.
         """
         found = shared.same(self.config, seeds, known)
-        if found and int(os.environ.get("RANK", "0")) == 0:
+        if found and torchrun.rank() == 0:
             shared.adopt(self.table, self.cell.training, found, self.folder, self.changes)
         missing = tuple(seed for seed in seeds if seed not in found)
         done = [f"seed {seed} as {one['recipe']}" for seed, one in sorted(found.items())]
@@ -245,7 +245,7 @@ def _in_order(todo: list[Work]) -> Iterator[Work]:
 def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
     """Train; whether one has failed, and whether somebody stopped it. Others may do where one fails."""
     failed, stopped = False, threading.Event()
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    several = torchrun.world() > 1
     with signals(stopped.set, alone=False):
         for work, seed in [(one, seed) for one in _in_order(todo) for seed in one.whole.run.seeds]:
             config = replace(work.whole, run=replace(work.whole.run, seeds=(seed,)))

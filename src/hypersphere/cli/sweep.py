@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .._core import torchrun
 from .._core.checks import check_count
 from .._core.cores import cores
 from .._core.streams import aligned
@@ -57,13 +58,9 @@ def run(options: argparse.Namespace) -> int:
         check_code(config)
     check_room(plan.folder, 2**16)  # before hours of training: the table is written there at the end
     # of several processes that train one run together, the first speaks for all
-    own = locked(plan.folder, str(plan.folder), option="--name") if _writes() else nullcontext(-1)
+    own = locked(plan.folder, str(plan.folder), option="--name") if torchrun.rank() == 0 else nullcontext(-1)
     with own as lock:
         return _sweep(plan, found, jobs, lock)
-
-
-def _writes() -> bool:
-    return int(os.environ.get("RANK", "0")) == 0
 
 
 def _sweep(plan: Plan, found: list[Combination], jobs: int | None, lock: int) -> int:
@@ -75,7 +72,7 @@ def _sweep(plan: Plan, found: list[Combination], jobs: int | None, lock: int) ->
         if one.error is None:
             file.check_run(one)
     kept = [] if stored is None else stored.others(plan, found)
-    if _writes():
+    if torchrun.rank() == 0:
         file.write(plan, kept + found)  # now, so that a sweep is known by it that is killed
     print(f"{len(found)} runs in {plan.folder}", flush=True)
     many_queues()  # before the memory of the GPU is asked for
@@ -83,7 +80,7 @@ def _sweep(plan: Plan, found: list[Combination], jobs: int | None, lock: int) ->
     stopped = _as_many_as_fit(found, *place) if jobs is None else _together(found, *place, jobs)
     if stopped:
         return stopped
-    if _writes():
+    if torchrun.rank() == 0:
         file.write(plan, kept + found)
         _show(plan, kept + found)
     return 1 if any(one.error for one in found) else 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .._core import torchrun
 from .._core.trust import trust
 from ..config import Config, check_used, overridden, to_dict
 from ..runs import run_path
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         summary = train(config)
     except Stopped as stopped:
-        if int(os.environ.get("RANK", "0")) == stopped.speaker:
+        if torchrun.rank() == stopped.speaker:
             print(f"hypersphere train: {stopped}", file=sys.stderr)
         return stopped.code
     path = run_path(config)

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from .._core import torchrun
 from .._core.leftovers import this_host
 from .._core.processes import moments
 from ..losses import MarginSoftmax
@@ -25,8 +26,7 @@ from ..runs import Team, usable_device
 
 def team(device: str) -> Team:
     """The processes that torchrun started, or this one alone. They meet once and stay together until they exit."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    rank, local = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
+    world, rank, local = torchrun.world(), torchrun.rank(), int(os.environ.get("LOCAL_RANK", "0"))
     chosen = _device(device, local if world > 1 else None)
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
