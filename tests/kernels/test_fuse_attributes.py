@@ -37,50 +37,55 @@ class Optional(nn.Module):
 
 
 CHANGES = [("use_bn", False), ("raw", True), ("mode", "half"), ("pre", nn.Tanh()), ("level", 2), ("scale", 3.0)]
-X = torch.randn(2, 2, 4, 4)
+
+
+@pytest.fixture
+def images():
+    """Made inside a test, where the default device is that of the kernels."""
+    return torch.randn(2, 2, 4, 4)
 
 
 @pytest.mark.parametrize(("name", "value"), CHANGES)
-def test_another_value_separates_the_modules(name, value):
+def test_another_value_separates_the_modules(name, value, images):
     plain = Optional().eval()
     nn.init.uniform_(plain.bn.weight)
     fused = hs.nn.fuse(copy.deepcopy(plain))
     assert fused.fusion.blocks == [("conv", "bn", "act")]
-    before = plain(X)
+    before = plain(images)
     with plain_operations():
-        torch.testing.assert_close(fused(X), before)
+        torch.testing.assert_close(fused(images), before)
         for model in (plain, fused):
             setattr(model, name, value)
-        expected = plain(X)
+        expected = plain(images)
         assert not torch.allclose(expected, before)
         for model in (fused, copy.deepcopy(fused), pickle.loads(pickle.dumps(fused)), hs.nn.fuse(copy.deepcopy(fused))):
-            torch.testing.assert_close(model(X), expected)
+            torch.testing.assert_close(model(images), expected)
         if name != "level":
             setattr(fused, name, getattr(Optional(), name))
             assert fused.conv.follows.now() is not None
-            torch.testing.assert_close(fused(X), before)
+            torch.testing.assert_close(fused(images), before)
 
 
-def test_what_the_forward_pass_writes_or_does_not_read_changes_nothing():
+def test_what_the_forward_pass_writes_or_does_not_read_changes_nothing(images):
     model = hs.nn.fuse(Optional())
     model.remark, model.epoch = "another", 3
     for mode in (True, False):
-        model.train(mode)(X)
+        model.train(mode)(images)
     assert model.calls == 2
     assert model.conv.follows.now() == (model.bn, model.act)
     assert "__getattribute__" not in vars(Optional)
 
 
-def test_compiled_again_for_another_value():
+def test_compiled_again_for_another_value(images):
     model = hs.nn.fuse(Optional().eval())
     compiled = torch.compile(model, backend="eager", fullgraph=True)
     with plain_operations(), torch.no_grad():
         for model.use_bn in (True, False, True):
-            torch.testing.assert_close(compiled(X), copy.deepcopy(model)(X))
+            torch.testing.assert_close(compiled(images), copy.deepcopy(model)(images))
 
 
 @pytest.mark.parametrize("hooked", [False, True])
-def test_an_identity_in_a_row_that_is_replaced_or_hooked(hooked):
+def test_an_identity_in_a_row_that_is_replaced_or_hooked(hooked, images):
     class Between(nn.Module):
         def __init__(self):
             super().__init__()
@@ -98,5 +103,5 @@ def test_an_identity_in_a_row_that_is_replaced_or_hooked(hooked):
         else:
             model.between = nn.Tanh()
     with plain_operations():
-        torch.testing.assert_close(copy.deepcopy(fused)(X), plain(X))
-        torch.testing.assert_close(fused(X), plain(X))
+        torch.testing.assert_close(copy.deepcopy(fused)(images), plain(images))
+        torch.testing.assert_close(fused(images), plain(images))
