@@ -35,6 +35,9 @@ class ClassHead(FullPrecision):
     normalize = True
     """Whether only the direction of a class vector counts; else its length multiplies the logit."""
 
+    splits = True
+    """Whether sums over parts of the classes are enough for the loss, as :func:`hypersphere.losses.shard` needs."""
+
     def __init__(
         self,
         in_features: int,

@@ -68,6 +68,8 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
 
     if not isinstance(head, ClassHead):
         raise TypeError(f"head must be a head with class vectors, e.g. ArcFace, not {type(head).__name__}")
+    if not head.splits:
+        raise TypeError(f"{type(head).__name__} needs the logits of all classes at once: it cannot be split")
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"mesh must be a torch DeviceMesh (init_device_mesh), not {type(mesh).__name__}")
     if mesh.ndim != 1:

@@ -7,10 +7,36 @@ from fnmatch import fnmatch
 from functools import cache
 
 from ..config import Config
-from . import appendices, appendices_ef, digits, open_sets, own, paper, thesis2, thesis4, thesis5, thesis6, thesis7
+from . import (
+    appendices,
+    appendices_ef,
+    digits,
+    open_sets,
+    own,
+    paper,
+    released,
+    thesis2,
+    thesis4,
+    thesis5,
+    thesis6,
+    thesis7,
+)
 from .table import Table
 
-_FILES = (paper, thesis2, thesis4, thesis5, thesis6, thesis7, appendices, appendices_ef, open_sets, digits, own)
+_FILES = (
+    paper,
+    thesis2,
+    thesis4,
+    thesis5,
+    thesis6,
+    thesis7,
+    appendices,
+    appendices_ef,
+    released,
+    open_sets,
+    digits,
+    own,
+)
 
 
 @cache
