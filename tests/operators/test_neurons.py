@@ -123,3 +123,32 @@ def test_patterns() -> None:
     assert is_named("fc", ["*", "fc"])
     assert not is_named("fc", "*")
     assert not is_named("fc", None)
+
+
+def test_the_size_of_attached_neurons_is_known_without_their_weight() -> None:
+    def failing(u: torch.Tensor) -> torch.Tensor:
+        if ready:
+            raise AssertionError("the weight was computed")
+        return u
+
+    ready: list[str] = []
+    for make in (
+        lambda: nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3)),
+        lambda: nn.Sequential(nn.Conv2d(4, 6, 3, groups=2), nn.Flatten(), nn.Linear(6, 3)),
+        lambda: nn.Sequential(nn.ConvTranspose1d(4, 6, 5, groups=2), nn.Flatten(), nn.Linear(6, 3)),
+        lambda: nn.Sequential(hs.nn.DecoupledTransposedLinear(5, 4), nn.Linear(4, 3)),
+        lambda: nn.ModuleList([nn.GRU(3, 4), nn.Linear(4, 3)]),
+    ):
+        ready.clear()
+        plain = {one.name: (one.dim, one.shape) for one in iter_neurons(make())}
+        attached = hs.orthogonal.attach(make(), failing, neurons="keep")
+        ready.append("attached")
+        assert {one.name: (one.dim, one.shape) for one in iter_neurons(attached)} == plain
+
+
+def test_the_size_of_neurons_with_an_adapter_and_of_those_that_others_parametrize() -> None:
+    model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3)))
+    parametrizations.weight_norm(model[1])
+    parametrizations.spectral_norm(model[0])  # on top of the adapter
+    assert [one.shape for one in iter_neurons(model)] == [(4, 6), (3, 4)]
+    assert [one.dim for one in iter_neurons(model)] == [6, 4]
