@@ -125,6 +125,38 @@ def test_patterns() -> None:
     assert not is_named("fc", None)
 
 
+class Learned(nn.Module):
+    """A map with a layer of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4, bias=False)
+
+    def forward(self, u: torch.Tensor) -> torch.Tensor:
+        return hs.functional.orthogonalize(self.layer(u), "cayley")
+
+
+def test_what_computes_a_weight_is_no_layer_of_the_model() -> None:
+    def make() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 4), nn.Linear(4, 3))
+
+    model = hs.orthogonal.attach(make(), Learned(), include=["0"], neurons="keep")
+    assert [one.name for one in iter_neurons(model)] == ["0.weight", "1.weight", "2.weight"]
+    ends = hs.orthogonal.attach(nn.Sequential(nn.Conv1d(4, 3, 1)), Learned(), output_layer=False, neurons="keep")
+    assert find_output_layer(ends) is None
+    assert list(hs.convert(model).conversion_report.converted) == ["1"]
+    hs.orthogonal.attach(model, skip="0", neurons="keep")
+    assert list(hs.orthogonal.matrices(model)) == ["0.weight", "1.weight"]
+    for name in ("0.parametrizations", "0.parametrizations.weight", "0.parametrizations.weight.0"):
+        for output_layer in (name, model.get_submodule(name)):
+            with pytest.raises(
+                ValueError, match=rf"'{name}' is no layer: it computes a weight of '0'; name that layer"
+            ):
+                find_output_layer(model, None, output_layer)
+        with pytest.raises(ValueError, match=f"include pattern '{name}' matches none of: '0', '0.weight', '1'"):
+            hs.orthogonal.attach(make(), include=name)
+
+
 def test_the_size_of_attached_neurons_is_known_without_their_weight() -> None:
     def failing(u: torch.Tensor) -> torch.Tensor:
         if ready:

@@ -129,8 +129,23 @@ def _shape(module: nn.Module, name: str) -> torch.Size | None:
 def iter_neurons(model: nn.Module) -> Iterator[Neurons]:
     """Every weight of ``model`` that holds neurons, shared modules once, in definition order."""
     check_model(model)
-    for name, module in model.named_modules():
+    for name, module in named_layers(model):
         yield from _neurons_of(name, module)
+
+
+def named_layers(model: nn.Module, remove_duplicate: bool = True) -> Iterator[tuple[str, nn.Module]]:
+    """As ``model.named_modules``, without the modules that weights are computed by: they are no layers of the model."""
+    computing = parametrizing(model)
+    return (pair for pair in model.named_modules(remove_duplicate=remove_duplicate) if pair[1] not in computing)
+
+
+def parametrizing(model: nn.Module) -> dict[nn.Module, str]:
+    """The modules that weights are computed by, each with the name of the layer that has the weight."""
+    found: dict[nn.Module, str] = {}
+    for name, module in model.named_modules():
+        if module not in found and parametrize.is_parametrized(module):
+            found |= dict.fromkeys(module._modules["parametrizations"].modules(), name)
+    return found
 
 
 def _neurons_of(name: str, module: nn.Module) -> Iterator[Neurons]:
