@@ -18,7 +18,7 @@ from . import magnitude as magnitude_module
 from . import nn as twins
 from ._core.conversion_record import describe_rules, remember
 from ._core.errors import check_model, copied
-from ._core.neurons import Patterns, holds_columns, is_named, select
+from ._core.neurons import Patterns, holds_columns, is_named, named_layers, select
 from ._core.output_layer import OutputLayer, OutputLayers, announce, find_output_layers
 from ._core.streams import aligned, html_table
 from .functional.operators.decoupled import AngularRule, MagnitudeRule
@@ -164,7 +164,7 @@ def convert(
 def _layers(model: nn.Module) -> dict[nn.Module, list[str]]:
     """The layers that a twin might replace, each with all its names."""
     layers: dict[nn.Module, list[str]] = {}
-    for name, module in model.named_modules(remove_duplicate=False):
+    for name, module in named_layers(model, remove_duplicate=False):
         if isinstance(module, _LAYERS) or holds_columns(module):
             layers.setdefault(module, []).append(name)
     return layers
@@ -183,7 +183,7 @@ def _log(report: ConversionReport) -> None:
 def _without_twin(model: nn.Module) -> dict[str, str]:
     """Layers with neurons that have no h·g form here."""
     kept = {}
-    for name, module in model.named_modules():
+    for name, module in named_layers(model):
         if isinstance(module, torch.jit.ScriptModule):
             if any(True for _ in module.parameters(recurse=False)):
                 kept[name] = "it is scripted: convert it before torch.jit.script"
@@ -192,7 +192,7 @@ def _without_twin(model: nn.Module) -> dict[str, str]:
         elif isinstance(module, nn.MultiheadAttention):
             own = "in_proj_weight" if module.in_proj_weight is not None else "q_proj_weight"
             kept[f"{name}.{own}".lstrip(".")] = "MultiheadAttention computes its projections without a layer"
-        elif not isinstance(module, (*_LAYERS, Decoupled)) and "parametrizations" not in name.split("."):
+        elif not isinstance(module, (*_LAYERS, Decoupled)):
             for own, weight in module.named_parameters(recurse=False):
                 if weight.dim() == 3 and min(weight.shape) > 1:  # (experts, out, in) of a mixture of experts
                     kept[f"{name}.{own}".lstrip(".")] = f"{type(module).__name__} computes with it without a layer"

@@ -1,5 +1,6 @@
 """What reset_parameters brings back: heads built on the meta device, and heads that start anew."""
 
+import inspect
 import pickle
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from loss_cases import ALL, build
 
 import hypersphere as hs
+from hypersphere.losses.head import ClassHead
 
 L = hs.losses
 D, C = 4, 5
@@ -48,6 +50,23 @@ def test_a_head_from_the_meta_device_is_as_new(make):
         torch.testing.assert_close(head.state_dict()[name], value, msg=lambda text, name=name: f"{name}: {text}")
     x, y = torch.randn(6, D), torch.tensor([0, 0, 1, 1, 2, 2])
     torch.testing.assert_close(head.eval()(x, y), expected.eval()(x, y))
+
+
+CLASSES = dict.fromkeys(one for one in map(vars(L).get, L.__all__) if isinstance(one, type))  # some have two names
+HEADS = [one for one in CLASSES if issubclass(one, ClassHead | L.TripletLoss)]
+
+
+@pytest.mark.parametrize("cls", HEADS)
+def test_skip_init_makes_every_head(cls):
+    """torch asks the signature for ``device``, which ``**options`` hides."""
+    parameters = inspect.signature(cls).parameters
+    assert {"device", "dtype"} <= parameters.keys()
+    assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in ("device", "dtype"))
+    head = torch.nn.utils.skip_init(cls, D, C, dtype=torch.float64)
+    assert {t.device.type for t in (*head.parameters(), *head.buffers())} == {"cpu"}
+    assert head.weight.dtype == torch.float64
+    head.reset_parameters()
+    assert head(torch.randn(6, D), torch.tensor([0, 0, 1, 1, 2, 2])).isfinite()
 
 
 def test_every_part_can_be_reset_by_itself():

@@ -123,3 +123,64 @@ def test_patterns() -> None:
     assert is_named("fc", ["*", "fc"])
     assert not is_named("fc", "*")
     assert not is_named("fc", None)
+
+
+class Learned(nn.Module):
+    """A map with a layer of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4, bias=False)
+
+    def forward(self, u: torch.Tensor) -> torch.Tensor:
+        return hs.functional.orthogonalize(self.layer(u), "cayley")
+
+
+def test_what_computes_a_weight_is_no_layer_of_the_model() -> None:
+    def make() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 4), nn.Linear(4, 3))
+
+    model = hs.orthogonal.attach(make(), Learned(), include=["0"], neurons="keep")
+    assert [one.name for one in iter_neurons(model)] == ["0.weight", "1.weight", "2.weight"]
+    ends = hs.orthogonal.attach(nn.Sequential(nn.Conv1d(4, 3, 1)), Learned(), output_layer=False, neurons="keep")
+    assert find_output_layer(ends) is None
+    assert list(hs.convert(model).conversion_report.converted) == ["1"]
+    hs.orthogonal.attach(model, skip="0", neurons="keep")
+    assert list(hs.orthogonal.matrices(model)) == ["0.weight", "1.weight"]
+    for name in ("0.parametrizations", "0.parametrizations.weight", "0.parametrizations.weight.0"):
+        for output_layer in (name, model.get_submodule(name)):
+            with pytest.raises(
+                ValueError, match=rf"'{name}' is no layer: it computes a weight of '0'; name that layer"
+            ):
+                find_output_layer(model, None, output_layer)
+        with pytest.raises(ValueError, match=f"include pattern '{name}' matches none of: '0', '0.weight', '1'"):
+            hs.orthogonal.attach(make(), include=name)
+
+
+def test_the_size_of_attached_neurons_is_known_without_their_weight() -> None:
+    def failing(u: torch.Tensor) -> torch.Tensor:
+        if ready:
+            raise AssertionError("the weight was computed")
+        return u
+
+    ready: list[str] = []
+    for make in (
+        lambda: nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3)),
+        lambda: nn.Sequential(nn.Conv2d(4, 6, 3, groups=2), nn.Flatten(), nn.Linear(6, 3)),
+        lambda: nn.Sequential(nn.ConvTranspose1d(4, 6, 5, groups=2), nn.Flatten(), nn.Linear(6, 3)),
+        lambda: nn.Sequential(hs.nn.DecoupledTransposedLinear(5, 4), nn.Linear(4, 3)),
+        lambda: nn.ModuleList([nn.GRU(3, 4), nn.Linear(4, 3)]),
+    ):
+        ready.clear()
+        plain = {one.name: (one.dim, one.shape) for one in iter_neurons(make())}
+        attached = hs.orthogonal.attach(make(), failing, neurons="keep")
+        ready.append("attached")
+        assert {one.name: (one.dim, one.shape) for one in iter_neurons(attached)} == plain
+
+
+def test_the_size_of_neurons_with_an_adapter_and_of_those_that_others_parametrize() -> None:
+    model = hs.orthogonal.adapter(nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3)))
+    parametrizations.weight_norm(model[1])
+    parametrizations.spectral_norm(model[0])  # on top of the adapter
+    assert [one.shape for one in iter_neurons(model)] == [(4, 6), (3, 4)]
+    assert [one.dim for one in iter_neurons(model)] == [6, 4]

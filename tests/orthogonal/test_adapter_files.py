@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,36 @@ def test_maps_that_cannot_be_adapters_are_refused(method: str, message: str) -> 
         hs.orthogonal.adapter(model, method)
     assert all(p.requires_grad for p in model.parameters())
     assert not any(hasattr(module, "parametrizations") for module in model)
+
+
+ATTACHED = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), neurons="keep")[
+    0
+].parametrizations.weight
+ROTATION = ATTACHED[0]
+ALGORITHM = hs.functional.Orthogonalizer(lambda u: (u,), lambda grad, r: grad)
+
+
+@pytest.mark.parametrize("verb", [hs.orthogonal.attach, hs.orthogonal.adapter])
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (f"{__name__}:ROTATION", "_files:ROTATION' is what computes the weight of a layer, not a map"),
+        (f"{__name__}:ATTACHED", "_files:ATTACHED' is what computes the weight of a layer, not a map"),
+        ("torch.nn:Identity", "'torch.nn:Identity' is <class .*>, which must be a name.*pass an object of this class"),
+        ("math:pi", "'math:pi' is 3.14.*, which must be a name, a Map or a function"),
+    ],
+)
+def test_an_address_that_is_no_map(verb: Callable[..., object], method: str, message: str) -> None:
+    model = network()
+    with pytest.raises(TypeError, match=message):
+        verb(model, method)
+    assert not any(hasattr(module, "parametrizations") for module in model)
+
+
+@pytest.mark.parametrize(("method", "message"), [(ROTATION, "method='Rotation' is what"), (ALGORITHM, "declare it by")])
+def test_an_object_that_is_no_map(method: object, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        hs.orthogonal.attach(network(), method)
 
 
 def test_a_file_names_no_code_that_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

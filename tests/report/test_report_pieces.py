@@ -225,9 +225,11 @@ def test_every_recipe_can_be_said_in_words():
 
 
 def test_a_folder_of_runs_holds_those_that_have_begun(tmp_path):
-    for name in ("begun", "not begun"):
+    for name in ("begun", "not begun", "sweep/one", "sweep/deeper/two"):
         (tmp_path / name / "seed-0").mkdir(parents=True)
         (tmp_path / name / "config.json").write_text("{}")
-    (tmp_path / "begun" / "seed-0" / "facts.json").write_text("{}")
-    assert runs_in(tmp_path) == [tmp_path / "begun"]
+    for name in ("begun", "sweep/one", "sweep/deeper/two"):
+        (tmp_path / name / "seed-0" / "facts.json").write_text("{}")
+    assert runs_in(tmp_path) == [tmp_path / name for name in ("begun", "sweep/deeper/two", "sweep/one")]
+    assert runs_in(tmp_path / "sweep") == [tmp_path / "sweep" / "deeper" / "two", tmp_path / "sweep" / "one"]
     assert runs_in(tmp_path / "not begun") == [tmp_path / "not begun"]

@@ -14,7 +14,7 @@ from torch import nn
 import hypersphere as hs
 from hypersphere import data
 from hypersphere.cli import main
-from hypersphere.evaluation import evaluate
+from hypersphere.evaluation import candidate_of, evaluate
 from hypersphere.export import export_run
 from hypersphere.export.inputs import find_inputs
 from hypersphere.report import write
@@ -153,6 +153,41 @@ def test_any_network_on_named_data_in_the_process_of_its_loop(tmp_path):
     made = export_run(tmp_path / "mine", formats="torch", samples=4)
     assert "(batch, 1, 8, 8)" in (made.folder / "README.md").read_text()
     assert log.why_not is not None
+
+
+def test_a_network_of_rows_is_given_each_image_as_one(tmp_path):
+    """A plain nn.Linear that was trained on flat pixels: as soon as Logger knows, images are flattened for it."""
+    net, digits = nn.Linear(64, 10).eval(), hs.data.load("digits")
+    with Logger(tmp_path / "mine", model=net, settings={"data.name": "digits"}, steps=1, in_features=64) as log:
+        log(1, loss=1.0)
+    with torch.no_grad():
+        pixels = hs.data.normalize(digits.test.images, "symmetric")
+        right = net(pixels.flatten(1)).argmax(1) == digits.test.labels
+    found = evaluate(tmp_path / "mine", parts=["classification", "fgsm", "energy"])
+    assert found["classification"]["accuracy"] == pytest.approx(100 * float(right.float().mean()))
+    assert 0 <= found["fgsm"]["fgsm_accuracy"] <= found["classification"]["accuracy"]
+    assert list(found["energy"]["output_layer"]) == ["weight"]
+    candidate = candidate_of(tmp_path / "mine")
+    features, _ = candidate.embedding(flip=True)  # the images are mirrored, not their rows of numbers
+    torch.testing.assert_close(features, torch.cat([pixels.flatten(1), pixels.flip(-1).flatten(1)], 1))
+    assert "are missing" not in write(tmp_path / "mine").read_text()
+
+
+@pytest.mark.parametrize("told", [{}, IMAGES])
+def test_a_network_that_does_not_take_its_data_says_so(tmp_path, told):
+    with Logger(tmp_path / "mine", model=nn.Linear(64, 10), settings={"data.name": "digits"}, steps=1, **told) as log:
+        log(1, loss=1.0)
+    message = r"does not take samples of shape \(1, 8, 8\) \(.*\): give Logger in_features=64 and no image_size if"
+    with pytest.raises(ValueError, match=message):
+        evaluate(tmp_path / "mine")
+    with pytest.raises(ValueError, match=message):
+        export_run(tmp_path / "mine", formats="torch")
+    page = write(tmp_path / "mine").read_text()  # which always has the curves
+    assert "does not take samples of shape (1, 8, 8)" in page
+    with Logger(tmp_path / "rows", model=nn.Linear(63, 10), steps=1, in_features=64) as log:
+        log(1, loss=1.0)
+    with pytest.raises(ValueError, match=r"samples of shape \(64,\) \(.*\): make what prepares them a part"):
+        export_run(tmp_path / "rows", formats="torch")
 
 
 def test_a_head_belongs_to_it(tmp_path):

@@ -159,6 +159,24 @@ def test_interrupted_work_goes_on(tmp_path, monkeypatch):
         same(tmp_path / "alone", tmp_path / name)
 
 
+def test_a_result_tells_of_parts_that_were_trained_with_others(tmp_path, monkeypatch):
+    genuine = Training._log
+
+    def log(self, now, line):
+        genuine(self, now, line)
+        self.interrupted = now == 2
+
+    configs = [tiny(tmp_path, name, 4) for name in ("a", "b")]
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "_log", log)
+        assert all(one.stopped for one in run_at_once([Job(config, 0) for config in configs], 2))
+        with pytest.raises(Stopped):
+            run(tiny(tmp_path, "alone", 4))
+    first, second = (run(config)["seeds"][0] for config in configs)
+    assert (first["at_once"], second["at_once"]) == (2, 2)
+    assert "at_once" not in run(tiny(tmp_path, "alone", 4))["seeds"][0]
+
+
 def test_what_a_training_needs_comes_first(tmp_path):
     first = tiny(tmp_path, "first", 2)
     second = with_values(tiny(tmp_path, "second", 2), {"model.start": "first"})

@@ -83,6 +83,20 @@ def test_where_nobody_can_end_all_go_on():
     assert deadline.resting(runners, lambda: True) == set(runners)
 
 
+def test_one_that_nearly_can_end_has_the_device_to_itself():
+    """A pause makes its pace look too slow: if the others were woken for that, nobody would end."""
+    device = Shared(10)
+    deadline, runners = Deadline(100, 3, device.now), [Fake(900), Fake(10_000), Fake(20_000)]
+    alone = 0
+    while not deadline.over:
+        resting = deadline.resting(runners)
+        device.work(1, [one for one in runners if one not in resting])
+        alone += resting == set(runners[1:])
+        device.time += 2 * (device.time == 50)
+    assert runners[0].done >= 900
+    assert alone > 80
+
+
 def test_no_more_work_than_were_asked_for():
     device = Shared(10)
     deadline, runners = Deadline(100, 2, device.now), [Fake(10_000 * k) for k in range(1, 5)]

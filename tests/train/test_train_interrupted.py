@@ -156,9 +156,24 @@ def test_a_damaged_result_of_another_seed_costs_the_trainings_at_work_nothing(tm
     (tmp_path / "seeds" / "seed-0" / "result.json").write_text("broken")
     jobs = [Job(with_values(config, {"run.seeds": (1,)}), 1), Job(tiny(tmp_path, "other", 6), 0)]
     outcomes = {one.job.name: one for one in run_at_once(jobs, 2)}
-    assert "is not what was written" in str(outcomes["seeds seed 1"].error)
+    assert outcomes["seeds seed 1"].error is None
     assert outcomes["seeds seed 1"].result["seed"] == 1
     assert outcomes["other seed 0"].result is not None
+
+
+@pytest.mark.parametrize("file", ["result.json", "manifest.json"])
+def test_a_damaged_result_of_another_seed_is_named_in_the_summary(tmp_path, caplog, file):
+    config = with_values(tiny(tmp_path, "seeds", 2), {"run.seeds": (0,)})
+    run(config)
+    broken = tmp_path / "seeds" / "seed-0" / file
+    broken.write_text("broken")
+    summary = run(with_values(config, {"run.seeds": (1,)}))
+    assert [one["seed"] for one in summary["seeds"]] == [1]
+    assert summary["mean_final_accuracy"] == summary["seeds"][0]["final_accuracy"]
+    (why,) = summary["damaged"]
+    assert str(broken) in why
+    assert f"seed 0 is left out of the summary of {tmp_path / 'seeds'}: {broken}" in caplog.text
+    assert json.loads((tmp_path / "seeds" / "result.json").read_text())["damaged"] == [why]
 
 
 def test_where_something_breaks_what_is_at_work_is_saved(tmp_path, monkeypatch):

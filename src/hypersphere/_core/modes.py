@@ -179,6 +179,13 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return nullcontext() if autocast_dtype(device) is None else torch.autocast(device.type, enabled=False)
 
 
+@contextmanager
+def on_host() -> Iterator[None]:
+    """A context, or a decorator, in which new tensors are in main memory, whatever torch's default device is."""
+    with torch.device("cpu"):
+        yield
+
+
 def needs_definition(*grads: Tensor | None) -> bool:
     """Whether a backward pass must be plain operations, as its definition has them.
 

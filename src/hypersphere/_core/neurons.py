@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakSet
 
 import torch
@@ -27,6 +27,10 @@ Patterns: TypeAlias = str | Sequence[str] | None
 _CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _CONV_TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+class KeepsShape(nn.Module):
+    """A parametrization whose weight has the shape of the tensor that it is computed from."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,16 @@ class Neurons:
         return weight
 
     @property
+    def shape(self) -> torch.Size:
+        """That of the weight; a parametrized one is computed for it only if that may change its shape."""
+        shape = _shape(self.module, self.tensor_name)
+        return self.weight.shape if shape is None else shape  # no tensor: its error
+
+    @property
     def channels(self) -> int:
         """How many inputs a neuron has, each with as many entries as the window has positions."""
-        weight = self.weight
-        return weight.shape[0] // self.groups if self.transposed else weight.shape[1]
+        shape = self.shape
+        return shape[0] // self.groups if self.transposed else shape[1]
 
     @property
     def is_lazy(self) -> bool:
@@ -69,10 +79,7 @@ class Neurons:
     @property
     def dim(self) -> int:
         """How many entries a neuron has."""
-        with modes_kept(self.module) as parts:
-            for part in parts:  # reading a spectrally normalised weight is a power iteration in training mode
-                part.training = False
-            shape = self.weight.shape
+        shape = self.shape
         return shape.numel() // max(self.groups * shape[1] if self.transposed else shape[0], 1)
 
     def flatten(self, weight: Tensor) -> Tensor:
@@ -106,11 +113,39 @@ class Neurons:
         return self.flatten(weight)
 
 
+def _shape(module: nn.Module, name: str) -> torch.Size | None:
+    """The shape of a tensor of a module, None if it has none."""
+    if parametrize.is_parametrized(module, name):
+        chain: Any = module.parametrizations[name]  # type: ignore[index]
+        if all(isinstance(part, KeepsShape) for part in chain):
+            return torch.Size(chain.original.shape)
+    with modes_kept(module) as parts:
+        for part in parts:  # reading a spectrally normalised weight is a power iteration in training mode
+            part.training = False
+        tensor = getattr(module, name, None)
+    return tensor.shape if isinstance(tensor, Tensor) else None
+
+
 def iter_neurons(model: nn.Module) -> Iterator[Neurons]:
     """Every weight of ``model`` that holds neurons, shared modules once, in definition order."""
     check_model(model)
-    for name, module in model.named_modules():
+    for name, module in named_layers(model):
         yield from _neurons_of(name, module)
+
+
+def named_layers(model: nn.Module, remove_duplicate: bool = True) -> Iterator[tuple[str, nn.Module]]:
+    """As ``model.named_modules``, without the modules that weights are computed by: they are no layers of the model."""
+    computing = parametrizing(model)
+    return (pair for pair in model.named_modules(remove_duplicate=remove_duplicate) if pair[1] not in computing)
+
+
+def parametrizing(model: nn.Module) -> dict[nn.Module, str]:
+    """The modules that weights are computed by, each with the name of the layer that has the weight."""
+    found: dict[nn.Module, str] = {}
+    for name, module in model.named_modules():
+        if module not in found and parametrize.is_parametrized(module):
+            found |= dict.fromkeys(module._modules["parametrizations"].modules(), name)
+    return found
 
 
 def _neurons_of(name: str, module: nn.Module) -> Iterator[Neurons]:
@@ -184,9 +219,8 @@ def pick_neurons(
 
 def holds_columns(module: nn.Module) -> bool:
     """Whether the neurons of a linear layer are the columns of its weight: ``Conv1D`` of transformers and its twins."""
-    weight = getattr(module, "weight", None)
     named = any(base.__name__ in ("Conv1D", "DecoupledTransposedLinear") for base in type(module).__mro__)
-    return named and isinstance(weight, Tensor) and weight.dim() == 2
+    return named and len(_shape(module, "weight") or ()) == 2
 
 
 def names_of(model: nn.Module) -> dict[int, str]:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import torch.fx
 from torch import nn
 
-from .neurons import names_of
+from .neurons import named_layers, names_of, parametrizing
 
 OutputLayer: TypeAlias = nn.Module | str | bool | Sequence[nn.Module | str] | None
 """What users pass: a module of the model or its name, several in a list; None to have it found; False: it has none."""
@@ -72,13 +72,13 @@ def find_output_layers(
         found = ask(model, names)
         if found is not None:
             return found
-    linears = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    linears = [(name, module) for name, module in named_layers(model) if isinstance(module, nn.Linear)]
     if linears:
         beside = _beside(model, linears)
         if beside:
             return OutputLayers((*beside, linears[-1]), "which give the outputs", guessed=True)
         return OutputLayers((linears[-1],), "the last linear layer", guessed=True)
-    trained = [(name, m) for name, m in model.named_modules() if any(True for _ in m.parameters(recurse=False))]
+    trained = [(name, m) for name, m in named_layers(model) if any(True for _ in m.parameters(recurse=False))]
     convolutions = [(name, module) for name, module in trained if isinstance(module, _CONV)]
     small = [set(module.kernel_size) == {1} for _, module in convolutions]
     if small and small[-1]:
@@ -110,7 +110,7 @@ def _named(model: nn.Module, names: dict[int, str], output_layer: object) -> tup
         modules = dict(model.named_modules())
         if output_layer not in modules:
             raise ValueError(f"output_layer={output_layer!r} is not a module of the model: see model.named_modules()")
-        return output_layer, modules[output_layer]
+        return output_layer, _layer(model, output_layer, modules[output_layer])
     if not isinstance(output_layer, nn.Module):
         raise TypeError(
             f"output_layer={output_layer!r} is no layer: pass a module of the model, its name, a list of them, None or "
@@ -119,7 +119,17 @@ def _named(model: nn.Module, names: dict[int, str], output_layer: object) -> tup
     name = names.get(id(output_layer))
     if name is None:
         raise ValueError("output_layer is not a module of the model: pass one of its modules, or its name")
-    return name, output_layer
+    return name, _layer(model, name, output_layer)
+
+
+def _layer(model: nn.Module, name: str, module: nn.Module) -> nn.Module:
+    owner = parametrizing(model).get(module)
+    if owner is not None:
+        raise ValueError(
+            f"output_layer={name!r} is no layer: it computes a weight of {repr(owner) if owner else 'the model'}; name "
+            "that layer instead"
+        )
+    return module
 
 
 def _beside(model: nn.Module, linears: Sequence[tuple[str, nn.Linear]]) -> list[tuple[str, nn.Linear]]:
@@ -169,7 +179,7 @@ def _sized(model: nn.Module, names: dict[int, str]) -> OutputLayers | None:
         return None
     if size == 0:
         return OutputLayers((), f"{source} = 0")
-    ends = [(name, m) for name, m in model.named_modules() if _outputs(m) == size and m is not model]
+    ends = [(name, m) for name, m in named_layers(model) if _outputs(m) == size and m is not model]
     heads = [end for end in ends[:-1] if _is_head(end[0])]
     return OutputLayers((*heads, ends[-1]), f"{source} = {size}") if ends else None
 

@@ -84,7 +84,7 @@ def listing(parser: argparse.ArgumentParser) -> None:
 def report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``hypersphere report``."""
     add = _Adder(parser)
-    add("runs", "run folder, the folder of one seed in it, or a folder of runs", nargs="+", metavar="RUN")
+    add("runs", "run folder, folder of a seed in it, or folder that holds runs at any depth", nargs="+", metavar="RUN")
     add("--out", "file to write (default: RUN/report.html, or report.html beside several runs)", metavar="FILE")
     add("--root", "folder of the data, if it is not where it was at training", metavar="DATA")
     add("--device", "where the networks run on their test splits", "cpu")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
 from .._core.checks import check_count
+from .._core.modes import on_host
 from ._random import check_per_class, epoch_key, shuffled, words
 from ._store import PUT_THERE, Store
 from .images import decode, to_tensor, window
@@ -48,6 +49,7 @@ class ImageFolder:
     classes: tuple[str, ...]
 
     @classmethod
+    @on_host()
     def scan(cls, root: str | Path, classes: tuple[str, ...] | None = None) -> ImageFolder:
         """List a folder.
 
@@ -235,7 +237,7 @@ class FolderLoader:
         """
         self._order.epoch, self._order.start = check_count("epoch", epoch, minimum=0), start
         try:
-            for batch in self._loader:
+            for batch in _made_on_host(self._loader):
                 if isinstance(batch, _Unreadable):
                     raise UnreadableImage(batch.file, batch.why)
                 yield batch
@@ -259,7 +261,8 @@ class FolderLoader:
             left -= 1
             yield self._fill(images, labels, rows)
         for _ in range(left):  # the last batch was too short to have rows for this process
-            yield self._fill(torch.zeros(0, 3, *self.shape, dtype=torch.uint8), torch.zeros(0).long(), rows)
+            images = torch.zeros(0, 3, *self.shape, dtype=torch.uint8, device="cpu")
+            yield self._fill(images, torch.zeros(0, dtype=torch.int64, device="cpu"), rows)
 
     def _fill(self, images: Tensor, labels: Tensor, rows: int) -> tuple[Tensor, Tensor]:
         missing = rows - len(labels) if rows < self._order.batch else 0
@@ -271,6 +274,18 @@ class FolderLoader:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of the epoch after the last one that was begun, as a ``DataLoader`` of torch shuffles anew."""
         return self.epoch(self._order.epoch + 1)
+
+
+def _made_on_host(batches: Iterable[Any]) -> Iterator[Any]:
+    """The batches of torch's loader, whose labels would else be made on the default device, also in its processes."""
+    with on_host():
+        made = iter(batches)
+    while True:
+        with on_host():
+            batch = next(made, None)
+        if batch is None:
+            return
+        yield batch
 
 
 class UnreadableImage(ValueError):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from .._core.modes import on_host
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -125,6 +127,7 @@ def to_tensor(image: Image) -> Tensor:
     return flat.view(image.height, image.width, channels).permute(2, 0, 1).contiguous()
 
 
+@on_host()
 def decode_all(
     paths: Sequence[Path],
     mode: str = "RGB",

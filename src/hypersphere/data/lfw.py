@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from .._core.modes import on_host
 from ._download import Remote
 from ._store import Layout, Store
 from .images import decode_all
@@ -76,6 +77,7 @@ class Faces:
     def __repr__(self) -> str:
         return f"Faces({self.name!r}, {len(self)} images of {len(self.people)} people, {len(self.pairs)} pairs)"
 
+    @on_host()
     def images(self, index: Tensor | Sequence[int] | None = None) -> Tensor:
         """Decode images.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from .._core.modes import on_host
 from .._core.registries import DATASETS
 from ._store import Store, default_root
 from .faces import MegaFace, Videos
@@ -40,6 +41,7 @@ def load(name: Literal["ytf"], root: str | Path | None = None, **options: Any) -
 def load(name: Literal["megaface"], root: str | Path | None = None, **options: Any) -> MegaFace: ...
 @overload
 def load(name: str, root: str | Path | None = None, **options: Any) -> Any: ...
+@on_host()
 def load(
     name: str,
     root: str | Path | None = None,
@@ -53,6 +55,8 @@ def load(
     **options: Any,
 ) -> Any:
     """Read a data set from ``root``, else ``$HYPERSPHERE_DATA``, else the user's cache folder.
+
+    Its tensors are in main memory, also under ``torch.set_default_device``: a :class:`Loader` moves them.
 
     Args:
         name: one of :func:`list_datasets`, or ``package.module:function`` of a reader of your own, which is called with
@@ -150,6 +154,7 @@ def describe(name: str) -> str:
     return DATASETS.entry(name, "name").about
 
 
+@on_host()
 def available(name: str, root: str | Path | None = None) -> bool:
     """Say whether :func:`load` would find the files without a download; their content is not checked.
 

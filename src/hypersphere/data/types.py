@@ -337,7 +337,11 @@ class Graph(Movable):
         source, target = torch.cat([self.edges, nodes.expand(2, -1)], 1)
         scale = torch.bincount(source, minlength=len(self)).float().rsqrt()
         return torch.sparse_coo_tensor(
-            torch.stack([source, target]), scale[source] * scale[target], (len(self), len(self)), check_invariants=True
+            torch.stack([source, target]),
+            scale[source] * scale[target],
+            (len(self), len(self)),
+            check_invariants=True,
+            device=self.edges.device,
         ).coalesce()
 
 

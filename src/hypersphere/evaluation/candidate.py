@@ -83,6 +83,7 @@ class Candidate:
         source: The data of the run: test split, shapes and normalisation.
         team: The processes that evaluate together; without torchrun there is one.
         config: The settings of the run, of which ``evaluation`` chooses folds, pairs and flips.
+        rows: Whether the network takes each image as one row of numbers, as that of your own loop may.
 
     Example:
         >>> from hypersphere.evaluation import candidate_of
@@ -96,6 +97,12 @@ class Candidate:
     source: Source
     team: Team
     config: Config
+    rows: bool = False
+
+    @property
+    def of_images(self) -> nn.Module:
+        """The network as it is called with the inputs of the source, also where it takes rows itself."""
+        return nn.Sequential(nn.Flatten(), self.network) if self.rows else self.network
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -119,7 +126,7 @@ class Candidate:
         """
         self._check_classifier()
         with self._autocast():
-            out: Tensor = self.network(*inputs)
+            out: Tensor = self.network(*self._taken(inputs))
         return out.float()
 
     def features(self, inputs: tuple[Tensor, ...]) -> Tensor:
@@ -133,7 +140,7 @@ class Candidate:
         """
         self._check_classifier()
         with self._autocast():
-            out = features_of(self.network, *inputs)
+            out = features_of(self.network, *self._taken(inputs))
         return out.float()
 
     def embedding(self, flip: bool = False) -> tuple[Tensor, Tensor]:
@@ -175,10 +182,11 @@ class Candidate:
         self._check_classifier()
         rows = []
         for inputs, labels in self.source.test():
+            taken = self._taken(inputs)
             if has_features(self.network):
-                features, logits = features_of(self.network, *inputs), self.network(*inputs)
+                features, logits = features_of(self.network, *taken), self.network(*taken)
             else:
-                features, logits = features_and_output(self.network, *inputs)
+                features, logits = features_and_output(self.network, *taken)
             rows.append(self._gathered(labels, features.float(), logits.float()))
         if not rows:
             name = self.config.evaluation.data or self.config.data.name
@@ -197,6 +205,10 @@ class Candidate:
             images=self.source.pictures,
             classes=self.source.test_classes,
         )
+
+    def _taken(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """What the network is given of them."""
+        return tuple(part.flatten(1) for part in inputs) if self.rows else inputs
 
     def _check_classifier(self) -> None:
         if isinstance(self.network, Gan):

@@ -17,6 +17,7 @@ from ..sources import as_split, evaluation_source
 from .candidate import Candidate, Outputs
 from .inception import check_inherited
 from .measurement import find, known
+from .own_loop import check_taken
 
 _USERS = {
     "flip": ("verification", "identification", "few_shot", "fisher", "lfw", "ytf", "megaface"),
@@ -149,6 +150,9 @@ def candidate_of(
     Returns:
         The trained network of the seed and its test split.
 
+    Raises:
+        ValueError: If the network of your own loop does not take the samples of its data.
+
     Example:
         >>> from hypersphere.evaluation import candidate_of
         >>> candidate_of(hs.runs.Run("runs/digits")).config.data.name
@@ -160,9 +164,11 @@ def candidate_of(
     config = config or run.config
     if root is not None:
         config = replace(config, data=replace(config.data, root=root), evaluation=replace(config.evaluation, root=root))
-    network = load(run.path, seed=number, device=place)
-    source = evaluation_source(as_split(config, run.folder(number)), run.facts(number), number, place)
-    return Candidate(network, source, Team(0, 1, place), config)
+    network, facts = load(run.path, seed=number, device=place), run.facts(number)
+    source = evaluation_source(as_split(config, run.folder(number)), facts, number, place)
+    candidate = Candidate(network, source, Team(0, 1, place), config, rows=facts.is_row_of(source.facts))
+    check_taken(candidate, run, number)
+    return candidate
 
 
 def _opened(run: Run | str | Path, seed: int | None) -> Run:

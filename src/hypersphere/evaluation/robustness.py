@@ -79,7 +79,7 @@ def _held(name: str, candidate: Candidate, source: nn.Module | None, **settings:
     """
     attack = make_attack(name, candidate.config.adversarial, candidate.source, **settings)
     batches = ((inputs[0], labels) for inputs, labels in candidate.source.test())
-    found = attacks.robust_accuracy(candidate.network, batches, attack, source=source)
+    found = attacks.robust_accuracy(candidate.of_images, batches, attack, source=source)
     changed = found.l2 > 0
     norms = [float(norm[changed].mean()) if bool(changed.any()) else 0.0 for norm in (found.l2, found.linf)]
     counts = torch.tensor([float(found.held.sum()), found.samples, 100 * found.relative, *norms], dtype=torch.float64)

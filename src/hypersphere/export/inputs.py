@@ -137,7 +137,7 @@ def find_inputs(config: Config, facts: Facts, seed: int, root: str | None, count
     source = evaluation_source(replace(config, data=settings, evaluation=rule), facts, seed, torch.device("cpu"))
     if facts.image_size is None and facts.in_features is None:  # a loop that did not say: its data do
         facts = replace(source.facts, num_classes=facts.num_classes)
-    flat = _is_flat(source.facts, facts)
+    flat = facts.is_row_of(source.facts)
     if _sizes(source.facts) != _sizes(facts) and not flat:
         raise ValueError(
             f"the data in {settings.root or 'the data folder'} are not those of the run: "
@@ -219,14 +219,6 @@ def _kind(facts: Facts) -> str:
     if facts.image_size is not None:
         return "images"
     return "points" if facts.in_features is None else "graph"
-
-
-def _is_flat(found: Facts, told: Facts) -> bool:
-    """Whether the images that were found are what a loop told as the numbers of one row, 64 for 1×8×8 pixels."""
-    if found.image_size is None or told.image_size is not None or found.num_classes != told.num_classes:
-        return False
-    height, width = found.image_size
-    return told.in_features == (found.in_channels or 1) * height * width
 
 
 def _sizes(facts: Facts) -> str:

@@ -17,6 +17,7 @@ from torch import nn
 from .._core.checks import check_count, check_positive
 from .._core.version import __version__
 from ..config import to_dict, with_values
+from ..evaluation.own_loop import taking
 from ..runs import Gan, Run, load
 from ..runs.files import write_bytes, write_json
 from ..sources import as_split
@@ -118,6 +119,10 @@ def export_run(
         say(f"note: checked with {inputs.origin}")
     inputs = inputs.bytes() if with_normalization else inputs
     own = found.own_loop(number)
+    if own is not None:
+        first = inputs.normalized(inputs.first(1))
+        with taking(found, first), torch.no_grad():
+            model(*first)
     rebuilds = own is None or bool(own.get("rebuilds"))
     job = Job(model, inputs, embedding, _metadata(found, number, inputs, model), rebuilds)
     with new_folder(target) as folder:

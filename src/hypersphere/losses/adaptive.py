@@ -35,6 +35,8 @@ class AdaFace(MarginSoftmax):
         scale: s > 0, the length that features are given.
         concentration: h ≥ 0; a third puts two thirds of a normal distribution within [−1, 1].
         momentum: share of the old μ and σ that remains after a batch, in [0, 1].
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -42,8 +44,7 @@ class AdaFace(MarginSoftmax):
             samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
             (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
             the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
-            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
-            ``dtype``.
+            default 1) and ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -73,10 +74,14 @@ class AdaFace(MarginSoftmax):
         scale: float = 64.0,
         concentration: float = 1 / 3,
         momentum: float = 0.99,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
         margin = check_positive("margin", margin, zero=True)
-        super().__init__(in_features, num_classes, margin, scale=scale, **without(options, "angular"))
+        super().__init__(
+            in_features, num_classes, margin, scale=scale, device=device, dtype=dtype, **without(options, "angular")
+        )
         self.concentration = check_positive("concentration", concentration, zero=True)
         self.momentum = check_share("momentum", momentum)
         self.register_buffer("norm_mean", _scalar(self.weight, 20.0))
@@ -127,6 +132,8 @@ class MagFace(MarginSoftmax):
         upper_margin: u_m, the margin in radians at u_a.
         scale: s > 0, the length that features are given in the logits.
         norm_weight: λ_g ≥ 0, the weight of the regularizer.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -134,8 +141,7 @@ class MagFace(MarginSoftmax):
             samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
             (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
             the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
-            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
-            ``dtype``.
+            default 1) and ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -163,10 +169,12 @@ class MagFace(MarginSoftmax):
         upper_margin: float = 0.8,
         scale: float = 64.0,
         norm_weight: float = 35.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
         options = without(without(options, "angular"), "margin", instead="lower_margin and upper_margin")
-        super().__init__(in_features, num_classes, scale=scale, **options)
+        super().__init__(in_features, num_classes, scale=scale, device=device, dtype=dtype, **options)
         self.lower_norm, self.upper_norm = (
             check_positive("lower_norm", lower_norm),
             check_positive("upper_norm", upper_norm),
@@ -211,6 +219,8 @@ class ElasticFace(MarginSoftmax):
         form: ``"arc"`` adds to the angle, ``"cos"`` subtracts from the cosine.
         std: σ ≥ 0, the spread of the margins; 0 is a fixed margin.
         sort: give the larger of a batch's margins to the samples farther from their class vector (ElasticFace+).
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -218,8 +228,7 @@ class ElasticFace(MarginSoftmax):
             samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
             (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
             the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
-            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
-            ``dtype``.
+            default 1) and ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -246,13 +255,17 @@ class ElasticFace(MarginSoftmax):
         form: str = "arc",
         std: float = 0.05,
         sort: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
         check_choice("form", form, ("arc", "cos"))
         margin = check_positive("margin", (0.5 if form == "arc" else 0.35) if margin is None else margin, zero=True)
         if form == "arc":
             check_angle(margin)
-        super().__init__(in_features, num_classes, margin, scale=scale, **without(options, "angular"))
+        super().__init__(
+            in_features, num_classes, margin, scale=scale, device=device, dtype=dtype, **without(options, "angular")
+        )
         self.form, self.std, self.sort = form, check_positive("std", std, zero=True), bool(sort)
 
     def observe(self, cos: Tensor, sample: Sample) -> dict[str, Tensor]:
@@ -286,6 +299,8 @@ class CurricularFace(ArcFace):
         margin: m in radians, ≥ 0, a number or a tensor with one per class.
         scale: s > 0, the length that features are given.
         momentum: share of the old t that remains after a batch, in [0, 1]; 0.99 as in the authors' code.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -293,8 +308,7 @@ class CurricularFace(ArcFace):
             samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
             (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
             the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
-            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
-            ``dtype``.
+            default 1) and ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -322,9 +336,11 @@ class CurricularFace(ArcFace):
         *,
         scale: float = 64.0,
         momentum: float = 0.99,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(in_features, num_classes, margin, scale=scale, **options)
+        super().__init__(in_features, num_classes, margin, scale=scale, device=device, dtype=dtype, **options)
         self.momentum = check_share("momentum", momentum)
         self.register_buffer("t", _scalar(self.weight, 0.0))
 

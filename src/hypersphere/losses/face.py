@@ -24,6 +24,8 @@ class AMSoftmax(MarginSoftmax):
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 0, a number or a tensor with one per class; subtracted from the cosine.
         scale: s > 0, the length that features are given.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -31,8 +33,7 @@ class AMSoftmax(MarginSoftmax):
             samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
             (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
             the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
-            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
-            ``dtype``.
+            default 1) and ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -50,10 +51,20 @@ class AMSoftmax(MarginSoftmax):
     """
 
     def __init__(
-        self, in_features: int, num_classes: int, margin: float | Tensor = 0.35, *, scale: float = 30.0, **options: Any
+        self,
+        in_features: int,
+        num_classes: int,
+        margin: float | Tensor = 0.35,
+        *,
+        scale: float = 30.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
     ) -> None:
         margin = check_margins(margin, num_classes)
-        super().__init__(in_features, num_classes, margin, scale=scale, **without(options, "angular"))
+        super().__init__(
+            in_features, num_classes, margin, scale=scale, device=device, dtype=dtype, **without(options, "angular")
+        )
 
     def target(self, cos: Tensor, sample: Sample) -> Tensor:
         return cos - self.margin_of(sample)
@@ -75,6 +86,8 @@ class ArcFace(MarginSoftmax):
         margin: m in radians, ≥ 0, a number or a tensor with one per class. 0.5 (29°) suits many classes;
             :func:`fitting_margin` suggests one for few.
         scale: s > 0, the length that features are given.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -82,8 +95,7 @@ class ArcFace(MarginSoftmax):
             samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
             (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
             the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
-            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
-            ``dtype``.
+            default 1) and ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -102,10 +114,20 @@ class ArcFace(MarginSoftmax):
     """
 
     def __init__(
-        self, in_features: int, num_classes: int, margin: float | Tensor = 0.5, *, scale: float = 64.0, **options: Any
+        self,
+        in_features: int,
+        num_classes: int,
+        margin: float | Tensor = 0.5,
+        *,
+        scale: float = 64.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
     ) -> None:
         margin = check_angle(check_margins(margin, num_classes))
-        super().__init__(in_features, num_classes, margin, scale=scale, **without(options, "angular"))
+        super().__init__(
+            in_features, num_classes, margin, scale=scale, device=device, dtype=dtype, **without(options, "angular")
+        )
 
     def target(self, cos: Tensor, sample: Sample) -> Tensor:
         return additive_angle(cos, self.margin_of(sample))
@@ -130,6 +152,8 @@ class SphereFaceR(MarginSoftmax):
         margin: m ≥ 1, which multiplies the angle; 1 means no margin.
         scale: s > 0, the length that features are given.
         form: which logits the margin changes: one of the three forms above.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -137,8 +161,7 @@ class SphereFaceR(MarginSoftmax):
             samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
             (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
             the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
-            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
-            ``dtype``.
+            default 1) and ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -163,11 +186,15 @@ class SphereFaceR(MarginSoftmax):
         *,
         scale: float = 30.0,
         form: str = "v2",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
         margin = check_margin(margin)
         check_choice("form", form, ("v0", "v1", "v2"))
-        super().__init__(in_features, num_classes, margin, scale=scale, **without(options, "angular"))
+        super().__init__(
+            in_features, num_classes, margin, scale=scale, device=device, dtype=dtype, **without(options, "angular")
+        )
         self.form = form
 
     @property
@@ -215,14 +242,16 @@ class SubcenterArcFace(ArcFace):
         margin: m in radians, ≥ 0, a number or a tensor with one per class.
         scale: s > 0, the length that features are given.
         sub_centers: K ≥ 1, the vectors of a class; the paper uses 3.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
             constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
             samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
             (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
-            the loss for each class, default None), ``chunk`` (classes per block: ``"auto"``, a number, or None for
-            dense logits), ``device`` and ``dtype``.
+            the loss for each class, default None) and ``chunk`` (classes per block: ``"auto"``, a number, or None for
+            dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -244,6 +273,17 @@ class SubcenterArcFace(ArcFace):
         *,
         scale: float = 64.0,
         sub_centers: int = 3,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(in_features, num_classes, margin, scale=scale, sub_centers=sub_centers, **options)
+        super().__init__(
+            in_features,
+            num_classes,
+            margin,
+            scale=scale,
+            sub_centers=sub_centers,
+            device=device,
+            dtype=dtype,
+            **options,
+        )

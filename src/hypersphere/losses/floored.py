@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import torch
 from torch import Tensor, nn
 
 from .head import ClassHead
@@ -21,7 +20,10 @@ class FlooredSoftmax(ClassHead):
     Args:
         in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
-        **options: ``reduction``, ``ignore_index``, ``device`` and ``dtype``, as of every head.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"`` over the samples.
+        ignore_index: label of samples that are ignored.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -38,8 +40,19 @@ class FlooredSoftmax(ClassHead):
     normalize = False
     splits = False
 
-    def __init__(self, in_features: int, num_classes: int, **options: Any) -> None:
-        super().__init__(in_features, num_classes, **options)
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        reduction: str = "mean",
+        ignore_index: int = -100,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            in_features, num_classes, reduction=reduction, ignore_index=ignore_index, device=device, dtype=dtype
+        )
 
     def reset_parameters(self) -> None:
         """Class vectors as He et al. say."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .._core.sphere import angle
@@ -21,11 +22,13 @@ class Softmax(MarginSoftmax):
         in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         bias: add a learned number to the logit of each class; off by default, as everywhere in the thesis.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over
             the samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100),
             ``label_smoothing`` (share of the target that is spread over all classes, in [0, 1], default 0),
-            ``class_weight`` (a factor of the loss for each class, default None), ``chunk`` (classes per block:
-            ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
+            ``class_weight`` (a factor of the loss for each class, default None) and ``chunk`` (classes per block:
+            ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -41,8 +44,24 @@ class Softmax(MarginSoftmax):
 
     normalize = False
 
-    def __init__(self, in_features: int, num_classes: int, *, bias: bool = False, **options: Any) -> None:
-        super().__init__(in_features, num_classes, bias=bias, **without_margin(without(options, "scale", "angular")))
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        bias: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            in_features,
+            num_classes,
+            bias=bias,
+            device=device,
+            dtype=dtype,
+            **without_margin(without(options, "scale", "angular")),
+        )
 
 
 class WSoftmax(MarginSoftmax):
@@ -52,12 +71,14 @@ class WSoftmax(MarginSoftmax):
         in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples; default ``"mean"``),
             ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share of the target that is
             spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss for each class,
-            default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1), ``chunk``
-            (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
+            default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1) and ``chunk``
+            (classes per block: ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -72,10 +93,17 @@ class WSoftmax(MarginSoftmax):
     """
 
     def __init__(
-        self, in_features: int, num_classes: int, *, angular: str | AngularLike = "cosine", **options: Any
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        angular: str | AngularLike = "cosine",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
     ) -> None:
         options = without_margin(without(options, "scale"))
-        super().__init__(in_features, num_classes, angular=angular, **options)
+        super().__init__(in_features, num_classes, angular=angular, device=device, dtype=dtype, **options)
 
 
 class SSoftmax(MarginSoftmax):
@@ -86,12 +114,14 @@ class SSoftmax(MarginSoftmax):
         num_classes: number of classes, and of class vectors in ``weight``.
         scale: s > 0, usually 10 to 70: the larger, the closer a correct sample comes to loss 0 at the same angle.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples; default ``"mean"``),
             ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share of the target that is
             spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of the loss for each class,
-            default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1), ``chunk``
-            (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and ``dtype``.
+            default None), ``sub_centers`` (vectors per class, of which the closest counts; default 1) and ``chunk``
+            (classes per block: ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -112,9 +142,19 @@ class SSoftmax(MarginSoftmax):
         *,
         scale: float = 30.0,
         angular: str | AngularLike = "cosine",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(in_features, num_classes, scale=scale, angular=angular, **without_margin(options))
+        super().__init__(
+            in_features,
+            num_classes,
+            scale=scale,
+            angular=angular,
+            device=device,
+            dtype=dtype,
+            **without_margin(options),
+        )
 
 
 class GASoftmax(MarginSoftmax):
@@ -130,6 +170,8 @@ class GASoftmax(MarginSoftmax):
         margin: m ≥ 1, which multiplies the angle; 1 means no margin. Larger values separate more and are harder to
             train.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -137,8 +179,7 @@ class GASoftmax(MarginSoftmax):
             samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
             (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
             the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
-            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
-            ``dtype``.
+            default 1) and ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -163,10 +204,14 @@ class GASoftmax(MarginSoftmax):
         margin: float = 4,
         *,
         angular: str | AngularLike = "linear",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
         margin = check_margin(margin)
-        super().__init__(in_features, num_classes, margin, angular=angular, **without(options, "scale"))
+        super().__init__(
+            in_features, num_classes, margin, angular=angular, device=device, dtype=dtype, **without(options, "scale")
+        )
         if not hasattr(self.angular, "from_angle"):
             raise TypeError(f"angular={angular!r} needs a method from_angle(theta) for the margin g(mθ)")
 
@@ -183,6 +228,8 @@ class ASoftmax(GASoftmax):
         in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 1, which multiplies the angle; 1 means no margin, 4 is the thesis' choice.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -190,8 +237,7 @@ class ASoftmax(GASoftmax):
             samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
             (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
             the loss for each class, default None), ``sub_centers`` (vectors per class, of which the closest counts;
-            default 1), ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits), ``device`` and
-            ``dtype``.
+            default 1) and ``chunk`` (classes per block: ``"auto"``, a number, or None for dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -205,8 +251,25 @@ class ASoftmax(GASoftmax):
         (torch.Size([]), torch.Size([4, 10]))
     """
 
-    def __init__(self, in_features: int, num_classes: int, margin: float = 4, **options: Any) -> None:
-        super().__init__(in_features, num_classes, margin, angular="cosine", **without(options, "angular"))
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        margin: float = 4,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            in_features,
+            num_classes,
+            margin,
+            angular="cosine",
+            device=device,
+            dtype=dtype,
+            **without(options, "angular"),
+        )
 
 
 class LSoftmax(ASoftmax):
@@ -216,14 +279,16 @@ class LSoftmax(ASoftmax):
         in_features: number of entries of a feature, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 1, which multiplies the angle; 1 means no margin.
+        device: device on which the parameters are created; None is torch's default device.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
             constant in the backward pass; default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the
             samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing``
             (share of the target that is spread over all classes, in [0, 1], default 0), ``class_weight`` (a factor of
-            the loss for each class, default None), ``chunk`` (classes per block: ``"auto"``, a number, or None for
-            dense logits), ``device`` and ``dtype``.
+            the loss for each class, default None) and ``chunk`` (classes per block: ``"auto"``, a number, or None for
+            dense logits).
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.

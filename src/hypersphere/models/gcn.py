@@ -75,7 +75,9 @@ class GCN(nn.Module):
             return layer(F.dropout(x, self.dropout, self.training))
         x = x.to_sparse_coo().coalesce()
         values = F.dropout(x.values(), self.dropout, self.training)
-        x = torch.sparse_coo_tensor(x.indices(), values, x.shape, is_coalesced=True, check_invariants=False)
+        x = torch.sparse_coo_tensor(
+            x.indices(), values, x.shape, is_coalesced=True, check_invariants=False, device=x.device
+        )
         if isinstance(layer, nn.Linear) and type(layer).forward is nn.Linear.forward:  # also where OPT makes its weight
             out = _propagate(x, layer.weight.mT)  # the zeros of X cost nothing
             return out if layer.bias is None else out + layer.bias
@@ -144,7 +146,7 @@ def normalize_adjacency(adjacency: Tensor) -> Tensor:
     values = torch.cat([pairs.values(), torch.ones_like(nodes, dtype=adjacency.dtype)])
     scale = torch.zeros_like(nodes, dtype=adjacency.dtype).index_add(0, index[0], values).rsqrt()
     values = scale[index[0]] * values * scale[index[1]]
-    out = torch.sparse_coo_tensor(index, values, adjacency.shape, check_invariants=True).coalesce()
+    out = torch.sparse_coo_tensor(index, values, adjacency.shape, check_invariants=True, device=index.device).coalesce()
     return out.to_sparse_csr() if adjacency.layout == torch.sparse_csr else out
 
 

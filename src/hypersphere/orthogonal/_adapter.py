@@ -20,7 +20,7 @@ from torch.nn.utils import parametrize
 from .._core.checks import check_choice, check_count
 from .._core.errors import check_model
 from .._core.modes import is_exporting
-from .._core.neurons import Neurons, Patterns
+from .._core.neurons import KeepsShape, Neurons, Patterns
 from .._core.output_layer import OutputLayers, announce, find_output_layers
 from .._core.sphere import compute_dtype
 from ._attach import check_free, choose, dim_of
@@ -34,7 +34,7 @@ from ._rotation import check_alone, detached_layout, iter_parametrizations, reor
 _MERGED = "_hypersphere_merged_adapters"  # an attribute of a module whose adapters are folded into its weights
 
 
-class Adapters(nn.Module):
+class Adapters(KeepsShape):
     """The parametrization on a weight: its rotations by name, and which one is active."""
 
     def __init__(self, neurons: Neurons) -> None:

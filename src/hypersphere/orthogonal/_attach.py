@@ -215,7 +215,7 @@ def check_free(model: nn.Module, chosen: list[Neurons]) -> None:
 
 def dim_of(layer: Neurons, blocks: int) -> int:
     """The dimension of the neurons, which are to be cut into so many blocks."""
-    dim = layer.flatten(layer.weight.detach()).shape[-1]
+    dim = layer.dim
     if blocks > dim:
         raise ValueError(f"blocks={blocks} is more than the {dim} dimensions of {layer.name}: use fewer or skip it")
     return dim

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import ParametrizationList
 
 from .._core.checks import check_count
+from .._core.neurons import KeepsShape
 from .._core.registries import MAPS
 from ..functional import orthogonalize
 from ..functional.orthogonalize import Orthogonalizer, apply_own
@@ -362,18 +364,30 @@ for _name, _kind in {
     MAPS.add(_name, _kind)
 
 
-def resolve(method: object) -> Map:
-    """The map that ``attach(method=...)`` means: a name, a :class:`Map`, or a function of the parameter."""
+def resolve(method: object, address: str = "") -> Map:
+    """The map that ``attach(method=...)`` means: a name, a :class:`Map`, or a function of the parameter.
+
+    ``address`` is where ``method`` was found, for the message.
+    """
     if isinstance(method, Map):
         return method
     if isinstance(method, type) and issubclass(method, Map):
         return method()
     if isinstance(method, str):
         found = MAPS.find(method, "method")
-        return Orthogonal(method) if isinstance(found, Orthogonalizer) else resolve(found)
+        return Orthogonal(method) if isinstance(found, Orthogonalizer) else resolve(found, method)
+    if isinstance(method, KeepsShape | ParametrizationList):
+        raise TypeError(
+            f"method={address or type(method).__name__!r} is what computes the weight of a layer, not a map: pass the "
+            "name of its map, e.g. 'cayley'"
+        )
     if callable(method) and not isinstance(method, type):
         return Own(method)
-    raise TypeError(f"method={method!r} must be a name, a Map or a function of a (blocks, d, d) tensor")
+    said = f"{address!r} is {method!r}, which" if address else f"{method!r}"
+    if isinstance(method, Orthogonalizer):
+        raise TypeError(f"method={said} has no name here: declare it by hs.register('map', name, algorithm)")
+    fix = "; pass an object of this class" if isinstance(method, type) else ""
+    raise TypeError(f"method={said} must be a name, a Map or a function of a (blocks, d, d) tensor{fix}")
 
 
 def module_of(method: Map) -> nn.Module | None:

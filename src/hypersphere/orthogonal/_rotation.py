@@ -12,7 +12,7 @@ from torch.nn.utils import parametrize
 
 from .._core.errors import check_model
 from .._core.modes import without_autocast
-from .._core.neurons import Neurons
+from .._core.neurons import KeepsShape, Neurons
 from ..functional.orthogonalize import rotate_all
 from ._blocks import BlockMatrix, Kept
 
@@ -20,7 +20,7 @@ _NOWHERE = nn.Module()
 P = TypeVar("P", bound=nn.Module)
 
 
-class Rotation(nn.Module):
+class Rotation(KeepsShape):
     """w = Rv for every neuron v of a weight (thesis 7.1); one R for all groups and gates, one set a task.
 
     ``learn_v``, ``trained``, ``order`` and ``strides`` remember what :func:`merge` has to restore: whether v is a

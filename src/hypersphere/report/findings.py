@@ -76,6 +76,10 @@ def evaluate_subject(
             found = candidate.outputs
             verifies = found.logits is None and config.evaluation.protocol == "verification"
             return replace(known, found=found, verified=verify(candidate) if verifies else None)
+    except ValueError as error:
+        if own is None:
+            raise
+        return replace(known, missing=(f"Features, confusion and examples are missing: {error}.",))
     except (OSError, ImportError) as error:
         return replace(
             known,

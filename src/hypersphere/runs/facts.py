@@ -15,7 +15,7 @@ class Facts:
         num_classes: Number of classes of the training data.
         in_channels: Channels of images; None for other data.
         image_size: Height and width of images; None for other data.
-        in_features: Numbers of a sample that is not an image; None for images.
+        in_features: Numbers of a sample that is not an image, or that the network takes as one row; None for images.
         classes: Names of the classes; empty if they have none.
         resized: How images were brought to ``image_size``: ``"cover"`` (scaled to cover it, the middle cut out),
             ``"window"`` (squeezed to a square of ``data.resize`` pixels, the middle cut out), or None: they had it.
@@ -31,6 +31,20 @@ class Facts:
     in_features: int | None = None
     classes: tuple[str, ...] = ()
     resized: str | None = None
+
+    def is_row_of(self, images: Facts) -> bool:
+        """Whether a network of these facts takes each image of others as one row of numbers, 64 for 1×8×8 pixels.
+
+        Args:
+            images: the facts of the data that were found.
+
+        Returns:
+            True if these facts name that many numbers and no size of images, as a loop of your own may.
+        """
+        if images.image_size is None or self.image_size is not None or images.num_classes != self.num_classes:
+            return False
+        height, width = images.image_size
+        return self.in_features == (images.in_channels or 1) * height * width
 
 
 def facts_from(values: Any, path: Path) -> Facts:

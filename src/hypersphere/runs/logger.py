@@ -70,7 +70,8 @@ class Logger:
         classes: Names of the classes, in the order of their indices.
         image_size: Height and width of images, if there are any.
         in_channels: Number of channels of the images that the network takes.
-        in_features: Number of features of other inputs.
+        in_features: Number of features of other inputs. If it is that of the pixels of an image, evaluation and export
+            give the network each image as one row, which a plain ``nn.Linear`` needs.
 
     Raises:
         ValueError: If a setting is unknown, or the folder holds another run or a training by the program.

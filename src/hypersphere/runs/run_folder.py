@@ -15,6 +15,7 @@ RUN/seed-0/samples/               pictures of every evaluation, of networks that
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,8 @@ from ..config import Config, changed, from_dict, to_dict, with_values
 from .files import PROBE, TEMPORARY, read_json, write_json
 from .lock import locked
 from .seed_folder import SeedFolder
+
+logger = logging.getLogger("hypersphere")
 
 WARNINGS = "warnings.txt"
 WAIT = 60.0
@@ -213,6 +216,9 @@ def _of_this_version(values: Any) -> Any:
 def write_result(folder: Path, config: Config) -> dict[str, Any]:
     """Collect the results of all finished seeds in ``RUN/result.json``.
 
+    A seed whose result is damaged does not keep those of the others from being collected: a warning names its file, and
+    ``damaged`` in the summary says what is wrong with it.
+
     Args:
         folder: path of a run folder, which holds ``config.json``.
         config: the settings of the run; ``run.folder`` and ``run.name`` give the path.
@@ -232,11 +238,20 @@ def write_result(folder: Path, config: Config) -> dict[str, Any]:
 
 def _gather(folder: Path, config: Config) -> dict[str, Any]:
     seeds = sorted(int(path.name[5:]) for path in folder.glob("seed-*") if path.name[5:].isdigit())
-    found = ((seed, SeedFolder(folder, seed).result) for seed in seeds)
-    done = [{"seed": seed, **one} for seed, one in found if one is not None]
+    done, damaged = [], []
+    for seed in seeds:
+        try:
+            one = SeedFolder(folder, seed).result
+        except (OSError, ValueError) as error:
+            damaged.append(str(error))
+            logger.warning("seed %d is left out of the summary of %s: %s", seed, folder, error)
+        else:
+            done += [] if one is None else [{"seed": seed, **one}]
     summary: dict[str, Any] = {"recipe": config.recipe, "seeds": done}
     for name in ("final_accuracy", "best_accuracy"):
         values = [one[name] for one in done]
         summary[f"mean_{name}"] = sum(values) / len(values) if values else None
+    if damaged:
+        summary["damaged"] = damaged
     write_json(folder / "result.json", summary)
     return summary

@@ -214,7 +214,7 @@ def _validation(dataset: data.Dataset, pairs: data.Pairs | None) -> tuple[data.D
             f"data.validate holds out classes, but the test classes of {dataset.name} are those of training: "
             "leave it out"
         )
-    held = torch.zeros(len(train.classes), dtype=torch.bool)
+    held = torch.zeros(len(train.classes), dtype=torch.bool, device="cpu")
     held[torch.randperm(len(held), generator=torch.Generator().manual_seed(0), device="cpu")[::5]] = True
     parts = []
     for chosen in (~held, held):

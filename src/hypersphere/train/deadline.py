@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 _KEPT = 0.8  # of what is known of a pace, at each look
 _SURE = 0.9  # share of the time left that must be enough where one is to go on or to begin
+_HOPE = 1.25  # as many times the time left may one need that is at work and has the device to itself: paces are guesses
 
 
 class Runner(Protocol):
@@ -86,10 +87,14 @@ class Deadline:
         self.spare = not unknown and (not ends or total <= _SURE * (self._end - self._now()))
 
     def _can_end(self, needs: dict[R, float]) -> tuple[set[R], float]:
-        """Those that can end in time together, the shortest first, and the seconds of the device that they take."""
+        """Those that can end in time together, the shortest first, and the seconds of the device that they take.
+
+        Where it is said of nobody, the shortest still can if it nearly can: woken, the others would take that chance.
+        """
         left, total, ends = self._end - self._now(), 0.0, set()
         for runner, need in sorted(needs.items(), key=lambda item: item[1]):
-            if total + need > (left * _SURE if runner in self._rest else left):
+            share = _SURE if runner in self._rest else 1.0 if ends else _HOPE
+            if total + need > left * share:
                 break
             total += need
             ends.add(runner)

@@ -60,7 +60,8 @@ class Training:
         self.interrupted = False
         self.evaluates = False  # it does, or it failed while it did
         self.idle = 0.0  # seconds since the last line of the log that are no training
-        self.at_once = 1  # how many trainings share the device, for those who read its steps per second
+        self.at_once = 1  # how many trainings share the device
+        self._before = 1  # the same of the parts before the checkpoint that it continues from, at most
         self.result: dict[str, Any] | None = None
         self._mark: Mark = None
         self.best, self.best_step, self.seconds = -math.inf, 0, 0.0
@@ -262,6 +263,7 @@ class Training:
             "best": [self.best, self.best_step],
             "seconds": self.seconds,
             "last": {name: float(value) for name, value in self.last.items()},
+            "at_once": self._most_at_once,
         }
         writer_first(self.team, partial(self._write_checkpoint, weights, state, folder))
 
@@ -322,6 +324,7 @@ class Training:
         (self.best, best_step), self.seconds = state["best"], float(state["seconds"])
         self.best_step = int(best_step)
         self.last = dict(state.get("last", {}))
+        self._before = int(state.get("at_once", 1))  # earlier versions did not note it
 
     # Ends -------------------------------------------------------------------------------------------
 
@@ -357,8 +360,8 @@ class Training:
         }
         if also:
             result["also"] = {name: list(numbers) for name, numbers in also.items()}
-        if self.at_once > 1:
-            result["at_once"] = self.at_once
+        if self._most_at_once > 1:
+            result["at_once"] = self._most_at_once
         if (self.folder.path / WARNINGS).exists():
             result["warning"] = (self.folder.path / WARNINGS).read_text(encoding="utf-8").strip()
         weights: dict[str, Tensor] = {}
@@ -373,6 +376,11 @@ class Training:
         self.progress.stop()
         writer_first(self.team, write)
         return result
+
+    @property
+    def _most_at_once(self) -> int:
+        """How many trainings have shared the device at most, for those who read its steps per second."""
+        return max(self.at_once, self._before)
 
     def _goodbye(self, now: int) -> str:
         return (
