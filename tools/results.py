@@ -88,8 +88,8 @@ def _overview() -> str:
     words = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
     alone = Counter(_verdict(one) for table, one in shown if table in every and one.verdict is None)
     text += f""" Published gains: {words}. Baselines: {alone["compatible"]} compatible with the published number,
-        {alone["not compatible"]} not. The tables `released.*` have numbers of MHE and OPT again, trained as the
-        authors' public code does where it differs from the text; they are not counted here."""
+        {alone["not compatible"]} not. The tables `released.*` have numbers of MHE, CoMHE and OPT again, trained as
+        the authors' public code does where it differs from the text; they are not counted here."""
     lines = ["## At a glance", "", _wrapped(text), "", "![Gains over the baseline](images/forest.svg)", ""]
     for table, one in shown:
         if one.verdict is not None:

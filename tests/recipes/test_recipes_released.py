@@ -36,6 +36,11 @@ LONG = {"schedule.steps": 75_000, "schedule.milestones": (30_000, 50_000, 65_000
             "thesis.table5.1.half-mhe.s2.cifar100",
             {"optim.weight_decay": 5e-4, "regularizer.output": 10.0},
         ),
+        (
+            "released.comhe.rp-comhe",
+            "thesis.table6.2.rp-comhe.dim40",
+            {"optim.weight_decay": 5e-4, "regularizer.output": 10.0, "regularizer.refresh": 1, **LONG},
+        ),
         ("released.opt.gs", "thesis.table7.4.gs.cnn6", LONG),
         ("released.opt.cp", "thesis.table7.4.cp.cnn6", {**LONG, "orthogonal.init": "literal"}),
     ],

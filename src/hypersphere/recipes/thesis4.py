@@ -18,7 +18,9 @@ MIRRORED = (
     "flipped left-right alone. The rate falls at 34k and 54k of 64k steps, where the text says that the error "
     "plateaus. Not printed are the weight 1e-5 of orthogonality, projections every 100 steps, ε = 1e-3 of BatchNorm "
     "and a decay of 5e-4 of the baseline, and of classifiers and plain shortcuts: those of the released code. ρ is one "
-    "for each layer."
+    "for each layer. The authors' public code of this chapter (https://github.com/wy1iu/DCNets, ResNet-32) has ρ for "
+    "each filter, divides the rate at 20k, 30k and 37.5k of 42.5k steps, continues images by their mirror image before "
+    "it crops them, and has the loss of released.mhe."
 )
 CROPPED = (
     "CIFAR-10 is cropped like the other sets of the chapter; [12] crops only what it calls CIFAR-10+ (--data.pad 0)."
