@@ -91,7 +91,8 @@ class Deadline:
 
         Where it is said of nobody, the shortest still can if it nearly can: woken, the others would take that chance.
         """
-        left, total, ends = self._end - self._now(), 0.0, set()
+        left, total = self._end - self._now(), 0.0
+        ends: set[R] = set()
         for runner, need in sorted(needs.items(), key=lambda item: item[1]):
             share = _SURE if runner in self._rest else 1.0 if ends else _HOPE
             if total + need > left * share:
