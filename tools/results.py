@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import textwrap
 from collections import Counter
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.recipes import Cell, Table, results, tables
-from hypersphere.recipes.evidence import VERDICTS, Evidence, evidence, not_run, results_of
+from hypersphere.recipes.evidence import VERDICTS, Evidence, baseline, evidence, not_run, results_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -29,6 +30,8 @@ PAGE = ROOT / "docs" / "results.md"
 FOREST = ROOT / "docs" / "images" / "forest.svg"
 FINDINGS = ROOT / "tools" / "findings"
 """What the runs of a table say, in words: a file of paragraphs for each."""
+SUMMARY = ROOT / "tools" / "summary.md"
+"""What all of them say, a point for each method; ``{TABLE CELL}`` stands for our gain and the published one."""
 
 HEAD = """This page compares our runs with the published numbers. `python tools/results.py` makes it from
 [`results/`](../results), which holds every run with its seed, settings, versions and device. `hypersphere reproduce
@@ -41,7 +44,7 @@ best evaluation of a run, averaged over the seeds. ± is the standard error of t
 
 def page() -> str:
     """The whole page."""
-    parts = [f"# Results\n\n{_paragraphs(HEAD)}\n", _overview()]
+    parts = [f"# Results\n\n{_paragraphs(HEAD)}\n", _summary(), _overview()]
     parts += [_section(table, measurements) for table, measurements in _measured()]
     return "\n".join([*parts, _missing()])
 
@@ -69,6 +72,23 @@ def _own(table: Table, measurements: list[dict[str, Any]]) -> list[Evidence]:
     """What the trainings under a table's own name say: one training can stand in several tables."""
     own = {m["cell"] for m in measurements if m["recipe"] == f"{table.name}.{m['cell']}"}
     return [one for one in evidence(table, measurements) if one.cell.training in own]
+
+
+def _summary() -> str:
+    """The methods, a point for each."""
+    found = {(table.name, one.cell.name): one for table, measured in _measured() for one in evidence(table, measured)}
+
+    def gain(match: re.Match[str]) -> str:
+        table, cell = match[1].split()
+        one = found[table, cell]
+        return f"{one.gain:+.2f} (published {one.published_gain:+.2f})"
+
+    points = re.sub(r"\{([^}]*)\}", gain, SUMMARY.read_text(encoding="utf-8")).split("\n- ")
+    head = """What the runs say of each method. Numbers are differences from our own baseline in points of the accuracy or
+        of the error; intervals and verdicts follow below."""
+    return "\n".join(
+        ["## In short", "", _wrapped(head), "", *(_wrapped(f"- {p.removeprefix('- ')}", "  ") for p in points), ""]
+    )
 
 
 def _overview() -> str:
@@ -100,7 +120,9 @@ def _overview() -> str:
             more = "one more run of ours may give" if one.runs == 1 else f"the mean of {one.runs} more of ours may be"
             text = f"""{one.mean:{shown_as}}, published {one.cell.published:{shown_as}}; {more} {low:{shown_as}} to
                 {high:{shown_as}} ({len(one.values)} seeds)."""
-            lines.append(_wrapped(f"- **{table.name} {one.cell.name} (a baseline): {word}.** {text}", "  "))
+            bases = {baseline(table, cell) for cell in table.cells}
+            what = "a baseline" if one.cell.name in bases else "no baseline here"
+            lines.append(_wrapped(f"- **{table.name} {one.cell.name} ({what}): {word}.** {text}", "  "))
     lines += ["", "One rule gives the verdicts:", ""]
     lines += [_wrapped(f"- *{name}*: {meaning}.", "  ") for name, meaning in VERDICTS.items()]
     return "\n".join([*lines, ""])
