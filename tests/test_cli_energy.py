@@ -160,6 +160,16 @@ def test_weights_that_are_computed_from_others_are_named(tmp_path, capsys):
     assert "0.weight left out: they are computed from other tensors" in err
 
 
+def test_sparse_weights_are_measured_and_scaled_ones_named(tmp_path, capsys):
+    weight = torch.randn(4, 3)
+    torch.save({"a.weight": weight.to_sparse(), "b.weight": weight.to(torch.float8_e4m3fn)}, tmp_path / "m.pt")
+    assert main(["energy", str(tmp_path), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert [row["layer"] for row in json.loads(out)] == ["a.weight"]
+    assert json.loads(out)[0]["energy"] == pytest.approx(energy(weight).item(), rel=1e-5)
+    assert "b.weight left out: numbers of 8 bits" in err
+
+
 def test_json_has_no_nan(tmp_path, capsys):
     torch.save({"w": torch.full((2, 3), torch.nan)}, tmp_path / "m.pt")
     assert main(["energy", str(tmp_path), "--json"]) == 0

@@ -84,8 +84,8 @@ def _summary() -> str:
         return f"{one.gain:+.2f} (published {one.published_gain:+.2f})"
 
     points = re.sub(r"\{([^}]*)\}", gain, SUMMARY.read_text(encoding="utf-8")).split("\n- ")
-    head = """What the runs say of each method. Numbers are differences from our own baseline in points of the accuracy or
-        of the error; intervals and verdicts follow below."""
+    head = """What the runs say of each method. Numbers are differences from our own baseline in points of the accuracy
+        or of the error; intervals and verdicts follow below."""
     return "\n".join(
         ["## In short", "", _wrapped(head), "", *(_wrapped(f"- {p.removeprefix('- ')}", "  ") for p in points), ""]
     )

@@ -209,6 +209,8 @@ def _reason_to_keep(module: nn.Module) -> str | None:
     weights = module._flat_weights_names if isinstance(module, nn.RNNBase) else ["weight"]
     if parametrize.is_parametrized(module) or not all(name in module._parameters for name in weights):
         return "its weight is parametrized"
+    if any(module._parameters[name].is_complex() for name in weights):  # type: ignore[union-attr]
+        return "its weight is complex"
     if holds_columns(module):
         return None
     plain = _plain_type(module)

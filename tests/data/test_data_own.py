@@ -2,9 +2,11 @@
 
 import csv
 import hashlib
+import os
 import pickle
 import shutil
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -308,3 +310,30 @@ def test_moments_are_those_of_training_where_a_file_is_damaged_behind_its_header
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(torch.tensor(ours).double(), theirs, rtol=1e-6, atol=1e-6)
     assert training_moments(DataConfig(name="folder", root=str(classes), resident=0), 0)[0] == (0.485, 0.456, 0.406)
+
+
+def test_a_large_share_held_out_leaves_an_image_of_every_class_to_train_on(classes):
+    tree = load(classes, held_out=0.97)
+    assert torch.bincount(tree.train.labels).tolist() == [1] * 5
+    with pytest.raises(ValueError, match="hold out fewer"):
+        load(classes, split="class", held_out=0.97)
+
+
+def test_a_folder_that_may_not_be_listed_is_no_class_without_images(classes, monkeypatch):
+    scan = os.scandir
+
+    def refusing(place):
+        if Path(place).name == "c":
+            raise PermissionError(13, "Permission denied", str(place))
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(OSError, match=r"c cannot be listed \(Permission denied\): make it readable"):
+        load(classes)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems keep names as text")
+def test_a_name_that_is_not_text_is_told(classes):
+    os.rename(classes / "b" / "3.png", os.fsencode(classes / "b") + b"/gr\xfcn.png")
+    with pytest.raises(ValueError, match=r"b/gr\\xfcn.png has a name that is not in UTF-8.*rename it"):
+        load(classes)

@@ -150,7 +150,7 @@ def test_layers_that_must_stay_and_why() -> None:
     assert "attn.qkv" in report.converted
 
 
-def test_parametrized_pruned_patched_and_lazy_layers_stay() -> None:
+def test_parametrized_pruned_patched_lazy_and_complex_layers_stay() -> None:
     def patched(layer: nn.Linear) -> nn.Linear:
         layer.forward = lambda x: 2 * F.linear(x, layer.weight)  # type: ignore[method-assign]
         return layer
@@ -162,6 +162,7 @@ def test_parametrized_pruned_patched_and_lazy_layers_stay() -> None:
         parametrizations.orthogonal(nn.GRU(3, 3), "weight_hh_l0"),
         patched(nn.Linear(3, 3)),
         nn.LazyLinear(3),
+        nn.Linear(3, 3, dtype=torch.cfloat),
         nn.Linear(3, 3),
     )
     report = hs.convert(model, inplace=True).conversion_report
@@ -169,7 +170,8 @@ def test_parametrized_pruned_patched_and_lazy_layers_stay() -> None:
         **dict.fromkeys("0123", "its weight is parametrized"),
         "4": "its forward was replaced",
         "5": "lazy: run a batch through the model first",
-        "6": "output layer",
+        "6": "its weight is complex",
+        "7": "output layer",
     }
     assert parametrize.is_parametrized(model[0])
 

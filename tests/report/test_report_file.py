@@ -4,8 +4,11 @@ import base64
 import hashlib
 import html
 import json
+import os
 import re
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -227,6 +230,13 @@ def test_evil_names_stay_text(runs, monkeypatch):
     assert "<img src=x" not in page
     assert page.count("</script>") == 2
     assert evil in embedded(page)["runs"][0]["sphere"]["classes"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems keep names as text")
+def test_a_folder_whose_name_is_not_text_has_a_report(runs):
+    folder = Path(os.fsdecode(os.fsencode(runs) + b"/gr\xfcn"))
+    shutil.copytree(runs / "flat", folder)
+    assert r"gr\udcfcn" in report.write(folder, data=False).read_text()
 
 
 def test_size_of_cifar_like_data(runs, monkeypatch):

@@ -33,13 +33,20 @@ def neuron_sets(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     Rows are neurons and trailing dimensions one vector; packed attention is three sets, recurrent
     weights a set per gate. Grouped and transposed convolutions look like ordinary ones in a file.
     Weights under spectral or weight normalisation have the directions of what it is computed from.
+    Those of :func:`scaled` are left out.
     """
-    tensors = {_weight_of(name, tensors): tensor for name, tensor in tensors.items()}
+    known = {name: tensor for name, tensor in tensors.items() if name not in scaled(tensors)}
+    tensors = {_weight_of(name, tensors): tensor.to_dense() for name, tensor in known.items()}
     matrices = {name: t for name, t in tensors.items() if t.ndim >= 2 and t.is_floating_point() and t.numel()}
     named = {name: t for name, t in matrices.items() if "weight" in name.rsplit(".", 1)[-1]}
     for name, tensor in (named or matrices).items():
         groups = _groups(name, tensor, tensors)
         yield name, tensor.reshape(groups, tensor.shape[0] // groups, -1)
+
+
+def scaled(tensors: Mapping[str, Tensor]) -> list[str]:
+    """The weights of 8 bits, whose blocks are scaled by other tensors of the file: their directions are not known."""
+    return [name for name, t in tensors.items() if t.ndim >= 2 and t.is_floating_point() and t.dtype.itemsize == 1]
 
 
 def unlike_ordinary(tensors: Mapping[str, Tensor]) -> list[str]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from .._core.checks import check_count
 from ._store import PUT_THERE, Store
 from .folder import ImageFolder
-from .images import SUFFIXES
+from .listing import images_below
 from .pairs import Pairs
 
 EXCLUDED = "excluded.txt"
@@ -273,8 +273,7 @@ def _listed(folder: Path, listing: Path | None) -> list[str]:
 
 
 def _pictures(folder: Path) -> Iterable[str]:
-    for place, _, members in os.walk(folder):
-        yield from (os.path.join(place, file) for file in members if os.path.splitext(file)[1].lower() in SUFFIXES)
+    return (os.path.join(place, file) for place, files in images_below(folder) for file in files)
 
 
 def _under(folder: Path, names: list[str]) -> tuple[str, ...]:

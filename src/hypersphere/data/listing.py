@@ -107,9 +107,19 @@ def _images(names: Iterable[str]) -> list[str]:
 
 def images_below(folder: Path) -> Iterator[tuple[str, list[str]]]:
     """Each folder in and below one, with the names of its images, both sorted; what is hidden is passed over."""
-    for place, _, members in sorted(os.walk(folder)):
-        if not any(part.startswith(_HIDDEN) for part in Path(place).relative_to(folder).parts):
-            yield place, _images(members)
+    yield from sorted((place, _images(members)) for place, members in _visible(folder))
+
+
+def _visible(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each folder in and below one that is not hidden, with its files; one that may not be listed raises an OSError."""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # a class without a folder has no images
+            raise OSError(f"{error.filename} cannot be listed ({error.strerror}): make it readable, or take it out")
+
+    for place, folders, members in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        yield place, members
 
 
 def _from_classes(root: Path, folder: Path, split: str) -> list[Picture]:
@@ -117,8 +127,21 @@ def _from_classes(root: Path, folder: Path, split: str) -> list[Picture]:
     for name in subfolders(folder):
         for place, images in images_below(folder / name):
             paths = (Path(place, image).relative_to(root).as_posix() for image in images)
-            found += [Picture(path, name, split) for path in paths]
+            found += [Picture(_in_utf8(path), name, split) for path in paths]
     return found
+
+
+def _in_utf8(path: str) -> str:
+    """``path``, refused if it is not text: the split is made by names, and written down."""
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        shown = os.fsencode(path).decode(errors="backslashreplace")
+        raise ValueError(
+            f"{shown} has a name that is not in UTF-8, as archives of other systems have: rename it (convmv renames "
+            "all files of a folder)"
+        ) from error
+    return path
 
 
 def count_not_read(root: Path) -> dict[str, int]:
@@ -126,8 +149,7 @@ def count_not_read(root: Path) -> dict[str, int]:
     loose = len(_images(entry.name for entry in os.scandir(root) if entry.is_file()))
     found = {f"images in {root.name or root} itself, in no class folder": loose} if loose else {}
     ends: Counter[str] = Counter()
-    for _, folders, members in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+    for _, members in _visible(root):
         ends.update(os.path.splitext(name)[1].lower() for name in members if not name.startswith(_HIDDEN))
     return found | {f"{end} (save as JPEG or PNG)": ends[end] for end in _OTHER_FORMATS if ends[end]}
 

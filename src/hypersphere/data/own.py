@@ -214,14 +214,14 @@ def _split(root: Path, pictures: list[Picture], by: str, held_out: float, seed: 
         members.setdefault(picture.label, Counter())[named[picture.path]] += 1
     if by == "class":
         ranked = sorted(members, key=lambda label: _hash(seed, label))
-        unseen = set(ranked[: max(1, round(held_out * len(ranked)))])
-        if len(unseen) == len(ranked):
+        if len(ranked) == 1:
             raise ValueError("one class cannot be split by class: two or more are trained on, and others tested")
+        unseen = set(ranked[: min(max(1, round(held_out * len(ranked))), len(ranked) - 1)])
         return [Picture(p.path, p.label, "test" if p.label in unseen else "train") for p in pictures]
     tested: set[str] = set()
     for paths in members.values():
-        left = round(held_out * paths.total()) if len(paths) > 1 else 0
-        for path in sorted(paths, key=lambda path: _hash(seed, path)):
+        left = round(held_out * paths.total())
+        for path in sorted(paths, key=lambda path: _hash(seed, path))[:-1]:  # one is left to train on
             if left > 0:
                 tested.add(path)
                 left -= paths[path]

@@ -22,7 +22,7 @@ class WeightProjection:
     """w ← s·w/‖w‖ for every neuron of the unweighted operators, every n steps (thesis sec. 4.4.1).
 
     Call :meth:`step` after each optimizer step. The forward pass does not change. Weighted operators, whose output
-    depends on ‖w‖, raise a ValueError. ``state_dict`` holds the step count.
+    depends on ‖w‖, raise a ValueError; frozen weights stay unchanged. ``state_dict`` holds the step count.
 
     Args:
         model: its hyperspherical and decoupled layers are projected; plain layers stay unchanged.
@@ -60,9 +60,11 @@ class WeightProjection:
 
     @torch.no_grad()
     def project(self) -> None:
-        """Project now. A zero neuron, which has no direction, stays zero."""
+        """Project now. Frozen weights stay as they are, and so does a zero neuron, which has no direction."""
         for neurons in self._neurons:
             weight = neurons.weight
+            if not weight.requires_grad:
+                continue
             projected = unit(neurons.flatten(weight)) * self.norm
             weight.copy_(neurons.unflatten(projected, weight.shape))
 

@@ -85,9 +85,9 @@ def build(
     device = usable_device(device)
     seen = [evaluate_subject(subject, root=root, device=device, look=data) for subject in found]
     for detail in _DETAILS:
-        page = _page(found, seen, detail)
-        if len(page.encode()) < LIMIT:
-            return page
+        page = _page(found, seen, detail).encode(errors="backslashreplace")  # a path need not be text
+        if len(page) < LIMIT:
+            return page.decode()
     raise ValueError(f"a report on {len(found)} runs would be larger than {LIMIT:,} bytes: report on fewer at once")
 
 
