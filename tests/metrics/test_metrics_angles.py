@@ -35,6 +35,11 @@ def test_angular_visual_hardness():
         angular_visual_hardness(x, w[:, :3], labels)
     with pytest.raises(ValueError, match="pass 5 class numbers"):
         angular_visual_hardness(x, w, labels[:2])
+    with pytest.raises(ValueError, match="features has NaN or infinite entries in 1 rows, first in row 1"):
+        angular_visual_hardness(x.clone().index_fill_(0, torch.tensor([1]), torch.nan), w, labels)
+    with pytest.raises(ValueError, match="weight has NaN or infinite entries"):
+        angular_visual_hardness(x, w / 0, labels)
+    assert angular_visual_hardness(x[:0], w, labels[:0]).shape == (0,)
 
 
 def test_angular_fisher_score():
@@ -53,6 +58,8 @@ def test_angular_fisher_score():
     assert angular_fisher_score(torch.ones(4, 3), torch.tensor([0, 0, 1, 1])) == math.inf  # all has collapsed
     with pytest.raises(ValueError, match="empty"):
         angular_fisher_score(x[:0], labels[:0])
+    with pytest.raises(ValueError, match="features has NaN or infinite entries"):
+        angular_fisher_score(x * torch.inf, labels)
 
 
 def test_separation_distance():

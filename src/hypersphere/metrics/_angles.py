@@ -16,7 +16,7 @@ from .._core.errors import check_floating
 from .._core.modes import without_autocast
 from .._core.sphere import upcast
 from ..functional import angle, unit
-from ._inputs import check_labels, class_directions, rows_within
+from ._inputs import check_dimensions, check_features, check_labels, class_directions, rows_within
 
 _ROWS = 2048
 
@@ -35,16 +35,15 @@ def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) ->
         (n,), in [0, 1]; 1/C for a sample with equal angles to all classes.
 
     Raises:
-        ValueError: If the dimensions of ``features`` and ``weight`` differ, or a label names no class vector.
+        ValueError: If the dimensions of ``features`` and ``weight`` differ, one is not finite, or a label names no class
+            vector.
 
     Example:
         >>> hs.metrics.angular_visual_hardness(torch.ones(1, 2), torch.eye(2), [0])
         tensor([0.5000])
     """
-    _check_matrix("features", features)
-    _check_matrix("weight", weight)
-    if weight.shape[1] != features.shape[1]:
-        raise ValueError(f"weight has dimension {weight.shape[1]}, features {features.shape[1]}: they must agree")
+    features, weight = check_features("features", features, empty=True), check_features("weight", weight)
+    check_dimensions("weight", weight, "features", features)
     own = check_labels("labels", labels, len(features)).to(features.device)
     if own.numel() and not (int(own.min()) >= 0 and int(own.max()) < len(weight)):
         raise ValueError(f"labels reach from {int(own.min())} to {int(own.max())}: weight has {len(weight)} classes")
@@ -72,17 +71,14 @@ def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
         A scalar ≥ 0; infinite if all class means agree in direction.
 
     Raises:
-        ValueError: If ``features`` is empty or not (n, d), or ``labels`` has another length.
+        ValueError: If ``features`` is empty, not finite or not (n, d), or ``labels`` has another length.
 
     Example:
         >>> hs.metrics.angular_fisher_score(torch.eye(2).repeat(2, 1), [0, 1, 0, 1]).item()
         0.0
     """
-    _check_matrix("features", features)
-    names = check_labels("labels", labels, len(features)).to(features.device)
-    if not len(features):
-        raise ValueError("features is empty: the score needs at least one sample")
-    x = upcast(features.detach())
+    x = upcast(check_features("features", features))
+    names = check_labels("labels", labels, len(x)).to(x.device)
     _, classes, counts = names.unique(return_inverse=True, return_counts=True)
     with without_autocast(x.device):
         means = class_directions(x, classes, len(counts))
