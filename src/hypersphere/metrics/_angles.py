@@ -35,8 +35,8 @@ def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) ->
         (n,), in [0, 1]; 1/C for a sample with equal angles to all classes.
 
     Raises:
-        ValueError: If the dimensions of ``features`` and ``weight`` differ, one is not finite, or a label names no class
-            vector.
+        ValueError: If the dimensions of ``features`` and ``weight`` differ, one is not finite, or a label names no
+            class vector.
 
     Example:
         >>> hs.metrics.angular_visual_hardness(torch.ones(1, 2), torch.eye(2), [0])
