@@ -8,7 +8,7 @@ from torch.nn.utils import parametrize
 
 from hypersphere.functional import energy, unit
 from hypersphere.regularizers import CoMHE, low_rank
-from hypersphere.regularizers._views import preservation, project
+from hypersphere.regularizers._views import preservation, preservation_slope, project
 
 KINDS = [
     {},
@@ -174,6 +174,21 @@ def test_preservation_is_thesis_6_6_and_descends():
     for _ in range(10):  # of one step each, at the default rate
         reg()
     assert preservation(weight, reg.basis_40, "cosine") < 0.7 * before
+
+
+@pytest.mark.parametrize("shape", [(1, 7, 12), (2, 5, 9), (1, 1, 4)])
+def test_the_slope_of_the_preservation_is_that_of_autograd(shape):
+    torch.manual_seed(0)
+    weight, bases = torch.randn(shape, dtype=torch.float64), torch.randn(3, 2, shape[-1], dtype=torch.float64)
+    weight[0, -1] = 0  # no direction
+    weight.requires_grad_()
+    bases[0] = 0  # no image
+    leaf, units, seed = bases.clone().requires_grad_(), unit(weight), torch.randn_like(bases)
+    (expected,) = torch.autograd.grad(preservation(units, leaf, "cosine"), leaf, create_graph=True)
+    found = preservation_slope(units, bases)
+    torch.testing.assert_close(found, expected)
+    second = [torch.autograd.grad((one * seed).sum(), weight, retain_graph=True)[0] for one in (found, expected)]
+    torch.testing.assert_close(*second)
 
 
 def test_an_angle_preserving_projection_moves_noticeably_at_each_call():

@@ -18,7 +18,15 @@ from ._base import beside
 from ._draws import MATRICES, DeviceDraws, Draws, HostDraws, host_generator, key_of
 from ._mhe import EnergyRegularizer
 from ._projections import LEARNED, PROJECTIONS, check_suits
-from ._views import bilateral_views, channel_count, channel_views, low_rank_factors, preservation, project
+from ._views import (
+    bilateral_views,
+    channel_count,
+    channel_views,
+    low_rank_factors,
+    preservation,
+    preservation_slope,
+    project,
+)
 
 
 class CoMHE(EnergyRegularizer):
@@ -363,6 +371,9 @@ class CoMHE(EnergyRegularizer):
         return moved if differentiable else moved.detach()
 
     def _inner_slope(self, bases: Tensor, weights: list[Tensor], differentiable: bool) -> Tensor:
+        if self.projection == "angle_preserving" and self.preserve == "cosine":
+            with torch.set_grad_enabled(differentiable):
+                return torch.stack([preservation_slope(weight, bases) for weight in weights]).sum(0)
         if torch.compiler.is_compiling():  # compilers know this form alone
             slope: Tensor = torch.func.grad(self._inner)(bases, weights)
             return slope if differentiable else slope.detach()

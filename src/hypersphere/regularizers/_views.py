@@ -8,6 +8,7 @@ from torch.nn.utils import parametrize
 
 from .._core.modes import whole
 from .._core.neurons import Neurons
+from .._core.sphere import safe_reciprocal
 from ..functional import angle, unit
 from ._low_rank import LowRankBilateral
 
@@ -30,6 +31,21 @@ def preservation(neurons: Tensor, bases: Tensor, preserve: str) -> Tensor:
 
     difference = similarity(neurons) - similarity(project(neurons, bases))
     return (difference * difference).sum()
+
+
+def preservation_slope(units: Tensor, bases: Tensor) -> Tensor:
+    """∂L_P/∂P_c of :func:`preservation` by cosines, of neurons of length 1: autograd's, in fewer operations.
+
+    With y_i = P w_i, c_ij the cosines of the y and e_ij how far they are from the true ones, the slope along y_i is
+    4 Σ_j e_ij (ŷ_j − c_ij ŷ_i) / ‖y_i‖, where j = i adds nothing.
+    """
+    images = project(units, bases)
+    inverse = safe_reciprocal(images.norm(dim=-1, keepdim=True))
+    directions = images * inverse
+    cosines = directions @ directions.mT
+    gap = cosines - units @ units.mT
+    along = gap @ directions - (gap * cosines).sum(-1, keepdim=True) * directions
+    return 4 * ((along * inverse).mT @ units).sum(1)
 
 
 def channel_views(matrix: Tensor, channels: int, group: int, order: Tensor | None) -> list[Tensor]:
