@@ -48,7 +48,7 @@ for name in hs.nn.__all__:
 CALLS["convert"] = lambda: hs.convert(net())(x)
 for name, head in HEADS.items():
     CALLS[name] = lambda head=head: head(8, 5)(rows, labels)
-    if name != "triplet":
+    if name not in ("triplet", "floored_softmax"):  # which have no blocks
         CALLS[f"{name} in blocks"] = lambda head=head: head(8, MANY, chunk=6_000)(rows, labels)
 CALLS["so many classes that it takes blocks"] = lambda: L.ArcFace(8, MANY)(free(256, 8), torch.arange(256))
 CALLS["annealed"] = lambda: L.ASoftmax(8, 5, annealing="sphereface")(rows, labels)

@@ -67,6 +67,6 @@ def _besides(changed: str) -> str:
     """What is changed besides margin, energy and the start of R: two trainings with the same are compared."""
     settings = json.loads(changed)
     own = ("loss.", "orthogonal.", "regularizer.hidden", "regularizer.output")
-    floored = "Floored" in str(settings.get("loss.name"))
+    floored = "floored" in str(settings.get("loss.name")).lower()
     rest = {name: value for name, value in settings.items() if not name.startswith(own)}
     return json.dumps([rest, floored])

@@ -5,7 +5,7 @@ SphereNet (https://github.com/wy1iu/SphereNet), against paper sec. 4.1:
     hypersphere reproduce paper.table1 --cells sigmoid0.3.softmax \\
         --optim.projection-every 0 --regularizer.orthonormality 1e-4 \\
         --optim.decay all --optim.undecayed '*.op.weight' --model.extra 'norm_momentum=0.001' \\
-        --loss.name hypersphere.losses.floored:FlooredSoftmax
+        --loss.name floored_softmax
 
 There the filters of SphereConvs are held by ‖WᵀW − I‖² alone and do not decay, the scales and shifts of BatchNorm do,
 which bounds ‖x‖. The plain CNN decays everything: ``--optim.decay all`` alone. The public code has no margin:

@@ -293,4 +293,5 @@ def test_bad_arguments(build_it, match):
 def test_every_head_is_declared():
     classes = {getattr(L, name) for name in L.__all__ if isinstance(getattr(L, name), type)}
     heads = {cls for cls in classes if issubclass(cls, L.MarginSoftmax)} | {L.SphereFace2, L.TripletLoss}
+    heads |= {L.FlooredSoftmax}
     assert set(L.HEADS.values()) == heads - {L.MarginSoftmax}

@@ -19,7 +19,7 @@ spec.loader.exec_module(released)
 CODE = {
     "data.normalize": "symmetric",
     "data.pad_mode": "symmetric",
-    "loss.name": "hypersphere.losses.floored:FlooredSoftmax",
+    "loss.name": "floored_softmax",
     "model.extra": {"fc_norm": False, "bias": False, "norm_momentum": 0.001},
     "model.norm_eps": 1e-3,
     "optim.decay": "all",

@@ -97,6 +97,11 @@ def test_one_that_nearly_can_end_has_the_device_to_itself():
     assert alone > 80
 
 
+def test_one_that_nearly_can_end_does_not_keep_shorter_ones_from_beginning():
+    assert ended_in_time([1600, 300, 300], 10, 150, at_once=1)[0] == 2
+    assert ended_in_time([1700, 1700, 200, 200], 10, 150, at_once=2)[0] == 2
+
+
 def test_no_more_work_than_were_asked_for():
     device = Shared(10)
     deadline, runners = Deadline(100, 2, device.now), [Fake(10_000 * k) for k in range(1, 5)]

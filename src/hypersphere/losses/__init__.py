@@ -7,6 +7,7 @@ from .annealing import Annealing, MarginSchedule, MarginWarmup
 from .center import CenterLoss
 from .face import AMSoftmax, ArcFace, CosFace, SphereFaceR, SubcenterArcFace
 from .fitting import fitting_margin, fitting_scale
+from .floored import FlooredSoftmax
 from .margin_softmax import MarginSoftmax
 from .metric_learning import metric_learning
 from .pairs import ContrastiveLoss, TripletLoss
@@ -28,6 +29,7 @@ __all__ = [
     "CosFace",
     "CurricularFace",
     "ElasticFace",
+    "FlooredSoftmax",
     "GASoftmax",
     "LSoftmax",
     "MagFace",

@@ -30,8 +30,7 @@ class FlooredSoftmax(ClassHead):
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
     Example:
-        >>> from hypersphere.losses.floored import FlooredSoftmax
-        >>> head = FlooredSoftmax(64, 10)
+        >>> head = hs.losses.FlooredSoftmax(64, 10)
         >>> loss = head(torch.randn(4, 64), torch.tensor([0, 1, 2, 9]))
         >>> loss.shape
         torch.Size([])

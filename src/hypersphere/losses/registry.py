@@ -3,12 +3,14 @@
 from .._core.registries import HEADS
 from .adaptive import AdaFace, CurricularFace, ElasticFace, MagFace
 from .face import AMSoftmax, ArcFace, SphereFaceR, SubcenterArcFace
+from .floored import FlooredSoftmax
 from .pairs import TripletLoss
 from .softmax import ASoftmax, GASoftmax, LSoftmax, Softmax, SSoftmax, WSoftmax
 from .sphereface2 import SphereFace2
 
 for _name, _head, _label, _about in (
     ("softmax", Softmax, "softmax", "cross-entropy of a linear classifier"),
+    ("floored_softmax", FlooredSoftmax, "floored softmax", "the loss of the authors' public code"),
     ("w_softmax", WSoftmax, "W-Softmax", "normalised class vectors"),
     ("s_softmax", SSoftmax, "S-Softmax", "an angular function of the angle to each class vector"),
     ("ga_softmax", GASoftmax, "GA-Softmax", "generalised angular softmax"),

@@ -24,7 +24,7 @@ def as_released(config: Config) -> Config:
         config,
         data={"normalize": "symmetric", "pad_mode": "symmetric"},
         model={"norm_eps": 1e-3, "extra": {"fc_norm": False, "bias": False, "norm_momentum": 0.001}},
-        loss={"name": "hypersphere.losses.floored:FlooredSoftmax"},
+        loss={"name": "floored_softmax"},
         optim={"decay": "all"},
     )
 

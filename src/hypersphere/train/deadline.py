@@ -58,7 +58,8 @@ class Deadline:
         """Those of ``working`` that should rest now.
 
         One rests where two looks in a row say so. Where nobody can end in time, they work on, so that what they do is
-        less to do next time; or all rest, if others wait (``more``), which may be shorter.
+        less to do next time; or all rest, if others wait (``more``), which may be shorter. Where nobody waits, the
+        shortest keeps the device if it nearly can end.
         """
         runners = list(working)
         if self._now() - self._looked >= self._window:
@@ -74,7 +75,7 @@ class Deadline:
             self._paces[resting].pause()
         self._paces = {runner: pace for runner, pace in self._paces.items() if runner in runners}
         needs = {runner: need for runner in runners if (need := self._need(runner)) is not None}
-        ends, total = self._can_end(needs)
+        ends, total = self._can_end(needs, 1.0 if more() else _HOPE)
         unknown = len(runners) - len(needs)
         late = needs.keys() - ends
         if ends or unknown:
@@ -86,15 +87,16 @@ class Deadline:
         self._late = set(late)
         self.spare = not unknown and (not ends or total <= _SURE * (self._end - self._now()))
 
-    def _can_end(self, needs: dict[R, float]) -> tuple[set[R], float]:
+    def _can_end(self, needs: dict[R, float], hope: float) -> tuple[set[R], float]:
         """Those that can end in time together, the shortest first, and the seconds of the device that they take.
 
-        Where it is said of nobody, the shortest still can if it nearly can: woken, the others would take that chance.
+        The shortest may need ``hope`` times the time that is left: if it nearly can end, the others, woken, would take
+        that chance. Where others wait to begin, they may be shorter, and it may not.
         """
         left, total = self._end - self._now(), 0.0
         ends: set[R] = set()
         for runner, need in sorted(needs.items(), key=lambda item: item[1]):
-            share = _SURE if runner in self._rest else 1.0 if ends else _HOPE
+            share = _SURE if runner in self._rest else 1.0 if ends else hope
             if total + need > left * share:
                 break
             total += need
