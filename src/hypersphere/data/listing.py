@@ -170,7 +170,13 @@ def _from_table(root: Path, table: Path) -> list[Picture]:
         raise ValueError(f"{file} needs a first line with the columns path,label (and split, if it is to name one)")
     known: dict[str, Picture] = {}
     pictures = []  # an image that is listed twice counts twice
-    for row in filter(any, rows):
+    end = rows.line_num
+    for row in rows:
+        begin, end = end + 1, rows.line_num
+        if end > begin or any("\n" in word for word in row):
+            raise ValueError(f"{file}, line {begin}: a quote begins that does not end in this line")
+        if not any(row):
+            continue
         if any(row[len(columns) :]):
             raise ValueError(
                 f"{file}, line {rows.line_num}: {len(row)} columns, but the first line names {len(columns)}: put a "
