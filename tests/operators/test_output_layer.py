@@ -189,3 +189,21 @@ def test_what_is_no_layer_is_named(wrong):
         with pytest.raises(TypeError, match=r"output_layer=.* is no layer: pass a module of the model, its name"):
             use(model, output_layer=wrong)
     assert find_output_layers(model, output_layer=iter(["0", model[1]])).layers == (("0", model[0]), ("1", model[1]))
+
+
+@pytest.mark.parametrize("given", ["2", "module"])
+def test_a_classifier_of_several_layers_is_left_alone_as_a_whole(given):
+    def network():
+        return nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)))
+
+    model = network()
+    twin = hs.convert(model, output_layer=model[2] if given == "module" else given)
+    assert [type(layer).__name__ for layer in twin[2]] == ["Linear", "ReLU", "Linear"]
+    assert type(twin[0]) is hs.nn.SphereLinear
+    model = network()
+    before = copy.deepcopy(model[2].state_dict())
+    hs.orthogonal.attach(model, output_layer=model[2] if given == "module" else given)
+    torch.testing.assert_close(model[2].state_dict(), before)
+    assert hasattr(model[0], "parametrizations")
+    with pytest.raises(ValueError, match="has no single weight of class vectors"):
+        hs.regularizers.MHE(network(), output_layer="2")

@@ -34,7 +34,8 @@ class OutputLayers:
     guessed: bool = False
 
     def __contains__(self, module: object) -> bool:
-        return any(module is found for _, found in self.layers)
+        """Whether it is one of them, or inside of one: a classifier may have several layers."""
+        return any(module is part for _, found in self.layers for part in found.modules())
 
     @property
     def last(self) -> tuple[str, nn.Module] | None:
