@@ -6,6 +6,7 @@ number. :mod:`hypersphere.recipes.evidence` finds the verdicts by one rule for a
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -63,6 +64,7 @@ def forest() -> str:
     return svg(panels)
 
 
+@functools.cache
 def _measured() -> list[tuple[Table, list[dict[str, Any]]]]:
     paths = sorted((ROOT / "results").glob("*.json"))
     return [(tables()[path.stem], json.loads(path.read_text())["measurements"]) for path in paths]

@@ -35,8 +35,9 @@ def neuron_sets(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     Weights under spectral or weight normalisation have the directions of what it is computed from.
     Those of :func:`scaled` are left out.
     """
-    known = {name: tensor for name, tensor in tensors.items() if name not in scaled(tensors)}
-    tensors = {_weight_of(name, tensors): tensor.to_dense() for name, tensor in known.items()}
+    left_out = set(scaled(tensors))
+    known = {name: tensor.to_dense() for name, tensor in tensors.items() if name not in left_out}
+    tensors = {_weight_of(name, tensors): tensor for name, tensor in known.items()}
     matrices = {name: t for name, t in tensors.items() if t.ndim >= 2 and t.is_floating_point() and t.numel()}
     named = {name: t for name, t in matrices.items() if "weight" in name.rsplit(".", 1)[-1]}
     for name, tensor in (named or matrices).items():

@@ -32,7 +32,7 @@ def check_class_weight(value: object, num_classes: int) -> Tensor | None:
     return value.detach().clone()
 
 
-def on_host(argument: str, value: object) -> Tensor | None:
+def host_copy(argument: str, value: object) -> Tensor | None:
     """A copy of the numbers of the classes that a head begins with; None where there are none."""
     if not isinstance(value, Tensor):
         return None

@@ -21,7 +21,7 @@ from ._angular import SigmoidOf, checked_angular
 from ._classes import reduce_classes
 from ._direct import Additive, additive_loss
 from ._fused import Known, fits
-from ._inputs import check_class_weight, counted, on_host, reduce_losses
+from ._inputs import check_class_weight, counted, host_copy, reduce_losses
 from ._kept import kept
 from ._polar import polar_form
 from ._products import own_products, products
@@ -109,7 +109,7 @@ class MarginSoftmax(ClassHead):
             self.register_buffer("margin", margin.detach().clone())
         else:
             self.margin = margin
-        self._given = {"margin": on_host("margin", margin), "class_weight": on_host("class_weight", class_weight)}
+        self._given = {"margin": host_copy("margin", margin), "class_weight": host_copy("class_weight", class_weight)}
         self.scale = None if scale is None else check_positive("scale", scale)
         self.detach_margin = detach_margin
         self.label_smoothing = check_share("label_smoothing", label_smoothing)

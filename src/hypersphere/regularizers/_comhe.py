@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -15,7 +14,7 @@ from .._core.neurons import Neurons, Patterns
 from .._core.sphere import compute_dtype, upcast
 from ..functional import energy, unit
 from ._base import beside
-from ._draws import MATRICES, DeviceDraws, Draws, HostDraws, host_generator, key_of
+from ._draws import MATRICES, DeviceDraws, Draws, HostDraws, gaussians, host_generator, key_of
 from ._mhe import EnergyRegularizer
 from ._projections import LEARNED, PROJECTIONS, check_suits
 from ._views import (
@@ -249,12 +248,9 @@ class CoMHE(EnergyRegularizer):
         if self.matrix != "gaussian" or self.projection == "group":
             keyed = ((key, DeviceDraws(key_of(seed, key, index))) for key in self._wanted)
             return {key: self._drawn(*self._wanted[key][:2], draws) for key, draws in keyed}
-        shapes = {key: (self.count, rows, columns) for key, (rows, columns, _) in self._wanted.items()}
-        numbers = DeviceDraws(key_of(seed, "bases", index)).normal(sum(map(math.prod, shapes.values())))
-        parts = numbers.split([math.prod(shape) for shape in shapes.values()])
-        return {
-            key: part.view(shape) / shape[1] ** 0.5 for (key, shape), part in zip(shapes.items(), parts, strict=True)
-        }
+        shapes = [(self.count, rows, columns) for rows, columns, _ in self._wanted.values()]
+        drawn = gaussians(shapes, DeviceDraws(key_of(seed, "bases", index)))
+        return dict(zip(self._wanted, drawn, strict=True))
 
     def _keep(self, key: str, value: Tensor, like: Tensor) -> None:
         """As a new tensor, since graphs of earlier calls keep theirs; but where graphs are replayed, in its place."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
@@ -113,6 +113,13 @@ def _hash_number(x: int) -> int:
 def gaussian(rows: int, columns: int, draws: Draws) -> Tensor:
     """Entries N(0, 1/rows)."""
     return draws.normal(rows, columns) / rows**0.5
+
+
+def gaussians(shapes: Sequence[tuple[int, int, int]], draws: DeviceDraws) -> list[Tensor]:
+    """Several of them for each shape (count, rows, columns), in one draw for all shapes."""
+    sizes = [math.prod(shape) for shape in shapes]
+    parts = draws.normal(sum(sizes)).split(sizes)
+    return [part.view(shape) / shape[1] ** 0.5 for shape, part in zip(shapes, parts, strict=True)]
 
 
 def hadamard(rows: int, columns: int, draws: Draws) -> Tensor:
