@@ -214,7 +214,7 @@ real = subprocess.Popen
 def start(command, **options):
     if "hypersphere" not in command:
         return real(command, **options)
-    child = real(["sleep", "60"], **options)
+    child = real(["sleep", "600"], **options)
     print("training", child.pid, flush=True)
     return child
 
