@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -315,8 +316,11 @@ def test_runs_that_others_start_from_have_the_names_that_the_options_give_them(t
         parser = Parser()
         arguments.reproduce(parser)
         folders = ["--run.folder", str(tmp_path), "--results", str(tmp_path)]
-        return reproduce._Order(parser.parse_args(["thesis.table4.8", "--cells", cells, *folders, *words])).works
+        order = reproduce._Order(parser.parse_args(["thesis.table4.8", "--cells", cells, *folders, *words]))
+        order.start_from(made)
+        return order.works
 
+    made: set[str] = set()  # by another line of a plan
     words = ["--steps", "2", "--model.widths", "4,4,4"]
     (source,) = works("source", *words)
     assert source.prepare((0,), {})
@@ -324,6 +328,10 @@ def test_runs_that_others_start_from_have_the_names_that_the_options_give_them(t
     assert re.fullmatch(r"thesis\.table4\.8\.source-2-[0-9a-f]{8}", name)
     (attacked,) = works("baseline.natural.fgsm", *words)
     assert attacked.config.adversarial.source == "thesis.table4.8.source-2"  # the other is not there
+    made.add(name)
+    (attacked,) = works("baseline.natural.fgsm", *words)
+    assert attacked.config.adversarial.source == name
+    made.clear()
     (tmp_path / name).mkdir()
     (attacked,) = works("baseline.natural.fgsm", *words)
     assert attacked.config.adversarial.source == name
@@ -387,3 +395,67 @@ def test_the_length_of_a_training_may_be_a_setting(tmp_path, monkeypatch, capsys
     row = next(line for line in shown if line.startswith("cnn "))
     assert row.split()[-1] == "1"  # its number is there, of one seed
     assert any("3 steps" in line for line in shown)
+
+
+def tables_of_attacks(monkeypatch):
+    """A table whose networks are attacked by FGSM, and one that attacks the same by those of another network, too."""
+    own = tables()["digits"]
+    cnn = next(cell for cell in own.cells if cell.name == "cnn")
+
+    def cell(name, **values):
+        return replace(cnn, name=name, make=lambda: with_values(cnn.make(), values))
+
+    both = {"evaluation.also": ("fgsm", "fgsm_transfer"), "adversarial.source": "black.source"}
+    white = replace(own, name="white", cells=(cell("net", **{"evaluation.also": ("fgsm",)}),))
+    black = replace(own, name="black", cells=(cell("source"), cell("net", **both)))
+    monkeypatch.setattr(reproduce, "tables", lambda: {"digits": own, "white": white, "black": black})
+    return white, black
+
+
+def test_a_network_that_is_evaluated_in_more_ways_counts_where_fewer_are_asked_for(tmp_path, monkeypatch):
+    white, black = tables_of_attacks(monkeypatch)
+    asked, more = (one.cells[-1].config(one.name) for one in (white, black))
+    put(tmp_path, white)
+    assert not shared.same(more, (0,), shared.known(tmp_path, [white]))  # it lacks the transferred attack
+    (tmp_path / "white.json").unlink()
+    put(tmp_path, replace(black, cells=black.cells[1:]))
+    known = shared.known(tmp_path, [black])
+    assert shared.same(asked, (0,), known)
+    assert shared.same(with_values(more, {"recipe": "third.net"}), (0,), known)
+    elsewhere = with_values(more, {"recipe": "third.net", "adversarial.source": "other"})
+    assert not shared.same(elsewhere, (0,), known)
+
+
+def test_of_twins_the_one_is_trained_that_is_evaluated_in_all_ways(tmp_path, monkeypatch):
+    tables_of_attacks(monkeypatch)
+    trained = []
+
+    def train(config):
+        trained.extend((config.recipe, seed) for seed in config.run.seeds)
+        numbers = {"recipe": config.recipe, "steps": 2, "final_accuracy": 7.0, "best_accuracy": 8.0}
+        return {"seeds": [{**numbers, "seed": seed} for seed in config.run.seeds]}
+
+    monkeypatch.setattr(reproduce, "train", train)
+    plan = tmp_path / "plan.txt"
+    plan.write_text("white\nblack --cells source --seeds 7\nblack --cells net\n")
+    words = ["reproduce", "--plan", str(plan), "--steps", "2", "--results", str(tmp_path), "--run.folder"]
+    assert main([*words, str(tmp_path / "runs"), "--seeds", "0"]) == 0
+    assert trained == [("black.source", 7), ("black.net", 0)]
+    assert [one["cell"] for one in json.loads((tmp_path / "white.json").read_text())["measurements"]] == ["net"]
+
+
+def test_a_source_whose_number_is_known_is_trained_again_where_its_run_is_not_here(tmp_path, monkeypatch):
+    """As in a clone, which has the numbers of others and none of their runs."""
+    tables_of_attacks(monkeypatch)
+    runs, words = tmp_path / "runs", ["reproduce", "black", "--steps", "2", "--seeds", "0", "--run.device", "cpu"]
+    words += ["--results", str(tmp_path), "--run.folder", str(runs), "--run.progress", "off"]
+    assert main([*words, "--cells", "source"]) == 0
+    first = json.loads((tmp_path / "black.json").read_text())
+    shutil.rmtree(runs)
+    assert main([*words, "--cells", "source"]) == 0  # nobody needs it
+    assert not runs.exists()
+    assert main(words) == 0
+    found = {one["cell"]: one for one in json.loads((tmp_path / "black.json").read_text())["measurements"]}
+    assert found.keys() == {"source", "net"}
+    assert found["source"] == first["measurements"][0]
+    assert "fgsm_transfer_accuracy" in found["net"]["metrics"]

@@ -9,7 +9,7 @@ import shlex
 import sys
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from .._core import torchrun
 from .._core.checks import check_choice, check_count, check_positive
-from ..config import Config, changed, check_used, material, overridden, with_values
+from ..config import Config, changed, check_used, overridden, with_values
 from ..recipes import Cell, Table, results, shared, tables
 from ..recipes.shorter import STARTS, named, shortened
 from ..runs import SeedFolder, beside, run_path
@@ -41,11 +41,14 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError("--at-once and --within need one process: leave them out, or do without torchrun")
     seconds = None if options.within is None else 60 * check_positive("--within", options.within)
     orders = [_Order(one) for one in _asked(options)]
+    runs = {work.run_name for order in orders for work in order.works}
+    for order in orders:
+        order.start_from(runs)
     first, *others = (work.config for order in orders for work in order.works)
     check_used(first, {name for order in orders for name in order.given}, *others)
     failed = False
     if not options.only_print:
-        todo = _apart([work for order in orders for work in order.missing()])
+        todo = _apart(_with_sources([work for order in orders for work in order.missing()], orders))
         _check(todo)
         alone = options.at_once == 1 and seconds is None
         failed, stopped = _one_by_one(todo) if alone else _at_once(todo, options.at_once, seconds)
@@ -110,11 +113,18 @@ class _Order:
         self.works: list[Work] = []
         for cell in list(trainings.values())[::-1]:
             recipe, config = _settings(self.table, cell, options.steps, values)
-            changes, config = _changes(recipe, config), self._starting(config)
-            self.works.append(Work(self.table, cell, config, changes, options.results))
+            self.works.append(Work(self.table, cell, config, _changes(recipe, config), options.results))
 
-    def _starting(self, config: Config) -> Config:
-        """The settings with the names that runs of the same table have under the same options, where there are such."""
+    def start_from(self, runs: Collection[str]) -> None:
+        """Name the runs of the same table under the same options as those to start from, where there are such.
+
+        Args:
+            runs: those that the command makes.
+        """
+        for work in self.works:
+            work.config = self._starting(work.config, runs)
+
+    def _starting(self, config: Config, runs: Collection[str]) -> Config:
         found = {}
         cells = {f"{self.table.name}.{cell.training}": cell for cell in self.table.cells}
         short = "" if self._options.steps is None else f"-{self._options.steps}"
@@ -124,7 +134,7 @@ class _Order:
             if source is not None:
                 recipe, other = _settings(self.table, source, self._options.steps, values)
                 name = _run_name(other, _changes(recipe, other))
-                if source in self._chosen or beside(config, name).exists():
+                if name in runs or beside(config, name).exists():
                     found[setting] = name
         return with_values(config, found)
 
@@ -163,6 +173,11 @@ class Work:
         """The training by table and cell."""
         return f"{self.table.name}.{self.cell.training}"
 
+    @property
+    def run_name(self) -> str:
+        """The folder of its run: that of the cell, or another one for each change of its settings."""
+        return _run_name(self.config, self.changes)
+
     def lacks(self, seeds: tuple[int, ...]) -> tuple[int, ...]:
         """The seeds that the table's file has no number of."""
         steps, done = self.config.schedule.steps, {results.key(m) for m in results.read(self.table, self.folder)}
@@ -183,8 +198,7 @@ class Work:
             print(f"{self.name} is done" + (f": {', '.join(done)}" if done else ""), flush=True)
         if not missing:
             return False
-        name = _run_name(self.config, self.changes)
-        self.config = replace(self.config, run=replace(self.config.run, seeds=missing, name=name))
+        self.config = replace(self.config, run=replace(self.config.run, seeds=missing, name=self.run_name))
         return True
 
     @property
@@ -194,30 +208,45 @@ class Work:
         return replace(self.config, run=replace(self.config.run, seeds=tuple(sorted(seeds))))
 
     def record(self, result: dict[str, Any]) -> None:
-        """Add the number of a seed, here and where the same training has another name."""
+        """Add the number of a seed, here and where the same training has another name, unless it is there already."""
         for work in (self, *self.twins):
-            if result["seed"] in work.config.run.seeds:
+            if result["seed"] in work.config.run.seeds and work.lacks((result["seed"],)):
                 results.record(work.table, work.cell.training, work.config, result, work.folder, work.changes)
 
     def say(self, error: Exception) -> None:
         print(f"hypersphere reproduce: {self.cell.name}: {error}", file=sys.stderr, flush=True)
 
 
+def _with_sources(todo: list[Work], orders: list[_Order]) -> list[Work]:
+    """Also those that are measured, where others start from their runs and these are not here."""
+    needed = {name for work in todo for setting in STARTS if (name := named(work.config, setting)) is not None}
+    sources = []
+    for order in orders:
+        for work in order.works:
+            there = any(path.exists() for path in places_of(work.config, work.run_name))
+            if work.run_name in needed and not there and work not in todo and work.prepare(order.seeds, {}):
+                sources.append(work)
+    return _with_sources([*sources, *todo], orders) if sources else todo
+
+
 def _apart(works: list[Work]) -> list[Work]:
-    """The trainings that differ in more than their names, each with its twins.
+    """The trainings that differ in more than their names, each with its twins: of those, the one that evaluates all.
 
     One that others start from, or are attacked by, is looked for under its name, and is nobody's twin.
     """
     needed = {run for work in works for run in (work.config.model.start, work.config.adversarial.source)}
-    leaders: dict[str, Work] = {}
-    for work in works:
+    leaders: dict[str, list[Work]] = {}
+    for work in sorted(works, key=lambda work: -len(work.config.evaluation.also)):
         config = work.config
-        settings = {name: value for name, value in material(config).items() if name != "recipe"}
         own = config.run.name if config.run.name in needed else None
-        first = leaders.setdefault(json.dumps([own, config.data.root, settings], sort_keys=True), work)
-        if first is not work:
+        same = leaders.setdefault(json.dumps([own, config.data.root, shared.training(config)], sort_keys=True), [])
+        first = next((one for one in same if shared.evaluates(one.config, config)), None)
+        if first is None:
+            same.append(work)
+        else:
             first.twins.append(work)
-    return list(leaders.values())
+    alone = {work for same in leaders.values() for work in same}
+    return [work for work in works if work in alone]
 
 
 def _check(todo: list[Work]) -> None:

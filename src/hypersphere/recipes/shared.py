@@ -1,8 +1,9 @@
 """Trainings that stand in several tables: what is measured under one name counts under every other.
 
-Two trainings are the same where all settings are that can change the outcome. How it is computed is left aside
+Two trainings are the same where all settings are that can change the weights. How it is computed is left aside
 (precision, captured steps), as in ``results``, where a cell has one number for all of these. What a measurement was
-trained with is what its cell and its changes say today: by that it counts in its own table, too.
+trained with is what its cell and its changes say today: by that it counts in its own table, too. The final network may
+be evaluated further under one name than under another: then the first counts for both.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ def known(folder: Path, tables: Iterable[Table]) -> Known:
         for one in _read(table, folder):
             config = _trained(table, cells.get(one["cell"]), one)
             if config is not None:
-                place = found.setdefault(_training(config), [])
+                place = found.setdefault(_key(config), [])
                 place.insert(len(place) if one["recipe"] == config.recipe else 0, one)
     return found
 
 
 def same(config: Config, seeds: Collection[int], found: Known) -> dict[int, dict[str, Any]]:
     """A measurement of this training under another name for each of the seeds that has any."""
-    others = (one for one in found.get(_training(config), ()) if one["recipe"] != config.recipe)
-    return {one["seed"]: one for one in others if one["seed"] in seeds}
+    others = (one for one in found.get(_key(config), ()) if one["recipe"] != config.recipe)
+    return {one["seed"]: one for one in others if one["seed"] in seeds and _has(one, config)}
 
 
 def adopt(
@@ -75,10 +76,31 @@ def _trained(table: Table, cell: Cell | None, measurement: Mapping[str, Any]) ->
         return None
 
 
-def _training(config: Config) -> str:
+def training(config: Config) -> dict[str, Any]:
+    """The settings that can change the weights, or which of them are the best."""
     settings = material(config)
-    for name in ("recipe", "run"):
-        del settings[name]
+    del settings["recipe"], settings["evaluation"]["also"], settings["adversarial"]["source"]
+    return settings
+
+
+def evaluates(one: Config, other: Config) -> bool:
+    """Whether the final network is evaluated in every way that the other asks for, by attacks on the same source."""
+    return _covers(one.evaluation.also, one.adversarial.source, other)
+
+
+def _has(one: Mapping[str, Any], config: Config) -> bool:
+    """The same of a measurement."""
+    evaluation, adversarial = (one["settings"].get(group, {}) for group in ("evaluation", "adversarial"))
+    return _covers(evaluation.get("also", ()), adversarial.get("source"), config)
+
+
+def _covers(also: Iterable[str], source: str | None, other: Config) -> bool:
+    return set(other.evaluation.also) <= set(also) and other.adversarial.source in (None, source)
+
+
+def _key(config: Config) -> str:
+    settings = training(config)
+    del settings["run"]
     del settings["evaluation"]["inception"]  # by which network a GAN is scored: see the changes of a cell
     settings["model"]["conv"] = config.model.operator  # which may be named where it is the network's own
     return json.dumps(settings, sort_keys=True)

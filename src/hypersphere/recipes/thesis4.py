@@ -253,7 +253,7 @@ TABLES += (
         (
             Cell("source", partial(attacked, "baseline", "natural", ()), None),
             *_attacks(
-                ("fgsm_transfer", "bim_transfer"),
+                ("fgsm", "bim", "fgsm_transfer", "bim_transfer"),
                 SOURCE,
                 {
                     ("natural", "fgsm"): (50.90, 56.71, 49.50, 50.61),
@@ -264,7 +264,8 @@ TABLES += (
             ),
         ),
         f"{CELLS} `source` is the network that the attacks are made on: give it a seed that "
-        f"no other cell has, e.g. --cells source --seeds 100. Accuracies without attack are those of Table 4.7. "
+        f"no other cell has, e.g. --cells source --seeds 100. Accuracies without attack and under attacks on the "
+        f"network itself are those of Table 4.7, and count there. "
         f"{CROPPED} {UNBIASED} {MIRRORED}",
     ),
 )
