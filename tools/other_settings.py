@@ -6,7 +6,7 @@ import json
 import statistics
 from typing import Any
 
-import tune_open_sets
+import tuning
 
 from hypersphere.recipes import Table
 
@@ -27,7 +27,7 @@ BASE = {
 def rows(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
     """The table in Markdown; empty where no cell was trained with other settings."""
     groups: dict[tuple[int, str, str], list[dict[str, Any]]] = {}
-    probed = [one for one in measurements if table.name not in tune_open_sets.TABLES or _probe(one)]
+    probed = [one for one in measurements if table.name not in tuning.GRIDS or _probe(one)]
     for one in probed if table.name in BASE else ():
         key = (one["steps"], one["cell"], json.dumps(one.get("changed", {}), sort_keys=True))
         groups.setdefault(key, []).append(one)
@@ -43,11 +43,11 @@ def rows(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
         if any("warning" in one for one in against):  # a gain over one that did not learn says nothing
             against = []
         values, before = ([table.ours(m["final_accuracy"], "accuracy") for m in some] for some in (runs, against))
-        gain = tune_open_sets.gain(values, before) if before else ""
+        gain = tuning.gain(values, before) if before else ""
         if before and min(len(values), len(before)) < 3:  # two seeds have an interval that says nothing
             gain = f"{statistics.fmean(values) - statistics.fmean(before):+.2f}"
-        words = f"`{tune_open_sets.words(json.loads(changed))}`" if changed != "{}" else "the recipe's"
-        row = [cell, words, f"{steps:,}", ", ".join(f"{value:.2f}" for value in values), tune_open_sets.mean(values)]
+        words = f"`{tuning.words(json.loads(changed))}`" if changed != "{}" else "the recipe's"
+        row = [cell, words, f"{steps:,}", ", ".join(f"{value:.2f}" for value in values), tuning.mean(values)]
         lines.append(f"| {' | '.join([*row, gain])} |")
     return lines if varied else []
 

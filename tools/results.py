@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import other_settings  # noqa: E402
-import tune_open_sets  # noqa: E402
+import tuning  # noqa: E402
 from forest import Row, svg  # noqa: E402
 
 PAGE = ROOT / "docs" / "results.md"
@@ -169,7 +169,7 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
             one = known.get(cell.name) if mine["whole"] else None
             mean = mine["final"] if one is None else one.mean  # the same rounding as in the overview
             gap = f"{mean - cell.published:+.2f}" if cell.published is not None and mine["whole"] else ""
-            spread = tune_open_sets.mean([table.ours(value, cell.measure) for value in values]).partition("±")[2]
+            spread = tuning.mean([table.ours(value, cell.measure) for value in values]).partition("±")[2]
             final = f"**{mean:.2f}**" + (f" ±{spread}" if spread else "")
             lines.append(
                 f"| {cell.name} | {published} | {shown} | {final} | {gap} | {best} | {_gain(one)} | {_verdict(one)} |"
@@ -209,19 +209,30 @@ def _started(found: Iterable[Evidence], measurements: list[dict[str, Any]]) -> l
 
 
 def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
-    """What every loss reaches with the setting that was best on held-out training classes, where that was searched."""
+    """What every method reaches with the setting that was best on what was held out, where that was searched."""
     lines: list[str] = []
-    searched = {m["steps"] for m in measurements if m.get("changed", {}).get("data.validate")}
-    for steps in sorted(searched) if table.name in tune_open_sets.TABLES else ():
-        rest = tune_open_sets.besides(table.name, ROOT / "results", steps)
+    validated = [m for m in measurements if m.get("changed", {}).get("data.validate")]
+    for steps in sorted({m["steps"] for m in validated}) if table.name in tuning.GRIDS else ():
+        rest = tuning.besides(table.name, ROOT / "results", steps)
         given = f", all with `{rest}`" if rest else ""
-        text = f"""Every loss tuned by the same budget, {steps:,} steps a run{given}: settings (nine of each loss, one
-            seed) were chosen by the accuracy on every fifth training class, which those runs did without (*held-out*),
-            and then trained on all training classes and tested (*test*). *recipe's* is the test of the recipe's own
-            setting in as many steps. *train* is the accuracy on the last training batches, *mean feature* the length
-            of the mean unit feature of the test images, 1 if all point in one direction, and *collapsed* how many of
-            the settings ended with a warning or with a mean unit feature of 0.95 or more."""
-        lines += [_wrapped(text), "", *tune_open_sets.table(table.name, ROOT / "results", steps), ""]
+        seeds = len({m["seed"] for m in validated if m["steps"] == steps})
+        count = "one seed" if seeds == 1 else f"{seeds} seeds of their own"
+        if table.name.startswith("open."):
+            where, also = (
+                "every fifth training class, which those runs did without (*held out*), and then trained on all "
+                "training classes and tested",
+                " *train* is the accuracy on the last training batches, *mean feature* the length of the mean unit "
+                "feature of the test images, 1 if all point in one direction, and *collapsed* how many of the settings "
+                "ended with a warning or with a mean unit feature of 0.95 or more.",
+            )
+        else:
+            where, also = "the validation nodes (*held out*), and then tested on the test nodes", ""
+        text = (
+            f"Every method tuned by the same budget, {steps:,} steps a run{given}: settings (nine of each, {count}) "
+            f"were chosen by the accuracy on {where} (*test*). *recipe's* is the test of the recipe's own setting in "
+            f"as many steps.{also}"
+        )
+        lines += [_wrapped(text), "", *tuning.table(table.name, ROOT / "results", steps), ""]
     return lines
 
 

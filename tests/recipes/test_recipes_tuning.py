@@ -15,7 +15,7 @@ from hypersphere.recipes import tables
 from hypersphere.sources import make_source
 
 ROOT = Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("tune_open_sets", ROOT / "tools" / "tune_open_sets.py")
+spec = importlib.util.spec_from_file_location("tuning", ROOT / "tools" / "tuning.py")
 tune = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tune)
 
@@ -32,7 +32,7 @@ def asked(lines, tmp_path):
 def test_every_loss_has_the_same_budget_and_every_setting_is_one(tmp_path):
     lines = tune.plan("open.lfw")
     cells = [cell.name for cell in tables()["open.lfw"].cells]
-    assert sorted(tune.GRID) == sorted(cells)
+    assert sorted(tune.GRIDS["open.lfw"]) == sorted(cells)
     assert {sum(f"--cells {cell} " in line for line in lines) for cell in cells} == {9}
     for work in asked(lines[::9], tmp_path):
         assert work.changes["data.validate"]
@@ -40,7 +40,7 @@ def test_every_loss_has_the_same_budget_and_every_setting_is_one(tmp_path):
 
 
 def test_shorter_trainings_grow_the_margin_in_a_share_of_their_steps(tmp_path):
-    lines = tune.plan("open.omniglot", steps=400, losses=["a-softmax"])
+    lines = tune.plan("open.omniglot", steps=400, cells=["a-softmax"])
     works = asked(lines, tmp_path)
     assert {work.config.schedule.steps for work in works} == {400}
     starts = [(work.config.loss.margin, work.config.loss.annealing, work.config.loss.warmup) for work in works]
