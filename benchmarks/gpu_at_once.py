@@ -70,15 +70,13 @@ class One:
         return torch.cat([p.detach().flatten() for p in self.step.parts.objective.parameters()])
 
 
-def images(count: int) -> data.Dataset:
-    """Random bytes in the shape of CIFAR-10."""
+def images(count: int, classes: int = 10, shape: tuple[int, int, int] = (3, 32, 32)) -> data.Dataset:
+    """Random bytes in the shape of a data set, by default CIFAR-10's."""
     draw = torch.Generator().manual_seed(0)
-    classes = tuple(map(str, range(10)))
-    shape = (count, 3, 32, 32)
     split = data.Split(
-        torch.randint(0, 256, shape, dtype=torch.uint8, generator=draw),
-        torch.randint(0, 10, (count,), generator=draw),
-        classes,
+        torch.randint(0, 256, (count, *shape), dtype=torch.uint8, generator=draw),
+        torch.randint(0, classes, (count,), generator=draw),
+        tuple(map(str, range(classes))),
     )
     return data.Dataset("random", split, split)
 
