@@ -2,13 +2,18 @@
 
 import importlib.util
 import json
+import re
 import shlex
+from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from hypersphere.cli import arguments, main
 from hypersphere.cli.parser import Parser
 from hypersphere.config import Config, material
 from hypersphere.recipes import results, tables
+from hypersphere.recipes.evidence import VERDICTS, Evidence
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,6 +26,73 @@ def test_the_page_of_results_is_made_from_the_results():
     assert module.FOREST.read_text() == module.forest(), "run `python tools/results.py`"
     measured = {path.stem for path in (ROOT / "results").glob("*.json")}
     assert {path.stem for path in module.FINDINGS.iterdir()} <= measured
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """tools/results.py and tools/overview.py."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    return importlib.import_module("results"), importlib.import_module("overview")
+
+
+def test_the_first_screens_show_every_comparison_once(pages):
+    """Each gain that is printed and was run is there, or another table shows the same two trainings."""
+    results_page, overview = pages
+    shown = overview.once(results_page._measured())
+    pairs = Counter()
+    for table, measurements in results_page._measured():
+        own = [one.one for one in shown if one.table is table]
+        for one, pair, _ in overview._recipes(table, measurements):
+            if one.gain is not None:
+                pairs[pair] += one in own
+    assert set(pairs.values()) == {1}
+    names = {(one.table.name, one.one.cell.name): one for one in shown}
+    assert names["thesis.table7.7", "cp.norm"].base.cell.name == "baseline.norm"  # both stand in other tables, too
+    assert ("thesis.table7.7", "cp.plain") not in names  # Table 7.4 has it
+
+
+def test_the_first_screens_count_what_they_show(pages):
+    results_page, overview = pages
+    shown = results_page._shown()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in overview.counts(shown).splitlines()]
+    numbers = [[int(cell or 0) for cell in row[1:-1]] for row in rows[2:]]
+    assert [sum(column) for column in zip(*numbers[:-1], strict=True)] == numbers[-1]
+    assert all(row[0] == sum(row[1:]) for row in numbers)
+    below = overview.gains(shown)
+    head, _, tail = below.partition(f"### {overview.PUBLIC}")
+    assert len(re.findall(r"^\| \[.* over ", head, re.MULTILINE)) == numbers[-1][0]
+    assert "released." in tail
+    assert "released." not in head
+    assert {one.family for one in shown if one.table in results_page._documents()} == set(overview.FAMILIES)
+    headings = set(re.findall(r"^#+ (.*)$", results_page.page(), re.MULTILINE))
+    found = {overview._anchor(heading) for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]*)\)", results_page.page())) <= found
+
+
+@pytest.mark.parametrize(
+    ("gain", "interval", "published", "words"),
+    [
+        (1.3, (0.8, 1.8), 0.5, "reproduced in direction, more"),
+        (0.5, (0.1, 0.9), 1.2, "reproduced in direction, less"),
+        (-6.3, (-7.2, -5.3), -5.0, "reproduced in direction, more"),  # of an error
+        (-0.9, (-1.7, -0.1), -0.9, "reproduced"),
+        (0.1, (-0.2, 0.4), 0.9, "not reproduced"),
+        (0.1, None, 0.9, "not measured"),
+    ],
+)
+def test_a_gain_in_direction_says_on_which_side(pages, gain, interval, published, words):
+    _, overview = pages
+    cell = tables()["thesis.table7.11"].cells[0]
+    assert overview.side(Evidence(cell, (82.0, 82.5), "baseline.cora", gain, interval, published)) == words
+    assert words in overview.COLUMNS
+
+
+def test_a_cell_without_a_baseline_of_the_table_is_in_no_column(pages):
+    _, overview = pages
+    assert {name.partition(",")[0] for name in overview.COLUMNS} | {"compatible", "not compatible"} == set(VERDICTS)
+    cell = next(cell for cell in tables()["thesis.table7.11"].cells if cell.name == "baseline.cora")
+    alone = Evidence(cell, (81.0, 81.6), None, None, None, None)
+    assert overview.side(alone) == overview.verdict(alone) == "compatible"
 
 
 def test_every_number_has_the_command_that_makes_it(capsys):

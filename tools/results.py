@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import re
 import sys
-import textwrap
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from hypersphere.recipes import Cell, Table, results, tables
-from hypersphere.recipes.evidence import VERDICTS, Evidence, baseline, evidence, not_run, results_of
+from hypersphere.recipes import Table, results, tables
+from hypersphere.recipes.evidence import Evidence, evidence, not_run, results_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import other_settings  # noqa: E402
+import overview  # noqa: E402
 import tuning  # noqa: E402
 from forest import Row, svg  # noqa: E402
+from overview import Shown, gain, verdict, wrapped  # noqa: E402
 
 PAGE = ROOT / "docs" / "results.md"
 FOREST = ROOT / "docs" / "images" / "forest.svg"
@@ -45,7 +44,7 @@ best evaluation of a run, averaged over the seeds. ± is the standard error of t
 
 def page() -> str:
     """The whole page."""
-    parts = [f"# Results\n\n{_paragraphs(HEAD)}\n", _summary(), _overview()]
+    parts = [f"# Results\n\n{_paragraphs(HEAD)}\n", _overview(), _summary(), _gains()]
     parts += [_section(table, measurements) for table, measurements in _measured()]
     return "\n".join([*parts, _missing()])
 
@@ -53,14 +52,15 @@ def page() -> str:
 def forest() -> str:
     """The picture of every gain that has an interval."""
     panels = []
-    for table, measurements in _measured():
+    for table, _ in _measured():
         if table.metric in ("accuracy", "error"):
             rows = [
                 Row(one.cell.name, one.gain, *one.interval, one.published_gain)
-                for one in _own(table, measurements)
+                for one in (shown.one for shown in _shown() if shown.table is table)
                 if one.gain is not None and one.interval is not None and not one.cell.at_start
             ]
-            panels += [(f"{table.name} ({table.metric} in %)", rows)] if rows else []
+            better = "more" if table.metric == "accuracy" else "less"
+            panels += [(f"{table.name} ({table.metric} in %, {better} is better)", rows)] if rows else []
     return svg(panels)
 
 
@@ -70,31 +70,30 @@ def _measured() -> list[tuple[Table, list[dict[str, Any]]]]:
     return [(tables()[path.stem], json.loads(path.read_text())["measurements"]) for path in paths]
 
 
-def _own(table: Table, measurements: list[dict[str, Any]]) -> list[Evidence]:
-    """What the trainings under a table's own name say: one training can stand in several tables."""
-    own = {m["cell"] for m in measurements if m["recipe"] == f"{table.name}.{m['cell']}"}
-    return [one for one in evidence(table, measurements) if one.cell.training in own]
+@functools.cache
+def _shown() -> list[Shown]:
+    return overview.once(_measured())
 
 
 def _summary() -> str:
     """The methods, a point for each."""
     found = {(table.name, one.cell.name): one for table, measured in _measured() for one in evidence(table, measured)}
 
-    def gain(match: re.Match[str]) -> str:
+    def numbers(match: re.Match[str]) -> str:
         table, cell = match[1].split()
         one = found[table, cell]
-        return f"{one.gain:+.2f} (published {one.published_gain:+.2f})"
+        low, high = one.interval
+        return f"{one.gain:+.2f} ({low:+.2f} to {high:+.2f}; published {one.published_gain:+.2f})"
 
-    points = re.sub(r"\{([^}]*)\}", gain, SUMMARY.read_text(encoding="utf-8")).split("\n- ")
+    points = re.sub(r"\{([^}]*)\}", numbers, SUMMARY.read_text(encoding="utf-8")).split("\n- ")
     head = """What the runs say of each method. Numbers are differences from our own baseline in points of the accuracy
-        or of the error; intervals and verdicts follow below."""
-    return "\n".join(
-        ["## In short", "", _wrapped(head), "", *(_wrapped(f"- {p.removeprefix('- ')}", "  ") for p in points), ""]
-    )
+        or of the error, with their 95 % interval and the published difference."""
+    lines = [wrapped(f"- {point.removeprefix('- ')}", "  ") for point in points]
+    return "\n".join(["## In short", "", wrapped(head), "", *lines, ""])
 
 
 def _overview() -> str:
-    """How many published numbers were run, what became of the published gains, and the picture."""
+    """How many published numbers were run, what became of the published gains, and what the verdicts mean."""
     every = _documents()
     printed = [cell for table in every for cell in table.cells if cell.published is not None]
     found = [one for table, measurements in _measured() if table in every for one in evidence(table, measurements)]
@@ -103,44 +102,27 @@ def _overview() -> str:
     early = sum(one.cell.at_start for one in compared)
     text = f"""Of {len(printed)} published numbers in {numbered} tables and figures (beside {len(every) - numbered}
         figures that print none), {len(compared)} were run as the recipes say, to the last step ({early} of them are
-        known before the first). A training that stands in several tables is shown once here. The end of the page lists
-        the tables that were not run."""
-    shown = [(table, one) for table, measurements in _measured() for one in _own(table, measurements)]
-    counts = Counter(one.verdict for table, one in shown if table in every)
-    words = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
-    alone = Counter(_verdict(one) for table, one in shown if table in every and one.verdict is None)
-    text += f""" Published gains: {words}. Baselines: {alone["compatible"]} compatible with the published number,
-        {alone["not compatible"]} not. The tables `released.*` have numbers of MHE, CoMHE and OPT again, trained as
-        the authors' public code does where it differs from the text; they are not counted here."""
-    lines = ["## At a glance", "", _wrapped(text), "", "![Gains over the baseline](images/forest.svg)", ""]
-    for table, one in shown:
-        if one.verdict is not None:
-            lines.append(_wrapped(f"- **{table.name} {one.cell.name}: {one.verdict}.** {_sentence(one)}", "  "))
-        elif one.base is None and one.expected is not None:
-            word, (low, high) = _verdict(one), one.prediction or (math.nan, math.nan)
-            shown_as = f".{_digits(one.cell)}f"
-            more = "one more run of ours may give" if one.runs == 1 else f"the mean of {one.runs} more of ours may be"
-            text = f"""{one.mean:{shown_as}}, published {one.cell.published:{shown_as}}; {more} {low:{shown_as}} to
-                {high:{shown_as}} ({len(one.values)} seeds)."""
-            bases = {baseline(table, cell) for cell in table.cells}
-            what = "a baseline" if one.cell.name in bases else "no baseline here"
-            lines.append(_wrapped(f"- **{table.name} {one.cell.name} ({what}): {word}.** {text}", "  "))
-    lines += ["", "One rule gives the verdicts:", ""]
-    lines += [_wrapped(f"- *{name}*: {meaning}.", "  ") for name, meaning in VERDICTS.items()]
-    return "\n".join([*lines, ""])
+        known before the first). The end of the page lists the tables that were not run. A comparison that stands in
+        several tables is counted once. The tables `released.*` have numbers of MHE, CoMHE and OPT again, trained as the
+        authors' public code does where it differs from the text; they are not counted."""
+    limits = f"""The intervals are of the seeds alone: another test set, machine or version is not in them. They treat
+        two trainings as independent, though both have the same seeds. Half of those of accuracies and errors from
+        three seeds reach {overview.resolution(_shown()):.1f} points or more to each side, so three seeds often miss
+        gains below that. Nothing corrects for the number of intervals: of twenty, one misses the true difference on
+        average. In the text below, *level with* and *shows no gain* mean that the interval includes 0, not that there
+        is no difference."""
+    head = """What became of the published gains over a baseline, where our runs have both. *More* and *less* say
+        whether our gain is larger or smaller than the published one."""
+    lines = ["## At a glance", "", wrapped(head), "", overview.counts(_shown()), "", "One rule gives the verdicts:", ""]
+    return "\n".join([*lines, *overview.rules(), "", wrapped(text), "", wrapped(limits), ""])
 
 
-def _sentence(one: Evidence) -> str:
-    shown = f"+.{_digits(one.cell)}f"
-    over = f"our {one.base}, published {one.published_gain:{shown}}"
-    seeds = f"{len(one.values)} seed{'s' * (len(one.values) > 1)}"
-    if one.gain is None:
-        mean = f"{one.mean:.{_digits(one.cell)}f}, published {one.cell.published:.{_digits(one.cell)}f}"
-        gain = f"the gain over {one.base}, published {one.published_gain:{shown}}"
-        return f"{mean} ({seeds}); {gain}, is not measured, since {one.base} has no whole run."
-    if one.interval is None:
-        return f"{one.gain:{shown}} over {over} ({seeds})."
-    return f"{_gain(one)} over {over} ({seeds})."
+def _gains() -> str:
+    """Every gain and every baseline, in tables and as a picture."""
+    text = """A gain is our cell minus our baseline, in the unit of the table: of an accuracy a plus is better, of an
+        error a minus. The links lead to every seed and to what else the runs say."""
+    lines = ["## Gain by gain", "", wrapped(text), "", overview.gains(_shown())]
+    return "\n".join([*lines, "### All gains as a picture", "", "![Gains over the baseline](images/forest.svg)", ""])
 
 
 def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
@@ -172,20 +154,23 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
             spread = tuning.mean([table.ours(value, cell.measure) for value in values]).partition("±")[2]
             final = f"**{mean:.2f}**" + (f" ±{spread}" if spread else "")
             lines.append(
-                f"| {cell.name} | {published} | {shown} | {final} | {gap} | {best} | {_gain(one)} | {_verdict(one)} |"
+                f"| {cell.name} | {published} | {shown} | {final} | {gap} | {best} | {gain(one)} | {verdict(one)} |"
             )
         lines.append("")
         twins = sorted({(m["cell"], m["recipe"]) for m in chosen if m["recipe"] != f"{table.name}.{m['cell']}"})
         if twins:
             text = ", ".join(f"{cell} is {recipe}" for cell, recipe in twins)
-            lines += [_wrapped(f"These settings were trained once, under the name of another table: {text}."), ""]
+            lines += [
+                wrapped(f"These settings were trained once, under the name of another table: {text}."),
+                "",
+            ]
     lines += [*_started(known.values(), measurements), *_tuned(table, measurements), *_variants(table, measurements)]
     finding = FINDINGS / f"{table.name}.md"
     if finding.exists():
         lines += [_paragraphs(finding.read_text(encoding="utf-8").strip()), ""]
     missing = not_run(table, measurements)
     if missing:
-        lines += [_wrapped(f"Not run: {len(missing)} of {len(table.cells)} cells ({', '.join(missing)})."), ""]
+        lines += [wrapped(f"Not run: {len(missing)} of {len(table.cells)} cells ({', '.join(missing)})."), ""]
     return "\n".join(lines)
 
 
@@ -202,9 +187,7 @@ def _started(found: Iterable[Evidence], measurements: list[dict[str, Any]]) -> l
         published, seeds = one.cell.published, ", ".join(f"{value:.4f}" for value in one.values)
         mean = f"**{one.mean:.4f}**" + ("" if one.error is None else f" ± {one.error:.4f}")
         gap = f"{one.mean - published:+.4f}"
-        lines.append(
-            f"| {one.cell.name} | {published:.4f} | {seeds} | {mean} | {gap} | {_gain(one)} | {_verdict(one)} |"
-        )
+        lines.append(f"| {one.cell.name} | {published:.4f} | {seeds} | {mean} | {gap} | {gain(one)} | {verdict(one)} |")
     return [f"Before the first step, on {'; '.join(devices)}:", "", *lines, ""]
 
 
@@ -232,7 +215,7 @@ def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
             f"were chosen by the accuracy on {where} (*test*). *recipe's* is the test of the recipe's own setting in "
             f"as many steps.{also}"
         )
-        lines += [_wrapped(text), "", *tuning.table(table.name, ROOT / "results", steps), ""]
+        lines += [wrapped(text), "", *tuning.table(table.name, ROOT / "results", steps), ""]
     return lines
 
 
@@ -242,31 +225,10 @@ def _variants(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
     text = f"""Other settings than the recipe's, and the recipe's own in as many steps beside them. *gain* is over
         `{base}` under the same other settings."""
     rows = other_settings.rows(table, measurements)
-    return [_wrapped(text), "", *rows, ""] if rows else []
+    return [wrapped(text), "", *rows, ""] if rows else []
 
 
 _SHOWN = 5
-
-
-def _gain(one: Evidence | None) -> str:
-    if one is None or one.gain is None:
-        return ""
-    shown = f"+.{_digits(one.cell)}f"
-    bounds = "" if one.interval is None else f" [{one.interval[0]:{shown}}, {one.interval[1]:{shown}}]"
-    return f"{one.gain:{shown}}{bounds}"
-
-
-def _digits(cell: Cell) -> int:
-    return 4 if cell.at_start else 2
-
-
-def _verdict(one: Evidence | None) -> str:
-    """The verdict on a gain, or on a baseline's own number."""
-    if one is None or one.verdict is not None:
-        return "" if one is None else str(one.verdict)
-    if one.base is not None or one.expected is None:
-        return ""
-    return "compatible" if one.expected else "not compatible"
 
 
 _NOT_HERE = {
@@ -292,7 +254,18 @@ def _missing() -> str:
         (closed if needs else open_).append(f"- `{table.name}`{where}: {cells}. {table.title.rstrip('.')}.")
     head = """We have no number for any cell of these tables and figures. `tools/headlines.plan` trains the baselines
         and headlines that are missing, here and in the tables above. The data sets of these can be had:"""
-    lines = ["## Not run", "", _wrapped(head), "", *open_, "", "These need data that we do not have:", "", *closed, ""]
+    lines = [
+        "## Not run",
+        "",
+        wrapped(head),
+        "",
+        *open_,
+        "",
+        "These need data that we do not have:",
+        "",
+        *closed,
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -302,11 +275,7 @@ def _documents() -> list[Table]:
 
 
 def _paragraphs(text: str) -> str:
-    return "\n\n".join(_wrapped(part) for part in text.split("\n\n"))
-
-
-def _wrapped(text: str, indent: str = "") -> str:
-    return textwrap.fill(" ".join(text.split()), 120, break_on_hyphens=False, subsequent_indent=indent)
+    return "\n\n".join(wrapped(part) for part in text.split("\n\n"))
 
 
 if __name__ == "__main__":

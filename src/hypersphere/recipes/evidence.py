@@ -39,10 +39,11 @@ VERDICTS = {
     "reproduced": "the interval of our gain excludes 0 and includes the published gain",
     "reproduced in direction": "the interval excludes 0 on the published side, and also excludes the published gain",
     "not reproduced": "the interval includes 0 or lies on the other side of it, and excludes the published gain",
-    "undecided": "the interval includes both 0 and the published gain: more seeds would tell",
+    "undecided": "the interval includes both 0 and the published gain: more seeds would tell, unless 0 is published",
     "not measured": "the cell or its baseline has fewer than two seeds",
     "compatible": "of a baseline, or a cell without one in its table: one more run of ours could give the published "
-    "number, or the mean of ten more where it is one of ten (95 % prediction interval)",
+    "number, or the mean of ten more where it is one of ten (95 % prediction interval, which of two or three seeds is "
+    "wide)",
     "not compatible": "of such a cell: it could not",
 }
 
