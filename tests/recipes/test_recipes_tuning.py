@@ -120,3 +120,29 @@ def test_validation_classes_come_from_training(monkeypatch):
     monkeypatch.setattr(data, "load", lambda *a, **k: data.Dataset("closed", train, train))
     with pytest.raises(ValueError, match=r"test classes of closed are those of training"):
         make_source(DataConfig(name="cifar10", validate=True), 0, torch.device("cpu"))
+
+
+def test_methods_of_a_graph_are_compared_with_its_own_tuned_baseline(tmp_path):
+    name = "thesis.tableE.6"
+    lines = tune.plan(name)
+    assert {sum(f"--cells {cell.name} " in line for line in lines) for cell in tables()[name].cells} == {9}
+    for work in asked([lines[0], lines[-1]], tmp_path):
+        assert work.config.data.validate
+    runs = [
+        ("baseline.cora", {"optim.weight_decay": 0.001}, (79.0, 79.0), (81.0, 82.0)),
+        ("baseline.cora", {"optim.weight_decay": 0.01}, (70.0, 70.0), (99.0, 99.0)),
+        ("hs-mhe.cora", {"regularizer.hidden": 10.0}, (80.0, 80.0), (83.0, 84.0)),
+        ("hs-mhe.pubmed", {"regularizer.hidden": 3.0}, (70.0, 70.0), (75.0, 75.0)),
+    ]
+    entries = [
+        {"cell": cell, "steps": 200, "seed": seed, "final_accuracy": value, "changed": {**how, **held}}
+        for cell, how, *both in runs
+        for held, values in zip(({"data.validate": True}, {}), both, strict=True)
+        for seed, value in enumerate(values)
+    ]
+    (tmp_path / f"{name}.json").write_text(json.dumps({"measurements": entries}))
+    assert tune.table(name, tmp_path)[2:] == [
+        "| baseline.cora | `--optim.weight-decay 0.001` | 81.50 ± 0.50 |  | 79.00 ± 0.00 | - |",
+        "| hs-mhe.cora | `--regularizer.hidden 10.0` | 83.50 ± 0.50 | +2.00 [-1.04, +5.04] | 80.00 ± 0.00 | - |",
+        "| hs-mhe.pubmed | `--regularizer.hidden 3.0` | 75.00 ± 0.00 | - | 70.00 ± 0.00 | - |",
+    ]
