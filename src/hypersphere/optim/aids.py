@@ -94,7 +94,8 @@ def weighted_gradients(model: nn.Module) -> list[RemovableHandle]:
     """Multiply each neuron's gradient by ‖w‖ (thesis eq. 4.18), so that it no longer depends on ‖w‖.
 
     Weighted operators raise a ValueError; frozen weights stay unchanged. Weights that FSDP2 splits (DTensors) raise a
-    ValueError too: hooks on them never run. Hooks that are made before FSDP2 splits the model are lost.
+    ValueError too: hooks on them never run. Hooks that are made before FSDP2 splits the model are lost, and a copy of
+    the model (``deepcopy``, ``pickle``) has none: call this on the copy.
 
     Args:
         model: the network, whose hyperspherical and decoupled layers get the hooks.
