@@ -86,6 +86,16 @@ def test_projection_every_n_steps_and_its_state() -> None:
     assert hs.optim.WeightProjection(layer).every == 100
 
 
+def test_projection_refuses_layers_that_were_replaced() -> None:
+    model = nn.Sequential(hs.nn.SphereLinear(4, 3), hs.nn.SphereLinear(3, 2))
+    projection = hs.optim.WeightProjection(model, every=1)
+    model[1] = hs.nn.SphereLinear(3, 2)
+    before = model[0].weight.detach().clone()
+    with pytest.raises(ValueError, match=r"1.weight was replaced.*WeightProjection again"):
+        projection.step()
+    assert torch.equal(model[0].weight, before)
+
+
 @pytest.mark.parametrize("aid", [hs.optim.WeightProjection, hs.optim.weighted_gradients])
 def test_weighted_tied_and_parametrized_weights_raise_errors(aid: Any) -> None:
     what = aid.__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import orthogonal_reference as reference
@@ -13,6 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import hypersphere as hs
 from harness import Case, Suite, draw
@@ -394,3 +396,51 @@ def test_angles_too_large_for_an_exponential_are_named(dtype: torch.dtype) -> No
             orthogonalize(u, "exponential")
     with pytest.raises(ValueError, match="too large: the angles"):
         torch.func.vmap(lambda a: orthogonalize(a, "exponential"))(u[None])
+
+
+class TestGradientOfTheExponential:
+    """By eigenvectors on a CPU, by the exponential of a matrix of twice the size elsewhere: one adjoint."""
+
+    @pytest.mark.parametrize("kind", ["gaussian", "large", "zero", "one plane", "equal planes"])
+    @pytest.mark.parametrize("d", [1, 2, 5, 24])
+    def test_both_ways_agree(self, kind: str, d: int) -> None:
+        u = draw(3, d, d)
+        if kind == "large":
+            u = 20 * u
+        elif kind != "gaussian":
+            planes = {"zero": [], "one plane": [0], "equal planes": range(0, d - 1, 2)}[kind]
+            u = torch.zeros_like(u)
+            for plane in planes:
+                u[:, plane + 1 : plane + 2, plane] = 0.7  # A has eigenvalues ±0.7i, each as often as there are planes
+        grad = draw(3, d, d, seed=1)
+        kept = exact.exponential(u)
+        want = exact.exponential_backward(grad, *kept)
+        torch.testing.assert_close(exact.exponential_backward_spectral(grad, *kept), want, rtol=1e-9, atol=1e-9)
+
+    def test_in_single_precision_it_is_near_double(self) -> None:
+        u, grad = (gaussian(128, 128, seed=seed, dtype=torch.float32) for seed in (0, 1))
+        errors = []
+        for backward in (exact.exponential_backward_spectral, exact.exponential_backward):
+            want = exact.exponential_backward(grad.double(), *exact.exponential(u.double()))
+            found = backward(grad, *exact.exponential(u))
+            errors.append(float((found - want).norm() / want.norm()))
+        assert errors[0] < 5e-6
+        assert errors[0] < 2 * errors[1]
+
+    def test_a_cpu_sees_no_matrix_of_twice_the_size(self) -> None:
+        u = gaussian(12, 12).requires_grad_()
+        with Widest() as seen:
+            orthogonalize(u, "exponential").sum().backward()
+        assert seen.size == 12
+
+
+class Widest(TorchDispatchMode):
+    """How long the longest row is that an operation returns."""
+
+    size = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        rows = [part.shape[-1] for part in tree_leaves(result) if isinstance(part, Tensor) and part.dim() > 1]
+        self.size = max([self.size, *rows])
+        return result

@@ -388,3 +388,75 @@ class TestOneDimension:
         MHE(model)
         torch.testing.assert_close(model[1].parametrizations.weight[0]._u, before, rtol=0, atol=0)
         assert model[1].parametrizations.weight[0].training
+
+
+class TestLayersThatChangeLater:
+    """A regularizer acts on the layers of the model, and says so where it cannot."""
+
+    @staticmethod
+    def model() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(40, 12), nn.ReLU(), nn.Sequential(nn.Linear(12, 9)), nn.Linear(9, 4))
+
+    @pytest.mark.parametrize("make", [MHE, CoMHE, hs.regularizers.SRIP, hs.regularizers.Orthonormal])
+    @pytest.mark.parametrize("name", ["0", "2.0"])
+    def test_a_replaced_layer_is_an_error(self, make, name):
+        model = self.model()
+        reg = make(model)
+        reg()
+        old = model.get_submodule(name)
+        model.set_submodule(name, nn.Linear(old.in_features, old.out_features))
+        with pytest.raises(ValueError, match=rf"{name}.weight was replaced.*{make.__name__}.*again"):
+            reg()
+        with pytest.raises(ValueError, match="was replaced"):
+            reg.layers()
+        make(model)()
+
+    def test_a_replaced_classifier_is_an_error(self):
+        model = self.model()
+        reg = MHE(model)
+        model[3] = nn.Linear(9, 7)
+        with pytest.raises(ValueError, match=r"3.weight was replaced"):
+            reg(torch.tensor([6]))
+
+    def test_a_block_that_is_gone_is_an_error(self):
+        model = self.model()
+        reg = MHE(model)
+        del model[2]
+        with pytest.raises(ValueError, match=r"2.0.weight was replaced"):
+            reg()
+
+    def test_a_head_is_no_part_of_the_model(self):
+        head = hs.losses.ArcFace(4, 3)
+        model = self.model()
+        reg = MHE(model, head)
+        reg()
+        model[0] = nn.Linear(40, 12)
+        with pytest.raises(ValueError, match=r"0.weight was replaced"):
+            reg()
+
+    def test_layers_that_move_are_wrapped_or_converted_are_kept(self):
+        model = self.model()
+        reg = MHE(model)
+        want = reg()
+        model.insert(0, nn.ReLU())
+        model[3] = nn.DataParallel(model[3])
+        hs.convert(model, inplace=True, output_layer=False)
+        assert isinstance(model[1], hs.nn.SphereLinear)
+        torch.testing.assert_close(reg(), want, rtol=0, atol=0)
+        reg().backward()
+        assert all(p.grad is not None for name, p in model.named_parameters() if name.endswith("weight"))
+
+    def test_a_new_parameter_is_followed(self):
+        model = self.model()
+        reg = MHE(model)
+        model[0].weight = nn.Parameter(torch.randn(12, 40))
+        reg().backward()
+        assert model[0].weight.grad is not None
+
+    def test_copies_stay_connected(self):
+        model = self.model()
+        pair = copy.deepcopy((model, MHE(model)))
+        pair[1]()
+        pair[0][0] = nn.Linear(40, 12)
+        with pytest.raises(ValueError, match="was replaced"):
+            pair[1]()

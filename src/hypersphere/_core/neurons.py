@@ -185,6 +185,31 @@ def without_ties(found: Iterable[Neurons]) -> list[Neurons]:
     return kept
 
 
+def check_kept(model: nn.Module, layers: Sequence[Neurons], reader: str) -> None:
+    """Refuse layers that were replaced in the model: ``reader`` would go on with weights that the model has no more.
+
+    A layer that was wrapped, moved or converted is kept: the module or its parameter is still there.
+    """
+    gone = [one for one in layers if _at(model, one.module_name) is not one.module]
+    if not gone:
+        return
+    there = {id(part) for part in model.modules()} | {id(p) for p in model.parameters()}
+    for one in gone:
+        if id(one.module) not in there and id(one.module._parameters.get(one.tensor_name)) not in there:
+            raise ValueError(
+                f"{one.name} was replaced in {type(model).__name__} after {reader} was made, which reads the layer of "
+                f"before: make {reader} again"
+            )
+
+
+def _at(model: nn.Module, name: str) -> nn.Module | None:
+    """The module of this name; None if there is none, as below a wrapper that adds a name."""
+    part: nn.Module | None = model
+    for key in name.split(".") if name else ():
+        part = None if part is None else part._modules.get(key)
+    return part
+
+
 _told: WeakSet[nn.Module] = WeakSet()
 
 

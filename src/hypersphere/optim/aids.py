@@ -11,7 +11,7 @@ from torch.utils.hooks import RemovableHandle
 
 from .._core.checks import check_count, check_positive
 from .._core.errors import check_model
-from .._core.neurons import Neurons, iter_neurons
+from .._core.neurons import Neurons, check_kept, iter_neurons
 from .._core.sphere import norm, unit
 from ..losses.head import ClassHead
 from ..nn.layer import Decoupled
@@ -44,7 +44,7 @@ class WeightProjection:
         self.every = check_count("every", every)
         self.norm = check_positive("norm", norm)
         self.count = 0
-        self._neurons = _directions(model, "WeightProjection")
+        self._model, self._neurons = model, _directions(model, "WeightProjection")
 
     def step(self) -> bool:
         """Count a step, and project the weights if it is time to.
@@ -60,7 +60,12 @@ class WeightProjection:
 
     @torch.no_grad()
     def project(self) -> None:
-        """Project now. Frozen weights stay as they are, and so does a zero neuron, which has no direction."""
+        """Project now. Frozen weights stay as they are, and so does a zero neuron, which has no direction.
+
+        Raises:
+            ValueError: If a layer was replaced in the model since this object was made.
+        """
+        check_kept(self._model, self._neurons, type(self).__name__)
         for neurons in self._neurons:
             weight = neurons.weight
             if not weight.requires_grad:
@@ -89,7 +94,8 @@ def weighted_gradients(model: nn.Module) -> list[RemovableHandle]:
     """Multiply each neuron's gradient by ‖w‖ (thesis eq. 4.18), so that it no longer depends on ‖w‖.
 
     Weighted operators raise a ValueError; frozen weights stay unchanged. Weights that FSDP2 splits (DTensors) raise a
-    ValueError too: hooks on them never run. Hooks that are made before FSDP2 splits the model are lost.
+    ValueError too: hooks on them never run. Hooks that are made before FSDP2 splits the model are lost, and a copy of
+    the model (``deepcopy``, ``pickle``) has none: call this on the copy.
 
     Args:
         model: the network, whose hyperspherical and decoupled layers get the hooks.

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .._core.checks import check_count, check_positive
 from .._core.errors import check_model
 from .._core.modes import without_autocast
-from .._core.neurons import Neurons, Patterns, iter_neurons, pick_neurons, without_ties
+from .._core.neurons import Neurons, Patterns, check_kept, iter_neurons, pick_neurons, without_ties
 from .._core.output_layer import find_output_layer
 from .._core.sphere import upcast
 from ._draws import DeviceDraws, Draws, HostDraws, host_generator, key_of
@@ -57,6 +57,7 @@ class Regularizer(nn.Module):
     """
 
     _counter: Tensor
+    _model: tuple[nn.Module, bool] | None = None  # also of objects that an earlier version saved
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class Regularizer(nn.Module):
         super().__init__()
         check_model(model, head)
         self._hidden, self._output = _find(model, head, output_layer, include, skip)
+        self._model = (model, head is not None)  # in a tuple it is no submodule
         self.weight = check_positive("weight", weight, zero=True)
         start = torch.tensor([check_count("seed", seed, minimum=0), 0], device=beside(self._all[0].weight))
         self.register_buffer("_counter", start, persistent=False)
@@ -97,8 +99,11 @@ class Regularizer(nn.Module):
 
         Returns:
             The weighted penalty, a scalar that is differentiable in the weights.
+
+        Raises:
+            ValueError: If a layer was replaced in the model since the regularizer was made, or has no shape yet.
         """
-        self._check_shapes()
+        self._check_layers()
         total = (self._compiled or self._penalty)(labels)
         if self.training:
             self._counter[1:].add_(1)
@@ -110,8 +115,11 @@ class Regularizer(nn.Module):
 
         Returns:
             The unweighted values by weight name.
+
+        Raises:
+            ValueError: As a call.
         """
-        self._check_shapes()
+        self._check_layers()
         return {neurons.name: self._value(neurons) for neurons in self._all}
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -203,6 +211,13 @@ class Regularizer(nn.Module):
     def _on_host(self) -> bool:
         """Whether the call count can be read without waiting for a device."""
         return not torch.compiler.is_compiling() and self._counter.device.type == "cpu"
+
+    def _check_layers(self) -> None:
+        """The layers are those of the model still, and have shapes."""
+        if self._model is not None and not torch.compiler.is_compiling():
+            model, has_head = self._model
+            check_kept(model, self._hidden if has_head else self._all, type(self).__name__)
+        self._check_shapes()
 
     def _check_shapes(self) -> None:
         """Lazy layers have a shape after the first batch only."""

@@ -126,6 +126,20 @@ def exponential_backward(grad: Tensor, r: Tensor, a: Tensor) -> Tensor:
     return (corner - corner.mT).tril_(-1)
 
 
+def exponential_backward_spectral(grad: Tensor, r: Tensor, a: Tensor) -> Tensor:
+    """The same in the eigenbasis of A (Daleckii, Krein), with −iA = VλVᴴ: no exponential of twice the size.
+
+    There an entry of the derivative is a divided difference of e^{iλ}, e^{i(λ_j+λ_k)/2}·sinc((λ_j−λ_k)/2).
+    """
+    angles, v = torch.linalg.eigh(-1j * a)
+    half = 0.5 * angles
+    turn = torch.polar(torch.ones_like(half), half).unsqueeze(-2)
+    inner = (v * turn).mH @ grad.to(v.dtype) @ (v * turn.conj())
+    inner.mul_(torch.sinc((half.unsqueeze(-1) - half.unsqueeze(-2)) / torch.pi))
+    out = (v @ inner @ v.mH).real
+    return (out - out.mT).tril_(-1)
+
+
 def polish(r: Tensor) -> Tensor:
     """One Newton-Schulz step, R(3I − RᵀR)/2: an error ε in RᵀR = I becomes ¾ε².
 

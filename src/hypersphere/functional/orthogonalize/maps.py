@@ -126,7 +126,7 @@ def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonal
     existing one is computed. By default LAPACK-like factorizations are used everywhere, except on ``"cuda"`` for
     Gram-Schmidt (CholeskyQR, twice, in float64) and Löwdin (polynomial iterations in float64), where a GPU's
     factorizations are slow, and on ``"cpu"`` for Gram-Schmidt of small float32 matrices (CholeskyQR in float64,
-    checked, where reflections are slow).
+    checked, where reflections are slow) and the gradient of the exponential (by the eigenvectors of A).
 
     Args:
         method: name of a map of :func:`orthogonalize`.
@@ -190,6 +190,7 @@ MAPS.add(
 _FOR_DEVICE: dict[tuple[str, str], Orthogonalizer] = {
     ("gram_schmidt", "cpu"): Orthogonalizer(iterative.small_cholesky_qr, exact.qr_backward, ("matrix",)),
     ("gram_schmidt", "cuda"): Orthogonalizer(iterative.cholesky_qr, exact.qr_backward, ("matrix",)),
+    ("exponential", "cpu"): Orthogonalizer(exact.exponential, exact.exponential_backward_spectral, ("matrix",)),
     ("lowdin", "cuda"): Orthogonalizer(kernels.polar, kernels.polar_backward, ("matrix",)),
 }
 
