@@ -146,6 +146,8 @@ def test_a_printed_mean_of_ten_runs_is_compared_with_the_mean_of_ten():
         ("thesis.tableA.1.G.fisher", "A.fisher"),
         ("thesis.tableA.2.sphereface4.tar", "softmax64.tar"),
         ("thesis.tableE.4.every1", "every-never"),
+        ("thesis.sectionE.8.learned", "shared"),
+        ("thesis.sectionE.8.independent", "shared"),
         ("thesis.tableE.6.rp-comhe.pubmed", "baseline.pubmed"),
         ("open.omniglot_few_shot.baseline++.mhe.1shot", "baseline.plain.1shot"),
     ],

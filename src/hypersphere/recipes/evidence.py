@@ -32,6 +32,7 @@ _BASELINES = {
     "thesis.tableA.1": "A.{column}",
     "thesis.tableA.2": "softmax64.{column}",
     "thesis.tableE.4": "every-never",
+    "thesis.sectionE.8": "shared",
     "open.omniglot_few_shot": "baseline.plain.{column}",
 }
 _WORDS = ("baseline", "original", "softmax", "resnet32", "sphereface")
