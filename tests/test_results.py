@@ -18,10 +18,15 @@ from hypersphere.recipes.evidence import VERDICTS, Evidence
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_page_of_results_is_made_from_the_results():
+def page_maker():
     spec = importlib.util.spec_from_file_location("results_page", ROOT / "tools" / "results.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_results_is_made_from_the_results():
+    module = page_maker()
     assert module.PAGE.read_text() == module.page(), "run `python tools/results.py`"
     assert module.FOREST.read_text() == module.forest(), "run `python tools/results.py`"
     measured = {path.stem for path in (ROOT / "results").glob("*.json")}
@@ -153,3 +158,16 @@ def test_the_plan_of_headlines_holds_what_is_missing(capsys):
         (row,) = (row for row in rows if row[:1] == [words[2]])
         seeds = words[words.index("--seeds") + 1].split(",") if "--seeds" in words else ["2"]  # the plan's own: 0,1,2
         assert row[-1] == "-" or int(row[-1]) <= int(seeds[-1]), words
+
+
+def test_a_table_without_a_number_is_in_the_plan():
+    """Where its data can be had; times are measured alone, and figures train what tables do."""
+    plan = (ROOT / "tools" / "headlines.plan").read_text().splitlines()
+    planned = {words[0] for line in plan if (words := shlex.split(line, comments=True))}
+    unavailable = page_maker()._NOT_HERE.keys()
+    for name, table in tables().items():
+        printed = name.startswith(("paper.table", "paper.section", "thesis.table", "thesis.section"))
+        sets = {cell.make().data.name for cell in table.cells}
+        alone = any(cell.is_time for cell in table.cells) or table.metric == "inception score"
+        if printed and not (sets & unavailable or alone or (ROOT / "results" / f"{name}.json").exists()):
+            assert name in planned

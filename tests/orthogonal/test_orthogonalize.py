@@ -363,6 +363,9 @@ def test_bad_input() -> None:
         orthogonalize(torch.randn(3, 4), "lowdin")
     with pytest.raises(ValueError, match="square"):
         orthogonalize(torch.randn(3), "lowdin")
+    for attached in ("canonical", "cholesky"):  # orthogonal, and not
+        with pytest.raises(TypeError, match=r"is for hs\.orthogonal\.attach alone"):
+            orthogonalize(torch.eye(3), attached)
     with pytest.raises(TypeError, match="floating-point"):
         orthogonalize(torch.eye(3).long(), "lowdin")
     with pytest.raises(TypeError, match=r"torch\.Tensor"):

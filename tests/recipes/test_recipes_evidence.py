@@ -146,6 +146,8 @@ def test_a_printed_mean_of_ten_runs_is_compared_with_the_mean_of_ten():
         ("thesis.tableA.1.G.fisher", "A.fisher"),
         ("thesis.tableA.2.sphereface4.tar", "softmax64.tar"),
         ("thesis.tableE.4.every1", "every-never"),
+        ("thesis.sectionE.8.learned", "shared"),
+        ("thesis.sectionE.8.independent", "shared"),
         ("thesis.tableE.6.rp-comhe.pubmed", "baseline.pubmed"),
         ("open.omniglot_few_shot.baseline++.mhe.1shot", "baseline.plain.1shot"),
     ],
@@ -153,3 +155,16 @@ def test_a_printed_mean_of_ten_runs_is_compared_with_the_mean_of_ten():
 def test_the_baseline_of_a_cell(name, base):
     table, index = find(name)
     assert baseline(table, table.cells[index]) == base
+
+
+def test_times_of_another_device_get_no_verdict():
+    table = tables()["thesis.tableE.5"]
+    runs = [
+        one
+        for cell, values in (("baseline", (0.2, 0.21)), ("rp-comhe", (0.3, 0.31)))
+        for one in measured(cell, 30.0, 31.0, steps=1000)
+        if one.update(metrics={"seconds_per_100_steps": values[one["seed"]]}) is None
+    ]
+    base, projected = evidence(table, runs)
+    assert (base.values, base.expected, base.verdict) == ((0.2, 0.21), None, None)
+    assert (projected.gain, projected.base, projected.verdict) == (pytest.approx(0.1), "baseline", None)

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 import torch
+from printed_cells import CELLS
 from printed_settings import CORE, DEVIATIONS, PRINTED, UNPRINTED
 from torch import nn
 
@@ -65,6 +66,29 @@ def test_recipes_have_the_settings_that_the_documents_print(row):
             other = deviation(name, setting)
             assert value_of(config, setting) == (printed if other is None else other[3]), (name, setting, section)
     assert seen, "no recipe is under this row"
+
+
+@pytest.mark.parametrize("row", range(len(CELLS)), ids=lambda row: f"{CELLS[row][0]}-{row}".replace(" ", "-"))
+def test_recipes_have_the_settings_that_their_cells_name(row):
+    word, patterns, settings = CELLS[row]
+    assert matched(patterns), "no recipe is under this row"
+    for name in matched(patterns):
+        for setting, named in settings.items():
+            assert value_of(config_of(name), setting) == named, (name, setting, word)
+
+
+def test_no_two_trainings_of_a_table_can_be_exchanged_unnoticed():
+    always = [row[1:3] for row in PRINTED if not row[3]] + [row[1:] for row in CELLS]
+    for table in recipes.tables().values():
+        found = {}
+        for name in {cell.training: f"{table.name}.{cell.name}" for cell in table.cells}.values():
+            if name in DOCUMENTS:
+                pinned = {
+                    key: value for patterns, row in always if name in matched(patterns) for key, value in row.items()
+                }
+                ours = {key: other[3] for key in pinned if (other := deviation(name, key)) is not None}
+                found.setdefault(str(sorted((pinned | ours).items())), []).append(name)
+        assert all(len(names) == 1 for names in found.values()), [names for names in found.values() if len(names) > 1]
 
 
 @pytest.mark.parametrize(("section", "patterns", "setting", "ours"), DEVIATIONS)

@@ -207,9 +207,22 @@ def test_orthogonal_descent_is_for_r_only():
         assert config.orthogonal.method == "gradient", name
         assert config.optim.name == ("adam" if ".table7.11." in name else "sgd"), name
         assert config.optim.manifold_lr == (0.01 if ".table7.3." in name else 0.02), name
+        stated = re.search(r"R of `?ogd`? has (the rate )?0\.02", recipes.find(name)[0].note)
+        assert config.optim.manifold_lr == config.optim.lr or stated, name
     assert seen == 23
     assert protocol("thesis.table7.11.ogd.cora") == protocol("thesis.table7.11.baseline.cora")
     assert protocol("thesis.table7.4.ogd.cnn9") == protocol("thesis.table7.4.baseline.cnn9")
+
+
+def test_weights_whose_lengths_count_decay():
+    for name in recipes.list_recipes("thesis.table4.1.*"):
+        config = recipes.get(name)
+        objective = make_objective(with_values(config, {"model.widths": "4,4,4"}), FACTS["cifar100"], 0)
+        groups = make_optimizers(config.optim, objective, [1.0], torch.device("cpu")).parts[0].param_groups
+        first = next(objective.model.parameters())
+        (decay,) = {g["weight_decay"] for g in groups if any(p is first for p in g["params"])}
+        assert decay == (5e-4 if config.model.weighted else 0.0), name
+    assert "decay like the baseline's" in recipes.tables()["thesis.table4.1"].note
 
 
 def test_graph_networks_decay_their_first_layer_alone():

@@ -55,6 +55,10 @@ def test_attacks_made_on_another_run_transfer(tmp_path):
     )
     metrics = run(with_values(config, {"run.seeds": (1,)}))["seeds"][0]["metrics"]
     assert metrics["fgsm_transfer_accuracy"] > metrics["fgsm_accuracy"]
+    with pytest.raises(ValueError, match="the same training from the same seed 0"):
+        run(with_values(config, {"recipe": "itself"}))
+    hardened = make_parts(with_values(config, {"adversarial.train": "fgsm"}), 0, team("cpu"))
+    assert hardened.adversary is not None  # trained otherwise, it is another network
     with pytest.raises(ValueError, match=r"needs --adversarial.source"):
         run(with_values(config, {"recipe": "none", "adversarial.source": None}))
 

@@ -77,6 +77,13 @@ def test_reproduce_refuses_what_it_would_ignore(extra, message, tmp_path, capsys
     assert message in capsys.readouterr().err
 
 
+def test_times_are_not_measured_beside_other_trainings(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "run_at_once", lambda *how: pytest.fail("it was trained"))
+    words = ["reproduce", "thesis.tableE.5", "--results", str(tmp_path), "--run.folder", str(tmp_path)]
+    assert main([*words, "--at-once", "2"]) != 0
+    assert "thesis.tableE.5.baseline measures time" in capsys.readouterr().err
+
+
 def test_short_runs_build_on_short_runs():
     source = shortened(get("thesis.table4.8.baseline.natural.fgsm"), 640)
     assert source.adversarial.source == "thesis.table4.8.source-640"

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import statistics
 from dataclasses import replace
 
 import pytest
@@ -223,6 +224,14 @@ def test_result_log_and_folder(tmp_path):
     assert run(config) == summary  # nothing is trained again
     assert (folder / "seed-0" / "model.safetensors").stat().st_mtime_ns == before
     assert load(folder, seed=3).state_dict().keys() == load(folder / "seed-3").state_dict().keys()
+
+
+def test_the_time_of_steps_is_that_of_a_usual_span(tmp_path):
+    """A first span in which a network is compiled is no part of it."""
+    (result,) = run(tiny(tmp_path, steps=24))["seeds"]
+    log = [json.loads(line) for line in (tmp_path / "tiny" / "seed-0" / "log.jsonl").read_text().splitlines()]
+    usual = statistics.median(line["rate"] for line in log if "rate" in line)
+    assert result["metrics"]["seconds_per_100_steps"] == pytest.approx(100 / usual)
 
 
 def test_fine_tuning_rotates_the_trained_neurons(tmp_path):

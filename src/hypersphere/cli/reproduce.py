@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     failed = False
     if not options.only_print:
         todo = _apart(_with_sources([work for order in orders for work in order.missing()], orders))
-        _check(todo)
+        _check(todo, options.at_once)
         alone = options.at_once == 1 and seconds is None
         failed, stopped = _one_by_one(todo) if alone else _at_once(todo, options.at_once, seconds)
         if stopped:
@@ -249,10 +249,12 @@ def _apart(works: list[Work]) -> list[Work]:
     return [work for work in works if work in alone]
 
 
-def _check(todo: list[Work]) -> None:
-    """Raise an error for what would fail when its turn comes, hours later perhaps."""
+def _check(todo: list[Work], at_once: int) -> None:
+    """Raise an error for what would fail, or measure something else, when its turn comes, hours later perhaps."""
     folders = {run_path(work.config).resolve() for work in todo}
     for work in todo:
+        if at_once > 1 and work.cell.is_time:
+            raise ValueError(f"{work.name} measures time, which others on the device change: leave out --at-once")
         check_code(work.config)
         place = work.folder.absolute()
         there = next(path for path in (place, *place.parents) if path.exists())

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import attacks
-from ..config import AdversarialConfig, Config
+from ..config import AdversarialConfig, Config, material
 from ..config.adversarial import ATTACKS
 from ..runs import Run, Team, beside, load
 from ..runs.quantities import Quantity
@@ -96,6 +96,44 @@ def _other(candidate: Candidate) -> nn.Module:
             "--adversarial.source RUN, or call hs.attacks.robust_accuracy(..., source=model)"
         )
     return load(beside(candidate.config, name), device=candidate.team.device)
+
+
+def check_other(config: Config, seed: int) -> None:
+    """Raise before the training if attacks that are to transfer would be made on the network itself.
+
+    Args:
+        config: the settings of the run that is about to start.
+        seed: the seed that it starts from.
+
+    Raises:
+        ValueError: If the run that ``adversarial.source`` names is the same training from the same seed.
+
+    Example:
+        >>> from hypersphere.config import Config
+        >>> from hypersphere.evaluation.robustness import check_other
+        >>> check_other(Config(), seed=0)
+    """
+    name = config.adversarial.source
+    if name is None or not any(one.endswith("_transfer") for one in config.evaluation.also):
+        return
+    other = Run(beside(config, name))
+    if other.seeds[0] == seed and _training(other.config) == _training(config):
+        raise ValueError(
+            f"adversarial.source={name!r} is the same training from the same seed {seed}, so the attacks would be made "
+            "on the network itself: train the source from a seed that no other run has, e.g. 100"
+        )
+
+
+def _training(config: Config) -> dict[str, object]:
+    """The settings that the weights depend on."""
+    settings = material(config)
+    for name in ("recipe", "run", "evaluation"):
+        del settings[name]
+    if config.adversarial.train is None:
+        del settings["adversarial"]
+    else:
+        del settings["adversarial"]["source"]
+    return settings
 
 
 def _check(key: str, transfer: bool, config: Config, source: Source, team: Team) -> None:

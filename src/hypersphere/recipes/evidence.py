@@ -32,6 +32,7 @@ _BASELINES = {
     "thesis.tableA.1": "A.{column}",
     "thesis.tableA.2": "softmax64.{column}",
     "thesis.tableE.4": "every-never",
+    "thesis.sectionE.8": "shared",
     "open.omniglot_few_shot": "baseline.plain.{column}",
 }
 _WORDS = ("baseline", "original", "softmax", "resnet32", "sphereface")
@@ -58,7 +59,7 @@ class Evidence:
         base: The name of the cell that it is compared with; None for a baseline itself, and where there is none.
         gain: Mean minus the baseline's mean; None without a baseline that was run.
         interval: Its 95 % interval; None where one of them has a single seed.
-        published_gain: The same of the printed numbers; None where one is not printed.
+        published_gain: The same of the printed numbers; None where one is not printed, and for times.
         runs: How many runs the printed number is the mean of.
     """
 
@@ -95,9 +96,9 @@ class Evidence:
     def expected(self) -> bool | None:
         """For a cell without a baseline: whether the printed number is one that further seeds of ours could give.
 
-        None without a printed number or a second seed.
+        None without a printed number or a second seed, and for times, which are of another device.
         """
-        if self.cell.published is None or self.prediction is None:
+        if self.cell.published is None or self.prediction is None or self.cell.is_time:
             return None
         low, high = self.prediction
         return low <= self.cell.published <= high
@@ -131,7 +132,8 @@ def evidence(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[Ev
         others = found.get(base, ()) if base is not None else ()
         gain = statistics.fmean(values) - statistics.fmean(others) if others else None
         printed = None if base is None else cells[base].published
-        published = None if printed is None or cell.published is None else cell.published - printed
+        own = None if cell.is_time else cell.published  # seconds gained on another device say nothing
+        published = None if printed is None or own is None else own - printed
         runs = 1 if cell.at_start else table.runs  # energies at the start are those of one (thesis 7.5.3)
         out.append(Evidence(cell, values, base, gain, welch(values, others), published, runs))
     return out

@@ -84,7 +84,7 @@ def table2(conv: str, network: str) -> Config:
     "paper.table3",
     "CNN-18 without ReLU on CIFAR-10 (paper Table 3, thesis Table 3.3)",
     "accuracy",
-    f"{SPHERENETS} {MIRRORED}",
+    f"The losses are not printed: here those of Table 2. {SPHERENETS} {MIRRORED}",
 )
 @column("""
     sigmoid0.1  86.29

@@ -64,6 +64,11 @@ class Cell:
         """Whether its number is known before the first step, so that a training of any length gives it."""
         return self.measure == "initial_energy"
 
+    @property
+    def is_time(self) -> bool:
+        """Whether its number is a time, which is that of one device, shared by nobody."""
+        return self.measure == "seconds_per_100_steps"
+
     def config(self, table: str) -> Config:
         """Make the settings, named after the training.
 

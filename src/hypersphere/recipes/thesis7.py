@@ -41,7 +41,8 @@ START = (
     "orthogonal matrix: these start as random rotations here, and from N(0, 1) with --orthogonal.init literal."
 )
 RELAXED = "β of `or` is not printed: here 1, on the sum over the layers."
-RATES = f"R of `ogd` has the rate 0.02 of the authors' code, where F.3 has 0.1 for all parameters. {RELAXED}"
+DESCENT = "R of `ogd` has the rate 0.02 of the authors' code, where F.3 has 0.1 for all parameters."
+RATES = f"{DESCENT} {RELAXED}"
 METHODS = {
     "gs": "gram_schmidt",
     "hr": "householder",

@@ -14,6 +14,7 @@ from .._core.modes import modes_kept
 from .._core.registries import MODELS
 from ..config import Config, ScheduleConfig
 from ..evaluation import check_evaluation
+from ..evaluation.robustness import check_other
 from ..losses.head import ClassHead
 from ..models.entry import Entry
 from ..runs import Facts, Networks, Run, Team, attach, beside, make_networks
@@ -81,6 +82,7 @@ def make_parts(config: Config, seed: int, team: Team, source: Source | None = No
     torch.set_float32_matmul_precision(config.run.matmul)
     source = source or training_source(config, seed, team)
     check_evaluation(config, source, team)
+    check_other(config, seed)
     check_gan(config, source, team)
     objective = make_objective(config, source.facts, seed, fine_tune=True).to(team.device)
     if config.run.channels_last:

@@ -339,7 +339,8 @@ class Training:
         metrics = self.scores | {key: value for numbers in also.values() for key, value in numbers.items()}
         if self._first_energies:
             metrics["initial_energy"] = sum(self._first_energies.values())  # in half space, as in thesis Table 7.2
-        metrics["seconds_per_100_steps"] = 100 * self.seconds / config.schedule.steps
+        rate = self.folder.rate() or config.schedule.steps / max(self.seconds, 1e-9)
+        metrics["seconds_per_100_steps"] = 100 / rate
         result = {
             "recipe": config.recipe,
             "seed": self.seed,
@@ -353,7 +354,7 @@ class Training:
             "metrics": metrics,
             "parameters": sum(p.numel() for p in self.parts.objective.parameters()),
             "seconds": round(self.seconds, 3),
-            "steps_per_second": round(self.folder.rate() or config.schedule.steps / max(self.seconds, 1e-9), 2),
+            "steps_per_second": round(rate, 2),
             "processes": self.team.world,
             "precision": config.run.precision,
             "environment": environment(self.team.device),

@@ -54,7 +54,7 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
 
     Raises:
         ValueError: If no map has that name, or ``u`` is not square.
-        TypeError: If ``u`` is not a floating-point tensor, or the map does not give orthogonal matrices.
+        TypeError: If ``u`` is not a floating-point tensor, or only :func:`hypersphere.orthogonal.attach` has the map.
 
     Example:
         >>> r = hs.functional.orthogonalize(torch.randn(5, 5), "cayley")
@@ -211,7 +211,9 @@ def algorithm_of(method: str, device_type: str) -> Orthogonalizer:
             return _FOR_DEVICE[method, device]
     found = MAPS.find(method, "method")
     if not isinstance(found, Orthogonalizer):
-        raise TypeError(f"method={method!r} does not give orthogonal matrices: use one of {', '.join(methods())}")
+        raise TypeError(
+            f"method={method!r} is for hs.orthogonal.attach alone: orthogonalize takes {', '.join(methods())}"
+        )
     return found
 
 
