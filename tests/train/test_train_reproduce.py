@@ -454,14 +454,17 @@ def test_of_twins_the_one_is_trained_that_is_evaluated_in_all_ways(tmp_path, mon
 def test_a_source_whose_number_is_known_is_trained_again_where_its_run_is_not_here(tmp_path, monkeypatch):
     """As in a clone, which has the numbers of others and none of their runs."""
     tables_of_attacks(monkeypatch)
-    runs, words = tmp_path / "runs", ["reproduce", "black", "--steps", "2", "--seeds", "0", "--run.device", "cpu"]
-    words += ["--results", str(tmp_path), "--run.folder", str(runs), "--run.progress", "off"]
-    assert main([*words, "--cells", "source"]) == 0
+    runs, words = tmp_path / "runs", ["reproduce", "--steps", "2", "--run.device", "cpu", "--run.progress", "off"]
+    words += ["--results", str(tmp_path), "--run.folder", str(runs)]
+    source = [*words, "black", "--cells", "source", "--seeds", "7"]
+    assert main(source) == 0
     first = json.loads((tmp_path / "black.json").read_text())
     shutil.rmtree(runs)
-    assert main([*words, "--cells", "source"]) == 0  # nobody needs it
+    assert main(source) == 0  # nobody needs it
     assert not runs.exists()
-    assert main(words) == 0
+    plan = tmp_path / "plan.txt"
+    plan.write_text("black --cells source --seeds 7\nblack --cells net --seeds 0\n")
+    assert main([*words, "--plan", str(plan)]) == 0
     found = {one["cell"]: one for one in json.loads((tmp_path / "black.json").read_text())["measurements"]}
     assert found.keys() == {"source", "net"}
     assert found["source"] == first["measurements"][0]
