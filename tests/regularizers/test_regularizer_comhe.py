@@ -126,11 +126,11 @@ def test_gradients_reach_every_layer_and_copies_work(arguments):
 
 
 @pytest.mark.parametrize("projection", ["angle_preserving", "adversarial", "learned"])
-@pytest.mark.parametrize("unroll", [1, 3])
-def test_unrolled_gradient_is_second_order(projection, unroll):
+@pytest.mark.parametrize(("unroll", "inner_lr"), [(1, 0.7), (3, 0.7), (3, 0.05)])
+def test_unrolled_gradient_is_second_order(projection, unroll, inner_lr):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 5), nn.Linear(5, 2)).double()
-    reg = CoMHE(model, projection=projection, unroll=unroll, dim=3, inner_lr=0.7, output=0.0, refresh=None).eval()
+    reg = CoMHE(model, projection=projection, unroll=unroll, dim=3, inner_lr=inner_lr, output=0.0, refresh=None).eval()
     weight = model[0].weight.detach().clone()
     start = reg.basis_8.clone()
 
@@ -138,12 +138,15 @@ def test_unrolled_gradient_is_second_order(projection, unroll):
         points, bases = unit(w)[None], start.clone().requires_grad_()
         for _ in range(unroll):
             if projection == "angle_preserving":
-                inner = preservation(points, bases, "cosine") / 3  # η counts for entries N(0, 1), here N(0, 1/3)
+                inner = preservation(points, bases, "cosine").sum()
             else:
                 sign = 1 if projection == "learned" else -1
                 inner = sign * energy(project(points, bases), half_space=True).sum()
             (slope,) = torch.autograd.grad(inner, bases, create_graph=True)
-            bases = bases - 0.7 * slope
+            rate = inner_lr
+            if projection == "angle_preserving":  # η counts for entries N(0, 1), here N(0, 1/3)
+                rate = torch.minimum(torch.tensor(inner_lr / 3), inner / slope.square().sum())
+            bases = bases - rate * slope
         return energy(project(points, bases), half_space=True).mean()
 
     reg().backward()
@@ -167,7 +170,7 @@ def test_preservation_is_thesis_6_6_and_descends():
                 true = torch.cosine_similarity(w[0, i], w[0, j], dim=0)
                 image = torch.cosine_similarity(basis[0] @ w[0, i], basis[0] @ w[0, j], dim=0)
                 total += float((true.acos() - image.acos()) ** 2)
-    assert preservation(w, basis, "angle").item() == pytest.approx(total)
+    assert preservation(w, basis, "angle").tolist() == [pytest.approx(total)]
     reg = CoMHE(nn.Sequential(nn.Linear(40, 10), nn.Linear(10, 2)), projection="angle_preserving", dim=8)
     weight = reg._hidden[0].matrix().detach()
     before = preservation(weight, reg.basis_40, "cosine")
@@ -184,9 +187,11 @@ def test_the_slope_of_the_preservation_is_that_of_autograd(shape):
     weight.requires_grad_()
     bases[0] = 0  # no image
     leaf, units, seed = bases.clone().requires_grad_(), unit(weight), torch.randn_like(bases)
-    (expected,) = torch.autograd.grad(preservation(units, leaf, "cosine"), leaf, create_graph=True)
-    found = preservation_slope(units, bases)
+    value = preservation(units, leaf, "cosine")
+    (expected,) = torch.autograd.grad(value.sum(), leaf, create_graph=True)
+    found, itself = preservation_slope(units, bases)
     torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(itself, value)
     second = [torch.autograd.grad((one * seed).sum(), weight, retain_graph=True)[0] for one in (found, expected)]
     torch.testing.assert_close(*second)
 
@@ -204,6 +209,23 @@ def test_an_angle_preserving_projection_moves_noticeably_at_each_call():
         for _ in range(9):
             reg()
         assert preservation(model[0].weight[None], reg.basis_576, "cosine") < 0.7 * before
+
+
+@pytest.mark.parametrize("settings", [{}, {"unroll": 1}, {"preserve": "angle"}])
+@pytest.mark.parametrize("cosine", [0.0, 0.2, 0.9])
+def test_a_fresh_projection_of_neurons_that_point_alike_does_not_overshoot(cosine, settings):
+    """A step of η is too long where all pairs pull the same way: L_P grew twentyfold, and the energy a thousandfold."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(1152, 128, bias=False), nn.Linear(128, 10))
+    with torch.no_grad():
+        weight = unit(torch.randn(128, 1152))
+        model[0].weight.copy_((1 - cosine) ** 0.5 * weight + cosine**0.5 * unit(torch.randn(1152)))
+    reg = CoMHE(model, projection="angle_preserving", output=0.0, **settings)
+    preserve = settings.get("preserve", "cosine")
+    weight = model[0].weight[None].detach()
+    before, start = preservation(weight, reg.basis_1152, preserve).item(), reg().item()
+    assert preservation(weight, reg.basis_1152, preserve).item() < 4 * before
+    assert max(reg().item() for _ in range(19)) < 10 * start
 
 
 @pytest.mark.parametrize("projection", ["angle_preserving", "adversarial"])

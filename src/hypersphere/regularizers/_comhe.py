@@ -25,6 +25,7 @@ from ._views import (
     preservation,
     preservation_slope,
     project,
+    tangent_rate,
 )
 
 
@@ -75,7 +76,8 @@ class CoMHE(EnergyRegularizer):
         unroll: Steps on a learned projection that are differentiated through; 0 alternates.
         inner_steps: Steps on an alternating projection at each call; with ``unroll`` that is their number.
         inner_lr: Step size η of learned projections; of angle-preserving ones as if their entries were N(0, 1) like in
-            6.4 (here they are N(0, 1/dim), so a step is η/dim). The thesis prints no η.
+            6.4 (here they are N(0, 1/dim), so a step is η/dim), and no further than where the tangent of L_P reaches
+            0, its least value: a fresh projection of neurons that point alike would overshoot. The thesis prints no η.
         inner_every: Alternating projections move at every so many calls in training mode, first at the first one
             (thesis 6.6.1: every 10 steps of the network). Unrolled ones move at each call.
         preserve: what the projection is to preserve in L_P (thesis 6.6): the ``"cosine"`` or the ``"angle"`` of each
@@ -359,26 +361,41 @@ class CoMHE(EnergyRegularizer):
         if steps and _looked_at():  # a slope needs tensors that gradients can be taken of
             with torch.inference_mode(False):
                 return self._descend(bases.clone(), [weight.clone() for weight in weights], steps, False)
-        rate = self.inner_lr / self.dim if self.projection == "angle_preserving" else self.inner_lr
         moved = bases.detach()
         with without_autocast(bases.device):
             for _ in range(steps):
-                moved = moved - rate * self._inner_slope(moved, weights, differentiable)
+                slope, value = self._inner_slope(moved, weights, differentiable)
+                moved = moved - self._rate(slope, value) * slope
         return moved if differentiable else moved.detach()
 
-    def _inner_slope(self, bases: Tensor, weights: list[Tensor], differentiable: bool) -> Tensor:
+    def _rate(self, slope: Tensor, value: Tensor) -> Tensor | float:
+        """η, or less where the tangent of L_P ≥ 0 says that it would overshoot."""
+        if self.projection != "angle_preserving":
+            return self.inner_lr
+        return tangent_rate(slope, value).clamp(max=self.inner_lr / self.dim)[:, None, None]
+
+    def _inner_slope(self, bases: Tensor, weights: list[Tensor], differentiable: bool) -> tuple[Tensor, Tensor]:
+        """The slope of :meth:`_inner`, and its value."""
         if self.projection == "angle_preserving" and self.preserve == "cosine":
             with torch.set_grad_enabled(differentiable):
-                return torch.stack([preservation_slope(weight, bases) for weight in weights]).sum(0)
+                slopes, values = zip(*(preservation_slope(weight, bases) for weight in weights), strict=True)
+                return torch.stack(slopes).sum(0), torch.stack(values).sum(0)
         if torch.compiler.is_compiling():  # compilers know this form alone
-            slope: Tensor = torch.func.grad(self._inner)(bases, weights)
-            return slope if differentiable else slope.detach()
+
+            def total(bases: Tensor) -> tuple[Tensor, Tensor]:
+                value = self._inner(bases, weights)
+                return value.sum(), value
+
+            slope, value = torch.func.grad(total, has_aux=True)(bases)
+            return (slope, value) if differentiable else (slope.detach(), value.detach())
         with torch.enable_grad():
             leaf = bases if bases.requires_grad else bases.detach().requires_grad_()
-            return torch.autograd.grad(self._inner(leaf, weights), leaf, create_graph=differentiable)[0]
+            value = self._inner(leaf, weights)
+            (slope,) = torch.autograd.grad(value.sum(), leaf, create_graph=differentiable)
+        return slope, value if differentiable else value.detach()
 
     def _inner(self, bases: Tensor, weights: list[Tensor]) -> Tensor:
-        """What steps on a projection descend, summed over the layers that share it."""
+        """What steps on each projection descend, summed over the layers that share it."""
         if self.projection == "angle_preserving":
             terms = [preservation(weight, bases, self.preserve) for weight in weights]
         else:
@@ -388,12 +405,12 @@ class CoMHE(EnergyRegularizer):
             else:
                 found = self._energies(images)
             if self.projection == "adversarial":
-                terms = [-energies.mean(1).sum() for energies in found]
+                terms = [-energies.mean(1) for energies in found]
             elif self.aggregate == "max":  # as back-propagation: the penalty depends on the largest alone
                 terms = [largest(energies.mean(1), 0) for energies in found]
             else:
-                terms = [energies.mean(1).sum() for energies in found]
-        return torch.stack(terms).sum()
+                terms = [energies.mean(1) for energies in found]
+        return torch.stack(terms).sum(0)
 
 
 def _looked_at() -> bool:

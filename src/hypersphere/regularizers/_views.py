@@ -21,7 +21,7 @@ def project(neurons: Tensor, bases: Tensor) -> Tensor:
 
 
 def preservation(neurons: Tensor, bases: Tensor, preserve: str) -> Tensor:
-    """L_P (thesis 6.6), a sum over pairs: how far projected angles (or cosines) are from the true ones."""
+    """L_P (thesis 6.6) of every projection, a sum over pairs: how far angles (or cosines) are from the true ones."""
     itself = torch.eye(neurons.shape[-2], dtype=torch.bool, device=neurons.device)
 
     def similarity(x: Tensor) -> Tensor:
@@ -30,11 +30,11 @@ def preservation(neurons: Tensor, bases: Tensor, preserve: str) -> Tensor:
         return cosines if preserve == "cosine" else angle(cosines)
 
     difference = similarity(neurons) - similarity(project(neurons, bases))
-    return (difference * difference).sum()
+    return (difference * difference).sum((-3, -2, -1))
 
 
-def preservation_slope(units: Tensor, bases: Tensor) -> Tensor:
-    """∂L_P/∂P_c of :func:`preservation` by cosines, of neurons of length 1: autograd's, in fewer operations.
+def preservation_slope(units: Tensor, bases: Tensor) -> tuple[Tensor, Tensor]:
+    """∂L_P/∂P_c by cosines, of neurons of length 1, and L_P: autograd's of :func:`preservation`, in fewer operations.
 
     With y_i = P w_i, c_ij the cosines of the y and e_ij how far they are from the true ones, the slope along y_i is
     4 Σ_j e_ij (ŷ_j − c_ij ŷ_i) / ‖y_i‖, where j = i adds nothing.
@@ -45,7 +45,14 @@ def preservation_slope(units: Tensor, bases: Tensor) -> Tensor:
     cosines = directions @ directions.mT
     gap = cosines - units @ units.mT
     along = gap @ directions - (gap * cosines).sum(-1, keepdim=True) * directions
-    return 4 * ((along * inverse).mT @ units).sum(1)
+    itself = gap.diagonal(dim1=-2, dim2=-1)  # not 0 where an image has no direction
+    value = gap.square().sum((-3, -2, -1)) - itself.square().sum((-2, -1))
+    return 4 * ((along * inverse).mT @ units).sum(1), value
+
+
+def tangent_rate(slope: Tensor, value: Tensor) -> Tensor:
+    """L/‖∇L‖² of every projection: the step at which the tangent of L ≥ 0 reaches 0 (Polyak)."""
+    return value / slope.square().sum((-2, -1)).clamp_min(torch.finfo(slope.dtype).tiny ** 0.5)
 
 
 def channel_views(matrix: Tensor, channels: int, group: int, order: Tensor | None) -> list[Tensor]:
