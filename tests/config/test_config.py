@@ -162,6 +162,13 @@ def test_list_shows_tables_models_and_data(capsys, tmp_path):
         ("--orthogonal.method cayley --orthogonal.learn-r no", None),
         ("--schedule.milestones none --schedule.gamma 0.5", "--schedule.milestones"),
         ("--schedule.gamma 0.5", None),
+        (
+            "--schedule.steps 90 --schedule.milestones 90,500",
+            "a milestone before the last step, or more --schedule.steps",
+        ),
+        ("--schedule.steps 90 --schedule.gamma 0.5", "a milestone before the last step, or more --schedule.steps"),
+        ("--schedule.steps 90 --schedule.milestones 89,500", None),
+        ("--schedule.steps 90", None),
         ("--evaluation.inception runs/judge", "--gan.generator"),
         ("--evaluation.inception runs/judge --gan.generator sngan_generator", None),
         ("--evaluation.inception runs/judge --evaluation.also my_own:score", None),

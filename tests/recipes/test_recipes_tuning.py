@@ -26,7 +26,7 @@ def asked(lines, tmp_path):
     parser = Parser()
     arguments.reproduce(parser)
     options = parser.parse_args(["--plan", str(path), "--results", str(tmp_path), "--seeds", "0"])
-    return [reproduce._Order(one).works[0] for one in reproduce._asked(options)]
+    return [order.works[0] for order in reproduce._orders(options)]
 
 
 def test_every_loss_has_the_same_budget_and_every_setting_is_one(tmp_path):

@@ -218,6 +218,15 @@ def test_a_pattern_that_matches_nothing_is_named(what, capsys):
     assert err == f"hypersphere list: no {what} match 'nix*'\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [(["heads", "arcfac"], "heads match 'arcfac'; did you mean arcface?"), (["networks", "cn9"], "did you mean cnn9?")],
+)
+def test_a_misspelt_name_of_a_list_is_answered_with_the_near_one(words, near, capsys):
+    assert main(["list", *words]) == 1
+    assert capsys.readouterr().err.endswith(f"{near}\n")
+
+
 # Interrupts and closed pipes -------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from tiny import tiny
 
 import hypersphere as hs
 from hypersphere import data
-from hypersphere.evaluation import outputs_of
+from hypersphere.evaluation import evaluate, outputs_of
 from hypersphere.train import EvaluationConfig, LossConfig, Run, run
 
 
@@ -65,6 +65,20 @@ def test_mirrors_and_centring_change_what_is_compared(characters, tmp_path):
 def test_classification_of_other_classes_is_refused(characters, tmp_path):
     with pytest.raises(ValueError, match=r"evaluate by verification"):
         run(settings(tmp_path, evaluation=EvaluationConfig()))
+
+
+@pytest.mark.parametrize("name", ["fgsm", "deepfool", "pgd_transfer"])
+def test_attacks_on_labels_of_other_classes_are_refused(characters, tmp_path, name):
+    """The logits are those of the training classes: comparing them with the labels of others says nothing."""
+    asked = settings(tmp_path)
+    asked = replace(asked, schedule=replace(asked.schedule, steps=2))
+    also = replace(asked, evaluation=replace(asked.evaluation, also=(name,)))
+    also = replace(also, adversarial=replace(also.adversarial, source="open"))
+    with pytest.raises(ValueError, match=r"test classes of omniglot are others than those of training"):
+        run(replace(also, recipe="also"))
+    run(asked)
+    with pytest.raises(ValueError, match=r"test classes of omniglot are others than those of training"):
+        evaluate(tmp_path / "open", parts=name)
 
 
 def test_images_can_be_shrunk(characters, tmp_path):

@@ -160,6 +160,7 @@ def test_a_plan_trains_what_several_tables_share_once(tmp_path, capsys, monkeypa
     cnn = next(cell for cell in own.cells if cell.name == "cnn")
     other = replace(own, name="other", cells=(replace(cnn, name="same"), replace(cnn, name="warm")))
     monkeypatch.setattr(reproduce, "tables", lambda: {"digits": own, "other": other})
+    monkeypatch.setattr(reproduce, "find_table", {"digits": own, "other": other}.__getitem__)
     plan = tmp_path / "plan.txt"
     plan.write_text(
         "# both tables have this one\n"
@@ -204,6 +205,7 @@ def test_what_another_table_has_measured_is_not_trained_again(tmp_path, capsys, 
     )
     other = replace(own, name="other", cells=cells)
     monkeypatch.setattr(reproduce, "tables", lambda: {"digits": own, "other": other})
+    monkeypatch.setattr(reproduce, "find_table", {"digits": own, "other": other}.__getitem__)
     trained = []
 
     def train(config):
@@ -372,12 +374,18 @@ def test_what_others_start_from_is_trained_under_its_own_name():
         (["digits", "--plan", "plan.txt"], "name a table, or a file with --plan"),
         (["--plan", "plan.txt"], "plan.txt, line 2: --plan, --at-once, --within and --print belong"),
         (["--plan", "empty.txt"], "empty.txt names no table"),
+        (["--plan", "wrong.txt"], "wrong.txt, line 2: table='digit' is unknown: did you mean digits"),
+        (["--plan", "none.txt"], "none.txt, line 2: --cells 'rnn' matches no cell of digits"),
+        (["digits.cnn"], "table='digits.cnn' is a cell of digits: give digits --cells 'cnn'"),
+        (["nothing_like_it"], "table='nothing_like_it' is unknown: see `hypersphere list tables`"),
         (["digits", "--loss.scale", "8"], "--loss.scale 8.0 changes nothing here"),
     ],
 )
 def test_a_plan_that_cannot_be_meant(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plan.txt").write_text("digits --seeds 0\ndigits --at-once 3\n")
+    (tmp_path / "wrong.txt").write_text("digits --seeds 0\ndigit\n")
+    (tmp_path / "none.txt").write_text("digits --seeds 0\ndigits --cells rnn\n")
     (tmp_path / "empty.txt").write_text("# later\n")
     assert main(["reproduce", *words, "--results", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err

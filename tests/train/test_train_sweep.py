@@ -102,6 +102,10 @@ def test_a_file_of_another_recipe_or_of_none_trains_nothing(tmp_path, capsys, co
         ('{"optim.lr": [1]}', "optim.lr=[1] must be float"),
         ('{"schedule": {"steps": 1.5}}', "schedule.steps=1.5 must be int"),
         ('{"data": {"hflip": "perhaps"}}', "data.hflip='perhaps' must be bool"),
+        ('{"optim": {"lr": 0.1}, "optim.lr": 0.2}', "has the setting 'optim.lr' twice"),
+        ('{"data": {"batch-size": 8, "batch_size": 16}}', "has the setting 'data.batch_size' twice"),
+        ('{"optim": {"lr": 0.1, "lr": 0.2}}', "'lr' stands twice in one object"),
+        ('{"gan": 3}', "gan=3 must be a group of settings: gan.generator"),
         ("[1]", "holds list"),
         ("{", "is not a JSON file"),
     ],
@@ -186,7 +190,10 @@ def test_a_termination_signal_ends_the_processes_of_a_sweep(to, tmp_path, capsys
     words = ["sweep", "digits.cnn", *QUICK, "--optim.lr", "0.1,0.2,0.3", "--jobs", "2", "--run.folder", str(tmp_path)]
     assert main(words) == 130
     assert len(children) == 2
-    assert "stopped. Give the same command again" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert "stopped. Give the same command again" in err
+    assert "exit status" not in out  # it was asked to stop: nothing has failed
+    assert out.count("stopped before its training began") == 2
 
 
 def test_processes_of_a_sweep_trust_what_its_command_line_names(tmp_path, children):
@@ -195,6 +202,18 @@ def test_processes_of_a_sweep_trust_what_its_command_line_names(tmp_path, childr
     trusted = [one.command[one.command.index("--trust") + 1] for one in children if "--trust" in one.command]
     assert len(children) == 2
     assert trusted == ["hypersphere.angular"]
+
+
+def test_what_cannot_be_trained_is_said_before_the_others_train(tmp_path, capsys, monkeypatch):
+    said = []
+    monkeypatch.setattr("hypersphere.cli.sweep.train", lambda config: said.append(capsys.readouterr().err))
+    words = ["sweep", "digits.cnn", *QUICK, "--optim.lr", "0.1,-1", "--run.folder", str(tmp_path)]
+    assert main([*words, "--show"]) == 0
+    shown = "hypersphere sweep: optim.lr=-1.0: optim.lr=-1.0 must be finite and > 0\n"
+    assert capsys.readouterr().err == shown
+    assert main(words) == 1
+    assert said == [shown]
+    assert capsys.readouterr().err == ""  # once is enough
 
 
 def test_a_sweep_goes_on_past_failures_and_after_interruptions(tmp_path, capsys, children):

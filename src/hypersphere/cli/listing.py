@@ -25,11 +25,14 @@ def run(options: argparse.Namespace) -> int:
         print(line)
         found = True
     if not found:
-        names = [*LISTED, *tables()] if options.what not in LISTED else []
+        unknown = what == "recipes" and options.what not in LISTED
+        names = (
+            [*LISTED, *tables()] if unknown else [one.name for one in NAMED[what].entries()] if what in NAMED else []
+        )
         print(f"hypersphere list: no {what} match {pattern!r}{closest(pattern, names)}", file=sys.stderr)
-        if names:
+        if unknown:
             print(f"give one of {', '.join(LISTED)}, or the name of a table", file=sys.stderr)
-        return 2 if names else 1
+        return 2 if unknown else 1
     if what == "tables":
         print("\n`hypersphere list TABLE` shows the cells, `hypersphere train TABLE.CELL` trains one.")
     return 0

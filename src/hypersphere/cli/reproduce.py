@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .._core import torchrun
-from .._core.checks import check_choice, check_count, check_positive
+from .._core.checks import check_count, check_positive
 from ..config import Config, changed, check_used, overridden, with_values
-from ..recipes import Cell, Table, results, shared, tables
+from ..recipes import Cell, Table, find_table, results, shared, tables
 from ..recipes.shorter import STARTS, named, shortened
 from ..runs import SeedFolder, beside, run_path
 from ..runs.files import check_room
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     if torchrun.world() > 1 and (options.at_once > 1 or options.within is not None):
         raise ValueError("--at-once and --within need one process: leave them out, or do without torchrun")
     seconds = None if options.within is None else 60 * check_positive("--within", options.within)
-    orders = [_Order(one) for one in _asked(options)]
+    orders = _orders(options)
     runs = {work.run_name for order in orders for work in order.works}
     for order in orders:
         order.start_from(runs)
@@ -59,15 +59,15 @@ def run(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _asked(options: argparse.Namespace) -> list[argparse.Namespace]:
+def _orders(options: argparse.Namespace) -> list[_Order]:
     """What is to be run: one table, or a line of a plan each, to which the options of the command are defaults."""
     if (options.table is None) == (options.plan is None):
         raise ValueError("name a table, or a file with --plan: one of them")
     if options.plan is None:
-        return [options]
+        return [_Order(options)]
     if not options.plan.is_file():
         raise ValueError(f"--plan {options.plan} is not a file: write a table with its options on each line of one")
-    asked = []
+    orders = []
     for number, line in enumerate(options.plan.read_text(encoding="utf-8").splitlines(), 1):
         parser = _Line(prog="hypersphere reproduce")
         arguments.reproduce(parser)
@@ -80,12 +80,12 @@ def _asked(options: argparse.Namespace) -> list[argparse.Namespace]:
                 getattr(one, name) != getattr(options, name) for name in ("plan", "at_once", "within", "only_print")
             ):
                 raise ValueError("--plan, --at-once, --within and --print belong on the command line")
+            orders.append(_Order(one))
         except ValueError as error:
             raise ValueError(f"{options.plan}, line {number}: {error}") from error
-        asked.append(one)
-    if not asked:
+    if not orders:
         raise ValueError(f"--plan {options.plan} names no table: write one with its options on each line")
-    return asked
+    return orders
 
 
 class _Line(Parser):
@@ -99,7 +99,7 @@ class _Order:
     """Cells of one table under the same options."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.table = tables()[check_choice("table", options.table, tables())]
+        self.table = find_table(options.table)
         self.seeds, self._options = _seeds(options.seeds), options
         self._chosen = [cell for cell in self.table.cells if fnmatch(cell.name, options.cells)]
         if not self._chosen:

@@ -50,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
     check_used(first, texts, *others)
     if stored is not None:
         stored.check(plan)
+    _say_errors(found)  # before hours of training
     if options.show:
         for one in found:
             print(one.name)
@@ -77,7 +78,8 @@ def _sweep(plan: Plan, found: list[Combination], jobs: int | None, lock: int) ->
     print(f"{len(found)} runs in {plan.folder}", flush=True)
     many_queues()  # before the memory of the GPU is asked for
     place = (plan.folder, lock)
-    stopped = _as_many_as_fit(found, *place) if jobs is None else _together(found, *place, jobs)
+    valid = [one for one in found if one.error is None]
+    stopped = _as_many_as_fit(valid, *place) if jobs is None else _together(valid, *place, jobs)
     if stopped:
         return stopped
     if torchrun.rank() == 0:
@@ -88,7 +90,7 @@ def _sweep(plan: Plan, found: list[Combination], jobs: int | None, lock: int) ->
 
 def _as_many_as_fit(found: list[Combination], folder: Path, lock: int) -> int:
     """Train the first unfinished run alone to measure its memory, then as many at a time as fit."""
-    todo = [one for one in found if one.error is None and one.missing()]
+    todo = [one for one in found if one.missing()]
     if not todo:
         return _one_by_one(found)
     device = todo[0].config.run.device
@@ -127,7 +129,7 @@ def _on_gpu(found: list[Combination], todo: list[Combination], device: str) -> i
 def _together(found: list[Combination], folder: Path, lock: int, jobs: int) -> int:
     if jobs == 1:
         return _one_by_one(found)
-    finished = [one for one in found if one.error is None and not one.missing()]  # which need no process
+    finished = [one for one in found if not one.missing()]  # which need no process
     return _one_by_one(finished) or _in_processes([one for one in found if one not in finished], folder, lock, jobs)
 
 
@@ -139,8 +141,7 @@ def _one_by_one(found: list[Combination]) -> int:
                 return _say_stopped()
             print(f"[{number}/{len(found)}] {one.name}", flush=True)
             try:
-                if one.error is None:
-                    train(one.config)
+                train(one.config)
             except Stopped as stopped:
                 if stopped.code == 130:
                     print(f"hypersphere sweep: {stopped}", file=sys.stderr)
@@ -198,11 +199,14 @@ def _in_processes(found: list[Combination], folder: Path, lock: int, jobs: int) 
             code = child.wait()
         lines = words.read_text(errors="replace").strip().splitlines()
         told = in_a_sweep(lines[-1]) if lines else ""
+        if code and stopping.is_set():
+            print(f"{one.name}: {told or 'stopped before its training began'}", flush=True)
+            return
         one.error = f"exit status {code}: {told} (see {words})" if code else None
         print(f"{one.name}: {one.error or 'done'}", flush=True)
 
     with signals(stop), ThreadPoolExecutor(jobs) as pool:
-        working = [pool.submit(work, one) for one in found if one.error is None]
+        working = [pool.submit(work, one) for one in found]
         while wait(working, timeout=0.2).not_done:
             pass  # awake now and then: a signal that came to another thread is handled in this one
         for one in working:

@@ -51,7 +51,11 @@ def read_values(path: str | Path) -> tuple[str | None, dict[str, Any]]:
     for name, value in _flat(content, known):
         plain = name.replace("-", "_")
         if plain not in known:
+            if any(one.startswith(f"{plain}.") for one in known):
+                raise ValueError(f"{file}: {name}={value!r} must be a group of settings: {_example(plain, known)}")
             raise ValueError(f"{file} has an unknown setting {name!r}{closest(plain, known)}")
+        if plain in found:
+            raise ValueError(f"{file} has the setting {plain!r} twice: keep one of them")
         found[plain] = fitted(known[plain], value, f"{file}: {name}")
     check_trusted(found, file)
     return recipe, found
@@ -77,7 +81,7 @@ def _content(file: Path) -> dict[str, Any]:
         raise ValueError(f"--config {file} must be a .json or .toml file, or a run folder that exists")
     try:
         text = file.read_text(encoding="utf-8-sig")  # editors of Windows write a mark at the start
-        content = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+        content = json.loads(text, object_pairs_hook=_once) if file.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
         raise ValueError(f"--config {file} does not exist") from None
     except (ValueError, RecursionError) as error:
@@ -85,6 +89,21 @@ def _content(file: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"--config {file} holds {type(content).__name__}, not settings by name")
     return content
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, in which a name may not stand twice, as in TOML."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in one object")
+    return found
+
+
+def _example(group: str, known: Mapping[str, Any]) -> str:
+    """The names that a group takes, a few of them."""
+    names = [name for name in known if name.startswith(f"{group}.")]
+    return f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''}"
 
 
 def _flat(content: Mapping[str, Any], known: Mapping[str, Any], prefix: str = "") -> typing.Iterator[tuple[str, Any]]:

@@ -68,6 +68,12 @@ _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] =
     ("data", ("pad",), lambda c: c.data.name not in (*_TREES, *_PEOPLE), "images that are kept in memory"),
     ("schedule", ("milestones", "gamma"), lambda c: c.schedule.kind == "step", "--schedule.kind step"),
     ("schedule", ("gamma",), lambda c: bool(c.schedule.milestones), "--schedule.milestones"),
+    (
+        "schedule",
+        ("milestones", "gamma"),
+        lambda c: any(step < c.schedule.steps for step in c.schedule.milestones),
+        "a milestone before the last step, or more --schedule.steps",
+    ),
     ("evaluation", ("inception",), lambda c: c.gan.generator is not None or _own_measurement(c), "--gan.generator"),
     ("optim", ("adam_lr",), lambda c: c.optim.name in of_matrices(), "--optim.name muon"),
     ("optim", ("projection_norm",), lambda c: c.optim.projection_every > 0, "--optim.projection-every"),

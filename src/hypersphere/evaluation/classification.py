@@ -48,11 +48,13 @@ def _lines(part: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _check_classes(config: Config, source: Source, team: Team) -> None:
+def check_classes(config: Config, source: Source, team: Team) -> None:
+    """Refuse what compares labels with logits where the test classes are not those of training."""
     if source.open_set:
         raise ValueError(
-            f"the test classes of {config.data.name} are others than those of training: evaluate by verification or "
-            "few_shot (--evaluation.protocol to train, --parts afterwards)"
+            f"the test classes of {config.evaluation.data or config.data.name} are others than those of training, of "
+            "which the logits are: evaluate by verification or few_shot (--evaluation.protocol to train, --parts "
+            "afterwards)"
         )
 
 
@@ -71,11 +73,11 @@ def _words(config: Config) -> str:
     details=_details,
     lines=_lines,
     words=_words,
-    check=_check_classes,
+    check=check_classes,
 )
 def classification(candidate: Candidate) -> dict[str, float]:
     """``accuracy`` in percent and mean cross-entropy ``loss`` of the logits."""
-    _check_classes(candidate.config, candidate.source, candidate.team)
+    check_classes(candidate.config, candidate.source, candidate.team)
     sums = torch.zeros(3, dtype=torch.float64, device=candidate.team.device)
     for inputs, labels in candidate.source.test():
         logits = candidate.logits(inputs)
@@ -90,11 +92,11 @@ def classification(candidate: Candidate) -> dict[str, float]:
     label="Top-5 accuracy",
     about="how often the label is among the five largest logits",
     quantities=(Quantity("top5_accuracy", "Top-5 accuracy", "%", True),),
-    check=_check_classes,
+    check=check_classes,
 )
 def top5(candidate: Candidate) -> dict[str, float]:
     """``top5_accuracy``: the label is among the five largest logits, in percent."""
-    _check_classes(candidate.config, candidate.source, candidate.team)
+    check_classes(candidate.config, candidate.source, candidate.team)
     sums = torch.zeros(2, dtype=torch.float64, device=candidate.team.device)
     for inputs, labels in candidate.source.test():
         logits = candidate.logits(inputs)
@@ -109,11 +111,11 @@ def top5(candidate: Candidate) -> dict[str, float]:
     label="Accuracy of each class",
     about="the accuracy of each class",
     quantities=(Quantity("class_*_accuracy", "Accuracy of class {}", "%", True),),
-    check=_check_classes,
+    check=check_classes,
 )
 def classes(candidate: Candidate) -> dict[str, float]:
     """``class_0_accuracy``, ``class_1_accuracy``, ...: of the test samples of each class, in percent."""
-    _check_classes(candidate.config, candidate.source, candidate.team)
+    check_classes(candidate.config, candidate.source, candidate.team)
     count = candidate.source.facts.num_classes
     sums = torch.zeros(2, count, dtype=torch.float64, device=candidate.team.device)
     for inputs, labels in candidate.source.test():

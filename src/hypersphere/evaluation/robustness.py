@@ -15,6 +15,7 @@ from ..runs import Run, Team, beside, load
 from ..runs.quantities import Quantity
 from ..sources import Source
 from .candidate import Candidate
+from .classification import check_classes
 from .measurement import measurement
 
 
@@ -61,6 +62,7 @@ def under_attack(name: str, transfer: bool, candidate: Candidate) -> dict[str, f
     means of the norms of r in units of the inputs (thesis C.3). Attacks that increase the cross-entropy say so:
     ``fgsm_cross_entropy_accuracy``.
     """
+    check_classes(candidate.config, candidate.source, candidate.team)
     source = _other(candidate) if transfer else None
     key = f"{name}_transfer" if transfer else name
     if name == "deepfool":
@@ -139,6 +141,7 @@ def _training(config: Config) -> dict[str, object]:
 def _check(key: str, transfer: bool, config: Config, source: Source, team: Team) -> None:
     if source.pixels is None:
         raise ValueError(f"evaluation.also: {key} changes the pixels of images, and these data are not images")
+    check_classes(config, source, team)
     if not transfer:
         return
     other = config.adversarial.source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from functools import cache
 
@@ -53,6 +54,33 @@ def tables() -> dict[str, Table]:
     """
     found = {table.name: table for file in _FILES for table in file.TABLES}
     return dict(sorted(found.items(), key=lambda item: _order(item[0])))
+
+
+def find_table(name: str) -> Table:
+    """Find a table.
+
+    Args:
+        name: the name of a table, without that of a cell.
+
+    Returns:
+        The table with its cells.
+
+    Raises:
+        ValueError: If there is no such table. The message says which are near, or which table has a cell of that name.
+
+    Example:
+        >>> from hypersphere import recipes
+        >>> recipes.find_table("paper.table1").name
+        'paper.table1'
+    """
+    if name in tables():
+        return tables()[name]
+    if name in _places():
+        table, _ = _places()[name]
+        raise ValueError(
+            f"table={name!r} is a cell of {table.name}: give {table.name} --cells {name[len(table.name) + 1 :]!r}"
+        )
+    raise ValueError(f"table={name!r} is unknown: {_hint(name, tables(), 'tables')}")
 
 
 def list_recipes(pattern: str = "*") -> list[str]:
@@ -128,11 +156,16 @@ def find(name: str) -> tuple[Table, int]:
     """
     names = _places()
     if name not in names:
-        near = [one for one in names if one.startswith(name)] or difflib.get_close_matches(name, names, 4, 0.5)
-        shown = ", ".join(near[:6]) + (", ..." if len(near) > 6 else "")
-        hint = f"did you mean {shown}?" if near else "see `hypersphere list recipes`"
-        raise ValueError(f"recipe {name!r} is unknown: {hint}")
+        raise ValueError(f"recipe {name!r} is unknown: {_hint(name, names, 'recipes')}")
     return names[name]
+
+
+def _hint(name: str, names: Iterable[str], kind: str) -> str:
+    """What may have been meant, or where to look."""
+    names = list(names)
+    near = [one for one in names if one.startswith(name)] or difflib.get_close_matches(name, names, 4, 0.5)
+    shown = ", ".join(near[:6]) + (", ..." if len(near) > 6 else "")
+    return f"did you mean {shown}?" if near else f"see `hypersphere list {kind}`"
 
 
 def _order(name: str) -> list[tuple[int, str]]:
