@@ -226,7 +226,9 @@ TABLES += (
             )
         ),
         "The text names neither network nor g: 21.17 is ResNet-32 with the cosine in Table 4.4. Weights of weighted "
-        f"operators, whose lengths count, decay like the baseline's. {MIRRORED}",
+        "operators, whose lengths count, decay like the baseline's. Adam's steps do not change with the scale of a "
+        "gradient, so weighted gradients are others only as far as the lengths of the weights change. "
+        f"{MIRRORED}",
     ),
     Table(
         "thesis.table4.7",
