@@ -7,7 +7,6 @@ number. :mod:`hypersphere.recipes.evidence` finds the verdicts by one rule for a
 from __future__ import annotations
 
 import functools
-import json
 import re
 import sys
 from collections.abc import Iterable
@@ -66,8 +65,8 @@ def forest() -> str:
 
 @functools.cache
 def _measured() -> list[tuple[Table, list[dict[str, Any]]]]:
-    paths = sorted((ROOT / "results").glob("*.json"))
-    return [(tables()[path.stem], json.loads(path.read_text())["measurements"]) for path in paths]
+    named = [tables()[path.stem] for path in sorted((ROOT / "results").glob("*.json"))]
+    return [(table, results.read(table, ROOT / "results")) for table in named]
 
 
 @functools.cache

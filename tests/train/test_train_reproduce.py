@@ -49,6 +49,28 @@ def test_other_settings_are_another_measurement(tmp_path, capsys):
     assert not mine["whole"]
 
 
+def test_settings_stand_once_in_a_file_and_every_measurement_has_its_own(tmp_path):
+    table = tables()["digits"]
+    made = {name: with_values(get("digits.cnn"), {"optim.lr": lr}) for name, lr in (("own", 0.1), ("other", 0.2))}
+    for seed in (0, 1):
+        for name, config in made.items():
+            changed = {"optim.lr": 0.2} if name == "other" else None
+            results.record(table, "cnn", config, {"seed": seed, "steps": 9, "final_accuracy": 5.0}, tmp_path, changed)
+    path = tmp_path / "digits.json"
+    content = json.loads(path.read_text())
+    assert len(content["settings"]) == 2
+    assert [one["settings"]["optim"]["lr"] for one in results.read(table, tmp_path)] == [0.2, 0.2, 0.1, 0.1]
+    results.write(table, results.read(table, tmp_path), tmp_path)
+    assert json.loads(path.read_text()) == content
+    content["measurements"][0]["settings"] = material(made["other"])  # a file may also have them in every measurement
+    path.write_text(json.dumps(content))
+    assert results.read(table, tmp_path)[0]["settings"] == json.loads(json.dumps(material(made["other"])))
+    content["settings"].popitem()
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="lacks the settings"):
+        results.read(table, tmp_path)
+
+
 def test_a_short_run_is_not_compared_with_the_published_number(tmp_path):
     table = tables()["paper.table1"]
     entry = {"cell": "original.softmax", "seed": 0, "final_accuracy": 50.0, "best_accuracy": 51.0}

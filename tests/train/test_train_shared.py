@@ -79,7 +79,7 @@ def test_what_another_table_has_measured_is_not_trained_again(tmp_path, capsys, 
     assert main([*words, "other", "--cells", "same", "--seeds", "1,2"]) == 0
     assert "other.same is done: seed 1 as digits.cnn\n" in capsys.readouterr().out
     assert trained == [("digits.cnn", 0), ("digits.cnn", 1), ("other.same", 2)]
-    adopted, measured = json.loads((tmp_path / "other.json").read_text())["measurements"]
+    adopted, measured = results.read(other, tmp_path)
     assert (adopted["recipe"], adopted["settings"]["recipe"]) == ("digits.cnn", "other.same")
     assert (adopted["seed"], adopted["final_accuracy"], adopted["published"]) == (1, 7.0, {"same": 1.0})
     assert [one["settings"]["run"]["precision"] for one in (adopted, measured)] == ["bfloat16", "float32"]
@@ -131,7 +131,8 @@ def test_a_measurement_is_of_what_its_cell_says_whatever_defaults_were_once(tmp_
     put(tmp_path, first)
     path = tmp_path / "digits.json"
     content = json.loads(path.read_text())
-    del content["measurements"][0]["settings"]["optim"]
+    (settings,) = content["settings"].values()
+    del settings["optim"]
     path.write_text(json.dumps(content))
     known = shared.known(tmp_path, [first])
     config = other.cells[0].config("other")

@@ -1,10 +1,12 @@
 """Numbers we measured: ``results/TABLE.json``, each with seed, steps, settings, versions and device.
 
 A measurement under other settings than the cell's is kept under what was ``changed``, and is never the cell's number.
+Settings stand once in a file, under the first digits of their SHA-256, which is what the measurements have of them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Mapping
@@ -14,7 +16,7 @@ from typing import Any
 from .._core.streams import aligned
 from ..config import Config, material
 from ..config.command_line import shown
-from ..runs.files import read_json, write_json
+from ..runs.files import json_text, read_json, write_json
 from ..runs.lock import locked
 from ..runs.manifest import with_nan
 from .published import mean
@@ -46,7 +48,17 @@ def read(table: Table, folder: Path) -> list[dict[str, Any]]:
             f"{path} does not hold measurements, each with {', '.join(sorted(_NEEDED))}: move it away, or name another "
             "folder with --results"
         )
-    return [with_nan(one) for one in found]
+    settings = content.get("settings", {})
+    try:
+        return [with_nan(_with_settings(one, settings)) for one in found]
+    except KeyError as error:
+        raise ValueError(f"{path} lacks the settings {error}: restore the file from where it came") from error
+
+
+def _with_settings(one: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A measurement with its settings in the place of their name."""
+    name = one.get("settings")
+    return {**one, "settings": settings[name]} if isinstance(name, str) else one
 
 
 def record(
@@ -77,8 +89,19 @@ def keep(
 
 def write(table: Table, measurements: Iterable[Mapping[str, Any]], folder: Path) -> None:
     """Write the file of a table."""
-    content = {"table": table.name, "title": table.title, "metric": table.metric}
-    write_json(folder / f"{table.name}.json", {**content, "measurements": sorted(measurements, key=key)})
+    settings: dict[str, Any] = {}
+    rows = [_named(one, settings) for one in sorted(measurements, key=key)]
+    head = {"table": table.name, "title": table.title, "metric": table.metric}
+    write_json(folder / f"{table.name}.json", {**head, "measurements": rows, "settings": settings})
+
+
+def _named(one: Mapping[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """A measurement with a name in the place of its settings, which are added to the others."""
+    if not isinstance(one.get("settings"), dict):
+        return dict(one)
+    name = hashlib.sha256(json_text(one["settings"]).encode()).hexdigest()[:12]
+    settings[name] = one["settings"]
+    return {**one, "settings": name}
 
 
 def command(table: Table, entry: Mapping[str, Any]) -> str:
