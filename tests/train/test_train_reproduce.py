@@ -65,10 +65,12 @@ def test_settings_stand_once_in_a_file_and_every_measurement_has_its_own(tmp_pat
     content["measurements"][0]["settings"] = material(made["other"])  # a file may also have them in every measurement
     path.write_text(json.dumps(content))
     assert results.read(table, tmp_path)[0]["settings"] == json.loads(json.dumps(material(made["other"])))
-    content["settings"].popitem()
-    path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="lacks the settings"):
-        results.read(table, tmp_path)
+    missing = {**content["settings"]}
+    missing.popitem()
+    for damaged in (missing, dict.fromkeys(content["settings"]), [1], "text", None):
+        path.write_text(json.dumps({**content, "settings": damaged}))
+        with pytest.raises(ValueError, match=r"digits\.json lacks the settings"):
+            results.read(table, tmp_path)
 
 
 def test_a_short_run_is_not_compared_with_the_published_number(tmp_path):

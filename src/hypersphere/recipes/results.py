@@ -48,17 +48,19 @@ def read(table: Table, folder: Path) -> list[dict[str, Any]]:
             f"{path} does not hold measurements, each with {', '.join(sorted(_NEEDED))}: move it away, or name another "
             "folder with --results"
         )
-    settings = content.get("settings", {})
-    try:
-        return [with_nan(_with_settings(one, settings)) for one in found]
-    except KeyError as error:
-        raise ValueError(f"{path} lacks the settings {error}: restore the file from where it came") from error
+    settings = content.get("settings")
+    named = settings if isinstance(settings, dict) else {}
+    return [with_nan(_with_settings(one, named, path)) for one in found]
 
 
-def _with_settings(one: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _with_settings(one: dict[str, Any], settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """A measurement with its settings in the place of their name."""
     name = one.get("settings")
-    return {**one, "settings": settings[name]} if isinstance(name, str) else one
+    if not isinstance(name, str):
+        return one
+    if not isinstance(settings.get(name), dict):
+        raise ValueError(f"{path} lacks the settings {name!r}: restore the file from where it came")
+    return {**one, "settings": settings[name]}
 
 
 def record(
