@@ -295,3 +295,9 @@ def test_a_source_whose_number_is_known_is_trained_again_where_its_run_is_not_he
     assert found.keys() == {"source", "net"}
     assert found["source"] == first["measurements"][0]
     assert "fgsm_transfer_accuracy" in found["net"]["metrics"]
+    shutil.rmtree(runs / "black.net-2")  # and where it was begun and interrupted
+    (tmp_path / "black.json").write_text(json.dumps(first))
+    for name in ("result.json", "model.safetensors"):
+        (runs / "black.source-2" / "seed-7" / name).unlink()
+    assert main([*words, "--plan", str(plan)]) == 0
+    assert len(json.loads((tmp_path / "black.json").read_text())["measurements"]) == 2

@@ -21,7 +21,7 @@ from .._core.checks import check_count, check_positive
 from ..config import Config, changed, check_used, overridden, with_values
 from ..recipes import Cell, Table, find_table, results, shared, tables
 from ..recipes.shorter import STARTS, named, shortened
-from ..runs import SeedFolder, beside, run_path
+from ..runs import Run, SeedFolder, beside, run_path
 from ..runs.files import check_room
 from ..train import Job, Outcome, Stopped, run_at_once
 from ..train import run as train
@@ -218,15 +218,24 @@ class Work:
 
 
 def _with_sources(todo: list[Work], orders: list[_Order]) -> list[Work]:
-    """Also those that are measured, where others start from their runs and these are not here."""
+    """Also those that are measured, where others start from their runs and these are not here, or not finished."""
     needed = {name for work in todo for setting in STARTS if (name := named(work.config, setting)) is not None}
     sources = []
     for order in orders:
         for work in order.works:
-            there = any(path.exists() for path in places_of(work.config, work.run_name))
+            there = any(map(_is_finished, places_of(work.config, work.run_name)))
             if work.run_name in needed and not there and work not in todo and work.prepare(order.seeds, {}):
                 sources.append(work)
     return _with_sources([*sources, *todo], orders) if sources else todo
+
+
+def _is_finished(path: Path) -> bool:
+    """Whether a run is there, and every seed that was begun is trained to the end."""
+    try:
+        run = Run(path)
+        return run.finished == run.seeds
+    except ValueError:  # no run, or none that has begun
+        return False
 
 
 def _apart(works: list[Work]) -> list[Work]:
