@@ -294,6 +294,19 @@ def test_another_folder_of_images_is_another_run(pictures, tmp_path, capsys):
     assert "are of other classes than the network was trained on: class 0, class 1" in capsys.readouterr().err
 
 
+def test_a_network_trained_on_another_folder_is_another_one_to_attack_by(pictures, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(pictures.parent)
+    others = shutil.copytree(pictures, tmp_path / "others")
+    (others / "class 0" / "0.jpg").unlink()
+    assert train("classify", others, tmp_path, "--run.name", "source") == 0
+    attacked = ["--adversarial.source", "source", "--evaluation.also", "fgsm_transfer", "--run.name"]
+    assert train("classify", pictures, tmp_path, *attacked, "attacked") == 0
+    assert train("classify", pictures.name, tmp_path, "--run.name", "relative") == 0
+    attacked[1] = "relative"
+    assert train("classify", pictures, tmp_path, *attacked, "itself") == 2
+    assert "is the same training from the same seed" in capsys.readouterr().err
+
+
 def test_the_seeds_of_a_run_see_the_same_images(pictures, tmp_path, capsys):
     """A further seed is compared with those that have begun, not only with itself."""
     root = tmp_path / "own"

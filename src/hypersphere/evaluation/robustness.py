@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -126,7 +128,7 @@ def check_other(config: Config, seed: int) -> None:
         )
 
 
-def _training(config: Config) -> dict[str, object]:
+def _training(config: Config) -> dict[str, Any]:
     """The settings that the weights depend on."""
     settings = material(config)
     for name in ("recipe", "run", "evaluation"):
@@ -135,6 +137,8 @@ def _training(config: Config) -> dict[str, object]:
         del settings["adversarial"]
     else:
         del settings["adversarial"]["source"]
+    if config.data.name == "folder":
+        settings["data"]["root"] = Path(config.data.root or "").expanduser().resolve()  # the images themselves
     return settings
 
 
