@@ -77,7 +77,9 @@ class CoMHE(EnergyRegularizer):
         inner_steps: Steps on an alternating projection at each call; with ``unroll`` that is their number.
         inner_lr: Step size η of learned projections; of angle-preserving ones as if their entries were N(0, 1) like in
             6.4 (here they are N(0, 1/dim), so a step is η/dim), and no further than where the tangent of L_P reaches
-            0, its least value: a fresh projection of neurons that point alike would overshoot. The thesis prints no η.
+            0: by η/dim a fresh projection of neurons that point alike would raise the energy by orders of magnitude.
+            L_P itself may still rise in a step, where a projection to ``dim`` cannot bring it near 0. The thesis
+            prints no η.
         inner_every: Alternating projections move at every so many calls in training mode, first at the first one
             (thesis 6.6.1: every 10 steps of the network). Unrolled ones move at each call.
         preserve: what the projection is to preserve in L_P (thesis 6.6): the ``"cosine"`` or the ``"angle"`` of each
@@ -369,7 +371,7 @@ class CoMHE(EnergyRegularizer):
         return moved if differentiable else moved.detach()
 
     def _rate(self, slope: Tensor, value: Tensor) -> Tensor | float:
-        """η, or less where the tangent of L_P ≥ 0 says that it would overshoot."""
+        """η, or less where the tangent of L_P would pass 0, below which L_P never is."""
         if self.projection != "angle_preserving":
             return self.inner_lr
         return tangent_rate(slope, value).clamp(max=self.inner_lr / self.dim)[:, None, None]
