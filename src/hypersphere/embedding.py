@@ -14,6 +14,7 @@ from ._core.errors import check_model
 from ._core.features import features_and_output, features_of, has_features
 from ._core.modes import modes_kept
 from ._core.output_layer import announce, find_output_layers
+from ._core.pixels import Normalized
 from .data import MEASURED
 from .data import normalize as to_inputs
 
@@ -50,9 +51,10 @@ def embed(
         flip: also embed the mirrored images and put both embeddings side by side.
         batch_size: number of images that go through the model at a time.
         device: where the model runs; None: where it is.
-        normalize: how uint8 images are normalised: ``"symmetric"``, ``"unit"``, ``"standard"`` (with ``mean`` and
-            ``std``), as in training, see :func:`hypersphere.data.normalize`. The default ``"auto"`` is ``"symmetric"``
-            for uint8 images, and leaves floating ones as they are; None leaves both.
+        normalize: how uint8 images are normalised: ``"symmetric"``, ``"unit"``, ``"mean"`` (with ``mean``) or
+            ``"standard"`` (with ``mean`` and ``std``), see :func:`hypersphere.data.normalize`. The default ``"auto"``
+            is what the network was trained with if :func:`hypersphere.load` loaded it, else ``"symmetric"``, and leaves
+            floating images as they are; None leaves both.
         mean: mean of each channel in [0, 1], for ``"standard"`` and ``"mean"``.
         std: standard deviation of each channel in [0, 1], for ``"standard"``.
         features: another source of embeddings: the name of the module whose input they are, or a function of a batch,
@@ -64,7 +66,8 @@ def embed(
     Raises:
         ValueError: If ``images`` is empty, ``features`` is not a module of the model, an embedding is NaN or not (N,
             d), or ``normalize``, ``mean`` or ``std`` is given where it would change nothing: with floating images, or
-            with a normalisation that has no mean.
+            with a normalisation that has no mean. Also if the network was trained with the mean of its images, and its
+            run does not say which that is.
         TypeError: If ``images`` is neither a tensor, a split nor an iterable of batches.
 
     Example:
@@ -80,7 +83,9 @@ def embed(
         raise ValueError(
             f"mean={mean} and std={std} change nothing with normalize={normalize!r}: pass normalize='standard' too"
         )
-    kind = "symmetric" if normalize == "auto" else normalize
+    kind = normalize
+    if normalize == "auto":
+        kind, mean, std = _trained(model)
     found: list[Tensor] = []
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     source = _source(model, features)
@@ -89,6 +94,11 @@ def embed(
         def run(batch: Tensor) -> Tensor:
             x = batch.to(place)
             if not x.is_floating_point():
+                if kind in MEASURED and mean is None and normalize == "auto":
+                    raise ValueError(
+                        f"the network was trained with data.normalize={kind!r}, and its run does not hold the mean of "
+                        f"the images: pass normalize={kind!r}, mean=dataset.mean, std=dataset.std"
+                    )
                 x = to_inputs(x, kind, mean=mean, std=std, dtype=dtype)
             x = x.to(dtype)
             parts = [_features(source, model, view) for view in ((x, x.flip(-1)) if flip else (x,))]
@@ -115,6 +125,12 @@ def embed(
     if not found:
         raise ValueError("images gave no batch: there is nothing to embed")
     return torch.cat(found)
+
+
+def _trained(model: nn.Module) -> Normalized:
+    """How the images of a network that was loaded were normalised."""
+    known = getattr(model, "normalized", None)
+    return known if isinstance(known, Normalized) else Normalized("symmetric")
 
 
 @contextmanager

@@ -19,6 +19,8 @@ class Facts:
         classes: Names of the classes; empty if they have none.
         resized: How images were brought to ``image_size``: ``"cover"`` (scaled to cover it, the middle cut out),
             ``"window"`` (squeezed to a square of ``data.resize`` pixels, the middle cut out), or None: they had it.
+        mean: Mean of the training pixels in [0, 1], a number a channel, where ``data.normalize`` takes it; else None.
+        std: Their standard deviation, likewise.
 
     Example:
         >>> hs.runs.Facts(num_classes=10, in_channels=3, image_size=(32, 32)).image_size
@@ -31,6 +33,8 @@ class Facts:
     in_features: int | None = None
     classes: tuple[str, ...] = ()
     resized: str | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
 
     def is_row_of(self, images: Facts) -> bool:
         """Whether a network of these facts takes each image of others as one row of numbers, 64 for 1×8×8 pixels.
@@ -50,8 +54,8 @@ class Facts:
 def facts_from(values: Any, path: Path) -> Facts:
     """:class:`Facts` of JSON values; ``path`` is named in errors."""
     try:
-        size, classes = values.get("image_size"), values.get("classes") or ()
-        facts = Facts(**{**values, "image_size": size and tuple(size), "classes": tuple(classes)})
+        found = {name: some and tuple(some) for name in ("image_size", "mean", "std") if (some := values.get(name))}
+        facts = Facts(**{**values, **found, "classes": tuple(values.get("classes") or ())})
     except (TypeError, AttributeError) as error:
         raise ValueError(f"{path} holds no facts of a data set, or those of another version: {error}") from error
     counts = [(name, getattr(facts, name)) for name in ("num_classes", "in_channels", "in_features")]
@@ -63,4 +67,8 @@ def facts_from(values: Any, path: Path) -> Facts:
         raise ValueError(f"{path} is damaged: image_size is {facts.image_size}, not height and width")
     if facts.resized not in (None, "cover", "window"):
         raise ValueError(f"{path} is damaged: resized is {facts.resized!r}, not 'cover', 'window' or null")
+    for name, moments in (("mean", facts.mean), ("std", facts.std)):
+        numbers = moments is None or all(type(part) in (int, float) for part in moments)
+        if not numbers or (moments is not None and len(moments) != facts.in_channels):
+            raise ValueError(f"{path} is damaged: {name} is {moments}, not a number for each channel")
     return facts

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor, nn
 
+from .._core.pixels import Normalized
 from .._core.trust import check_trusted
 from .._core.trust import trust as trust_modules
 from ..config import Config, from_dict
@@ -122,8 +123,17 @@ def _of_run(found: Run) -> nn.Module:
         remedy = "remove the file to get the newest checkpoint instead, or train again under another --run.name"
         model = _network(found.config, facts, found.path)
         _fill(model, _tensors(final, remedy, folder.weights), final, remedy)
-        return model
-    return _unfinished(found.config, facts, folder)
+    else:
+        model = _unfinished(found.config, facts, folder)
+    if found.own_loop(found.seeds[0]) is None:  # a loop of one's own normalises by itself
+        _tell_normalized(model, found.config, facts)
+    return model
+
+
+def _tell_normalized(model: nn.Module, config: Config, facts: Facts) -> None:
+    """Let the network say how its images were normalised, which ``hs.embed`` asks for."""
+    if facts.image_size is not None:
+        model.normalized = Normalized(config.data.normalize, facts.mean, facts.std)  # type: ignore[assignment]
 
 
 def _unfinished(config: Config, facts: Facts, folder: SeedFolder) -> nn.Module:
@@ -163,8 +173,10 @@ def _exported(path: Path) -> nn.Module:
         config = from_dict(Config, settings)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{file} carries settings of another version: {error}. Remedy: {remedy}") from error
-    model = _network(config, facts_from(values, file), file, embedding=about.get("outputs") == "embedding")
+    facts = facts_from(values, file)
+    model = _network(config, facts, file, embedding=about.get("outputs") == "embedding")
     _fill(model, tensors, file, remedy)
+    _tell_normalized(model, config, facts)
     return model
 
 

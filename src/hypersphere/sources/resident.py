@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -54,6 +55,7 @@ class Resident:
             shared |= {"normalize": config.normalize, "channels_last": channels_last}
             if config.normalize in data.MEASURED:
                 shared |= {"mean": dataset.mean, "std": dataset.std}
+                self.facts = replace(self.facts, mean=dataset.mean, std=dataset.std)
             self.pixels = attacks.pixels(config.normalize, mean=dataset.mean, std=dataset.std, device=device)
             augment = data.Augment(hflip=config.hflip, vflip=config.vflip, pad=config.pad, mode=config.pad_mode)
             augment = augment if config.hflip or config.vflip or config.pad else None

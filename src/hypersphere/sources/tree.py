@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -53,6 +54,8 @@ class Tree:
         )
         resized = None if test is None else "window"
         self.facts = Facts(len(train.classes), 3, self.loader.shape, classes=train.classes, resized=resized)
+        if config.normalize in data.MEASURED:
+            self.facts = replace(self.facts, mean=IMAGENET_MEAN, std=IMAGENET_STD)
         self._test = None
         if test is not None:
             size = -(-config.eval_batch_size // world) * world
