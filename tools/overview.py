@@ -90,7 +90,7 @@ def counts(shown: Iterable[Shown]) -> str:
     lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
     every = [one for one in shown if one.family]
     for family in FAMILIES:
-        lines.append(_count(f"[{family}](#{_anchor(family)})", [one for one in every if one.family == family]))
+        lines.append(_count(f"[{family}](#{anchor(family)})", [one for one in every if one.family == family]))
     return "\n".join([*lines, _count("all", every)])
 
 
@@ -164,14 +164,14 @@ def _alone(shown: Shown) -> str:
 
 def _cell(shown: Shown) -> str:
     over = "" if shown.one.base is None else f" over {shown.one.base}"
-    return f"[{shown.table.name}](#{_anchor(shown.table.name)}) {shown.one.cell.name}{over}"
+    return f"[{shown.table.name}](#{anchor(shown.table.name)}) {shown.one.cell.name}{over}"
 
 
 def _of(shown: Shown) -> str:
     return "energy" if shown.one.cell.at_start else shown.table.metric
 
 
-def _anchor(heading: str) -> str:
+def anchor(heading: str) -> str:
     """The address of a heading, as GitHub and the site make it."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 

@@ -23,7 +23,7 @@ import other_settings  # noqa: E402
 import overview  # noqa: E402
 import tuning  # noqa: E402
 from forest import Row, svg  # noqa: E402
-from overview import Shown, gain, verdict, wrapped  # noqa: E402
+from overview import Shown, anchor, gain, verdict, wrapped  # noqa: E402
 
 PAGE = ROOT / "docs" / "results.md"
 FOREST = ROOT / "docs" / "images" / "forest.svg"
@@ -159,18 +159,23 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
         twins = sorted({(m["cell"], m["recipe"]) for m in chosen if m["recipe"] != f"{table.name}.{m['cell']}"})
         if twins:
             text = ", ".join(f"{cell} is {recipe}" for cell, recipe in twins)
-            lines += [
-                wrapped(f"These settings were trained once, under the name of another table: {text}."),
-                "",
-            ]
+            elsewhere = [name for name in tables() if any(recipe.startswith(f"{name}.") for _, recipe in twins)]
+            told = [f"[{name}](#{anchor(name)})" for name in elsewhere if _finding(name)]
+            more = f" What they show is said there: {', '.join(told)}." if told and not _finding(table.name) else ""
+            lines += [wrapped(f"These settings were trained once, under the name of another table: {text}.{more}"), ""]
     lines += [*_started(known.values(), measurements), *_tuned(table, measurements), *_variants(table, measurements)]
-    finding = FINDINGS / f"{table.name}.md"
-    if finding.exists():
-        lines += [_paragraphs(finding.read_text(encoding="utf-8").strip()), ""]
+    if finding := _finding(table.name):
+        lines += [_paragraphs(finding), ""]
     missing = not_run(table, measurements)
     if missing:
         lines += [wrapped(f"Not run: {len(missing)} of {len(table.cells)} cells ({', '.join(missing)})."), ""]
     return "\n".join(lines)
+
+
+def _finding(name: str) -> str:
+    """What the runs of a table say, if anything was written of it."""
+    path = FINDINGS / f"{name}.md"
+    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
 
 
 def _started(found: Iterable[Evidence], measurements: list[dict[str, Any]]) -> list[str]:
@@ -251,8 +256,8 @@ def _missing() -> str:
         cells = f"{len(table.cells)} cell{'s' * (len(table.cells) > 1)}"
         where = f" ({', '.join(needs)})" if needs else ""
         (closed if needs else open_).append(f"- `{table.name}`{where}: {cells}. {table.title.rstrip('.')}.")
-    head = """We have no number for any cell of these tables and figures. `tools/headlines.plan` trains the baselines
-        and headlines that are missing, here and in the tables above. The data sets of these can be had:"""
+    head = """We have no number for any cell of these tables and figures. `tools/headlines.plan` trains what is
+        missing, here and in the tables above: baselines and headlines first. The data sets of these can be had:"""
     lines = [
         "## Not run",
         "",
