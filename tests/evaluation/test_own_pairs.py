@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -196,6 +197,8 @@ def test_what_was_trained_on_is_told(people, tmp_path_factory):
     )
     trained = hs.data.images.decode_all([file for n, file in enumerate(files) if n != 3], size=(16, 16)) / 255
     assert _moments(own, 0, None)["mean"] == pytest.approx(trained.mean((0, 2, 3)).tolist())  # by its split
+    own._facts = replace(own._facts, in_channels=3, mean=(0.1, 0.2, 0.3), std=(1.0, 1.0, 1.0))
+    assert _moments(own, 0, "nowhere") == {"mean": (0.1, 0.2, 0.3), "std": (1.0, 1.0, 1.0)}  # without its images
     shutil.copytree(people, moved, dirs_exist_ok=True)
     copies = sorted(moved.glob("*/*.png"))
     Image.new("RGB", (20, 16)).save(copies[1])  # the same name, another picture

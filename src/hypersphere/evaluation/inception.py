@@ -109,7 +109,9 @@ def _trained(path: str, root: str | None, facts: Facts, device: str) -> Scorer:
         )
     network = load(path, device=device)
     moments: dict[str, Any] = {}
-    if settings.normalize in data.MEASURED:
+    if known.mean is not None:
+        moments = {"mean": known.mean, "std": known.std}
+    elif settings.normalize in data.MEASURED:
         learned = data.load(settings.name, settings.root or root).shrunk(settings.shrink)
         moments = {"mean": learned.mean, "std": learned.std}
 

@@ -241,9 +241,11 @@ def _places(run: Run, listing: str | Path, moved: str | None) -> list[Path]:
 
 def _moments(run: Run, seed: int, moved: str | None) -> dict[str, Any]:
     """Mean and standard deviation of the training images, where inputs are normalised by them."""
-    settings = run.config.data
+    settings, known = run.config.data, run.facts(seed)
     if settings.normalize not in data.MEASURED:
         return {}
+    if known.mean is not None:
+        return {"mean": known.mean, "std": known.std}
     config = replace(run.config, data=replace(settings, root=moved or settings.root))
     mean, std = training_moments(as_split(config, run.folder(seed)).data, seed)
     return {"mean": mean, "std": std}
