@@ -15,12 +15,16 @@ MARGINS = (
     "The λ of a-softmax and ga-softmax follows SphereFace's schedule, which ends at 5, because the paper prints none. "
     "With it the linear g has an effective margin of 1.5 at m = 4."
 )
-SPHERENETS = (
+PROJECTED = (
     "SphereNets project their weights (thesis 4.4.1). The constraint ‖WᵀW − I‖² of sec. 2.4, whose weight is not "
     "printed, is used in figure3b and figure5 only. Sec. 2.4 stops weight decay: here directions do not decay, but "
-    "plain classifiers and shortcuts do. Pixels are scaled to ±1, as in the released code."
+    "plain classifiers and shortcuts do."
 )
+SPHERENETS = f"{PROJECTED} Pixels are scaled to ±1, as in the released code."
 MIRRORED = "Sec. 4.1 mirrors images left-right, which is done here; 4.2 says that it does not."
+UPRIGHT = (
+    "Sec. 4.5 also flips images up-down; here they are flipped left-right alone, as in the settings that 4.1 follows."
+)
 # the losses of Table 1, by the name of their column
 LOSSES: dict[str, dict[str, Any]] = {
     "softmax": {"name": "cross_entropy"},
@@ -103,8 +107,7 @@ def table3(conv: str) -> Config:
     "paper.table4",
     "ResNet-32 on CIFAR-10+ and CIFAR-100 (paper Table 4, thesis Table 3.4)",
     "accuracy",
-    f"{MARGINS} {SPHERENETS} Sec. 4.5 also flips images up-down; here they are flipped left-right alone, as in the "
-    "settings that 4.1 follows.",
+    f"{MARGINS} {SPHERENETS} {UPRIGHT}",
 )
 @cells(
     lambda make: (
@@ -128,7 +131,7 @@ def table4(dataset: str, conv: str, loss: str) -> Config:
     "paper.figure3a",
     "ResNet-32 and SphereResNet-32 over iterations (paper Figure 3(a): curves, no numbers)",
     "accuracy",
-    f"{SPHERENETS} {MIRRORED}",
+    f"{SPHERENETS} {MIRRORED} {UPRIGHT}",
 )
 @grid("""
     row         cifar10  cifar10+
@@ -204,7 +207,8 @@ def figure5(batch: int, norm: str) -> Config:
     "paper.figure6",
     "ResNet-18 and SphereResNet-18 over iterations on ImageNet (paper Figure 6: curves, no numbers)",
     "error",
-    f"{IMAGENET}; the log has top-1 over iterations, top-5 is measured at the end. {SPHERENETS}",
+    f"{IMAGENET}; the log has top-1 over iterations, top-5 is measured at the end. {PROJECTED} "
+    "Pixels have mean 0 and deviation 1 in each channel.",
 )
 @measured("""
     row                 top1=accuracy  top5=top5_accuracy

@@ -52,7 +52,7 @@ def figure2_2(margin: int) -> Config:
     "thesis.figure2.7",
     "2-D features: softmax, normalised class vectors (m1), A-Softmax (Figure 2.7: pictures, no numbers)",
     "error",
-    "Of MNIST; the figure shows two people of CASIA-WebFace. No settings are printed: here Adam, 20 epochs.",
+    "Of MNIST; the figure shows two people of CASIA-WebFace (2.3.1). No settings are printed: here Adam, 20 epochs.",
 )
 @column(("softmax", "m1", "m4"))
 def figure2_7(loss: str, dim: int = 2) -> Config:
@@ -75,8 +75,8 @@ def figure2_7(loss: str, dim: int = 2) -> Config:
     "L-Softmax on CASIA-WebFace, LFW",
     "accuracy",
     f"{CASIA}{LFW}. The documents compress the features by PCA to a dimension that is not printed; here they are "
-    "whole. They subtract the mean; here it is 127.5 of every pixel, divided by 128 (2.3.6). Weight and margin of "
-    "the contrastive loss are not printed: 0.05 of DeepID2, and 1 on unit features.",
+    "whole. They subtract the mean (2.2.7); here it is 127.5 of every pixel, divided by 128 (2.3.6). Weight and margin "
+    "of the contrastive loss are not printed: 0.05 of DeepID2, and 1 on unit features.",
 )
 @column({"softmax": 96.53, "contrastive": 97.31, "m2": 97.81, "m3": 98.27, "m4": 98.71})
 def table2_5(loss: str) -> Config:
@@ -106,7 +106,7 @@ def _margins(dataset: str, values: tuple[float, ...], prefix: str = "") -> tuple
     "thesis.figure2.10",
     "3-D features on the sphere by margin (Figure 2.10: pictures, no numbers)",
     "error",
-    "Of MNIST; the figure shows six people of CASIA-WebFace. No settings are printed: here Adam, 20 epochs.",
+    "Of MNIST; the figure shows six people of CASIA-WebFace (2.3.6). No settings are printed: here Adam, 20 epochs.",
 )
 @column(("m1", "m2", "m3", "m4"))
 def figure2_10(loss: str) -> Config:
