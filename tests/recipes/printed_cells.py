@@ -67,10 +67,11 @@ NORMS = {
     "batch": {"network.norm": "batch", "network.affine": False},
     "sphere": {"network.norm": "sphere", "network.affine": False},
     "both": {"network.norm": "both", "network.affine": False},
+    "sphere-orthogonal": {"network.norm": "sphere", "network.affine": False},
     "sphere-rescaled": {"network.norm": "sphere", "network.affine": True},
 }
 MAGNITUDES = {
-    "baseline": _PLAIN,
+    "baseline": _PLAIN | _NOTHING,
     **{
         name: {"network.conv": "decoupled", "model.magnitude": name}
         for name in ("sphere", "ball", "tanh", "linear", "segment", "log", "mix")
@@ -123,20 +124,20 @@ PLACES = {
     "half-*.both": {"regularizer.output": 1.0, "penalty.hidden": 1.0},
 }
 METHODS = {
-    "baseline": {"orthogonal.method": None},
-    "gs": {"orthogonal.method": "gram_schmidt"},
-    "hr": {"orthogonal.method": "householder"},
-    "ls": {"orthogonal.method": "lowdin"},
-    "cp": {"orthogonal.method": "cayley"},
-    "ogd": {"orthogonal.method": "gradient"},
-    "or": {"orthogonal.method": "relaxed"},
-    "hs-mhe": {"orthogonal.method": None, **_energy(True)},
-}
+    name: {"orthogonal.method": method} | _NOTHING
+    for name, method in (
+        ("baseline", None),
+        ("gs", "gram_schmidt"),
+        ("hr", "householder"),
+        ("ls", "lowdin"),
+        ("cp", "cayley"),
+        ("ogd", "gradient"),
+        ("or", "relaxed"),
+    )
+} | {"hs-mhe": {"orthogonal.method": None, **_energy(True)}}
 FACES = {
-    "softmax": _margin("softmax") | {"loss.contrastive": 0.0, "loss.center": 0.0},
-    "contrastive": _margin("softmax") | {"loss.contrastive": 0.05, "data.per_class": 4},
-    "center": _margin("softmax") | {"loss.center": 0.003},
-    "triplet": {"loss.name": "triplet", "data.per_class": 4},
+    **{name: _margin("softmax") for name in ("softmax", "contrastive", "center")},
+    "triplet": {"loss.name": "triplet"},
     "l-softmax": _margin("l_softmax", 4),
     "sphereface": _margin("a_softmax", 4) | {"loss.energy": 0.0},
 }
@@ -150,16 +151,17 @@ REMOVED = {
         *((name, m, False, False) for m, name in enumerate("DEFG", start=1)),
     )
 }
+_FREE = {"network.spectral_norm": False}
 GANS = {
-    "clipping": {"gan.clip": 0.01},
-    "gp": {"gan.loss": "standard", "gan.gradient_penalty": 10.0},
-    "wgan-gp": {"gan.loss": "wasserstein", "gan.gradient_penalty": 10.0},
-    "batch": {"network.norm": "batch"},
-    "layer": {"gan.normalization": "layer"},
-    "weight": {"gan.normalization": "weight"},
-    "orthonormal": _ORTHONORMAL,
+    "clipping": _FREE | _NOTHING,
+    "gp": _FREE | _NOTHING | {"gan.loss": "standard"},
+    "wgan-gp": _FREE | _NOTHING | {"gan.loss": "wasserstein"},
+    "batch": _FREE | _NOTHING | {"network.norm": "batch"},
+    "layer": _FREE | _NOTHING | {"gan.normalization": "layer"},
+    "weight": _FREE | _NOTHING | {"gan.normalization": "weight"},
+    "orthonormal": _FREE | _ORTHONORMAL,
     "sn": {"network.spectral_norm": True, **_NOTHING},
-    "mhe": {"network.spectral_norm": False, **_energy(True)},
+    "mhe": _FREE | _energy(True),
     "mhe+sn": {"network.spectral_norm": True, **_energy(True)},
 }
 
@@ -199,7 +201,6 @@ CELLS: list[tuple[str, str, Settings]] = [
         | {f"m{m}": _margin("l_softmax", m) for m in (2, 3, 4)},
         "thesis.table2.[24].{} thesis.table2.3.*.{} thesis.table2.5.{} thesis.figure2.2.{}",
     ),
-    *_named({"contrastive": {"loss.contrastive": 0.05}}, "thesis.table2.5.{}"),
     *_named(
         {"softmax": _margin("softmax")} | _M,
         "thesis.figure2.7.{} thesis.figure2.10.{} thesis.figureA.5.{} thesis.table2.8.{}.* thesis.table2.8.{}",
@@ -246,7 +247,7 @@ CELLS: list[tuple[str, str, Settings]] = [
         for weight in (0.01, 0.1, 1, 10, 100)
         for row in _named(
             {
-                "mhe-o": {"regularizer.output": weight, "regularizer.hidden": 0.0},
+                "mhe-o": {"regularizer.output": weight, "regularizer.hidden": 0.0, **_energy(False)},
                 "mhe-h": {"regularizer.hidden": weight, "regularizer.output": 0.0, **_energy(False)},
                 "half-mhe-h": {"regularizer.hidden": weight, "regularizer.output": 0.0, **_energy(True)},
             },

@@ -1,4 +1,7 @@
-"""Recipes to the letter: a setting that the documents print is the recipe's, or a deviation that its note states."""
+"""Recipes to the letter: a setting that the documents print is the recipe's, or a deviation that its note states.
+
+What they do not print is ours, by a row that names the value: no setting is what it is unnoticed.
+"""
 
 import inspect
 from fnmatch import fnmatchcase
@@ -7,13 +10,30 @@ from functools import cache
 import pytest
 import torch
 from printed_cells import CELLS
-from printed_settings import CORE, DEVIATIONS, PRINTED, UNPRINTED
+from printed_settings import PRINTED
 from torch import nn
+from unprinted_settings import BESIDE, CORE, DEVIATIONS, UNPRINTED
 
 from hypersphere import functional, magnitude, metrics, models, recipes
+from hypersphere.config import Config, changed, with_values
 from hypersphere.train.penalty import make_penalty
 
 DOCUMENTS = [name for name in recipes.list_recipes() if name.startswith(("paper.", "thesis."))]
+WORDS = [(*row, {}) for row in CELLS]
+ROWS = [*PRINTED, *UNPRINTED, *WORDS]
+UNLIKE = (
+    "paper.table1.sigmoid0.3.a-softmax",
+    "thesis.figure2.7.m4",
+    "thesis.table5.10.sphereface+.lfw",
+    "thesis.tableC.2.tanh.cosine",
+    "thesis.table4.8.ball.fgsm.bim",
+    "thesis.tableD.4.mhe+sn",
+    "thesis.table6.7.rp-comhe.resnet34",
+    "thesis.sectionE.8.learned",
+    "thesis.table7.11.cp.cora",
+)
+BUILT = {}
+AS_BUILT = {"model": "network", "regularizer": "penalty"}  # the group in which a setting is asked for as it is built
 
 
 @cache
@@ -23,7 +43,18 @@ def config_of(name):
 
 @cache
 def matched(patterns):
-    return [name for name in DOCUMENTS if any(fnmatchcase(name, pattern) for pattern in patterns.split())]
+    every = patterns.split()
+    return dict.fromkeys(name for name in DOCUMENTS if any(fnmatchcase(name, pattern) for pattern in every))
+
+
+@cache
+def rows_of():
+    """The rows that stand for each recipe, whether their condition holds or not."""
+    found = {name: [] for name in DOCUMENTS}
+    for row in ROWS:
+        for name in matched(row[1]):
+            found[name].append(row)
+    return found
 
 
 def value_of(config, setting):
@@ -34,60 +65,127 @@ def value_of(config, setting):
     if group == "network":
         value = getattr(config.model, field, None) if hasattr(config.model, field) else None
         value = config.model.extra.get(field, value)
-        value = models.options(config.model.name)[field] if value is None else value
+        value = models.options(config.model.name).get(field) if value is None else value
         return "none" if value == "off" else value
     if group == "magnitude":
         return getattr(magnitude.resolve(config.model.magnitude), field)
     if group == "penalty":
-        tiny = nn.Sequential(nn.Conv2d(16, 8, 3), nn.Flatten(), nn.Linear(8, 6))
-        (part,) = make_penalty(config.regularizer, config.orthogonal, tiny, None, 0).parts
-        return getattr(part, field)
+        return getattr(penalty(config), field, None)
     return getattr(getattr(config, group), field)
 
 
-def deviation(name, setting):
-    found = [row for row in DEVIATIONS if setting == row[2] and name in matched(row[1])]
-    assert len(found) < 2
-    return found[0] if found else None
+def penalty(config):
+    """The regularizer on a tiny network; None without one."""
+    key = repr((config.regularizer, config.orthogonal))
+    if key not in BUILT:
+        tiny = nn.Sequential(nn.Conv2d(16, 8, 3), nn.Flatten(), nn.Linear(8, 6))
+        BUILT[key] = next(iter(make_penalty(config.regularizer, config.orthogonal, tiny, None, 0).parts), None)
+    return BUILT[key]
 
 
-@pytest.mark.parametrize("row", range(len(PRINTED)), ids=lambda row: f"{PRINTED[row][0]}-{row}".replace(" ", "-"))
-def test_recipes_have_the_settings_that_the_documents_print(row):
-    section, patterns, settings, where = PRINTED[row]
-    seen = 0
-    for pattern in patterns.split():
+def asked(name, row):
+    """The settings that a row asks a recipe for: its own, or ours where we deviate from its section."""
+    section = row[0].removeprefix("paper ")
+    for setting, value in row[2].items():
+        ours = [one[3] for one in DEVIATIONS if (section, setting) == (one[0], one[2]) and name in matched(one[1])]
+        yield setting, ours[0] if ours else value
+
+
+def holds(config, where):
+    return all(value_of(config, setting) == value for setting, value in where.items())
+
+
+def named(name, config, rows):
+    """What rows ask a recipe for; a row counts where its condition holds."""
+    found = [row for row in rows if name in matched(row[1]) and holds(config, row[3])]
+    return [one for row in found for one in asked(name, row)]
+
+
+def names_of(setting):
+    """What a setting is called in rows: as it is given, or as it is built."""
+    group, field = setting.split(".")
+    return {setting, f"{AS_BUILT.get(group, group)}.{field}"}
+
+
+def given(config):
+    """What the settings are called that are not what they are without a word."""
+    for setting, (_, value) in changed(Config(), config).items():
+        group, _, field = setting.partition(".")
+        if field == "extra":  # options of the network, the loss or the regularizer
+            yield from ({f"{group}.extra", f"{AS_BUILT.get(group)}.{option}"} for option in value)
+        elif field and setting not in BESIDE:
+            yield names_of(setting)
+
+
+def faults(name, config):
+    """What is wrong with the settings of a recipe: they are unlike a row, or no row names what it has to."""
+    rows = named(name, config, rows_of()[name])
+    needed = [names_of(setting) for settings, applies in CORE if applies(config) for setting in settings.split()]
+    known = {setting for setting, _ in rows}
+    wrong = [(setting, value) for setting, value in rows if value_of(config, setting) != value]
+    return wrong + [(*names, "is in no row") for names in (*given(config), *needed) if not names & known]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [table for name, table in recipes.tables().items() if name.startswith(("paper.", "thesis."))],
+    ids=lambda table: table.name,
+)
+def test_every_setting_is_printed_or_named_as_ours(table):
+    for name in {f"{table.name}.{cell.name}" for cell in table.cells}:
+        assert not faults(name, config_of(name)), name
+
+
+@pytest.mark.parametrize("row", [*PRINTED, *UNPRINTED], ids=lambda row: row[0].replace(" ", "-"))
+def test_every_row_is_of_a_recipe(row):
+    for pattern in row[1].split():
         assert matched(pattern), pattern
-    for name in matched(patterns):
-        config = config_of(name)
-        if any(value_of(config, setting) != value for setting, value in where.items()):
-            continue
-        seen += 1
-        for setting, printed in settings.items():
-            other = deviation(name, setting)
-            assert value_of(config, setting) == (printed if other is None else other[3]), (name, setting, section)
-    assert seen, "no recipe is under this row"
+    assert any(holds(config_of(name), row[3]) for name in matched(row[1])), "no recipe is under this row"
 
 
-@pytest.mark.parametrize("row", range(len(CELLS)), ids=lambda row: f"{CELLS[row][0]}-{row}".replace(" ", "-"))
-def test_recipes_have_the_settings_that_their_cells_name(row):
-    word, patterns, settings = CELLS[row]
-    assert matched(patterns), "no recipe is under this row"
-    for name in matched(patterns):
-        for setting, named in settings.items():
-            assert value_of(config_of(name), setting) == named, (name, setting, word)
+@pytest.mark.parametrize("row", CELLS, ids=lambda row: row[0].replace(" ", "-"))
+def test_every_word_of_a_table_is_of_a_recipe(row):
+    assert matched(row[1]), "no recipe is under this row"
+
+
+def test_what_is_printed_is_not_called_unprinted():
+    for name in DOCUMENTS:
+        printed, ours = (
+            {setting for setting, _ in named(name, config_of(name), rows)} for rows in (PRINTED, UNPRINTED)
+        )
+        assert not printed & ours, name
+
+
+def as_before(setting, config, other):
+    """Whether a setting is built as it was, because it is now given what it is without a word."""
+    built = [(value_of(config, name), value_of(other, name)) for name in names_of(setting) - {setting}]
+    return any(one is not None and one == two for one, two in built)
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_a_setting_of_another_recipe_is_noticed(name):
+    config, noticed = config_of(name), 0
+    for other in UNLIKE:
+        for setting, (_, value) in changed(config, config_of(other)).items():
+            if setting in ("recipe", *BESIDE):
+                continue
+            try:
+                mistaken = with_values(config, {setting: value})
+                assert faults(name, mistaken) or as_before(setting, config, mistaken), (setting, value)
+            except ValueError:  # refused
+                continue
+            noticed += 1
+    assert noticed > 100
 
 
 def test_no_two_trainings_of_a_table_can_be_exchanged_unnoticed():
-    always = [row[1:3] for row in PRINTED if not row[3]] + [row[1:] for row in CELLS]
+    always = [row for row in ROWS if not row[3]]
     for table in recipes.tables().values():
         found = {}
         for name in {cell.training: f"{table.name}.{cell.name}" for cell in table.cells}.values():
             if name in DOCUMENTS:
-                pinned = {
-                    key: value for patterns, row in always if name in matched(patterns) for key, value in row.items()
-                }
-                ours = {key: other[3] for key in pinned if (other := deviation(name, key)) is not None}
-                found.setdefault(str(sorted((pinned | ours).items())), []).append(name)
+                pinned = dict(named(name, config_of(name), always))
+                found.setdefault(str(sorted(pinned.items())), []).append(name)
         assert all(len(names) == 1 for names in found.values()), [names for names in found.values() if len(names) > 1]
 
 
@@ -95,24 +193,12 @@ def test_no_two_trainings_of_a_table_can_be_exchanged_unnoticed():
 def test_deviations_are_real_and_stated(section, patterns, setting, ours):
     printed = {
         settings[setting]
-        for _, rows, settings, _ in PRINTED
-        if setting in settings and set(matched(rows)) & set(matched(patterns))
+        for place, rows, settings, _ in PRINTED
+        if setting in settings and place.removeprefix("paper ") == section and {*matched(rows)} & {*matched(patterns)}
     }
     assert printed - {ours}, "that is what the text prints"
     for name in matched(patterns):
         assert section in recipes.find(name)[0].note, name
-
-
-def test_what_every_recipe_needs_is_printed_or_its_source_is_named():
-    for setting in CORE:
-        printed = set()
-        for _, patterns, settings, where in PRINTED:
-            for name in matched(patterns) if setting in settings else ():
-                if all(value_of(config_of(name), one) == value for one, value in where.items()):
-                    printed.add(name)
-        named = {name for patterns, one, _ in UNPRINTED for name in matched(patterns) if one == setting}
-        missing = [name for name in DOCUMENTS if name not in printed | named]
-        assert not missing, (setting, missing[:5])
 
 
 def test_clipped_gradients_are_stated():
