@@ -11,8 +11,10 @@ was measured with other numbers of them.
 ``step`` is what one captured step consists of. ``program`` is the same by :func:`hypersphere.train.run_at_once`: runs
 with logs and checkpoints in their folders, and no evaluation before the last step; the rates of all are added.
 
-The batched network holds the filters of K seeds as the groups of grouped convolutions, so its step is K steps of one
-network. It is timed without the data loader: forward, loss, backward, Adam, as one captured step.
+The batched network (``batched.py``) holds the filters of K seeds as the groups of grouped convolutions, so its step is
+K steps of one network. It is timed without the data loader: forward, loss, backward, Adam, as one captured step.
+``agreement`` trains it for 32 steps beside the same networks alone, in bfloat16 as it is timed and in float32, and says
+how far losses and weights are apart, beside what the last bit of the weights changes and how far apart the seeds are.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ from typing import Any
 from unittest import mock
 
 import torch
+from batched import Batched, Steps, agreement, patterns
 from torch import Tensor, nn
 
-import hypersphere as hs
 import hypersphere.data as data
 from harness import RESULTS, environment
 from hypersphere import recipes
-from hypersphere.runs import Team
+from hypersphere.runs import Facts, Team, make_networks
 from hypersphere.sources import Resident
 from hypersphere.train import Config, Job, run_at_once, with_values
 from hypersphere.train.build import make_parts
@@ -45,7 +47,6 @@ from hypersphere.train.surroundings import Surroundings
 from hypersphere.train.training import TURN
 
 DEVICE = torch.device("cuda", 0)
-WIDTHS = (64, 96, 128)
 
 
 class One:
@@ -138,51 +139,26 @@ def inside(work: One, steps: int = 8) -> dict[str, Any]:
     }
 
 
-def grouped(count: int) -> Callable[[], None]:
-    """One captured step of a CNN-9 whose convolutions hold ``count`` networks as groups."""
-    layers: list[nn.Module] = []
-    inputs = 3
-    for width in WIDTHS:
-        for _ in range(3):
-            layers += [
-                hs.nn.SphereConv2d(count * inputs, count * width, 3, padding=1, groups=count, angular="sigmoid"),
-                nn.BatchNorm2d(count * width, eps=1e-3),
-                nn.ReLU(),
-            ]
-            inputs = width
-        layers.append(nn.MaxPool2d(2))
-    model = hs.nn.fuse(nn.Sequential(*layers)).to(DEVICE, memory_format=torch.channels_last)
-    head = nn.Parameter(torch.randn(count, WIDTHS[-1] * 16, 10, device=DEVICE) * 0.01)
-    trained = [*model.parameters(), head]
-    optimizer = torch.optim.Adam(trained, lr=torch.tensor(1e-3, device=DEVICE), fused=True, capturable=True)
+def networks(config: Config, count: int) -> list[nn.Module]:
+    """The networks with which the first seeds of a cell begin."""
+    made = []
+    for seed in range(count):
+        torch.manual_seed(seed)
+        made.append(make_networks(config, Facts(10, in_channels=3, image_size=(32, 32))).model)
+    return [network.to(DEVICE, memory_format=torch.channels_last) for network in made]
+
+
+def grouped(config: Config, count: int) -> Callable[[], object]:
+    """One captured step of the batched network of ``count`` seeds, always on the same random batch."""
+    model = Batched(networks(config, count)).to(DEVICE, memory_format=torch.channels_last)
     x = torch.randn(128, count * 3, 32, 32, device=DEVICE).to(memory_format=torch.channels_last)
-    labels = torch.randint(0, 10, (count * 128,), device=DEVICE)
-
-    def loss() -> Tensor:
-        with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
-            features = model(x).reshape(128, count, -1).transpose(0, 1)
-            logits = torch.bmm(features, head)
-        return nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels) * count
-
-    compiled = torch.compile(loss)
-
-    def step() -> None:
-        optimizer.zero_grad(set_to_none=True)
-        compiled().backward()
-        optimizer.step()
-
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
+    steps = Steps(model, x, torch.randint(0, 10, (count, 128), device=DEVICE), bfloat16=True, captured=True)
+    for _ in range(3):
+        steps.again()
+    return steps.again
 
 
-def _replays(replay: Callable[[], None], steps: int) -> None:
+def _replays(replay: Callable[[], object], steps: int) -> None:
     for _ in range(steps):
         replay()
 
@@ -255,10 +231,17 @@ def main() -> None:
     found["batched"] = {}
     for count in [int(one) for one in options.batched.split(",") if one]:
         torch.compiler.reset()
-        turn = partial(_replays, grouped(count))
+        turn = partial(_replays, grouped(config, count))
         rates = [rate([turn], options.steps) for _ in range(3)]
         found["batched"][count] = {"steps_per_second": round(count * sorted(rates)[1], 1)}
         print(f"{count} batched: {count * sorted(rates)[1]:.0f} steps/s together", flush=True)
+        torch.compiler.reset()
+        seeds = networks(config, count)
+        found["batched"][count]["agreement"] = {
+            "bfloat16": agreement(seeds, patterns(count, 128, 32, (3, 32, 32)), bfloat16=True, captured=True),
+            "float32": agreement(seeds, patterns(count, 128, 32, (3, 32, 32))),
+        }
+        print(f"batched and alone differ by {found['batched'][count]['agreement']}", flush=True)
         keep()
     print(f"{time.perf_counter() - begin:.0f} s in all")
 
