@@ -165,16 +165,16 @@ def patterns(count: int, size: int, steps: int, shape: tuple[int, int, int], cla
 
 def agreement(
     networks: Sequence[nn.Module], batches: Iterable[Batch], bfloat16: bool = False, captured: bool = False
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """How far the batched network is from the networks alone after the same steps, on the device of ``networks``.
 
     The networks stay as they are. Copies of them are trained batched, alone, and alone with every weight changed by its
     last bit, which shows what rounding becomes in as many steps.
 
     Returns:
-        ``loss`` and ``weights``: the largest differences between batched and alone, of the losses in the last step
-        and of the weights after it. ``last_bit_loss`` and ``last_bit_weights``: the same between the two trainings
-        alone. ``seeds_loss`` and ``seeds_weights``: the same between two networks alone.
+        ``loss`` and ``weights``: the largest differences between batched and alone, of the losses in the first step,
+        the second, the fourth and so on, and of the weights after the last. ``last_bit_loss`` and ``last_bit_weights``:
+        the same between the two trainings alone. ``seeds_loss`` and ``seeds_weights``: between two networks alone.
     """
     count, sample = len(networks), next(networks[0].parameters())
     batched, alone, nudged = Batched(networks), copy.deepcopy(list(networks)), copy.deepcopy(list(networks))
@@ -186,8 +186,7 @@ def agreement(
         signs = torch.randint(0, 2, p.shape, generator=draw).to(p) * 2 - 1
         p.data = torch.nextafter(p.detach(), p.detach() + signs)
     turns: list[Steps] = []
-    last = torch.zeros(3, count)
-    steps = 0
+    curves: list[Tensor] = []
     for images, labels in batches:
         images, labels = images.to(sample), labels.to(sample.device)
         runs: list[tuple[nn.Module, Tensor, Tensor]] = [(batched, _laid_out(side_by_side(images)), labels)]
@@ -197,14 +196,18 @@ def agreement(
         if not turns:
             turns = [Steps(model, x, y, bfloat16, captured and model is batched) for model, x, y in runs]
         done = [step(x, y).cpu().reshape(-1) for step, (_, x, y) in zip(turns, runs, strict=True)]
-        last, steps = torch.cat(done).view(3, count), steps + 1
+        curves.append(torch.cat(done).view(3, count))
     ours = rows(batched.parameters(), count)
     theirs, again = (torch.cat([rows(one.parameters()) for one in group]) for group in (alone, nudged))
+    apart: dict[str, dict[int, float]] = {"loss": {}, "last_bit_loss": {}, "seeds_loss": {}}
+    for step in (2**power for power in range(len(curves).bit_length())):
+        together, single, changed = curves[step - 1]
+        apart["loss"][step] = _farthest(together, single)
+        apart["last_bit_loss"][step] = _farthest(changed, single)
+        apart["seeds_loss"][step] = _farthest(single, single.roll(1))
     return {
-        "steps": steps,
-        "loss": _farthest(last[0], last[1]),
-        "last_bit_loss": _farthest(last[2], last[1]),
-        "seeds_loss": _farthest(last[1], last[1].roll(1)),
+        "steps": len(curves),
+        **apart,
         "weights": _farthest(ours, theirs),
         "last_bit_weights": _farthest(again, theirs),
         "seeds_weights": _farthest(theirs, theirs.roll(1, 0)),

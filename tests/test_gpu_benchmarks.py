@@ -128,6 +128,9 @@ def test_what_the_benchmark_says_of_a_batched_network():
     start = [copy.deepcopy(network.state_dict()) for network in networks]
     found = batched.agreement(networks, batched.patterns(SEEDS, SIZE, 12, IMAGE))
     assert found["steps"] == 12
+    assert list(found["loss"]) == [1, 2, 4, 8]
+    for name in ("", "last_bit_", "seeds_"):
+        found |= {f"{name}loss": max(found[f"{name}loss"].values())}
     for what in ("loss", "weights"):
         assert found[what] < 100 * found[f"last_bit_{what}"]
         assert found[what] < 1e-3 * found[f"seeds_{what}"]
