@@ -5,8 +5,9 @@
 
 A panel for each cell: features of the test images by class, with the directions of the class vectors. Above it stands
 the mean angle between an image and the mean direction of its class, and the least angle between two such directions.
-``--keep`` writes features (float16), labels and class vectors: the pictures can then be drawn on another machine, from
-that folder in the place of RUNS.
+Figures A.2 and A.3 show the lengths of the class vectors by number of samples, and the biases. ``--keep`` writes
+features (float16) and the classifier: the pictures can then be drawn on another machine, from that folder in the place
+of RUNS.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ TABLES = (
     *("thesis.figure2.2", "thesis.figure2.7", "thesis.figure2.10"),
     *("thesis.figureA.1", "thesis.figureA.4", "thesis.figureA.5", "thesis.figureC.2", "thesis.figureC.3"),
 )
+CLASSIFIERS = ("thesis.figureA.2", "thesis.figureA.3")
 COLUMNS = 4
 SHOWN = 2000  # points of a panel
 
@@ -41,16 +43,19 @@ SHOWN = 2000  # points of a panel
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, help="folder of the runs, or of what --keep wrote")
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"only these of: {', '.join(TABLES)}")
+    parser.add_argument(
+        "tables", nargs="*", metavar="TABLE", help=f"only these of: {', '.join((*TABLES, *CLASSIFIERS))}"
+    )
     parser.add_argument("--root", type=Path, help="folder of the data sets")
     parser.add_argument("--keep", type=Path, help="write the features to this folder instead of drawing them")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     options = parser.parse_args()
-    unknown = [name for name in options.tables if name not in TABLES]
+    every = (*TABLES, *CLASSIFIERS)
+    unknown = [name for name in options.tables if name not in every]
     if unknown:
-        parser.error(f"unknown figure {unknown[0]!r}: choose of {', '.join(TABLES)}")
+        parser.error(f"unknown figure {unknown[0]!r}: choose of {', '.join(every)}")
     heavy = False
-    for name in options.tables or TABLES:
+    for name in options.tables or every:
         found = panels(tables()[name], options.runs, options.root)
         if not found:
             print(f"{name}: no runs in {options.runs}", file=sys.stderr)
@@ -61,7 +66,7 @@ def main() -> int:
         else:
             options.out.mkdir(parents=True, exist_ok=True)
             path = options.out / f"features_{name}.png"
-            save(picture(found), path)
+            save(picture(found) if name in TABLES else classifier(name, *found.values()), path)
             size = path.stat().st_size
             print(f"{path} ({size / 1024:.0f} kB)")
             heavy |= size > LIMIT
@@ -84,14 +89,26 @@ def panels(table: Table, runs: Path, root: Path | None) -> dict[str, dict[str, n
 
 def features(model: nn.Module, root: Path | None) -> dict[str, np.ndarray[Any, Any]]:
     """The test images of MNIST in the space of the features."""
-    test = hs.data.load("mnist", root=root).test
-    x = hs.embed(model, test.images, batch_size=1000)
-    matrices = [weight for weight in model.parameters() if weight.shape == (10, x.shape[1])]
+    digits = hs.data.load("mnist", root=root)
+    x = hs.embed(model, digits.test.images, batch_size=1000)
+    weight = [part for part in model.parameters() if part.shape == (10, x.shape[1])][-1].detach()
+    biases = [
+        part.detach() for name, part in model.named_parameters() if name.endswith(("head.bias", "classifier.bias"))
+    ]
     return {
         "features": x.numpy().astype(np.float16),
-        "labels": test.labels.numpy().astype(np.uint8),
-        "weight": matrices[-1].detach().float().numpy(),
+        "labels": digits.test.labels.numpy().astype(np.uint8),
+        "weight": weight.float().numpy(),
+        "bias": (biases[0] if biases else torch.zeros(10)).float().numpy(),
+        "counts": digits.train.counts.numpy(),
     }
+
+
+def classifier(name: str, kept: dict[str, np.ndarray[Any, Any]]) -> Figure:
+    """What Figures A.2 and A.3 show of the classifier."""
+    if name == "thesis.figureA.2":
+        return hs.plots.class_norms(kept["weight"], kept["counts"])
+    return hs.plots.class_biases(kept["bias"])
 
 
 def angles(x: Tensor, labels: Tensor) -> tuple[float, float]:

@@ -136,6 +136,9 @@ EARLY: list[Row] = [
     ("A.5", "thesis.tableA.1.*", {"model.name": "sphereface4"}, {}),
     ("A.6", "thesis.tableA.2.sphereface*", {"loss.name": "a_softmax", "loss.margin": 4}, {}),
     ("A.1", "thesis.figureA.1.*", {"data.name": "mnist"}, {}),
+    ("A.2", "thesis.figureA.2.*", {"data.name": "mnist"}, {}),
+    ("A.3", "thesis.figureA.3.*", {"data.name": "casia"}, {}),
+    ("A.3", "thesis.figureA.[23].*", {"loss.bias": True}, {}),  # "Standard CNNs usually preserve the bias term"
     ("A.3", "thesis.figureA.4.*", {"data.name": "mnist"}, {}),
     ("A.4", "thesis.figureA.5.*", {"data.name": "mnist"}, {}),
     ("A.7", FACES + " " + FACES_PLUS, {"loss.annealing": "sphereface"}, {"loss.name": "a_softmax"}),

@@ -35,7 +35,7 @@ from printed_groups import (
 
 from hypersphere.config import Config
 
-_PLOTS = "thesis.figure2.7.* thesis.figure2.10.* thesis.figureA.[145].* thesis.figureC.[23].*"
+_PLOTS = "thesis.figure2.7.* thesis.figure2.10.* thesis.figureA.* thesis.figureC.[23].*"
 _PLUS = "thesis.sectionD.6.am-softmax+mhe " + " ".join(f"thesis.{name.format('sphereface+')}*" for name in PLUS)
 _GCN = "thesis.table7.11.* thesis.tableE.6.*"
 _CLOUDS = "thesis.table6.8.* thesis.table7.12.*"
@@ -188,7 +188,7 @@ UNPRINTED: list[Row] = [
         {},
     ),
     # pictures of MNIST
-    ("no loss is named", "thesis.figureA.[14].*", {"loss.name": "softmax"}, {}),
+    ("no loss is named", "thesis.figureA.[1-4].*", {"loss.name": "softmax"}, {}),
     ("20 epochs", _PLOTS, {"optim.name": "adam", "optim.lr": 1e-3, "optim.weight_decay": 5e-4, **_PICTURE}, {}),
     ("20 epochs", _PLOTS, _UNTOUCHED, {}),
     ("the authors' code", "thesis.figureC.[23].*", {"penalty.weight": 1e-5}, {"model.conv": "decoupled"}),
@@ -330,6 +330,7 @@ DEVIATIONS: list[tuple[str, str, str, Any]] = [
     ("2.2.7", "thesis.table2.5.*", "data.normalize", "symmetric"),
     ("2.3.1", "thesis.figure2.7.*", "data.name", "mnist"),
     ("2.3.6", "thesis.figure2.10.*", "data.name", "mnist"),
+    ("A.3", "thesis.figureA.3.*", "data.name", "mnist"),
     ("C.1.1", DECOUPLED_CIFAR, "data.vflip", False),
     ("D.5", "thesis.tableD.3.*", "optim.projection_every", 100),
     ("F.3", DRAWN_R, "orthogonal.init", "random"),

@@ -60,6 +60,30 @@ def figureA_1(relu: bool) -> Config:
 
 
 @TABLES.add(
+    "thesis.figureA.2",
+    "Lengths of class vectors by number of samples (Figure A.2: a picture, no numbers)",
+    "error",
+    f"{PICTURE} The half of MNIST; the other is of CASIA-WebFace.",
+)
+@column(("mnist",))
+def figureA_2(dataset: str) -> Config:
+    """The softmax on all images, which the classes share unequally. ``hs.plots.class_norms`` draws it."""
+    return edit(figureA_4(True), data={"name": dataset})
+
+
+@TABLES.add(
+    "thesis.figureA.3",
+    "Biases of the classes (Figure A.3: a picture, no numbers)",
+    "error",
+    f"{PICTURE} Of MNIST; the figure shows those of CASIA-WebFace (A.3).",
+)
+@column(("mnist",))
+def figureA_3(dataset: str) -> Config:
+    """The same network. ``hs.plots.class_biases`` draws it."""
+    return figureA_2(dataset)
+
+
+@TABLES.add(
     "thesis.figureA.5",
     "2-D features on MNIST by margin of A-Softmax (Figure A.5: pictures, no numbers)",
     "error",

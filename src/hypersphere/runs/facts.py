@@ -20,7 +20,7 @@ class Facts:
         resized: How images were brought to ``image_size``: ``"cover"`` (scaled to cover it, the middle cut out),
             ``"window"`` (squeezed to a square of ``data.resize`` pixels, the middle cut out), or None: they had it.
         mean: Mean of the training pixels in [0, 1], a number a channel, where ``data.normalize`` takes it; else None.
-        std: Their standard deviation, likewise.
+        std: Standard deviation of the training pixels, given together with ``mean``; else None.
 
     Example:
         >>> hs.runs.Facts(num_classes=10, in_channels=3, image_size=(32, 32)).image_size
