@@ -93,6 +93,21 @@ def test_a_gain_in_direction_says_on_which_side(pages, gain, interval, published
     assert words in overview.COLUMNS
 
 
+def test_seeds_that_diverged_are_shown_as_such(pages):
+    results_page, overview = pages
+    table = tables()["thesis.table7.11"]
+    cell, base = (next(one for one in table.cells if one.name == name) for name in ("cp.cora", "baseline.cora"))
+    seeds = [{"seed": 0, "final_accuracy": 82.5, "best_accuracy": 83.0}, {"seed": 1, "diverged": 1200, "metrics": {}}]
+    mine = {"final": None, "best": None, "whole": True}
+    one = Evidence(cell, (82.5,), "baseline.cora", None, None, 0.7, 1, 1)
+    row = results_page._row(table, cell, seeds, mine, one)
+    assert row == "| cp.cora | 82.00 | 82.50, diverged at step 1,200 |  |  |  |  | not reproduced |"
+    first = overview.gains([overview.Shown(table, one, Evidence(base, (81.0, 81.4), None, None, None, None))])
+    assert "| 81.20 (81.30) | +0.70 | 1 diverged | not reproduced | 2 |" in first
+    lost = Evidence(base, (), None, None, None, None, 1, 3)
+    assert "| 81.30 | **3 diverged** |  | not compatible | 3 |" in overview.gains([overview.Shown(table, lost, None)])
+
+
 def test_a_cell_without_a_baseline_of_the_table_is_in_no_column(pages):
     _, overview = pages
     assert {name.partition(",")[0] for name in overview.COLUMNS} | {"compatible", "not compatible"} == set(VERDICTS)

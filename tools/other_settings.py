@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from typing import Any
 
@@ -40,14 +41,16 @@ def rows(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
             continue
         other = pattern.format(row=_family("{row}", cell), column=_family("{column}", cell))
         against = base.get((steps, other, _besides(changed)), []) if cell != other else []
-        if any("warning" in one for one in against):  # a gain over one that did not learn says nothing
-            against = []
-        values, before = ([table.ours(m["final_accuracy"], "accuracy") for m in some] for some in (runs, against))
-        gain = tuning.gain(values, before) if before else ""
-        if before and min(len(values), len(before)) < 3:  # two seeds have an interval that says nothing
+        if any(not {"warning", "diverged"}.isdisjoint(one) for one in against):
+            against = []  # a gain over one that did not learn says nothing
+        values, before = ([table.ours(tuning.final(m), "accuracy") for m in some] for some in (runs, against))
+        learned = not any(map(math.isnan, values))
+        gain = tuning.gain(values, before) if before and learned else ""
+        if gain and min(len(values), len(before)) < 3:  # two seeds have an interval that says nothing
             gain = f"{statistics.fmean(values) - statistics.fmean(before):+.2f}"
         words = f"`{tuning.words(json.loads(changed))}`" if changed != "{}" else "the recipe's"
-        row = [cell, words, f"{steps:,}", ", ".join(f"{value:.2f}" for value in values), tuning.mean(values)]
+        each = ", ".join("diverged" if math.isnan(value) else f"{value:.2f}" for value in values)
+        row = [cell, words, f"{steps:,}", each, tuning.mean(values)]
         lines.append(f"| {' | '.join([*row, gain])} |")
     return lines if varied else []
 

@@ -28,6 +28,8 @@ def number(table: str, cell: str, root: Path = ROOT) -> str:
     ours = results.ours(found, chosen, measurements)
     if ours is None:
         raise ValueError(f"{table} {cell}: results/{table}.json has no run of this cell with the recipe's settings")
+    if ours["final"] is None:
+        raise ValueError(f"{table} {cell}: {ours['diverged']} of its seeds diverged, so there is no mean to write down")
     values = [
         found.ours(m.get("metrics", {}).get(chosen.measure, m["final_accuracy"]), chosen.measure)
         for m in measurements

@@ -136,15 +136,13 @@ def gains(shown: Sequence[Shown]) -> str:
 def _row(shown: Shown) -> str:
     one, base = shown.one, shown.base
     number = f".{digits(one.cell)}f"
-    ours = "not run" if base is None else f"{base.mean:{number}}"
+    ours = "not run" if base is None else mean(base)
     printed = "" if base is None or base.cell.published is None else f" ({base.cell.published:{number}})"
-    seeds = str(len(one.values)) if base is None or len(base.values) == len(one.values) else _seeds(one, base)
-    words = [_cell(shown), _of(shown), ours + printed, f"{one.published_gain:+{number}}", gain(one, bold=True)]
+    same = base is None or base.seeds == one.seeds
+    seeds = str(one.seeds) if base is None or same else f"{one.seeds}, {base.seeds} of the baseline"
+    words = [_cell(shown), _of(shown), ours + printed, f"{one.published_gain:+{number}}"]
+    words.append(mean(one) if one.diverged else gain(one, bold=True))
     return f"| {' | '.join([*words, side(one), seeds])} |"
-
-
-def _seeds(one: Evidence, base: Evidence) -> str:
-    return f"{len(one.values)}, {len(base.values)} of the baseline"
 
 
 def _alone(shown: Shown) -> str:
@@ -156,10 +154,10 @@ def _alone(shown: Shown) -> str:
     words = [_cell(shown) + ("" if one.cell.name in bases else " (no baseline)"), _of(shown)]
     words += [
         f"{one.cell.published:{number}}",
-        f"**{one.mean:{number}}**",
-        f"{more}: {low:{number}} to {high:{number}}",
+        f"**{mean(one)}**",
+        "" if one.prediction is None else f"{more}: {low:{number}} to {high:{number}}",
     ]
-    return f"| {' | '.join([*words, verdict(one), str(len(one.values))])} |"
+    return f"| {' | '.join([*words, verdict(one), str(one.seeds)])} |"
 
 
 def _cell(shown: Shown) -> str:
@@ -174,6 +172,11 @@ def _of(shown: Shown) -> str:
 def anchor(heading: str) -> str:
     """The address of a heading, as GitHub and the site make it."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def mean(one: Evidence) -> str:
+    """The mean of the seeds, or how many of them diverged."""
+    return f"{one.diverged} diverged" if one.mean is None else f"{one.mean:.{digits(one.cell)}f}"
 
 
 def gain(one: Evidence | None, bold: bool = False) -> str:

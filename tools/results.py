@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from hypersphere.recipes import Table, results, tables
+from hypersphere.recipes import Cell, Table, results, tables
 from hypersphere.recipes.evidence import Evidence, evidence, not_run, results_of
+from hypersphere.recipes.published import number_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -98,10 +99,11 @@ def _overview() -> str:
     found = [one for table, measurements in _measured() if table in every for one in evidence(table, measurements)]
     compared = [one for one in found if one.cell.published is not None]
     numbered = sum(any(cell.published is not None for cell in table.cells) for table in every)
-    early = sum(one.cell.at_start for one in compared)
+    early, lost = sum(one.cell.at_start for one in compared), sum(one.diverged > 0 for one in compared)
+    until = f" or until a seed diverged (of {lost})" if lost else ""
     text = f"""Of {len(printed)} published numbers in {numbered} tables and figures (beside {len(every) - numbered}
-        figures that print none), {len(compared)} were run as the recipes say, to the last step ({early} of them are
-        known before the first). The end of the page lists the tables that were not run. A comparison that stands in
+        figures that print none), {len(compared)} were run as the recipes say, to the last step{until} ({early} of them
+        are known before the first). The end of the page lists the tables that were not run. A comparison that stands in
         several tables is counted once. The tables `released.*` have numbers of MHE, CoMHE and OPT again, trained as the
         authors' public code does where it differs from the text; they are not counted."""
     limits = f"""The intervals are of the seeds alone: another test set, machine or version is not in them. They treat
@@ -142,19 +144,8 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
             if mine is None or cell.at_start:
                 continue
             seeds = [m for m in chosen if m["cell"] == cell.training]
-            values = [m.get("metrics", {}).get(cell.measure, m["final_accuracy"]) for m in seeds]
-            shown = ", ".join(f"{table.ours(value, cell.measure):.2f}" for value in values[:_SHOWN])
-            shown += f", ... ({len(values)} seeds)" if len(values) > _SHOWN else ""
-            published = "" if cell.published is None else f"{cell.published:.2f}"
-            best = "" if mine["best"] is None else f"{mine['best']:.2f}"
             one = known.get(cell.name) if mine["whole"] else None
-            mean = mine["final"] if one is None else one.mean  # the same rounding as in the overview
-            gap = f"{mean - cell.published:+.2f}" if cell.published is not None and mine["whole"] else ""
-            spread = tuning.mean([table.ours(value, cell.measure) for value in values]).partition("±")[2]
-            final = f"**{mean:.2f}**" + (f" ±{spread}" if spread else "")
-            lines.append(
-                f"| {cell.name} | {published} | {shown} | {final} | {gap} | {best} | {gain(one)} | {verdict(one)} |"
-            )
+            lines.append(_row(table, cell, seeds, mine, one))
         lines.append("")
         twins = sorted({(m["cell"], m["recipe"]) for m in chosen if m["recipe"] != f"{table.name}.{m['cell']}"})
         if twins:
@@ -170,6 +161,26 @@ def _section(table: Table, measurements: list[dict[str, Any]]) -> str:
     if missing:
         lines += [wrapped(f"Not run: {len(missing)} of {len(table.cells)} cells ({', '.join(missing)})."), ""]
     return "\n".join(lines)
+
+
+def _row(table: Table, cell: Cell, seeds: list[dict[str, Any]], mine: dict[str, Any], one: Evidence | None) -> str:
+    """A line of a table; ``one`` is what the seeds say where they were trained as the recipe says."""
+    numbers = [number_of(m, cell.measure) for m in seeds]
+    values = [table.ours(value, cell.measure) for value in numbers if value is not None]
+    each = [
+        f"diverged at step {m['diverged']:,}" if number is None else f"{table.ours(number, cell.measure):.2f}"
+        for m, number in zip(seeds, numbers, strict=True)
+    ]
+    shown = ", ".join(each[:_SHOWN]) + (f", ... ({len(each)} seeds)" if len(each) > _SHOWN else "")
+    published = "" if cell.published is None else f"{cell.published:.2f}"
+    final = gap = ""
+    mean = mine["final"] if one is None else one.mean  # the same rounding as in the overview
+    if mean is not None:
+        spread = tuning.mean(values).partition("±")[2]
+        final = f"**{mean:.2f}**" + (f" ±{spread}" if spread else "")
+        gap = f"{mean - cell.published:+.2f}" if cell.published is not None and mine["whole"] else ""
+    best = "" if mine["best"] is None else f"{mine['best']:.2f}"
+    return f"| {cell.name} | {published} | {shown} | {final} | {gap} | {best} | {gain(one)} | {verdict(one)} |"
 
 
 def _finding(name: str) -> str:

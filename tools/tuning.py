@@ -12,7 +12,8 @@ for each method with the setting of the highest mean accuracy there, without ``-
 the test split. Numbers of other settings than the recipe's are kept as "changed" in the JSON. ``table`` prints what
 came of the test (± is the standard error over seeds, brackets hold the 95 % interval of the difference from the tuned
 baseline); of an open set with signs of collapse: the accuracy on the training batches, the length of the mean unit
-feature, and how many of the settings that were searched ended with a warning or with features of one direction.
+feature, and how many of the settings that were searched diverged, or ended with a warning or with features of one
+direction.
 Options that the whole search was given besides (``--data.shrink 2``) are those of the recipe's own setting too.
 ``--steps N`` shortens every training to N steps; ``--cells`` names some of the methods.
 """
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,8 +92,7 @@ def table(name: str, folder: Path, steps: int | None = None) -> list[str]:
     """What came of the test: the chosen setting of each method and its numbers; of an open set signs of collapse."""
     searched, tested = _searched(name, folder, steps), _runs(name, folder, steps, validated=False)
     finals = {
-        cell: [one["final_accuracy"] for one in tested.get(cell, {}).get(_best(found), [])]
-        for cell, found in searched.items()
+        cell: [final(one) for one in tested.get(cell, {}).get(_best(found), [])] for cell, found in searched.items()
     }
     shows_collapse = name.startswith("open.")
     against = "softmax" if shows_collapse else "the tuned baseline"
@@ -107,8 +108,8 @@ def table(name: str, folder: Path, steps: int | None = None) -> list[str]:
             f"`{own}`" if own else "the recipe's",
             mean(finals[cell]),
             "" if base is None else gain(finals[cell], finals.get(base, [])),
-            mean(one["final_accuracy"] for one in found[best]),
-            mean(one["final_accuracy"] for one in plain),
+            mean(final(one) for one in found[best]),
+            mean(final(one) for one in plain),
         ]
         rows.append(row + (_collapse(runs, found) if shows_collapse else []))
     return [f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:])]
@@ -120,7 +121,14 @@ def _best(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def _score(runs: Sequence[Mapping[str, Any]]) -> float:
-    return statistics.fmean(one["final_accuracy"] for one in runs)
+    """The mean; a setting of which a seed diverged is below every other."""
+    found = statistics.fmean(final(one) for one in runs)
+    return -math.inf if math.isnan(found) else found
+
+
+def final(one: Mapping[str, Any]) -> float:
+    """The final accuracy of a run; NaN if it diverged."""
+    return math.nan if "diverged" in one else float(one["final_accuracy"])
 
 
 def _collapse(runs: Sequence[Mapping[str, Any]], found: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
@@ -133,8 +141,10 @@ def _collapse(runs: Sequence[Mapping[str, Any]], found: Mapping[str, Sequence[Ma
 
 
 def _collapsed(one: Mapping[str, Any]) -> bool:
-    """Whether training warned, or all features of the held-out images point in one direction."""
-    return "warning" in one or one.get("metrics", {}).get("mean_length", 0.0) >= ONE_DIRECTION
+    """Whether training diverged or warned, or all features of the held-out images point in one direction."""
+    return (
+        not {"warning", "diverged"}.isdisjoint(one) or one.get("metrics", {}).get("mean_length", 0.0) >= ONE_DIRECTION
+    )
 
 
 def besides(name: str, folder: Path, steps: int | None = None) -> str:
@@ -182,18 +192,20 @@ def _short(steps: int | None) -> list[str]:
 
 
 def gain(values: Sequence[float], base: Sequence[float]) -> str:
-    """The difference of the means, with its 95 % interval."""
+    """The difference of the means, with its 95 % interval; neither where a seed diverged."""
     interval = welch(values, base) if values and base else None
-    if interval is None:
+    if interval is None or any(map(math.isnan, interval)):
         return "-"
     return f"{statistics.fmean(values) - statistics.fmean(base):+.2f} [{interval[0]:+.2f}, {interval[1]:+.2f}]"
 
 
 def mean(values: Iterable[float]) -> str:
-    """Mean and standard error."""
+    """Mean and standard error, or how many diverged, which are NaN."""
     found = list(values)
     if not found:
         return "-"
+    if lost := sum(map(math.isnan, found)):
+        return f"{lost} diverged"
     error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else None
     return f"{statistics.fmean(found):.2f}" + ("" if error is None else f" ± {error:.2f}")
 

@@ -89,6 +89,7 @@ def test_numbers_of_the_start_need_no_training():
     assert results.ours(table, cell, runs) == {
         "final": 3.5115,
         "best": None,
+        "diverged": 0,
         "seeds": 2,
         "steps": 42_500,
         "whole": True,
@@ -168,3 +169,40 @@ def test_times_of_another_device_get_no_verdict():
     base, projected = evidence(table, runs)
     assert (base.values, base.expected, base.verdict) == ((0.2, 0.21), None, None)
     assert (projected.gain, projected.base, projected.verdict) == (pytest.approx(0.1), "baseline", None)
+
+
+def lost(cell, *seeds, step=4):
+    return [{"cell": cell, "seed": seed, "steps": 200, "diverged": step, "metrics": {}} for seed in seeds]
+
+
+def test_where_a_seed_diverged_there_is_no_mean_and_no_gain():
+    base = measured("baseline.cora", 81.0, 81.8, 80.9)
+    some = measured("cp.cora", 82.0, 82.6) + lost("cp.cora", 2)
+    found = {one.cell.name: one for one in evidence(TABLE, base + some)}
+    one = found["cp.cora"]
+    assert (one.values, one.diverged, one.seeds) == ((82.0, 82.6), 1, 3)
+    assert (one.mean, one.error, one.prediction, one.gain, one.interval) == (None,) * 5
+    assert one.verdict == "not reproduced"
+    assert found["baseline.cora"].mean == pytest.approx(81.2333, abs=1e-3)
+    assert "cp.cora" not in not_run(TABLE, base + some)
+    (alone,) = evidence(TABLE, lost("cp.cora", 0, 1))
+    assert (alone.values, alone.seeds, alone.verdict) == ((), 2, "not reproduced")
+
+
+def test_over_a_baseline_that_diverged_there_is_no_gain():
+    gained = measured("cp.cora", 82.0, 82.6)
+    found = {one.cell.name: one for one in evidence(TABLE, gained + lost("baseline.cora", 0, 1))}
+    assert found["cp.cora"].mean == pytest.approx(82.3)
+    assert (found["cp.cora"].gain, found["cp.cora"].verdict) == (None, "not measured")
+    assert (found["baseline.cora"].verdict, found["baseline.cora"].expected) == (None, False)
+
+
+def test_what_is_known_before_the_first_step_outlives_a_divergence():
+    table = tables()["thesis.table7.2"]
+    cells = {cell.name: cell for cell in table.cells}
+    one = {**lost("mean0", 0)[0], "steps": cells["mean0"].make().schedule.steps, "metrics": {"initial_energy": 3.5}}
+    found = {each.cell.name: each for each in evidence(table, [one])}
+    assert (found["energy0"].values, found["energy0"].diverged) == ((3.5,), 0)
+    assert (found["mean0"].values, found["mean0"].diverged) == ((), 1)
+    assert results.ours(table, cells["mean0"], [one])["final"] is None
+    assert results.ours(table, cells["energy0"], [one])["final"] == 3.5

@@ -146,3 +146,12 @@ def test_methods_of_a_graph_are_compared_with_its_own_tuned_baseline(tmp_path):
         "| hs-mhe.cora | `--regularizer.hidden 10.0` | 83.50 ± 0.50 | +2.00 [-1.04, +5.04] | 80.00 ± 0.00 | - |",
         "| hs-mhe.pubmed | `--regularizer.hidden 3.0` | 75.00 ± 0.00 | - | 70.00 ± 0.00 | - |",
     ]
+
+
+def test_a_setting_that_diverged_is_not_chosen_and_counts_as_collapsed():
+    good, lost = [{"final_accuracy": 50.0}, {"final_accuracy": 52.0}], [{"final_accuracy": 99.0}, {"diverged": 7}]
+    assert tune._best({"good": good, "lost": lost}) == "good"
+    assert tune._collapsed(lost[1])
+    assert not tune._collapsed(good[0])
+    assert tune.mean(map(tune.final, lost)) == "1 diverged"
+    assert tune.gain([50.0, 52.0], [*map(tune.final, lost)]) == "-"

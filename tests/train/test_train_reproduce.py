@@ -49,6 +49,31 @@ def test_other_settings_are_another_measurement(tmp_path, capsys):
     assert not mine["whole"]
 
 
+@pytest.mark.parametrize("at_once", ["1", "2"])
+def test_a_training_that_diverges_is_recorded_and_not_made_again(at_once, tmp_path, capsys):
+    words = ["reproduce", "digits", "--steps", "6", "--results", str(tmp_path / "results"), "--run.device", "cpu"]
+    words += ["--run.folder", str(tmp_path), "--run.progress", "off", "--cells", "cnn", "--seeds", "0,1"]
+    words += ["--at-once", at_once, "--optim.lr", "1e30"]
+    assert main(words) == 1
+    said = capsys.readouterr()
+    assert "cnn: the loss is not finite at step" in said.err
+    assert re.search(r"cnn +- +2 diverged +- +- +2\b", said.out)
+    table = tables()["digits"]
+    for seed, one in enumerate(results.read(table, tmp_path / "results")):
+        assert one["seed"] == seed
+        assert 1 <= one["diverged"] <= 6
+        assert one["steps"] == 6
+        assert "final_accuracy" not in one
+        assert one["metrics"]["initial_energy"] > 0
+        assert {"environment", "settings", "precision"} <= one.keys()
+    assert main(words) == 0
+    again = capsys.readouterr()
+    assert not again.err
+    assert "2 diverged" in again.out
+    assert main([*words[:-2], "--optim.lr", "1e-3"]) == 0  # those with other settings have numbers of their own
+    assert "diverged" not in capsys.readouterr().out
+
+
 def test_settings_stand_once_in_a_file_and_every_measurement_has_its_own(tmp_path):
     table = tables()["digits"]
     made = {name: with_values(get("digits.cnn"), {"optim.lr": lr}) for name, lr in (("own", 0.1), ("other", 0.2))}

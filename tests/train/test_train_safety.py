@@ -76,6 +76,7 @@ def test_a_loss_that_is_not_finite_stops_with_step_layer_and_checkpoint(tmp_path
         ) as stop:
             run(config)
     assert "step-00000004" in str(stop.value)
+    assert stop.value.result is None  # training again did not diverge: it was no fault of the settings
     assert all(torch.isfinite(value).all() for value in load(tmp_path / "tiny").state_dict().values())
 
 
@@ -91,8 +92,11 @@ def test_the_layer_is_found_when_only_its_output_overflows(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Training, "_log", log)
-        with pytest.raises(Stopped, match=r"step 6, first in layer model\.body\.conv2\.0\.op \(Conv2d\)"):
-            run(tiny(tmp_path, steps=12))
+        with pytest.raises(Stopped, match=r"step 6, first in layer model\.body\.conv2\.0\.op \(Conv2d\)") as stop:
+            run(with_values(tiny(tmp_path, steps=12), {"run.eval_every": 4}))
+    assert stop.value.result["diverged"] == 6
+    assert stop.value.result["best_step"] == 4
+    assert "final_accuracy" not in stop.value.result
 
 
 def test_ctrl_c_saves_and_the_same_command_ends_as_if_never_stopped(tmp_path):

@@ -55,7 +55,7 @@ def _section(table: Table, ours: dict[str, dict[str, object] | None]) -> str:
         row = f"| `{cell.name}` | {published} |"
         if run:
             mine = ours.get(cell.name)
-            row += " | |" if mine is None else f" {mine['final']:.2f} | {_seeds(mine)} |"
+            row += " | |" if mine is None else f" {_final(mine)} | {_seeds(mine)} |"
         text.append(row)
     notes = [f"- `{cell.name}`: {_cell(cell.note)}" for cell in table.cells if cell.note]
     if notes:
@@ -79,6 +79,10 @@ def _chapter(name: str) -> str:
 def _anchor(name: str) -> str:
     """The id that the heading of a table has."""
     return re.sub(r"[^\w\s-]", "", name).lower()
+
+
+def _final(mine: dict[str, object]) -> str:
+    return f"{mine['diverged']} diverged" if mine["final"] is None else f"{mine['final']:.2f}"
 
 
 def _seeds(mine: dict[str, object]) -> str:

@@ -10,7 +10,6 @@ import sys
 import threading
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -298,9 +297,14 @@ def _one_by_one(todo: list[Work]) -> tuple[bool, bool]:
                     raise  # of this process alone: the others would wait for it in this cell
                 work.say(error)
                 failed = True
-                with suppress(ValueError, OSError):  # the summary of the run may have failed, not this seed
+                try:
                     if (own := SeedFolder(run_path(config), seed).result) is not None:
-                        work.record({"seed": seed, **own})
+                        work.record({"seed": seed, **own})  # the summary of the run may have failed, not this seed
+                    elif torchrun.rank() == 0 and (diverged := _diverged(error)) is not None:
+                        work.record(diverged)
+                except (ValueError, OSError) as unwritten:
+                    if str(unwritten) != str(error):
+                        work.say(unwritten)
                 if isinstance(error, Stopped) and error.code == 130:
                     return True, True
             if stopped.is_set() and not several:  # a signal in the last evaluation, which was finished
@@ -316,9 +320,10 @@ def _at_once(todo: list[Work], count: int, seconds: float | None) -> tuple[bool,
 
     def ended(outcome: Outcome) -> None:
         work = owners[outcome.job]
-        if outcome.result is not None:
+        result = _diverged(outcome.error) if outcome.result is None else outcome.result
+        if result is not None:
             try:
-                work.record(outcome.result)
+                work.record(result)
             except (OSError, ValueError) as error:  # the others still train; the same command finds this number
                 unwritten.append(error)
                 work.say(error)
@@ -330,6 +335,11 @@ def _at_once(todo: list[Work], count: int, seconds: float | None) -> tuple[bool,
     if stopped:
         _say_stopped()
     return bool(unwritten) or any(one.error is not None for one in outcomes), stopped
+
+
+def _diverged(error: Exception | None) -> dict[str, Any] | None:
+    """What is recorded of a training that ended because it diverged."""
+    return error.result if isinstance(error, Stopped) else None
 
 
 def _say_stopped() -> None:

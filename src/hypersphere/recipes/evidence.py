@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .published import number_of
+from .published import has_diverged, number_of
 from .table import Cell, Table
 
 LEVEL = 0.95
@@ -39,9 +39,10 @@ _WORDS = ("baseline", "original", "softmax", "resnet32", "sphereface")
 VERDICTS = {
     "reproduced": "the interval of our gain excludes 0 and includes the published gain",
     "reproduced in direction": "the interval excludes 0 on the published side, and also excludes the published gain",
-    "not reproduced": "the interval includes 0 or lies on the other side of it, and excludes the published gain",
+    "not reproduced": "the interval includes 0 or lies on the other side of it, and excludes the published gain; or a "
+    "seed diverged, so that its loss or a weight was no longer finite",
     "undecided": "the interval includes both 0 and the published gain: more seeds would tell, unless 0 is published",
-    "not measured": "the cell or its baseline has fewer than two seeds",
+    "not measured": "the cell or its baseline has fewer than two seeds, or a seed of the baseline diverged",
     "compatible": "of a baseline, or a cell without one in its table: one more run of ours could give the published "
     "number, or the mean of ten more where it is one of ten (95 % prediction interval, which of two or three seeds is "
     "wide)",
@@ -55,12 +56,13 @@ class Evidence:
 
     Args:
         cell: The cell.
-        values: The number of each seed, as the table counts.
+        values: The number of each seed, as the table counts; of those that did not diverge.
         base: The name of the cell that it is compared with; None for a baseline itself, and where there is none.
-        gain: Mean minus the baseline's mean; None without a baseline that was run.
+        gain: Mean minus the baseline's mean; None without a baseline that was run, and where a seed diverged.
         interval: Its 95 % interval; None where one of them has a single seed.
         published_gain: The same of the printed numbers; None where one is not printed, and for times.
         runs: How many runs the printed number is the mean of.
+        diverged: How many seeds have no number because they diverged. What the others have is no mean to compare.
     """
 
     cell: Cell
@@ -70,23 +72,32 @@ class Evidence:
     interval: tuple[float, float] | None
     published_gain: float | None
     runs: int = 1
+    diverged: int = 0
 
     @property
-    def mean(self) -> float:
-        return statistics.fmean(self.values)
+    def seeds(self) -> int:
+        """How many were trained."""
+        return len(self.values) + self.diverged
+
+    @property
+    def mean(self) -> float | None:
+        """None where a seed diverged."""
+        return None if self.diverged else statistics.fmean(self.values)
 
     @property
     def error(self) -> float | None:
-        """Standard error of the mean; None for a single seed."""
-        return statistics.stdev(self.values) / math.sqrt(len(self.values)) if len(self.values) > 1 else None
+        """Standard error of the mean; None for a single seed, and where a seed diverged."""
+        if self.diverged or len(self.values) < 2:
+            return None
+        return statistics.stdev(self.values) / math.sqrt(len(self.values))
 
     @property
     def prediction(self) -> tuple[float, float] | None:
-        """The 95 % prediction interval of the mean of ``runs`` more of ours; None for a single seed.
+        """The 95 % prediction interval of the mean of ``runs`` more of ours; None where there is no ``error``.
 
         Of three seeds it is wide.
         """
-        if len(self.values) < 2:
+        if self.mean is None or self.error is None:
             return None
         spread = statistics.stdev(self.values) * math.sqrt(1 / self.runs + 1 / len(self.values))
         half = student_t(len(self.values) - 1) * spread
@@ -98,6 +109,8 @@ class Evidence:
 
         None without a printed number or a second seed, and for times, which are of another device.
         """
+        if self.cell.published is not None and self.diverged:
+            return False
         if self.cell.published is None or self.prediction is None or self.cell.is_time:
             return None
         low, high = self.prediction
@@ -108,6 +121,8 @@ class Evidence:
         """One of the first five :data:`VERDICTS`; None where no gain is printed."""
         if self.published_gain is None:
             return None
+        if self.diverged:
+            return "not reproduced"
         if self.interval is None:
             return "not measured"
         low, high = self.interval
@@ -122,20 +137,22 @@ class Evidence:
 def evidence(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[Evidence]:
     """Of every cell that was run to its end with the recipe's own settings, in the order of the table."""
     found = {cell.name: _values(table, cell, measurements) for cell in table.cells}
+    lost = {cell.name: _diverged(cell, measurements) for cell in table.cells}
     cells = {cell.name: cell for cell in table.cells}
     out = []
     for cell in table.cells:
         values = found[cell.name]
-        if not values:
+        if not values and not lost[cell.name]:
             continue
         base = baseline(table, cell)
-        others = found.get(base, ()) if base is not None else ()
+        compares = base is not None and not lost[cell.name] and not lost[base]
+        others = found[base] if base is not None and compares else ()
         gain = statistics.fmean(values) - statistics.fmean(others) if others else None
         printed = None if base is None else cells[base].published
         own = None if cell.is_time else cell.published  # seconds gained on another device say nothing
         published = None if printed is None or own is None else own - printed
         runs = 1 if cell.at_start else table.runs  # energies at the start are those of one (thesis 7.5.3)
-        out.append(Evidence(cell, values, base, gain, welch(values, others), published, runs))
+        out.append(Evidence(cell, values, base, gain, welch(values, others), published, runs, lost[cell.name]))
     return out
 
 
@@ -158,8 +175,9 @@ def baseline(table: Table, cell: Cell) -> str | None:
 
 
 def not_run(table: Table, measurements: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The cells of a table that have no number with the recipe's own settings and steps."""
-    return [cell.name for cell in table.cells if not _values(table, cell, measurements)]
+    """The cells of a table that no seed was trained for with the recipe's own settings and steps."""
+    run = {one.cell.name for one in evidence(table, measurements)}
+    return [cell.name for cell in table.cells if cell.name not in run]
 
 
 @functools.cache
@@ -209,3 +227,8 @@ def _values(table: Table, cell: Cell, measurements: Sequence[Mapping[str, Any]])
     """The numbers of a cell's seeds, at the recipe's own settings and steps."""
     numbers = [number_of(m, cell.measure) for m in results_of(cell, measurements)]
     return tuple(table.ours(value, cell.measure) for value in numbers if value is not None)
+
+
+def _diverged(cell: Cell, measurements: Sequence[Mapping[str, Any]]) -> int:
+    """How many seeds of a cell diverged before they had its number."""
+    return sum(has_diverged(m, cell.measure) for m in results_of(cell, measurements))

@@ -117,3 +117,8 @@ def number_of(result: Mapping[str, Any], measure: str) -> float | None:
         value = result.get("final_accuracy")
     known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if known else None
+
+
+def has_diverged(result: Mapping[str, Any], measure: str) -> bool:
+    """Whether the training of one seed diverged before it had this number."""
+    return "diverged" in result and number_of(result, measure) is None

@@ -1,6 +1,7 @@
 """Numbers we measured: ``results/TABLE.json``, each with seed, steps, settings, versions and device.
 
 A measurement under other settings than the cell's is kept under what was ``changed``, and is never the cell's number.
+A training that diverged is kept too: with the step as ``diverged``, and without a final accuracy.
 Settings stand once in a file, under the first digits of their SHA-256, which is what the measurements have of them.
 """
 
@@ -19,7 +20,7 @@ from ..config.command_line import shown
 from ..runs.files import json_text, read_json, write_json
 from ..runs.lock import locked
 from ..runs.manifest import with_nan
-from .published import mean
+from .published import has_diverged, mean
 from .table import Cell, Table
 
 
@@ -137,7 +138,8 @@ def ours(
 ) -> dict[str, Any] | None:
     """Mean over seeds of final (and best, of the accuracy), as the table counts; of all steps, or of so many.
 
-    Of the cell's own settings, or of those with just these changed.
+    Of the cell's own settings, or of those with just these changed. Where a seed diverged there is no mean: ``final``
+    is None then, and ``diverged`` says how many did.
     """
     full = cell.make().schedule.steps
     found = [
@@ -150,13 +152,16 @@ def ours(
     if cell.at_start:  # trainings of different length give a seed's number twice
         found = list({m["seed"]: m for m in found}.values())
     final, seeds = mean(table, cell, found)
-    if final is None:
+    diverged = sum(has_diverged(m, cell.measure) for m in found)
+    if final is None and not diverged:
         return None
-    best = [table.ours(m["best_accuracy"], "accuracy") for m in found] if cell.measure == "accuracy" else []
+    counts = cell.measure == "accuracy" and not diverged
+    best = [table.ours(m["best_accuracy"], "accuracy") for m in found] if counts else []
     return {
-        "final": final,
+        "final": None if diverged else final,
+        "diverged": diverged,
         "best": sum(best) / len(best) if best else None,
-        "seeds": seeds,
+        "seeds": seeds + diverged,
         "steps": steps or full,
         "whole": (cell.at_start or (steps or full) == full) and not changed,
     }
@@ -183,6 +188,9 @@ def render(
         published = "-" if cell.published is None else f"{cell.published:{digits}}"
         if mine is None:
             rows.append([cell.name, published, "-", "-", "-", "-"])
+            continue
+        if mine["diverged"]:
+            rows.append([cell.name, published, f"{mine['diverged']} diverged", "-", "-", str(mine["seeds"])])
             continue
         compares = cell.published is not None and mine["whole"]
         gap = f"{mine['final'] - cell.published:+{digits}}" if compares else "-"

@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING
 from ..sources import as_split
 from .build import make_parts, make_step
 from .diagnose import FINITE, blame, spoiled
+from .record import diverged
 from .step import Mark, NotFinite
+from .stopped import Stopped
 
 if TYPE_CHECKING:
     from .training import Training
 
 
-def explain(training: Training, error: NotFinite) -> Generator[Mark, None, str]:
+def explain(training: Training, error: NotFinite) -> Generator[Mark, None, Stopped]:
     """Name the step and the layer; where the weights have moved on since, train again up to there.
 
-    Other trainings have their turns between these steps. The sentence is returned.
+    Other trainings have their turns between these steps. The exception to raise is returned. It has a record of the
+    training, unless training again did not diverge, or was interrupted before that could be seen.
     """
     team, bad, last = training.team, error.step, training.folder.latest()
     training.progress.stop()
     at = bad
     if team.device.type == "cuda" or team.world > 1 or _spread(training, error):
         at = yield from _go_back(training, bad)  # the weights are no longer those of the failing step
+    again, at = at <= bad and not _stopped(training), min(at, bad)
     where = FINITE if _stopped(training) else blame(training.parts, training.parts.source.seek(at))
     if where == FINITE and error.tensor is not None:
         where = error.tensor
@@ -38,7 +42,8 @@ def explain(training: Training, error: NotFinite) -> Generator[Mark, None, str]:
     ways = "Lower --optim.lr or clip gradients with --optim.clip"
     if training.config.run.precision != "float32":
         ways = "Lower --optim.lr, clip gradients with --optim.clip, or use --run.precision float32"
-    return f"{subject} step {bad}, first in {where}; {good}. {ways}, under another --run.name"
+    message = f"{subject} step {bad}, first in {where}; {good}. {ways}, under another --run.name"
+    return Stopped(message, result=diverged(training, bad) if again else None)
 
 
 def _stopped(training: Training) -> bool:
@@ -54,7 +59,7 @@ def _spread(training: Training, error: NotFinite) -> bool:
 def _go_back(training: Training, bad: int) -> Generator[Mark, None, int]:
     """Train again from the last checkpoint, to just before the step that does the damage; return that step.
 
-    What cannot be repeated, and so did not come from training, leaves everything as it is.
+    What cannot be repeated, and so did not come from training, leaves everything as it is; the step is a later one.
     """
     found = training.parts
     training.progress.say("looking for the first value that is not finite, from the last checkpoint on")
@@ -64,7 +69,7 @@ def _go_back(training: Training, bad: int) -> Generator[Mark, None, int]:
         return reached - 1
     if reached > bad:
         training.parts = found
-    return min(reached, bad)
+    return reached
 
 
 def _walk(training: Training, until: int) -> Generator[Mark, None, tuple[int, bool]]:

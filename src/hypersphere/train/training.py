@@ -32,6 +32,7 @@ from .compiled import forget_compiled
 from .explain import explain
 from .peers import writer_first
 from .progress import Progress
+from .record import finished
 from .shards import local, whole_state
 from .step import Mark, NotFinite
 from .stopped import Stopped
@@ -71,7 +72,7 @@ class Training:
         forget_compiled(config)
         self.parts = make_parts(as_split(config, folder), seed, team)
         self.step = make_step(self.parts)
-        self._first_energies = self._energies(half_space=True).hidden
+        self.first_energies = self._energies(half_space=True).hidden
 
     def run(self) -> dict[str, Any]:
         for _ in self.turns():
@@ -95,7 +96,7 @@ class Training:
                 raise Stopped(self._goodbye(self.step.step), code=130)  # before what may take long
             self.result = self._finish()
         except NotFinite as error:
-            raise Stopped((yield from explain(self, error))) from error
+            raise (yield from explain(self, error)) from error
         except UnreadableImage as error:
             own = self.parts.source.own
             if own is None or self.config.data.unreadable == "refuse":
@@ -263,7 +264,7 @@ class Training:
             "best": [self.best, self.best_step],
             "seconds": self.seconds,
             "last": {name: float(value) for name, value in self.last.items()},
-            "at_once": self._most_at_once,
+            "at_once": self.most_at_once,
         }
         writer_first(self.team, partial(self._write_checkpoint, weights, state, folder))
 
@@ -329,42 +330,13 @@ class Training:
     # Ends -------------------------------------------------------------------------------------------
 
     def _finish(self) -> dict[str, Any]:
-        config = self.config
         self.evaluates = True
         done = self.folder.result
         if not self.scores:  # everything but the result was there: the log has this evaluation already
             self.scores = evaluate_protocol(self._candidate())
             self.last |= self.folder.logged()
         also = evaluate_each(self._candidate())
-        metrics = self.scores | {key: value for numbers in also.values() for key, value in numbers.items()}
-        if self._first_energies:
-            metrics["initial_energy"] = sum(self._first_energies.values())  # in half space, as in thesis Table 7.2
-        rate = self.folder.rate() or config.schedule.steps / max(self.seconds, 1e-9)
-        metrics["seconds_per_100_steps"] = 100 / rate
-        result = {
-            "recipe": config.recipe,
-            "seed": self.seed,
-            "steps": config.schedule.steps,
-            "final_accuracy": self.scores["accuracy"],
-            "best_accuracy": self.best,
-            "best_step": self.best_step,
-            "test_loss": self.scores.get("loss"),
-            "train_loss": self.last.get("loss"),
-            "train_accuracy": 100 * self.last["train_accuracy"] if "train_accuracy" in self.last else None,
-            "metrics": metrics,
-            "parameters": sum(p.numel() for p in self.parts.objective.parameters()),
-            "seconds": round(self.seconds, 3),
-            "steps_per_second": round(rate, 2),
-            "processes": self.team.world,
-            "precision": config.run.precision,
-            "environment": environment(self.team.device),
-        }
-        if also:
-            result["also"] = {name: list(numbers) for name, numbers in also.items()}
-        if self._most_at_once > 1:
-            result["at_once"] = self._most_at_once
-        if (self.folder.path / WARNINGS).exists():
-            result["warning"] = (self.folder.path / WARNINGS).read_text(encoding="utf-8").strip()
+        result = finished(self, also)
         weights: dict[str, Tensor] = {}
         if done is None and (self.team.writer or self.parts.classes is not None):
             weights = whole_state(merged(self.parts.objective.classifier()).state_dict())
@@ -379,7 +351,7 @@ class Training:
         return result
 
     @property
-    def _most_at_once(self) -> int:
+    def most_at_once(self) -> int:
         """How many trainings have shared the device at most, for those who read its steps per second."""
         return max(self.at_once, self._before)
 
