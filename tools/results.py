@@ -100,12 +100,12 @@ def _overview() -> str:
     compared = [one for one in found if one.cell.published is not None]
     numbered = sum(any(cell.published is not None for cell in table.cells) for table in every)
     early, lost = sum(one.cell.at_start for one in compared), sum(one.diverged > 0 for one in compared)
-    until = f" or until a seed diverged (of {lost})" if lost else ""
+    until = f", {lost} of them until a seed diverged" if lost else ""
     text = f"""Of {len(printed)} published numbers in {numbered} tables and figures (beside {len(every) - numbered}
-        figures that print none), {len(compared)} were run as the recipes say, to the last step{until} ({early} of them
-        are known before the first). The end of the page lists the tables that were not run. A comparison that stands in
-        several tables is counted once. The tables `released.*` have numbers of MHE, CoMHE and OPT again, trained as the
-        authors' public code does where it differs from the text; they are not counted."""
+        figures that print none), {len(compared)} were run as the recipes say, to the last step{until};
+        {early} are known before the first. The end of the page lists the tables that were not run. A comparison that
+        stands in several tables is counted once. The tables `released.*` have numbers of MHE, CoMHE and OPT again,
+        trained as the authors' public code does where it differs from the text; they are not counted."""
     limits = f"""The intervals are of the seeds alone: another test set, machine or version is not in them. They treat
         two trainings as independent, though both have the same seeds. Half of those of accuracies and errors from
         three seeds reach {overview.resolution(_shown()):.1f} points or more to each side, so three seeds often miss
