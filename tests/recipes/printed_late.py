@@ -211,6 +211,7 @@ LATE: list[Row] = [
     ("F.3", "thesis.table7.12.*", {"data.points": 1024, "data.batch_size": 32, "optim.name": "adam"}, {}),
     ("7.5.5", "thesis.table7.12.*", {"data.name": "modelnet40", "model.name": "pointnet"}, {}),
     ("F.3", "thesis.table7.12.*", {"schedule.milestones": BEYOND_THE_END}, {}),
+    ("F.3", "thesis.table7.12.[gc]*", {"orthogonal.neurons": "keep"}, {}),  # "the original fixed neurons"
     ("F.3", "thesis.table7.12.*", {"optim.lr": 1e-3, "schedule.gamma": 0.7, "schedule.steps": 250 * (9843 // 32)}, {}),
     ("F.5", "thesis.tableF.4.*.k*", {"orthogonal.share_blocks": True}, {}),
     ("F.5", "thesis.tableF.5.*.k*", {"orthogonal.share_blocks": False}, {}),

@@ -136,6 +136,7 @@ UNPRINTED: list[Row] = [
         {"model.conv": "decoupled"},
     ),
     ("that of SGD on ImageNet (4.6)", "thesis.tableC.2.*", {"optim.lr": 0.1}, {}),
+    ("the networks of Table 4.7", "thesis.figureC.1.*", {"adversarial.losses": ("cross_entropy", "log_odds")}, {}),
     (
         "the mixture is not printed",
         f"{ATTACKED} thesis.figureC.3.*",
@@ -332,6 +333,7 @@ DEVIATIONS: list[tuple[str, str, str, Any]] = [
     ("2.3.6", "thesis.figure2.10.*", "data.name", "mnist"),
     ("A.3", "thesis.figureA.3.*", "data.name", "mnist"),
     ("C.1.1", DECOUPLED_CIFAR, "data.vflip", False),
+    ("C.1.2", "thesis.table4.[78].*", "adversarial.losses", ("cross_entropy", "log_odds")),
     ("D.5", "thesis.tableD.3.*", "optim.projection_every", 100),
     ("F.3", DRAWN_R, "orthogonal.init", "random"),
     ("F.3", "thesis.table7.3.*", "optim.weight_decay", 0.0),
@@ -341,6 +343,7 @@ DEVIATIONS: list[tuple[str, str, str, Any]] = [
     ("E.1", "thesis.table6.8.*.pointnet2", "schedule.milestones", tuple(range(12_500, 251 * 615, 12_500))),
     ("E.1", "thesis.table6.8.*.pointnet thesis.table6.8.*.pointnet_tnet", "schedule.milestones", _CLOUDS_32),
     ("F.3", "thesis.table7.12.*", "schedule.milestones", _CLOUDS_32),
+    ("F.3", "thesis.table7.12.[gc]*", "orthogonal.neurons", "draw"),
 ]
 
 BESIDE = ("run.eval_every", "evaluation.also")  # when and on what else a network is evaluated

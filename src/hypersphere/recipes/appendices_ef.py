@@ -50,7 +50,9 @@ def tableE_5(kind: str) -> Config:
     "Graph convolutional networks",
     "accuracy",
     "E.10 prints neither s nor weight nor projections: here s = 2, the weight 1, and five projections to 30 "
-    f"dimensions, random ones drawn at every step. {NOT_STOPPED}",
+    f"dimensions, random ones drawn at every step. "
+    "The angle-preserving one is drawn once in the 200 steps, where 6.4.1 draws it every certain number of iterations, "
+    f"and moves as in Table 6.1. {NOT_STOPPED}",
 )
 @grid("""
     row       citeseer  cora  pubmed
