@@ -15,9 +15,9 @@ TABLES = Tables()
 Kind = Callable[[Config], Config]
 LEARNED = (
     "How far a step moves a learned projection (6.3.4, 6.3.5) and how often projections are drawn again is not "
-    "printed: here η = 1, and 1000 steps (Table E.4: 24.62 so, 24.60 at every step). Angle-preserving projections move"
-    " as if their entries were N(0, 1), and no further than to where the tangent of L_P reaches 0. Adversarial ones "
-    "have entries N(0, 1/30) and ascend the mean of the energy over pairs. Layers with no more dimensions than a "
+    "printed: here η = 1, and 1000 steps (Table E.4: 24.62 so, 24.60 at every step). Angle-preserving projections "
+    "move as if their entries were N(0, 1), and no further than to where the tangent of L_P reaches 0. Adversarial "
+    "ones have entries N(0, 1/30) and ascend the mean of the energy over pairs. Layers with no more dimensions than a "
     "projection keep the half-space energy itself. The authors' public code (https://github.com/rmlin/CoMHE) draws "
     "projections anew at every step, moves learned ones by the network's rate, and differs from E.1 in more: see "
     "released.comhe."
