@@ -62,7 +62,19 @@ _GRAPHS: Grid = {
     for graph in ("citeseer", "cora", "pubmed")
     for method in ("baseline", "hs-mhe", "rp-comhe", "ap-comhe")
 }
-GRIDS = {"open.lfw": _LOSSES, "open.omniglot": _LOSSES, "thesis.tableE.6": _GRAPHS}
+# Neither the variance of the fixed neurons nor a rate of R is printed; F.3 keeps the baseline's for Cayley's map, 0.01
+_NEURONS = ("none", "1", "3")
+_TURNED: Grid = {f"baseline.{graph}": _DECAY for graph in ("cora", "pubmed")} | {
+    f"{method}.{graph}": {"orthogonal.std": _NEURONS, "optim.orthogonal-lr": rates}
+    for method, rates in (("cp", ("1e-4", "1e-3", "0.01")), ("ogd", ("2e-3", "0.02", "0.2")))
+    for graph in ("cora", "pubmed")
+}
+GRIDS = {
+    "open.lfw": _LOSSES,
+    "open.omniglot": _LOSSES,
+    "thesis.tableE.6": _GRAPHS,
+    "thesis.table7.11": _TURNED,
+}
 
 
 def plan(name: str, steps: int | None = None, cells: Sequence[str] | None = None) -> list[str]:

@@ -14,7 +14,7 @@ from ._core.errors import check_model
 from ._core.features import features_and_output, features_of, has_features
 from ._core.modes import modes_kept
 from ._core.output_layer import announce, find_output_layers
-from ._core.pixels import Normalized
+from ._core.pixels import Normalized, trained_normalized
 from .data import MEASURED
 from .data import normalize as to_inputs
 
@@ -79,13 +79,15 @@ def embed(
     check_model(model)
     if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
         model = model.module  # the wrapper hides the method ``features``
+    trained = trained_normalized(model) or Normalized("symmetric")
     if normalize not in MEASURED and (mean is not None or std is not None):
+        like = trained.kind if trained.kind in MEASURED else "standard"
         raise ValueError(
-            f"mean={mean} and std={std} change nothing with normalize={normalize!r}: pass normalize='standard' too"
+            f"mean={mean} and std={std} change nothing with normalize={normalize!r}: pass normalize={like!r} too"
         )
     kind = normalize
     if normalize == "auto":
-        kind, mean, std = _trained(model)
+        kind, mean, std = trained
     found: list[Tensor] = []
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     source = _source(model, features)
@@ -125,12 +127,6 @@ def embed(
     if not found:
         raise ValueError("images gave no batch: there is nothing to embed")
     return torch.cat(found)
-
-
-def _trained(model: nn.Module) -> Normalized:
-    """How the images of a network that was loaded were normalised."""
-    known = getattr(model, "normalized", None)
-    return known if isinstance(known, Normalized) else Normalized("symmetric")
 
 
 @contextmanager

@@ -78,6 +78,16 @@ def test_without_data_the_checks_and_the_card_say_so(tmp_path, monkeypatch, caps
     assert json.loads((tmp_path / "out" / "export.json").read_text())["real_inputs"] is False
 
 
+def test_without_data_mean_and_deviation_are_those_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("HYPERSPHERE_DATA", str(tmp_path / "nothing"))
+    facts = Facts(10, 1, (28, 28), mean=(0.25,), std=(0.5,))
+    for kind, deviation in (("standard", "0.5"), ("mean", "1")):
+        path, _ = make_run(tmp_path / kind, model=SMALL, data=DataConfig(name="mnist", normalize=kind), facts=facts)
+        export_run(path, formats="torch", out=tmp_path / kind / "out", with_normalization=True)
+        card = (tmp_path / kind / "out" / "README.md").read_text()
+        assert f"mean = [0.25], std = [{deviation}]" in card
+
+
 def test_an_unfinished_run_is_exported_as_such(tmp_path):
     path, _ = make_run(tmp_path, model=SMALL, finished=False)
     export_run(path, formats="safetensors", out=tmp_path / "out")

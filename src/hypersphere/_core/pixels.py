@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PADDINGS = ("constant", "reflect", "symmetric")
 """What may lie outside an image that is padded and cropped."""
@@ -15,7 +15,7 @@ NORMALIZATIONS = ("symmetric", "unit", *MEASURED)
 
 
 class Normalized(NamedTuple):
-    """How the images were normalised that a network was trained on; a loaded network has it as ``normalized``.
+    """How the images were normalised that a network was trained on.
 
     Attributes:
         kind: One of :data:`NORMALIZATIONS`.
@@ -26,3 +26,17 @@ class Normalized(NamedTuple):
     kind: str
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+
+
+def remember_normalized(network: Any, how: Normalized) -> None:
+    """Let a loaded network and its copies say how its images were normalised; none of its own attributes changes."""
+    object.__setattr__(network, _NAME, how)
+
+
+def trained_normalized(network: Any) -> Normalized | None:
+    """How the images of a loaded network were normalised; None if it was not loaded, or that is not known."""
+    known = getattr(network, _NAME, None)
+    return known if isinstance(known, Normalized) else None
+
+
+_NAME = "_hypersphere_normalized"

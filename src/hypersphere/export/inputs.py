@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import data
-from .._core.pixels import MEASURED
+from .._core.pixels import MEASURED, Normalized
 from .._core.registries import DATASETS
 from ..config import Config, DataConfig, with_values
 from ..data.augment import affine
@@ -22,13 +22,10 @@ from ..runs.logger import UNNAMED
 from ..sources import Resident, Source, evaluation_source
 
 
-@dataclass(frozen=True)
-class Normalization:
+class Normalization(Normalized):
     """input = bytes·scale + shift; ``mean`` and ``std`` of the training pixels in [0, 1] where they count."""
 
-    kind: str
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
+    __slots__ = ()
 
     @property
     def known(self) -> bool:
@@ -150,7 +147,7 @@ def find_inputs(config: Config, facts: Facts, seed: int, root: str | None, count
     kind = _kind(facts)
     what = {"images": "test images", "points": "test clouds", "graph": "nodes of the graph"}[kind]
     origin = f"the first {len(tensors[0])} {what} of {name}"
-    return Inputs(kind, tensors, origin, True, _normalization(settings, source) if kind == "images" else None)
+    return Inputs(kind, tensors, origin, True, _normalization(settings, facts, source) if kind == "images" else None)
 
 
 def _first(source: Source, count: int) -> tuple[Tensor, ...]:
@@ -174,10 +171,13 @@ def _dense(matrix: Tensor, count: int) -> Tensor:
     return matrix.to_sparse_coo().coalesce().index_select(0, torch.arange(min(count, len(matrix)))).to_dense()
 
 
-def _normalization(config: DataConfig, source: Source) -> Normalization:
-    if config.normalize not in MEASURED or not isinstance(source, Resident):
+def _normalization(config: DataConfig, facts: Facts, source: Source | None = None) -> Normalization:
+    """That of the run; of older runs, which did not write the moments down, from the training images."""
+    mean, std = facts.mean, facts.std
+    if config.normalize in MEASURED and mean is None and isinstance(source, Resident):
+        mean, std = (tuple(part.tolist()) for part in pixel_moments(source.loader.inputs))
+    if config.normalize not in MEASURED or mean is None:
         return Normalization(config.normalize)
-    mean, std = (tuple(part.tolist()) for part in pixel_moments(source.loader.inputs))
     return Normalization("standard", mean, std if config.normalize == "standard" else (1.0,) * len(mean))
 
 
@@ -192,7 +192,7 @@ def _random(config: DataConfig, facts: Facts, count: int) -> Inputs:
         channels, (height, width) = facts.in_channels or 1, facts.image_size or (1, 1)
         shape = count, channels, height, width
         images = torch.randint(256, shape, generator=generator, device="cpu", dtype=torch.uint8)
-        known = Normalization(config.normalize)
+        known = _normalization(config, facts)
         like = known if known.known else Normalization("symmetric")
         return Inputs(kind, (like.apply(images),), origin, False, known)
     if kind == "points":

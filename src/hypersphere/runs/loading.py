@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor, nn
 
-from .._core.pixels import Normalized
+from .._core.pixels import Normalized, remember_normalized
 from .._core.trust import check_trusted
 from .._core.trust import trust as trust_modules
 from ..config import Config, from_dict
@@ -133,7 +133,7 @@ def _of_run(found: Run) -> nn.Module:
 def _tell_normalized(model: nn.Module, config: Config, facts: Facts) -> None:
     """Let the network say how its images were normalised, which ``hs.embed`` asks for."""
     if facts.image_size is not None:
-        model.normalized = Normalized(config.data.normalize, facts.mean, facts.std)  # type: ignore[assignment]
+        remember_normalized(model, Normalized(config.data.normalize, facts.mean, facts.std))
 
 
 def _unfinished(config: Config, facts: Facts, folder: SeedFolder) -> nn.Module:
