@@ -301,3 +301,26 @@ def test_a_source_whose_number_is_known_is_trained_again_where_its_run_is_not_he
         (runs / "black.source-2" / "seed-7" / name).unlink()
     assert main([*words, "--plan", str(plan)]) == 0
     assert len(json.loads((tmp_path / "black.json").read_text())["measurements"]) == 2
+
+
+def test_each_seed_starts_from_the_same_seed_of_its_source(tmp_path, monkeypatch, capsys):
+    """Also where that is measured and its run is not here, and beside seeds of it that are still to be trained."""
+    own = tables()["digits"]
+    cnn = next(cell for cell in own.cells if cell.name == "cnn")
+    later = replace(cnn, name="later", make=lambda: with_values(cnn.make(), {"model.start": "warm.source"}))
+    warm = replace(own, name="warm", cells=(replace(cnn, name="source"), later))
+    monkeypatch.setattr(reproduce, "tables", lambda: {"warm": warm})
+    monkeypatch.setattr(reproduce, "find_table", {"warm": warm}.__getitem__)
+    runs, words = tmp_path / "runs", ["reproduce", "warm", "--steps", "2", "--run.device", "cpu", "--run.progress"]
+    words += ["off", "--results", str(tmp_path), "--run.folder", str(runs)]
+    assert main([*words, "--cells", "source", "--seeds", "0,1"]) == 0
+    shutil.rmtree(runs / "warm.source-2" / "seed-1")
+    assert main([*words, "--cells", "later", "--seeds", "0,1"]) == 2
+    assert "model.start='warm.source-2' has no trained seed 1" in capsys.readouterr().err
+    assert main([*words, "--seeds", "0,1,2"]) == 0
+    found = json.loads((tmp_path / "warm.json").read_text())["measurements"]
+    assert sorted((one["cell"], one["seed"]) for one in found) == [
+        (cell, seed) for cell in ("later", "source") for seed in (0, 1, 2)
+    ]
+    trained = [(runs / "warm.source-2" / f"seed-{seed}" / "result.json").exists() for seed in (0, 1, 2)]
+    assert trained == [True] * 3

@@ -217,24 +217,26 @@ class Work:
 
 
 def _with_sources(todo: list[Work], orders: list[_Order]) -> list[Work]:
-    """Also those that are measured, where others start from their runs and these are not here, or not finished."""
+    """Also the seeds that are measured, where others start from their runs and these are not here, or not finished."""
     needed = {name for work in todo for setting in STARTS if (name := named(work.config, setting)) is not None}
-    sources = []
-    for order in orders:
-        for work in order.works:
-            there = any(map(_is_finished, places_of(work.config, work.run_name)))
-            if work.run_name in needed and not there and work not in todo and work.prepare(order.seeds, {}):
-                sources.append(work)
-    return _with_sources([*sources, *todo], orders) if sources else todo
+    sources: list[Work] = []
+    grown = False
+    for work, seeds in [(work, order.seeds) for order in orders for work in order.works if work.run_name in needed]:
+        own = set(work.config.run.seeds) if work in todo else set()
+        there = {seed for path in places_of(work.config, work.run_name) for seed in _finished(path)}
+        if absent := set(seeds) - own - there:
+            work.prepare(tuple(sorted(own | absent)), {})
+            sources += [] if work in todo else [work]
+            grown = True
+    return _with_sources([*sources, *todo], orders) if grown else todo
 
 
-def _is_finished(path: Path) -> bool:
-    """Whether a run is there, and every seed that was begun is trained to the end."""
+def _finished(path: Path) -> tuple[int, ...]:
+    """The seeds of a run that are trained to the end; none if there is no run, or none that has begun."""
     try:
-        run = Run(path)
-        return run.finished == run.seeds
-    except ValueError:  # no run, or none that has begun
-        return False
+        return Run(path).finished
+    except ValueError:
+        return ()
 
 
 def _apart(works: list[Work]) -> list[Work]:
@@ -270,8 +272,16 @@ def _check(todo: list[Work], at_once: int) -> None:
         for setting in STARTS:
             name = named(work.config, setting)
             places = set() if name is None else places_of(work.config, name)
-            if name is not None and not places & folders and not any(path.exists() for path in places):
+            if name is None or places & folders:
+                continue
+            if not any(path.exists() for path in places):
                 raise ValueError(f"{work.name}: {setting}={name!r} is no run: train it first, or in the same command")
+            finished = {seed for path in places for seed in _finished(path)}
+            if setting == "model.start" and (absent := sorted(set(work.whole.run.seeds) - finished)):
+                raise ValueError(
+                    f"{work.name}: {setting}={name!r} has no trained seed {', '.join(map(str, absent))}, and another "
+                    "seed would be another experiment: train it first, or in the same command"
+                )
 
 
 def _in_order(todo: list[Work]) -> Iterator[Work]:
