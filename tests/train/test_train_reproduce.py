@@ -9,7 +9,7 @@ import pytest
 from hypersphere.cli import arguments, main, reproduce
 from hypersphere.cli.parser import Parser
 from hypersphere.config import material, with_values
-from hypersphere.recipes import get, results, tables
+from hypersphere.recipes import get, results, shared, tables
 from hypersphere.recipes.shorter import shortened
 
 
@@ -72,6 +72,34 @@ def test_a_training_that_diverges_is_recorded_and_not_made_again(at_once, tmp_pa
     assert "2 diverged" in again.out
     assert main([*words[:-2], "--optim.lr", "1e-3"]) == 0  # those with other settings have numbers of their own
     assert "diverged" not in capsys.readouterr().out
+
+
+def test_what_diverged_in_bfloat16_is_trained_again_in_float32(tmp_path, capsys):
+    """As the message of the divergence says; and by no other name of the training either."""
+    table = tables()["digits"]
+    config, entry = get("digits.cnn"), {"recipe": "digits.cnn", "seed": 0, "steps": 4, "diverged": 3}
+    results.record(table, "cnn", config, {**entry, "precision": "bfloat16"}, tmp_path)
+    words = ["reproduce", "digits", "--cells", "cnn", "--steps", "4", "--results", str(tmp_path), "--run.device", "cpu"]
+    words += ["--run.folder", str(tmp_path / "runs"), "--run.progress", "off"]
+    assert main([*words, "--run.precision", "bfloat16"]) == 0
+    assert "1 diverged" in capsys.readouterr().out
+    elsewhere = with_values(config, {"recipe": "other.cnn", "schedule.steps": 4})
+    known = {shared._key(elsewhere): [{**results.read(table, tmp_path)[0], "changed": {}}]}
+    assert not shared.same(elsewhere, (0,), known)
+    assert shared.same(with_values(elsewhere, {"run.precision": "bfloat16"}), (0,), known)
+    assert main(words) == 0
+    (found,) = results.read(table, tmp_path)
+    assert "diverged" not in found
+    assert found["precision"] == "float32"
+
+
+@pytest.mark.parametrize("settings", [None, [], 3, "0123456789ab"])
+def test_a_measurement_without_its_settings_is_refused_by_the_name_of_its_file(settings, tmp_path):
+    table = tables()["digits"]
+    entry = {"recipe": "digits.cnn", "cell": "cnn", "seed": 0, "steps": 4, "settings": settings}
+    (tmp_path / "digits.json").write_text(json.dumps({"measurements": [entry]}))
+    with pytest.raises(ValueError, match=r"digits\.json lacks the settings"):
+        results.read(table, tmp_path)
 
 
 def test_settings_stand_once_in_a_file_and_every_measurement_has_its_own(tmp_path):

@@ -13,7 +13,8 @@ import hypersphere as hs
 from hypersphere.cli import main
 from hypersphere.runs import SeedFolder, files
 from hypersphere.runs.files import join, split
-from hypersphere.train import ModelConfig, Stopped, explain, load, run, training, with_values
+from hypersphere.train import ModelConfig, OrthogonalConfig, Stopped, explain, load, run, training, with_values
+from hypersphere.train.step import Step
 from hypersphere.train.training import Training
 
 
@@ -97,6 +98,36 @@ def test_the_layer_is_found_when_only_its_output_overflows(tmp_path):
     assert stop.value.result["diverged"] == 6
     assert stop.value.result["best_step"] == 4
     assert "final_accuracy" not in stop.value.result
+
+
+def test_the_record_of_a_divergence_has_all_evaluations_before_it(tmp_path):
+    """Also those after the last checkpoint, from which training goes again to find the layer."""
+    genuine, seen = Step.__call__, []
+
+    def call(self):
+        genuine(self)
+        if self.step == 11:
+            with torch.no_grad():
+                next(self.parts.objective.parameters()).fill_(torch.inf)
+
+    def scores(candidate):
+        seen.append(len(seen))
+        return {"accuracy": 10.0 * len(seen)}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Step, "__call__", call)
+        patch.setattr("hypersphere.train.training.evaluate_protocol", scores)
+        with pytest.raises(Stopped, match=r"step 11") as stop:
+            run(with_values(tiny(tmp_path, steps=20), {"run.eval_every": 2, "run.checkpoint_every": 5}))
+    found = stop.value.result
+    assert (found["diverged"], found["best_step"], found["best_accuracy"]) == (11, 10, 50.0)
+
+
+def test_angles_that_cannot_be_resolved_are_a_divergence(tmp_path):
+    config = tiny(tmp_path, steps=12, orthogonal=OrthogonalConfig("exponential"))
+    with pytest.raises(Stopped, match=r"^an angle of an orthogonal matrix is not finite.*in a matrix whose") as stop:
+        run(with_values(config, {"optim.name": "sgd", "optim.lr": 1e8}))
+    assert 1 <= stop.value.result["diverged"] <= 12
 
 
 def test_ctrl_c_saves_and_the_same_command_ends_as_if_never_stopped(tmp_path):

@@ -179,7 +179,8 @@ class Work:
 
     def lacks(self, seeds: tuple[int, ...]) -> tuple[int, ...]:
         """The seeds that the table's file has no number of."""
-        steps, done = self.config.schedule.steps, {results.key(m) for m in results.read(self.table, self.folder)}
+        steps, measured = self.config.schedule.steps, results.read(self.table, self.folder)
+        done = {results.key(one) for one in measured if results.counts(one, self.config)}
         entry = {"cell": self.cell.training, "steps": steps, "changed": self.changes}
         return tuple(seed for seed in seeds if results.key({**entry, "seed": seed}) not in done)
 

@@ -56,12 +56,11 @@ def read(table: Table, folder: Path) -> list[dict[str, Any]]:
 
 def _with_settings(one: dict[str, Any], settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """A measurement with its settings in the place of their name."""
-    name = one.get("settings")
-    if not isinstance(name, str):
-        return one
-    if not isinstance(settings.get(name), dict):
+    name = one.get("settings", {})
+    found = settings.get(name) if isinstance(name, str) else name
+    if not isinstance(found, dict):
         raise ValueError(f"{path} lacks the settings {name!r}: restore the file from where it came")
-    return {**one, "settings": settings[name]}
+    return {**one, "settings": found} if "settings" in one else one
 
 
 def record(
@@ -88,6 +87,11 @@ def keep(
     with locked(folder, str(folder), wait=_WAIT):
         kept = [old for old in read(table, folder) if key(old) != key(entry)]
         write(table, [*kept, entry], folder)
+
+
+def counts(one: Mapping[str, Any], config: Config) -> bool:
+    """Whether a measurement is one under these settings: float32 may train where a lower precision diverged."""
+    return "diverged" not in one or config.run.precision in (one.get("precision"), "bfloat16")
 
 
 def write(table: Table, measurements: Iterable[Mapping[str, Any]], folder: Path) -> None:

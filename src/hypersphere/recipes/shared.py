@@ -16,6 +16,7 @@ from typing import Any
 
 from ..config import Config, material, with_values
 from . import results
+from .results import counts
 from .shorter import shortened
 from .table import Cell, Table
 
@@ -39,7 +40,7 @@ def known(folder: Path, tables: Iterable[Table]) -> Known:
 def same(config: Config, seeds: Collection[int], found: Known) -> dict[int, dict[str, Any]]:
     """A measurement of this training under another name for each of the seeds that has any."""
     others = (one for one in found.get(_key(config), ()) if one["recipe"] != config.recipe)
-    return {one["seed"]: one for one in others if one["seed"] in seeds and _has(one, config)}
+    return {one["seed"]: one for one in others if one["seed"] in seeds and _has(one, config) and counts(one, config)}
 
 
 def adopt(

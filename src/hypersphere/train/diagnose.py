@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from ..functional.orthogonalize.algorithms import Unresolved
 from .parts import Parts
 
 FINITE = "no layer: a replay of the batch is finite"
@@ -38,6 +39,8 @@ def blame(parts: Parts, position: int) -> str:
         if found == FINITE and loss.requires_grad:
             backward = _backward(parts, position)
             found = backward.name(parts.team.smallest(backward.first()))
+    except Unresolved:  # in all processes, which have the same matrices
+        found = "a matrix whose angles are too large to be told apart"
     finally:
         with torch.no_grad():
             for name, buffer in parts.objective.named_buffers():

@@ -24,7 +24,7 @@ def explain(training: Training, error: NotFinite) -> Generator[Mark, None, Stopp
     """
     team, bad, last = training.team, error.step, training.folder.latest()
     training.progress.stop()
-    at = bad
+    at, record = bad, diverged(training, bad)  # of the training that diverged, not of the one that looks for the layer
     if team.device.type == "cuda" or team.world > 1 or _spread(training, error):
         at = yield from _go_back(training, bad)  # the weights are no longer those of the failing step
     again, at = at <= bad and not _stopped(training), min(at, bad)
@@ -43,7 +43,7 @@ def explain(training: Training, error: NotFinite) -> Generator[Mark, None, Stopp
     if training.config.run.precision != "float32":
         ways = "Lower --optim.lr, clip gradients with --optim.clip, or use --run.precision float32"
     message = f"{subject} step {bad}, first in {where}; {good}. {ways}, under another --run.name"
-    return Stopped(message, result=diverged(training, bad) if again else None)
+    return Stopped(message, result=record if again else None)
 
 
 def _stopped(training: Training) -> bool:

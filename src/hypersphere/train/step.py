@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data.loader import IGNORE
+from ..functional.orthogonalize.algorithms import Unresolved
 from ..orthogonal import prepared, record, rotation_parameters
 from .fused import rehearse, side_stream, tally
 from .late import Matrices
@@ -164,8 +165,11 @@ class Step:
         """Forward, backward and optimizer for ``trained``; its numbers are added to ``sums``."""
         parts = self.parts
         parts.optimizers.zero_grad()
-        with prepared(parts.objective) if self._compiled else nullcontext():  # R by the maps as they are, not compiled
-            total, stats = forward()
+        try:  # under compiled code, R by the maps as they are
+            with prepared(parts.objective) if self._compiled else nullcontext():
+                total, stats = forward()
+        except Unresolved as error:
+            raise NotFinite(self.step, math.nan, "an angle of an orthogonal matrix") from error
         if not self._cuda:
             self._check(total.item())
         total.backward(inputs=None if trained is self._trained else trained)

@@ -10,6 +10,10 @@ import torch
 from torch import Tensor
 
 
+class Unresolved(ValueError):
+    """A matrix is not finite, or its angles are larger than its dtype can resolve."""
+
+
 def gram_schmidt(u: Tensor) -> tuple[Tensor, Tensor]:
     """Q and T of U = QT with diag T > 0: Algorithm 1 (and 2) in exact arithmetic.
 
@@ -188,7 +192,7 @@ def _restore(r: Tensor, size: float) -> Tensor:
 
 def _check_angles(x: Tensor, size: float, resolved: bool = True) -> None:
     if not (resolved and bool(x.isfinite().all())):
-        raise ValueError(
+        raise Unresolved(
             f"u has NaN or infinite entries, or is too large: the angles of its skew part reach {size:.2g}, which "
             f"{x.dtype} cannot resolve; scale u down"
         )
