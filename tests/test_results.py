@@ -102,6 +102,8 @@ def test_seeds_that_diverged_are_shown_as_such(pages):
     one = Evidence(cell, (82.5,), "baseline.cora", None, None, 0.7, 1, 1)
     row = results_page._row(table, cell, seeds, mine, one)
     assert row == "| cp.cora | 82.00 | 82.50, diverged at step 1,200 |  |  |  |  | not reproduced |"
+    seeds[1] = {"seed": 1, "final_accuracy": None, "best_accuracy": None}
+    assert "| 82.50, not measured |" in results_page._row(table, cell, seeds, mine, one)
     first = overview.gains([overview.Shown(table, one, Evidence(base, (81.0, 81.4), None, None, None, None))])
     assert "| 81.20 (81.30) | +0.70 | 1 diverged | not reproduced | 2 |" in first
     lost = Evidence(base, (), None, None, None, None, 1, 3)

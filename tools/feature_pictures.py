@@ -79,9 +79,10 @@ def panels(table: Table, runs: Path, root: Path | None) -> dict[str, dict[str, n
     trained_as = {one["cell"]: one["recipe"] for one in results.read(table, ROOT / "results")}  # maybe of another table
     for cell in table.cells:
         name = trained_as.get(cell.training, f"{table.name}.{cell.training}")
-        if (runs / f"{name}.npz").is_file():
-            with np.load(runs / f"{name}.npz") as kept:
-                found[cell.name] = dict(kept)
+        kept = runs / f"{table.name}.{cell.name}.npz"
+        if kept.is_file():
+            with np.load(kept) as content:
+                found[cell.name] = dict(content)
         elif (runs / name).is_dir():
             found[cell.name] = features(hs.load(runs / name), root)
     return found

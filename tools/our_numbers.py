@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 from hypersphere.recipes import results, tables
+from hypersphere.recipes.evidence import results_of
+from hypersphere.recipes.published import number_of
 
 ROOT = Path(__file__).resolve().parents[1]
 _MARK = re.compile(r"<!--ours (\S+?) (\S+?)-->(.*?)<!--/-->")
@@ -31,9 +33,9 @@ def number(table: str, cell: str, root: Path = ROOT) -> str:
     if ours["final"] is None:
         raise ValueError(f"{table} {cell}: {ours['diverged']} of its seeds diverged, so there is no mean to write down")
     values = [
-        found.ours(m.get("metrics", {}).get(chosen.measure, m["final_accuracy"]), chosen.measure)
-        for m in measurements
-        if m["cell"] == chosen.training and m["steps"] == ours["steps"] and not m.get("changed")
+        found.ours(value, chosen.measure)
+        for m in results_of(chosen, measurements)
+        if (value := number_of(m, chosen.measure)) is not None
     ]
     spread = f" ({min(values):.2f} to {max(values):.2f})" if len(values) > 1 else " (one seed)"
     return f"{ours['final']:.2f}{spread}"

@@ -168,7 +168,9 @@ def _row(table: Table, cell: Cell, seeds: list[dict[str, Any]], mine: dict[str, 
     numbers = [number_of(m, cell.measure) for m in seeds]
     values = [table.ours(value, cell.measure) for value in numbers if value is not None]
     each = [
-        f"diverged at step {m['diverged']:,}" if number is None else f"{table.ours(number, cell.measure):.2f}"
+        (f"diverged at step {m['diverged']:,}" if "diverged" in m else "not measured")
+        if number is None
+        else f"{table.ours(number, cell.measure):.2f}"
         for m, number in zip(seeds, numbers, strict=True)
     ]
     shown = ", ".join(each[:_SHOWN]) + (f", ... ({len(each)} seeds)" if len(each) > _SHOWN else "")
@@ -211,9 +213,11 @@ def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
     lines: list[str] = []
     validated = [m for m in measurements if m.get("changed", {}).get("data.validate")]
     for steps in sorted({m["steps"] for m in validated}) if table.name in tuning.GRIDS else ():
+        seeds = tuning.seeds(table.name, ROOT / "results", steps)
+        if not seeds:
+            continue
         rest = tuning.besides(table.name, ROOT / "results", steps)
         given = f", all with `{rest}`" if rest else ""
-        seeds = len({m["seed"] for m in validated if m["steps"] == steps})
         count = "one seed" if seeds == 1 else f"{seeds} seeds of their own"
         if table.name.startswith("open."):
             where, also = (

@@ -96,7 +96,8 @@ def chosen(name: str, folder: Path, steps: int | None = None, cells: Sequence[st
         if cells is None or cell in cells:
             best, short = _best(found), shlex.join(_short(steps))
             score = _score(found[best])
-            lines.append(f"{name} --cells {cell} {best} {short}  # {score:.2f} on what was held out, of {len(found)}")
+            line = f"{name} --cells {cell} {best} {short}  # {score:.2f} on what was held out, of {len(found)}"
+            lines.append(f"# {name} {cell}: all of {len(found)} diverged" if math.isinf(score) else line)
     return lines
 
 
@@ -166,6 +167,12 @@ def besides(name: str, folder: Path, steps: int | None = None) -> str:
     return rest
 
 
+def seeds(name: str, folder: Path, steps: int | None = None) -> int:
+    """With how many seeds the settings were searched, 0 if they were not."""
+    runs = (runs for found in _searched(name, folder, steps).values() for runs in found.values())
+    return len({one["seed"] for every in runs for one in every})
+
+
 def _apart(knobs: Mapping[str, Any], changed: Mapping[str, Any]) -> tuple[str, str]:
     """The options of a setting: those that are searched, and the others."""
     searched = {knob.replace("-", "_") for knob in knobs} | ({"loss.warmup"} if "loss.annealing" in knobs else set())
@@ -187,7 +194,8 @@ def _runs(name: str, folder: Path, steps: int | None, validated: bool) -> dict[s
     length = steps or tables()[name].cells[0].config(name).schedule.steps
     for one in results.read(tables()[name], folder):
         changed = dict(one.get("changed", {}))
-        if bool(changed.pop("data.validate", False)) == validated and one["steps"] == length:
+        earlier = validated and "optim.undecayed" in changed  # the first search of Table 7.11: all layers decayed
+        if bool(changed.pop("data.validate", False)) == validated and one["steps"] == length and not earlier:
             scores.setdefault(one["cell"], {}).setdefault(words(changed), []).append(one)
     return scores
 

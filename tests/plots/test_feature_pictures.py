@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import shutil
 import sys
 from pathlib import Path
 
@@ -64,5 +65,8 @@ def test_runs_are_kept_and_drawn_elsewhere(tool, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "features_thesis.figure2.10.png").read_bytes().startswith(b"\x89PNG")
     assert program(tool, monkeypatch, tmp_path / "kept", "thesis.figureA.1", "--out", tmp_path) == 0
     assert "thesis.figureA.1: no runs in" in capsys.readouterr().err
+    shutil.copy(tmp_path / "kept" / "thesis.figure2.10.m4.npz", tmp_path / "kept" / "thesis.figureA.3.mnist.npz")
+    assert program(tool, monkeypatch, tmp_path / "kept", "thesis.figureA.3", "--out", tmp_path) == 0
+    assert (tmp_path / "features_thesis.figureA.3.png").exists()  # of a network that another figure trains
     with pytest.raises(SystemExit):
         program(tool, monkeypatch, tmp_path, "thesis.table5.1")

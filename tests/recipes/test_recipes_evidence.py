@@ -119,6 +119,19 @@ def test_a_printed_mean_of_ten_runs_is_compared_with_the_mean_of_ten():
     assert [one.runs for one in evidence(tables()["thesis.table7.2"], start)] == [1]
 
 
+def test_a_seed_without_a_number_before_training_counts_nowhere():
+    """Its training diverged, and energies were switched off."""
+    table = tables()["thesis.table7.2"]
+    cell = next(one for one in table.cells if one.at_start)
+    good = measured(cell.training, 1.0, steps=1)[0] | {"metrics": {"initial_energy": 3.5}}
+    lost = {"cell": cell.training, "seed": 1, "steps": 1, "diverged": 1, "metrics": {}}
+    for found in ([good], [good, lost]):
+        (one,) = evidence(table, found)
+        mine = results.ours(table, cell, found)
+        assert mine is not None
+        assert (mine["final"], mine["seeds"], mine["diverged"]) == (one.mean, 1, one.diverged) == (3.5, 1, 0)
+
+
 @pytest.mark.parametrize(
     ("name", "base"),
     [

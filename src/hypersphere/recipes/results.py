@@ -20,7 +20,7 @@ from ..config.command_line import shown
 from ..runs.files import json_text, read_json, write_json
 from ..runs.lock import locked
 from ..runs.manifest import with_nan
-from .published import has_diverged, mean
+from .published import has_diverged, mean, number_of
 from .table import Cell, Table
 
 
@@ -153,8 +153,8 @@ def ours(
         and (m["steps"] == (steps or full) or (cell.at_start and not steps))
         and _changes(m) == _plain(changed)
     ]
-    if cell.at_start:  # trainings of different length give a seed's number twice
-        found = list({m["seed"]: m for m in found}.values())
+    if cell.at_start:  # trainings of different length give a seed's number twice, and some without energies none
+        found = list({m["seed"]: m for m in found if number_of(m, cell.measure) is not None}.values())
     final, seeds = mean(table, cell, found)
     diverged = sum(has_diverged(m, cell.measure) for m in found)
     if final is None and not diverged:
