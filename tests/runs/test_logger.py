@@ -349,6 +349,16 @@ def test_settings_that_build_a_network_of_the_same_shape_are_not_enough(missing,
             log.save()
             assert log.rebuilds is complete, log.why_not
             assert complete or "its settings build another network" in log.why_not
+        x = torch.randn(3, 1, 8, 8)
+        with torch.no_grad():
+            torch.testing.assert_close(hs.load(tmp_path / name)(x), head.logits(net.eval()(x)))
+    del log
+    gc.collect()
+    assert hs.load(tmp_path / "whole").training is False
+    with pytest.raises(ValueError, match=r"own loop.*settings build another network, with .*safetensors into your own"):
+        hs.load(tmp_path / "less")
+    for command in ("evaluate", "export"):
+        assert main([command, str(tmp_path / "less")]) == 2
 
 
 def test_a_logger_that_is_not_entered_says_so(tmp_path):

@@ -63,22 +63,9 @@ def load(
             raise ValueError(f"seed={seed} is for run folders, and {path} is an export of one seed")
         return _exported(path).eval().to(place)
     found = Run(path, seed)
-    try:
-        return _of_run(found).eval().to(place)
-    except ValueError as error:
-        number = found.seeds[0]
-        if found.own_loop(number) is None:
-            raise
-        alive = _living.get((found.path.resolve(), number))
-        if alive is not None:  # the loop was in this process: its network needs no settings
-            model, weights = merged(alive), found.folder(number).weights_path
-            _fill(model, _tensors(weights, "train again", found.folder(number).weights), weights, "train again")
-            return model.eval().to(place)
-        raise ValueError(
-            f"{found.path} was trained by your own loop, and its network could not be built again from its "
-            f"settings: {error}. Give Logger settings that build it (model.name='yourmodule:Net', model.extra, "
-            f"loss.name), or load {found.folder(number).weights_path} into your own network"
-        ) from error
+    own = found.own_loop(found.seeds[0])
+    model = _of_run(found) if own is None else _of_loop(found, own)
+    return model.eval().to(place)
 
 
 def build_again(path: Path, seed: int) -> nn.Module:
@@ -128,6 +115,27 @@ def _of_run(found: Run) -> nn.Module:
     if found.own_loop(found.seeds[0]) is None:  # a loop of one's own normalises by itself
         _tell_normalized(model, found.config, facts)
     return model
+
+
+def _of_loop(found: Run, noted: Mapping[str, Any]) -> nn.Module:
+    """What a loop of one's own has trained: from the settings where they make it, else while the loop lives."""
+    number = found.seeds[0]
+    folder, why, cause = found.folder(number), noted.get("why_not"), None
+    if noted.get("rebuilds") or not folder.weights_path.exists():
+        try:
+            return _of_run(found)
+        except ValueError as error:
+            why = cause = error
+    alive = _living.get((found.path.resolve(), number))
+    if alive is not None:  # the loop was in this process: its network needs no settings
+        model, weights = merged(alive), folder.weights_path
+        _fill(model, _tensors(weights, "train again", folder.weights), weights, "train again")
+        return model
+    raise ValueError(
+        f"{found.path} was trained by your own loop, and its network could not be built again from its "
+        f"settings: {why}. Give Logger settings that build it (model.name='yourmodule:Net', model.extra, "
+        f"loss.name), or load {folder.weights_path} into your own network"
+    ) from cause
 
 
 def _tell_normalized(model: nn.Module, config: Config, facts: Facts) -> None:
