@@ -283,3 +283,24 @@ def test_onnx_has_few_nodes(angular, first, behind_relu):
         (out,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
         with torch.no_grad():
             torch.testing.assert_close(torch.from_numpy(out), model(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: (hs.nn.SphereLinear(8, 6), nn.BatchNorm1d(6)), (4, 6, 8)),  # BatchNorm's channels are the tokens
+        (lambda: (hs.nn.SphereConv1d(3, 6, 3), nn.BatchNorm1d(6)), (3, 8)),  # one sample, six positions
+        (lambda: (hs.nn.SphereConv2d(3, 6, 3), nn.BatchNorm2d(6)), (3, 8, 8)),
+        (lambda: (hs.nn.DecoupledLinear(8, 6, magnitude="tanh"), nn.BatchNorm1d(6)), (8,)),
+    ],
+)
+def test_a_folded_batchnorm_takes_no_inputs_with_channels_elsewhere(make, shape):
+    folded = hs.nn.fold(nn.Sequential(*make()).eval())
+    for gradients in (False, True):
+        with (
+            torch.set_grad_enabled(gradients),
+            pytest.raises(ValueError, match=r"BatchNorm is folded.*\(N, C, \.\.\.\)"),
+        ):
+            folded(torch.randn(shape))
+    alone = hs.nn.fold(nn.Sequential(make()[0]).eval())
+    assert alone(torch.randn(shape)).dim() == len(shape)

@@ -147,3 +147,20 @@ def test_mistakes_say_what_to_do():
     with pytest.raises(TypeError, match="not list"):
         hs.optim.hyperball([weight])
     assert isinstance(hs.optim.MuonH([weight]), Muon)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_weight_that_others_rescale_turns_no_further(name):
+    """Its length comes back with the next step, and the step is at most η of its angle."""
+    weight = filters()
+    shape = (4, -1) if name in ("neurons", "muonh") else (1, -1)
+    optimizer, radius = MAKERS[name]([weight]), weight.detach().reshape(shape).norm(dim=1)
+    for number, factor in enumerate((1.0, 0.01, 300.0)):
+        with torch.no_grad():
+            weight.mul_(factor)
+        before = weight.detach().reshape(shape).double()
+        after = steps(optimizer, weight, 1, number).reshape(shape)
+        torch.testing.assert_close(after.norm(dim=1), radius)
+        turned = torch.nn.functional.cosine_similarity(before, after.double()).clamp(-1, 1).acos()
+        assert bool((turned <= 0.1 + 1e-3).all())
+        assert bool((turned > 0.01).all())

@@ -143,6 +143,17 @@ def test_weights_that_are_computed_in_each_forward_pass_are_refused(aid: Any, co
         aid(nn.Sequential(computed(hs.nn.SphereLinear(3, 4))))
 
 
+def test_gradients_are_weighted_once() -> None:
+    """A notebook runs a cell again; the handles of the first call end it."""
+    model = hs.nn.SphereLinear(4, 3)
+    handles = hs.optim.weighted_gradients(model)
+    with pytest.raises(ValueError, match="weight is multiplied by ‖w‖ already: call weighted_gradients once"):
+        hs.optim.weighted_gradients(model)
+    for handle in handles:
+        handle.remove()
+    assert len(hs.optim.weighted_gradients(model)) == 1
+
+
 def test_weighted_gradients_refuse_weights_in_parts() -> None:
     """FSDP2 hands gradients to its parameters without calling their hooks."""
     from torch import distributed

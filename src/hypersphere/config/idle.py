@@ -76,6 +76,12 @@ _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] =
     ),
     ("evaluation", ("inception",), lambda c: c.gan.generator is not None or _own_measurement(c), "--gan.generator"),
     ("optim", ("adam_lr",), lambda c: c.optim.name in of_matrices(), "--optim.name muon"),
+    (
+        "optim",
+        ("projection_every", "projection_norm"),
+        lambda c: c.optim.name not in ("adamh", "muonh"),
+        "another --optim.name: adamh and muonh keep the lengths that weights start with",
+    ),
     ("optim", ("projection_norm",), lambda c: c.optim.projection_every > 0, "--optim.projection-every"),
     ("optim", ("beta1", "beta2", "eps"), lambda c: c.optim.name not in ("sgd", "orthogonal_sgd"), "--optim.name adam"),
     (

@@ -32,7 +32,9 @@ def fold(model: nn.Module) -> nn.Module:
     no rescaling of ranges: in float32, patches must have norms between 1e-12 and 1e18; smaller ones count as zero.
     It does not follow later changes of the model, and it is not for training.
 
-    Layers with ``weighted=`` or hooks and a BatchNorm that has no running statistics stay as they are.
+    Layers with ``weighted=`` or hooks and a BatchNorm that has no running statistics stay as they are. A BatchNorm
+    normalises dimension 1, which is that of the filters only for batches (N, C, ...): a layer that it was folded into
+    takes no others, neither a single sample nor a linear layer's (N, T, C).
 
     Args:
         model: Any model; it is left as it is.
@@ -84,7 +86,7 @@ class Folded(FullPrecision):
         norm: the BatchNorm after it, folded into scale and shift; None if there is none.
 
     Shape:
-        - Input: as the layer's.
+        - Input: as the layer's; with ``norm`` batches (N, C, ...) alone.
         - Output: as the layer's.
 
     Example:
@@ -96,6 +98,7 @@ class Folded(FullPrecision):
     def __init__(self, op: Decoupled, norm: nn.Module | None) -> None:
         super().__init__()
         self.magnitude, self.angular, self._read = op.magnitude, op.angular, _Reader(op)
+        self._normed = norm is not None
         self.scale: Tensor | None
         self.shift: Tensor | None
         unit, scale, shift = constants_of(op, norm)
@@ -115,11 +118,19 @@ class Folded(FullPrecision):
 
         Returns:
             The output of that layer and its BatchNorm in evaluation mode.
+
+        Raises:
+            ValueError: If a BatchNorm was folded in, and ``input`` is no batch (N, C, ...).
         """
         node: Any = as_node(self, input) if output_size is None else as_node(self, input, output_size)
         if node is not None:
             return node
         check_floating("input", input)
+        if self._normed and input.dim() != self.weight.dim():
+            raise ValueError(
+                f"input has shape {tuple(input.shape)}, and a BatchNorm is folded into this layer for inputs of "
+                f"{self.weight.dim()} dimensions, (N, C, ...): pass such a batch, or do not fold this model"
+            )
         if input.dim() == self.weight.dim() - 1 > 1:  # one sample
             return self(input.unsqueeze(0), output_size).squeeze(0)
         rows, geometry = self._read(input, self.weight, output_size)

@@ -40,6 +40,8 @@ class WeightProjection:
         (True, True)
     """
 
+    _model: nn.Module | None = None  # also of objects that an earlier version saved
+
     def __init__(self, model: nn.Module, every: int = 100, norm: float = 1.0) -> None:
         self.every = check_count("every", every)
         self.norm = check_positive("norm", norm)
@@ -65,7 +67,8 @@ class WeightProjection:
         Raises:
             ValueError: If a layer was replaced in the model since this object was made.
         """
-        check_kept(self._model, self._neurons, type(self).__name__)
+        if self._model is not None:
+            check_kept(self._model, self._neurons, type(self).__name__)
         for neurons in self._neurons:
             weight = neurons.weight
             if not weight.requires_grad:
@@ -105,7 +108,7 @@ def weighted_gradients(model: nn.Module) -> list[RemovableHandle]:
 
     Raises:
         ValueError: If the model has no hyperspherical layer, or one whose output depends on ‖w‖ or whose weight is
-            parametrized, pruned or a DTensor.
+            parametrized, pruned or a DTensor; or if the gradients are weighted already.
 
     Example:
         >>> handles = hs.optim.weighted_gradients(hs.nn.SphereLinear(4, 2))
@@ -119,17 +122,25 @@ def weighted_gradients(model: nn.Module) -> list[RemovableHandle]:
                 f"{neurons.name} is a DTensor (FSDP2), whose hooks get no gradients: leave weighted_gradients out, or "
                 "use DistributedDataParallel"
             )
-    return [_weigh(neurons) for neurons in found if neurons.weight.requires_grad]
+        if any(isinstance(hook, _Weigh) for hook in (neurons.weight._backward_hooks or {}).values()):
+            raise ValueError(
+                f"the gradient of {neurons.name} is multiplied by ‖w‖ already: call weighted_gradients once, or remove "
+                "the handles that it returned"
+            )
+    learned = [neurons for neurons in found if neurons.weight.requires_grad]
+    return [neurons.weight.register_hook(_Weigh(neurons)) for neurons in learned]
 
 
-def _weigh(neurons: Neurons) -> RemovableHandle:
-    weight = neurons.weight
+class _Weigh:
+    """The hook of a weight."""
 
-    def hook(grad: Tensor) -> Tensor:
+    def __init__(self, neurons: Neurons) -> None:
+        self.neurons = neurons
+
+    def __call__(self, grad: Tensor) -> Tensor:
+        neurons, weight = self.neurons, self.neurons.weight
         lengths = norm(neurons.flatten(weight.detach()), keepdim=True)
         return neurons.unflatten(neurons.flatten(grad) * lengths.to(grad.dtype), weight.shape)
-
-    return weight.register_hook(hook)
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
