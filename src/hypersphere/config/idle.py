@@ -37,10 +37,25 @@ def _own_measurement(c: Config) -> bool:
     return any(map(is_address, (c.evaluation.protocol, *c.evaluation.also)))
 
 
+_ROTATIONS = ("gram_schmidt", "householder", "lowdin", "canonical", "cayley", "exponential", "gradient")
+_OF_ANGLES = ("orthonormal", "orthogonal", "srip", "uniformity", "separation")
+_TURNED = (
+    "neurons that do more than turn together, which is all that an orthogonal R lets them do: --orthogonal.learn-v yes, "
+    "or another --orthogonal.method"
+)
+
+
+def _turned(c: Config) -> bool:
+    """Whether all that hidden neurons do is to turn together."""
+    return c.orthogonal.method in _ROTATIONS and not c.orthogonal.learn_v
+
+
 _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] = (
     ("orthogonal", ("*",), lambda c: c.orthogonal.method is not None, "--orthogonal.method"),
     ("orthogonal", ("beta",), lambda c: c.orthogonal.method == "relaxed", "--orthogonal.method relaxed"),
     ("orthogonal", ("refine_steps", "refine_lr"), lambda c: c.orthogonal.refine is not None, "--orthogonal.refine"),
+    ("regularizer", ("name",), lambda c: c.regularizer.name not in _OF_ANGLES or not _turned(c), _TURNED),
+    ("regularizer", ("hidden",), lambda c: c.regularizer.name != "mhe" or not _turned(c), _TURNED),
     ("optim", ("orthogonal_lr",), lambda c: c.orthogonal.method is not None, "--orthogonal.method"),
     ("gan", ("*",), lambda c: c.gan.generator is not None, "--gan.generator"),
     ("adversarial", ("mixture", "fraction"), lambda c: c.adversarial.train is not None, "--adversarial.train"),
@@ -80,7 +95,7 @@ _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] =
         "optim",
         ("projection_every", "projection_norm"),
         lambda c: c.optim.name not in ("adamh", "muonh"),
-        "another --optim.name: adamh and muonh keep the lengths that weights start with",
+        "another --optim.name than adamh and muonh, which keep the lengths that weights start with",
     ),
     ("optim", ("projection_norm",), lambda c: c.optim.projection_every > 0, "--optim.projection-every"),
     ("optim", ("beta1", "beta2", "eps"), lambda c: c.optim.name not in ("sgd", "orthogonal_sgd"), "--optim.name adam"),
