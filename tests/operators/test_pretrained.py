@@ -225,3 +225,19 @@ def test_damaged_files_are_named(tmp_path):
         with pytest.raises(ValueError, match=f"{name} is damaged") as caught:
             hs.load_pretrained(tmp_path / name, FromTimm())
         assert "weights_only" not in str(caught.value)
+
+
+def test_a_layer_that_is_made_plain_again_is_plain_in_the_file(tmp_path):
+    plain = FromTimm()
+    model = hs.convert(copy.deepcopy(plain))
+    model[0] = nn.Conv2d(2, 4, 3)
+    torch.save(model.state_dict(), tmp_path / "some.pth")
+    found = hs.load_pretrained(tmp_path / "some.pth", copy.deepcopy(plain))
+    assert type(found[0]) is nn.Conv2d
+    torch.testing.assert_close(found.eval()(X), model.eval()(X))
+    model[2] = nn.Conv2d(4, 4, 3)  # no layer is left
+    plain.load_state_dict(model.state_dict())
+    hub = hs.convert(FromHub())
+    hub[0], hub[2] = nn.Conv2d(2, 4, 3), nn.Conv2d(4, 4, 3)
+    hub.save_pretrained(tmp_path / "hub")
+    torch.testing.assert_close(FromHub.from_pretrained(tmp_path / "hub")(X), hub(X))

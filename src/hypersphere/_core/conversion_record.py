@@ -82,9 +82,20 @@ def remember(model: nn.Module, call: Mapping[str, Any]) -> None:
 
 
 def record_of(module: nn.Module) -> Record:
-    """What :func:`remember` wrote; empty for a network that was not converted."""
+    """What :func:`remember` wrote of layers that are still converted; empty for a network that has none."""
     found = module.__dict__.get(_RECORD)
-    return dict(found) if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    calls = [{**call, "layers": _converted(module, call["layers"])} for call in found["conversions"]]
+    left = [call for call in calls if call["layers"]]
+    return {**found, "conversions": left} if left else {}
+
+
+def _converted(module: nn.Module, layers: Sequence[str]) -> list[str]:
+    """The layers that nobody has replaced by plain ones since, or taken out."""
+    inside = dict(module.named_modules(remove_duplicate=False))
+    bases = {name: type(inside[name]).__mro__ for name in layers if name in inside}
+    return [name for name in bases if any(base.__module__.startswith("hypersphere.nn.") for base in bases[name])]
 
 
 def decoded(marker: Tensor) -> Any:
@@ -107,11 +118,12 @@ class Saver:
 
     def __call__(self, save_directory: Any, *args: Any, variant: str | None = None, **options: Any) -> Any:
         module: Any = self.module
-        config = module.config
+        config, record, save = module.config, record_of(module), type(module).save_pretrained
+        if not record:  # its layers are plain again
+            return save(module, save_directory, *args, **({} if variant is None else {"variant": variant}), **options)
         before = getattr(config, KEY, None)
-        setattr(config, KEY, record_of(module))
+        setattr(config, KEY, record)
         name = VARIANT if variant is None else f"{VARIANT}-{variant}"
-        save = type(module).save_pretrained
         if "save_original_format" in inspect.signature(save).parameters:
             options["save_original_format"] = False  # the names of an older version of the plain network
         try:
@@ -149,8 +161,8 @@ def _is_timm(module: nn.Module) -> bool:
 
 
 def _mark(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
-    text = json.dumps(record_of(module)).encode()
-    state[prefix + KEY] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    if record := record_of(module):
+        state[prefix + KEY] = torch.frombuffer(bytearray(json.dumps(record).encode()), dtype=torch.uint8)
 
 
 def _unmark(module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:

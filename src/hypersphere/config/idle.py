@@ -40,8 +40,8 @@ def _own_measurement(c: Config) -> bool:
 _ROTATIONS = ("gram_schmidt", "householder", "lowdin", "canonical", "cayley", "exponential", "gradient")
 _OF_ANGLES = ("orthonormal", "orthogonal", "srip", "uniformity", "separation")
 _TURNED = (
-    "neurons that do more than turn together, which is all that an orthogonal R lets them do: --orthogonal.learn-v yes, "
-    "or another --orthogonal.method"
+    "neurons that do more than turn together, which is all that an orthogonal R lets them do: "
+    "--orthogonal.learn-v yes, or another --orthogonal.method"
 )
 
 
