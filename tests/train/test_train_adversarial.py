@@ -8,7 +8,9 @@ from tiny import tiny
 
 import hypersphere as hs
 from hypersphere import attacks, data
-from hypersphere.evaluation import make_attack
+from hypersphere.config import Config
+from hypersphere.evaluation import evaluate, make_attack
+from hypersphere.evaluation.robustness import _training
 from hypersphere.train import AdversarialConfig, EvaluationConfig, LossConfig, ModelConfig, Run, run, with_values
 from hypersphere.train.build import make_parts
 from hypersphere.train.distributed import team
@@ -61,6 +63,17 @@ def test_attacks_made_on_another_run_transfer(tmp_path):
     assert hardened.adversary is not None  # trained otherwise, it is another network
     with pytest.raises(ValueError, match=r"needs --adversarial.source"):
         run(with_values(config, {"recipe": "none", "adversarial.source": None}))
+    run(with_values(config, {"recipe": "again", "evaluation.also": ()}))  # evaluated later, it is found by its weights
+    assert evaluate(Run(tmp_path / "again"), parts=["fgsm"])["fgsm"]
+    with pytest.raises(ValueError, match="has the weights of this network"):
+        evaluate(Run(tmp_path / "again"), parts=["fgsm_transfer"])
+
+
+def test_own_data_of_another_folder_are_other_images():
+    configs = [with_values(Config(), {"data.name": "mine:Data", "data.root": root}) for root in ("/a", "/b")]
+    assert _training(configs[0]) != _training(configs[1])
+    known = [with_values(Config(), {"data.name": "cifar10", "data.root": root}) for root in ("/a", "/b")]
+    assert _training(known[0]) == _training(known[1])
 
 
 def test_attacks_increase_the_loss_that_is_named(tmp_path):

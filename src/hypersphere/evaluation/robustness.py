@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import attacks
+from .._core.registry import is_address
 from ..config import AdversarialConfig, Config, material
 from ..config.adversarial import ATTACKS
 from ..runs import Run, Team, beside, load
@@ -99,7 +100,20 @@ def _other(candidate: Candidate) -> nn.Module:
             "transferred attacks are made on the network of another run, which this run does not name: train with "
             "--adversarial.source RUN, or call hs.attacks.robust_accuracy(..., source=model)"
         )
-    return load(beside(candidate.config, name), device=candidate.team.device)
+    other = load(beside(candidate.config, name), device=candidate.team.device)
+    if _alike(other, candidate.network):
+        raise ValueError(
+            f"adversarial.source={name!r} has the weights of this network, so the attacks would be made on the network "
+            "itself: name a run of another seed"
+        )
+    return other
+
+
+def _alike(one: nn.Module, other: nn.Module) -> bool:
+    """Whether two networks have the same weights, to the bit."""
+    mine, theirs = one.state_dict(), other.state_dict()
+    same = mine.keys() == theirs.keys() and all(mine[name].shape == theirs[name].shape for name in mine)
+    return same and all(torch.equal(value, theirs[name].to(value)) for name, value in mine.items())
 
 
 def check_other(config: Config, seed: int) -> None:
@@ -137,7 +151,7 @@ def _training(config: Config) -> dict[str, Any]:
         del settings["adversarial"]
     else:
         del settings["adversarial"]["source"]
-    if config.data.name == "folder":
+    if config.data.name == "folder" or is_address(config.data.name):
         settings["data"]["root"] = Path(config.data.root or "").expanduser().resolve()  # the images themselves
     return settings
 

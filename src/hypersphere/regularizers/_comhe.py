@@ -259,7 +259,7 @@ class CoMHE(EnergyRegularizer):
     def _keep(self, key: str, value: Tensor, like: Tensor) -> None:
         """As a new tensor, since graphs of earlier calls keep theirs; but where graphs are replayed, in its place."""
         if self._on_host() or key not in self._buffers:
-            self.register_buffer(key, value.to(beside(like)))
+            self.register_buffer(key, value if value.is_meta else value.to(beside(like)))
         else:
             self.get_buffer(key).copy_(value)
 
