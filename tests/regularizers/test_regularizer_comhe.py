@@ -419,3 +419,29 @@ def test_half_precision_and_autocast():
         torch.testing.assert_close(value, build(copy.deepcopy(model).float(), **arguments).eval()())
         with torch.autocast("cpu", dtype=torch.bfloat16):
             torch.testing.assert_close(reg(), value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"projection": "angle_preserving", "preserve": "angle", "unroll": 2},
+        {"projection": "angle_preserving", "unroll": 1},
+        {"projection": "adversarial", "unroll": 1, "inner_lr": 0.01},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_unrolled_projections_that_are_never_redrawn_compile(options):
+    """The backward pass needs the projections from before the step, in whose place the new ones are kept."""
+    torch.manual_seed(0)
+    start, found = nn.Sequential(nn.Linear(40, 12), nn.Linear(12, 3)), []
+    for compiled in (False, True):
+        model = copy.deepcopy(start)
+        reg = CoMHE(model, dim=6, refresh=None, **options)
+        if compiled:
+            torch._dynamo.reset()
+            reg.compile(backend="aot_eager", fullgraph=True)
+        for _ in range(2):
+            model.zero_grad()
+            reg().backward()
+        found.append((model[0].weight.grad, reg.basis_40))
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-6)

@@ -364,6 +364,8 @@ class CoMHE(EnergyRegularizer):
             with torch.inference_mode(False):
                 return self._descend(bases.clone(), [weight.clone() for weight in weights], steps, False)
         moved = bases.detach()
+        if differentiable and not self._on_host():  # the buffer is written in place, and the backward pass needs this
+            moved = moved.clone()
         with without_autocast(bases.device):
             for _ in range(steps):
                 slope, value = self._inner_slope(moved, weights, differentiable)
