@@ -163,8 +163,7 @@ def _collapsed(one: Mapping[str, Any]) -> bool:
 def besides(name: str, folder: Path, steps: int | None = None) -> str:
     """The options that every setting of the search was given besides those that were searched."""
     every = [runs[0] for found in _searched(name, folder, steps).values() for runs in found.values()]
-    (rest,) = {_apart(GRIDS[name][one["cell"]], one["changed"])[1] for one in every} or {""}
-    return rest
+    return " or ".join(sorted({_apart(GRIDS[name][one["cell"]], one["changed"])[1] for one in every}))
 
 
 def seeds(name: str, folder: Path, steps: int | None = None) -> int:
