@@ -50,7 +50,17 @@ _NO_TWIN = (nn.RNNCellBase, nn.Bilinear)
 
 @dataclass(frozen=True)
 class ConversionReport:
-    """What :func:`convert` did: layer names with their new types, and names left alone with the reason."""
+    """What :func:`convert` did.
+
+    Attributes:
+        converted: The new type of each layer that was converted, by its name.
+        kept: Why each other layer was left alone, by its name.
+
+    Example:
+        >>> model = hs.convert(nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8, 2)))
+        >>> model.conversion_report.converted
+        {'0': 'SphereConv2d'}
+    """
 
     converted: dict[str, str] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)

@@ -45,7 +45,7 @@ class LossConfig:
         "gamma, power, minimum; the others as in sphereface)",
     )
     label_smoothing: float = option(0.0, "label smoothing (the authors' SphereNet code has 0.01)")
-    bias: bool = option(False, "add a learned bias per class to the logits of the softmax head")
+    bias: bool = option(False, "add a learned bias per class to the logits of a softmax or margin head")
     shard: bool = option(False, "split the class vectors over the processes of torchrun")
     energy: float = option(0.0, "weight of the energy of the class vectors (SphereFace+)")
     energy_s: float = option(2.0, "power of the energy of the class vectors")

@@ -25,7 +25,9 @@ class RegularizerConfig:
     """
 
     name: str = option("none", lambda: f"none, {', '.join(REGULARIZERS)}, or an address module:Class of your own")
-    weight: float | None = option(None, "weight of orthonormal, orthogonal, srip, ...; none: the default (1e-5)")
+    weight: float | None = option(
+        None, "weight of all but mhe and comhe; none: the default (1e-5 for orthonormal, orthogonal and srip, else 1)"
+    )
     hidden: float | None = option(None, "weight of the hidden layers' energy (mhe, comhe); none: the default")
     output: float = option(1.0, "weight of the output layer's energy (mhe, comhe)")
     s: float = option(2.0, "power s of the distance in the energy; 0: the logarithm")
@@ -33,7 +35,7 @@ class RegularizerConfig:
     half_space: bool = option(False, "energy of the hidden neurons together with their opposites")
     projection: str = option("random", "comhe: random angle_preserving adversarial learned group bilateral")
     dim: int = option(30, "comhe: dimensions of a projection")
-    count: int | None = option(None, "comhe: number of projections; none: 5 (1 for learned ones)")
+    count: int | None = option(None, "comhe: number of projections; none: 5 random ones, 1 of any other kind")
     aggregate: str = option("mean", "comhe: mean or max over the projections")
     refresh: int | None = option(1000, "comhe: steps between new projections; none: never")
     orthonormality: float = option(0.0, "weight of ‖WᵀW−I‖² beside the above (the authors' SphereNet code: 1e-4)")

@@ -69,6 +69,10 @@ class CenterLoss(JoinedHead, BatchWide):
         - features: (..., in_features) of the head; labels: (...), class indices.
         - Output: scalar, or (...) with the head's ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
+    Raises:
+        TypeError: If ``head`` is not a head of :mod:`hypersphere.losses`.
+        ValueError: If ``weight`` or ``rate`` is out of range.
+
     Example:
         >>> head = hs.losses.CenterLoss(hs.losses.Softmax(64, 10))
         >>> features, labels = torch.randn(4, 64), torch.tensor([0, 1, 2, 9])

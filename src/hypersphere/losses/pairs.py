@@ -95,7 +95,7 @@ class TripletLoss(BatchWide):
         - Output: scalar, or (...) with ``reduction="none"``; :meth:`logits` gives (..., num_classes).
 
     Raises:
-        ValueError: If ``mining`` is unknown, ``margin`` is negative, or a miner's result is passed.
+        ValueError: If ``mining`` is unknown, ``margin`` is not positive, or a miner's result is passed.
 
     Example:
         >>> head = hs.losses.TripletLoss(64, 10)

@@ -32,9 +32,10 @@ def fold(model: nn.Module) -> nn.Module:
     no rescaling of ranges: in float32, patches must have norms between 1e-12 and 1e18; smaller ones count as zero.
     It does not follow later changes of the model, and it is not for training.
 
-    Layers with ``weighted=`` or hooks and a BatchNorm that has no running statistics stay as they are. A BatchNorm
-    normalises dimension 1, which is that of the filters only for batches (N, C, ...): a layer that it was folded into
-    takes no others, neither a single sample nor a linear layer's (N, T, C).
+    Operators with ``weighted=``, ``padding="same"``, parametrized weights or hooks, and those in front of a BatchNorm
+    that has no running statistics, stay as they are. A BatchNorm normalises dimension 1, which is that of the filters
+    only for batches (N, C, ...): a layer that it was folded into takes no others, neither a single sample nor a linear
+    layer's (N, T, C).
 
     Args:
         model: Any model; it is left as it is.

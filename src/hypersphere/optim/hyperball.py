@@ -1,6 +1,6 @@
 """Optimizers whose weights stay on a sphere and turn by the learning rate (Wen et al. 2026, arXiv 2606.16899).
 
-    W ← R·N(W − η·R·N(u)),  N(x) = x/‖x‖,  R = ‖W₀‖
+    W ← R·N(W − η·‖W‖·N(u)),  N(x) = x/‖x‖,  R = ‖W₀‖, which ‖W‖ is unless something else has rescaled W
 
 u is the step of another optimizer, such as Adam or Muon. Its length does not count: each step turns a weight by at
 most about η radians, and the length that weight decay would control is constant.
@@ -22,7 +22,7 @@ from .muon import Muon
 
 
 def hyperball(optimizer: Optimizer, params: Iterable[Tensor] | None = None, *, per: str = "matrix") -> Optimizer:
-    """Let the weights of an optimizer stay on a sphere: W ← R·N(W − η·R·N(u)), where u is its own step.
+    """Let the weights of an optimizer stay on a sphere: W ← R·N(W − η·‖W‖·N(u)), where u is its own step.
 
     It is done in place, by hooks before and after ``optimizer.step()``: schedules, gradient scalers and checkpoints of
     the optimizer work as before, and R is a part of its state. A copy of the weights is kept during a step: u is their
@@ -42,7 +42,8 @@ def hyperball(optimizer: Optimizer, params: Iterable[Tensor] | None = None, *, p
 
     Raises:
         TypeError: If ``optimizer`` is not one of PyTorch.
-        ValueError: If a weight is zero, is not in the optimizer or has weight decay, or nothing is left.
+        ValueError: If a weight is zero, is not in the optimizer or has weight decay, if nothing is left, or if the
+            optimizer keeps weights on a sphere already.
 
     Example:
         >>> layer = nn.Linear(4, 3, bias=False)

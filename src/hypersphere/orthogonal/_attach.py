@@ -70,7 +70,8 @@ def attach(
             function from the neurons, (groups, N, d), to their new directions.
         init: ``"random"`` is the orthogonalised N(0, 1) matrix (F.3). For Cayley and exponential the skew matrix is
             drawn smaller, so that R is like a uniformly random rotation: ``"literal"`` N(0, 1) puts the Cayley R near
-            −I. ``"unit"`` is the R of ``"random"``, but Gram-Schmidt, Householder, Löwdin and canonical make it of
+            −I; it is for these two, ``"relaxed"``, ``"free"`` and maps of your own. Structured maps (F.6) start near I.
+            ``"unit"`` is the R of ``"random"``, but Gram-Schmidt, Householder, Löwdin and canonical make it of
             columns of length 1 instead of √d: take it for SGD without weight decay, which turns R a d-th as far from
             N(0, 1). ``"identity"`` starts at R = I; Householder is then Gram-Schmidt, which differs from it by the sign
             of the last column.

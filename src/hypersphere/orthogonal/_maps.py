@@ -23,10 +23,10 @@ _NOISE = 0.1
 
 
 class Map:
-    """R = map(raw) on blocks: ``raw`` (count, ...) gives (count, dim, dim). The base class is R = raw itself.
+    """R = map(raw) on blocks; the base class is R = raw itself, without any constraint (thesis 7.5.1, UPT).
 
-    Subclass it for a constraint of your own (generalised OPT, thesis F.6): ``start`` draws the parameter, ``__call__``
-    computes R from it.
+    Subclass it for a constraint of your own (generalised OPT, thesis F.6): ``start`` draws the parameter ``raw`` of any
+    shape (count, ...), and ``__call__`` computes R (count, dim, dim) from it.
 
     Example:
         >>> class Scaling(hs.orthogonal.Map):
@@ -126,7 +126,7 @@ def started(chosen: Map, init: str) -> Map:
 
 
 class Relaxed(Map):
-    """R free, held near orthogonal by ``penalty`` (7.7)."""
+    """R free, held near orthogonal by :func:`hypersphere.orthogonal.penalty` in the loss (7.7)."""
 
     penalized = True
 

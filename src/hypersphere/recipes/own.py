@@ -1,7 +1,7 @@
 """One's own images: ``hypersphere train faces --data.root DIR``, and the same for products, few shots and classes.
 
-Margin and scale follow the number of classes, the margin grows over the first steps, and gradients are clipped: what
-works before anything is tuned.
+Of faces and products margin and scale follow the number of classes, and the margin grows over the first steps.
+Gradients are clipped. That is what works before anything is tuned.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ class Regularizer(nn.Module):
         model: The network whose neurons are regularized; it is not registered as a submodule.
         weight: Factor of the sum, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
-        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        output_layer: The output layer of the model, by name or module; None is what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer names (``"layer1.*"``) or weight names (``"rnn.weight_hh*"``); None takes all.
         skip: Patterns of layers that are left out.
         seed: Seed of all random draws; together with the number of calls it determines them.
@@ -233,7 +234,8 @@ class HiddenRegularizer(Regularizer):
         model: The network whose neurons are regularized; it is not registered as a submodule.
         weight: Factor of the sum, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
-        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        output_layer: The output layer of the model, by name or module; None is what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
         seed: Seed of all random draws; together with the number of calls it determines them.

@@ -20,7 +20,8 @@ class Orthonormal(HiddenRegularizer):
         model: The network; its output layer is not touched.
         weight: Factor of the sum, ≥ 0; 1e-5 in thesis D.1.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
-        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        output_layer: The output layer of the model, by name or module; None is what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
 
@@ -68,7 +69,8 @@ class Orthogonal(HiddenRegularizer):
         weight: Factor of the sum, ≥ 0; 1e-5 in thesis E.1.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         of: What is summed over pairs: a row of the table above.
-        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        output_layer: The output layer of the model, by name or module; None is what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
 
@@ -124,7 +126,8 @@ class SRIP(HiddenRegularizer):
         weight: Factor of the sum, ≥ 0. The thesis names no weight; 1e-5 is that of the other two.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         iterations: Power iterations at each call; two suffice because the vector is kept from call to call.
-        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        output_layer: The output layer of the model, by name or module; None is what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
         seed: Seed of the vector with which the power iteration starts.

@@ -57,7 +57,7 @@ class CoMHE(EnergyRegularizer):
         head: A module with a ``weight`` (num_classes, dim) that is the output layer; None: see ``output_layer``.
         projection: Where the projections come from, see above.
         dim: Dimensions of a projection, ≥ 2; 30 is the thesis' choice.
-        count: Number of projections; None is 5, and 1 for the learned and bilateral ones (thesis E.9, E.6).
+        count: Number of projections; None is 5 for random ones and 1 for all others (thesis E.9, E.6).
         aggregate: ``"mean"`` over the projections (6.4), or ``"max"`` (6.5).
         refresh: Number of training-mode calls after which projections are drawn again, learned ones too; None never.
             Thesis Table E.4 finds 1 and 1000 equally good and never worse.
@@ -67,7 +67,8 @@ class CoMHE(EnergyRegularizer):
         s: Power of the energy, ≥ 0; 0 is the logarithm.
         distance: ``"euclidean"`` takes ‖ŵ_i − ŵ_j‖ as the distance of two neurons, ``"angular"`` the angle between them
             (thesis 5.5).
-        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        output_layer: The output layer of the model, by name or module; None is what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         matrix: ``"gaussian"``, ``"hadamard"`` (subsampled, randomized) or ``"count_sketch"``.
         share: One basis for all layers of equal dimension (6.3.6), or one for each layer.
         small: What happens to layers whose neurons have no more than ``dim`` dimensions and cannot be compressed (of

@@ -20,7 +20,8 @@ class Uniformity(HiddenRegularizer):
         weight: Factor of the sum over the layers, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         t: Sharpness of the kernel, > 0; large t depends on the closest pairs only.
-        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        output_layer: The output layer of the model, by name or module; None is what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
 
@@ -61,7 +62,8 @@ class Separation(HiddenRegularizer):
         model: The network; its output layer is not touched.
         weight: Factor of the sum over the layers, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
-        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        output_layer: The output layer of the model, by name or module; None is what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
 
@@ -99,7 +101,8 @@ class Polarization(HiddenRegularizer):
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         s: Power of the distance, ≥ 0 (0: the logarithm); a larger s gives near directions more weight.
         samples: Number of directions u; more find smaller holes and cost more.
-        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        output_layer: The output layer of the model, by name or module; None is what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
         seed: Seed of the random directions at which the coverage is evaluated.

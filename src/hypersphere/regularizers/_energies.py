@@ -55,7 +55,8 @@ def energies(
         distance: ``"euclidean"`` takes ‖ŵ_i − ŵ_j‖ as the distance of two neurons, ``"angular"`` the angle between them
             (thesis 5.5).
         half_space: Energy of {ŵ, −ŵ} in hidden layers.
-        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        output_layer: The output layer of the model, by name or module; None is what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
 
     Returns:
         The energies by layer; ``.mean`` is the number that stands for the network. Layers whose neurons have one

@@ -178,7 +178,8 @@ class MHE(EnergyRegularizer):
         s: Power of the energy, ≥ 0; 0 is the logarithm. Larger values depend on the closest neurons only.
         distance: ``"euclidean"`` or ``"angular"``, which takes arccos(ŵ_i·ŵ_j) instead.
         half_space: Energy of {ŵ, −ŵ} in hidden layers; the output layer is always in full space.
-        output_layer: The output layer of the model, by name or module; None is the last linear layer.
+        output_layer: The output layer of the model, by name or module; None is what the model says
+            (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         sample: Take this number of random neurons of each larger hidden layer at each call (thesis 5.3.6); None takes
             all.
         weights: β of hidden layers by name, one number for each neuron: the energy of β_i ŵ_i (thesis D.10). Neurons of

@@ -146,7 +146,7 @@ class Logger:
         """Log numbers of a step: ``loss``, ``train_accuracy`` (a share), ``lr``, or any name of yours.
 
         Args:
-            step: Its number, from 1 on; steps must not decrease.
+            step: Its number, usually from 1 on; steps must not decrease.
             **values: Numbers, or tensors with one element.
 
         Raises:
