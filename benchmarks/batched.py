@@ -64,9 +64,12 @@ def _joined(row: Sequence[Any], shape: tuple[int, ...]) -> nn.Module:
     first, count = row[0], len(row)
     joined: Any
     if isinstance(first, hs.nn.SphereConv2d):
-        inputs, window, padding = first.in_channels, first.kernel_size, first.padding
+        inputs, window = first.in_channels, first.kernel_size
+        how = {name: getattr(first, name) for name in ("stride", "padding", "dilation", "padding_mode")}
+        if first.groups > 1:
+            raise TypeError("a convolution with groups is not joined here: use a network without")
     elif isinstance(first, hs.nn.SphereLinear):
-        inputs, window, padding = shape[0], shape[1:], 0
+        inputs, window, how = shape[0], shape[1:], {}
     elif isinstance(first, nn.BatchNorm1d | nn.BatchNorm2d):
         joined = nn.BatchNorm2d(count * first.num_features, first.eps, first.momentum)
         for name in ("weight", "bias", "running_mean", "running_var"):
@@ -79,9 +82,9 @@ def _joined(row: Sequence[Any], shape: tuple[int, ...]) -> nn.Module:
     weight = torch.cat([one.weight.detach().reshape(-1, inputs, *window) for one in row])
     if any(True for _ in first.angular.parameters()):
         raise TypeError(f"{first.angular} has weights of its own, which are not joined here: use a fixed k")
-    joined = hs.nn.SphereConv2d(
-        count * inputs, len(weight), window, padding=padding, groups=count, angular=first.angular
-    )
+    if first.bias is not None or first.scale is not None:
+        raise TypeError("a bias or a rescaled output is not joined here: use layers without")
+    joined = hs.nn.SphereConv2d(count * inputs, len(weight), window, groups=count, angular=first.angular, **how)
     joined.weight.data = weight
     return joined
 

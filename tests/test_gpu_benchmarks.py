@@ -143,3 +143,13 @@ def test_what_has_no_batched_form_is_refused():
     for options in ({"conv": "plain"}, {"conv": "sphere", "angular": learned}):
         with pytest.raises(TypeError, match=r"no batched form|fixed k"):
             batched.Batched([hs.models.create("cnn9", **SMALL, **options)] * 2)
+
+
+def test_layers_that_cannot_be_joined_are_refused_and_strides_are_kept():
+    strided = [hs.nn.SphereConv2d(3, 4, 3, stride=2, padding=1, padding_mode="reflect") for _ in range(2)]
+    x = torch.randn(5, 6, 9, 9)
+    each = torch.cat([conv(part) for conv, part in zip(strided, x.chunk(2, 1), strict=True)], 1)
+    torch.testing.assert_close(batched._joined(strided, (3, 9, 9))(x), each)
+    for options in ({"groups": 3}, {"affine": True}, {"bias": True}):
+        with pytest.raises(TypeError, match="not joined here"):
+            batched._joined([hs.nn.SphereConv2d(3, 6, 3, **options) for _ in range(2)], (3, 9, 9))

@@ -264,8 +264,8 @@ def _check(todo: list[Work], at_once: int) -> None:
     """Raise an error for what would fail, or measure something else, when its turn comes, hours later perhaps."""
     folders = {run_path(work.config).resolve() for work in todo}
     for work in todo:
-        if at_once > 1 and work.cell.is_time:
-            raise ValueError(f"{work.name} measures time, which others on the device change: leave out --at-once")
+        if at_once > 1 and (times := [one.name for one in (work, *work.twins) if one.cell.is_time]):
+            raise ValueError(f"{times[0]} measures time, which others on the device change: leave out --at-once")
         check_code(work.config)
         place = work.folder.absolute()
         there = next(path for path in (place, *place.parents) if path.exists())
