@@ -79,6 +79,18 @@ def test_a_split_that_is_written_down_is_read_again(classes, tmp_path):
     assert again.train.files == tree.train.files
 
 
+def test_names_with_blanks_and_line_breaks_are_written_down_to_the_letter(tmp_path):
+    for name in (" lead", "trail ", "new\nline", 'quo"te', "plain, with a comma"):
+        for image in range(2):
+            paint(tmp_path / "own" / name / f"{image}.png")
+    tree, file = load(tmp_path / "own", held_out=0.5), tmp_path / "split.csv"
+    hs.data.write_table(file, tree.pictures)
+    assert load(tmp_path / "own", table=str(file)).pictures == tree.pictures
+    file.write_text("path;label;label\na/0.png;x;y\n")
+    with pytest.raises(ValueError, match="two columns named label"):
+        load(tmp_path / "own", table=str(file))
+
+
 def test_a_tree_of_splits_is_taken_as_it_is(tmp_path):
     for split, count in (("train", 3), ("val", 2), ("test", 1)):
         for name in ("cat", "dog"):

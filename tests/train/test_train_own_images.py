@@ -16,7 +16,7 @@ from hypersphere.data.folder import UnreadableImage
 from hypersphere.evaluation import candidate_of
 from hypersphere.losses import fitting_margin, fitting_scale
 from hypersphere.runs import Facts, Run, SeedFolder
-from hypersphere.sources import as_split, evaluation_source, make_source
+from hypersphere.sources import as_evaluated, as_split, evaluation_source, make_source
 from hypersphere.train import own_images
 
 FAST = """--data.image-size 16 --data.resize 20 --data.batch-size 16 --data.pad 1 --data.workers 0 --model.name cnn3
@@ -196,6 +196,40 @@ def test_a_split_is_known_again_and_other_sets_are_not_noted(tmp_path, monkeypat
     assert again.own.pictures == own.pictures
     moved = with_values(config, {"data.root": str(tmp_path / "elsewhere")})
     assert as_split(moved, folder) == moved
+
+
+def test_no_image_that_was_trained_on_is_tested(tmp_path, caplog):
+    """Whatever became of the folder since, and whether the training ended or not."""
+    root, folder = tmp_path / "own", SeedFolder(tmp_path / "run", 0)
+    for name in (" a", "b\nb"):
+        (root / name).mkdir(parents=True)
+        for image in range(10):
+            Image.new("RGB", (8, 8)).save(root / name / f"{image}.png")
+    own = hs.data.load("folder", root)
+    folder.path.mkdir(parents=True)
+    hs.data.write_table(folder.split, own.pictures)
+    config = with_values(Config(), {"data.name": "folder", "data.root": str(root)})
+
+    def tested():
+        settings = replace(as_evaluated(config, folder).data, image_size=8, batch_size=1)
+        return {p.path for p in make_source(settings, 0, torch.device("cpu")).own.pictures if p.split == "test"}
+
+    before = {p.path for p in own.pictures if p.split == "test"}
+    assert tested() == before
+    assert not caplog.records
+    for name in (" a", "b\nb"):
+        for image in range(10, 40):
+            shutil.copy(root / name / "0.png", root / name / f"{image}.png")
+    assert tested() == before
+    for path in sorted(before)[:-1]:
+        (root / path).unlink()
+    assert tested() == {max(before)}
+    assert "of the 20 images of" in caplog.text
+    (root / max(before)).unlink()
+    with pytest.raises(ValueError, match="no images in 'test'"):
+        tested()
+    elsewhere = with_values(config, {"data.root": str(tmp_path / "another")})
+    assert as_evaluated(elsewhere, folder) == elsewhere  # none of its images: another set
 
 
 def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, tmp_path, capsys):

@@ -80,6 +80,9 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
 def write_table(file: Path, pictures: Iterable[Picture]) -> None:
     """Write a split to a file with columns ``path,label,split``, which ``table=`` of :func:`load` reads.
 
+    Where a name begins or ends with a blank, or has a line break, all cells are in quotes, those of the first line too:
+    such a table is read to the letter.
+
     Args:
         file: path of the CSV file to write.
         pictures: path, class and split of each image.
@@ -90,10 +93,10 @@ def write_table(file: Path, pictures: Iterable[Picture]) -> None:
         >>> Path("split.csv").read_text().splitlines()[0]
         'path,label,split'
     """
+    rows = [("path", "label", "split"), *((p.path, p.label, p.split) for p in pictures)]
+    exact = any(word != word.strip() or "\n" in word or "\r" in word for row in rows for word in row)
     with open(file, "w", newline="", encoding="utf-8") as out:
-        writer = csv.writer(out)
-        writer.writerow(("path", "label", "split"))
-        writer.writerows((p.path, p.label, p.split) for p in pictures)
+        csv.writer(out, quoting=csv.QUOTE_ALL if exact else csv.QUOTE_MINIMAL).writerows(rows)
 
 
 def subfolders(place: Path) -> list[str]:
@@ -154,26 +157,35 @@ def count_not_read(root: Path) -> dict[str, int]:
     return found | {f"{end} (save as JPEG or PNG)": ends[end] for end in _OTHER_FORMATS if ends[end]}
 
 
+_EXACT = '"path","label","split"\r\n'
+"""How a table begins whose cells are all in quotes: blanks and line breaks belong to the names."""
+
+
 def _from_table(root: Path, table: Path) -> list[Picture]:
     """The rows of a table: columns between commas, semicolons or tabs, paths relative to ``root`` or to the table."""
     file = table if table.is_absolute() or table.exists() else root / table
     if not file.exists():
         raise FileNotFoundError(f"table={str(table)!r} is neither here nor in {root}")
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{file} is not in UTF-8: save it as `CSV UTF-8` ({error})") from error
+    exact = text.startswith(_EXACT)
+    if not exact:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     first = text.partition("\n")[0]
-    rows = csv.reader(io.StringIO(text), delimiter=max(",;\t", key=first.count), skipinitialspace=True)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), skipinitialspace=not exact)
     columns = [word.strip().lower() for word in next(rows, [])]
     if not {"path", "label"} <= set(columns):
         raise ValueError(f"{file} needs a first line with the columns path,label (and split, if it is to name one)")
+    if twice := [name for name in ("path", "label", "split") if columns.count(name) > 1]:
+        raise ValueError(f"{file} has two columns named {twice[0]}: rename one of them")
     known: dict[str, Picture] = {}
     pictures = []  # an image that is listed twice counts twice
     end = rows.line_num
     for row in rows:
         begin, end = end + 1, rows.line_num
-        if end > begin or any("\n" in word for word in row):
+        if not exact and (end > begin or any("\n" in word for word in row)):
             raise ValueError(f"{file}, line {begin}: a quote begins that does not end in this line")
         if not any(row):
             continue
@@ -182,7 +194,7 @@ def _from_table(root: Path, table: Path) -> list[Picture]:
                 f"{file}, line {rows.line_num}: {len(row)} columns, but the first line names {len(columns)}: put a "
                 "path or label that has a separator in quotes"
             )
-        values = {name: word.strip() for name, word in zip(columns, row, strict=False)}
+        values = {name: word if exact else word.strip() for name, word in zip(columns, row, strict=False)}
         path, label, split = (values.get(name, "") for name in ("path", "label", "split"))
         if not path or not label:
             raise ValueError(f"{file}, line {rows.line_num}: a row needs a path and a label")

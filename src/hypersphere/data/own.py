@@ -162,8 +162,8 @@ def own_images(
         pictures = _split(store.root, pictures, split, held_out, split_seed)
     parts = {name: [p for p in pictures if p.split == name] for name in SPLITS}
     chosen = test if parts[test] else "val" if test == "test" else "test"
-    for name in ("train", chosen):
-        if not parts[name]:
+    for name, part in (("train", "train"), (test, chosen)):
+        if not parts[part]:
             raise ValueError(
                 f"{store.root} has no images in {name!r}: the set needs a part to train on and one to test"
             )

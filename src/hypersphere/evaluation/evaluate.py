@@ -13,7 +13,7 @@ from .._core.checks import check_count
 from .._core.registries import MEASUREMENTS
 from ..config import Config
 from ..runs import Run, Team, environment, load, usable_device
-from ..sources import as_split, evaluation_source
+from ..sources import as_evaluated, evaluation_source
 from .candidate import Candidate, Outputs
 from .inception import check_inherited
 from .measurement import find, known
@@ -165,7 +165,7 @@ def candidate_of(
     if root is not None:
         config = replace(config, data=replace(config.data, root=root), evaluation=replace(config.evaluation, root=root))
     network, facts = load(run.path, seed=number, device=place), run.facts(number)
-    source = evaluation_source(as_split(config, run.folder(number)), facts, number, place)
+    source = evaluation_source(as_evaluated(config, run.folder(number)), facts, number, place)
     candidate = Candidate(network, source, Team(0, 1, place), config, rows=facts.is_row_of(source.facts))
     check_taken(candidate, run, number)
     return candidate

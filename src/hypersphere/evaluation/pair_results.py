@@ -20,7 +20,7 @@ from ..data import Pairs
 from ..embedding import embed
 from ..runs import Run, environment, load, usable_device
 from ..runs.files import read_tensors, write_tensors
-from ..sources import as_split, evaluation_source, training_moments
+from ..sources import as_evaluated, evaluation_source, training_moments
 from .own_pairs import OwnPairs, Size, find_images, read_pairs
 from .trained_on import trained_on, warning_of
 from .verification import in_percent
@@ -247,5 +247,5 @@ def _moments(run: Run, seed: int, moved: str | None) -> dict[str, Any]:
     if known.mean is not None:
         return {"mean": known.mean, "std": known.std}
     config = replace(run.config, data=replace(settings, root=moved or settings.root))
-    mean, std = training_moments(as_split(config, run.folder(seed)).data, seed)
+    mean, std = training_moments(as_evaluated(config, run.folder(seed)).data, seed)
     return {"mean": mean, "std": std}

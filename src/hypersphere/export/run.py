@@ -20,7 +20,7 @@ from ..config import to_dict, with_values
 from ..evaluation.own_loop import taking
 from ..runs import Gan, Run, load
 from ..runs.files import write_bytes, write_json
-from ..sources import as_split
+from ..sources import as_evaluated
 from .card import card
 from .checks import Check, compare, reference
 from .formats import FORMATS, Job, Unable, parse_formats
@@ -114,7 +114,7 @@ def export_run(
             f"be exported. Its weights are in {found.folder(number).path / 'model.safetensors'}"
         )
     config = found.config if root is None else with_values(found.config, {"data.root": root})
-    inputs = find_inputs(as_split(config, found.folder(number)), found.facts(number), number, root, samples)
+    inputs = find_inputs(as_evaluated(config, found.folder(number)), found.facts(number), number, root, samples)
     if not inputs.real:
         say(f"note: checked with {inputs.origin}")
     inputs = inputs.bytes() if with_normalization else inputs

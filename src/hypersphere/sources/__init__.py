@@ -5,7 +5,7 @@ settings.
 """
 
 from .faces import Elsewhere, on_faces
-from .make import as_split, evaluation_source, make_source, read_once, training_moments, training_source
+from .make import as_evaluated, as_split, evaluation_source, make_source, read_once, training_moments, training_source
 from .resident import Resident
 from .source import Batch, Source
 
@@ -14,6 +14,7 @@ __all__ = [
     "Elsewhere",
     "Resident",
     "Source",
+    "as_evaluated",
     "as_split",
     "evaluation_source",
     "make_source",

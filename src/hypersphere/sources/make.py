@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from .graph import Graph
 from .resident import Resident
 from .source import IMAGENET_MEAN, IMAGENET_STD, Source
 from .tree import Tree
+
+logger = logging.getLogger("hypersphere")
 
 
 def training_source(config: Config, seed: int, team: Team) -> Source:
@@ -88,8 +91,7 @@ def as_split(config: Config, folder: SeedFolder) -> Config:
     """The settings that read the user's images as a run has split them, where it wrote that down and it is needed.
 
     A run that has stopped at damaged images goes on without them: if they are gone by now, the others would be split
-    anew. A table that was named from elsewhere is not found from here. A run that has ended is evaluated on its own
-    split: with images that came later the others would be split anew, and some that were trained on be tested.
+    anew. A table that was named from elsewhere is not found from here. A run that has ended goes on with its own split.
     """
     table, root = config.data.table, config.data.root
     place = data.default_root() if root is None else Path(root).expanduser()
@@ -100,6 +102,26 @@ def as_split(config: Config, folder: SeedFolder) -> Config:
         or ((folder.path / "result.json").exists() and _is_there(folder.split, place))
     ):
         return config
+    return replace(config, data=replace(config.data, table=str(folder.split.absolute())))
+
+
+def as_evaluated(config: Config, folder: SeedFolder) -> Config:
+    """The settings that read the user's images as a run has split them, so that none that was trained on is tested.
+
+    Images that came later do not count. Of those that are gone a warning tells, and the others are taken. A folder that
+    has none of them is another set, and is split anew.
+    """
+    root = config.data.root
+    place = data.default_root() if root is None else Path(root).expanduser()
+    listed = data.list_images(place, str(folder.split.absolute())) if folder.split.exists() else []
+    gone = [picture.path for picture in listed if not (place / picture.path).exists()]
+    if len(gone) == len(listed):
+        return as_split(config, folder)
+    if gone:
+        logger.warning(
+            "%d of the %d images of %s are not in %s any more, the first is %s: the others are taken",
+            len(gone), len(listed), folder.split, place, gone[0],
+        )  # fmt: skip
     return replace(config, data=replace(config.data, table=str(folder.split.absolute())))
 
 
