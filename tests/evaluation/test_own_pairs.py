@@ -49,6 +49,16 @@ def test_our_format_with_spaces_and_folds(tmp_path):
     assert rows == (("a b/1.png", "c.png", True, 3), ("a b/1.png", "d.png", False, 4))
     (tmp_path / "list.csv").write_text('left,right,same\n"a, b.png",c.png,1\n')  # as spreadsheets write it
     assert read_list(tmp_path / "list.csv").rows == (("a, b.png", "c.png", True, 0),)
+    (tmp_path / "list.csv").write_text("right\tfold\tSame\tleft\nb.png\t0\t1\ta.png\n")
+    assert read_list(tmp_path / "list.csv").rows == (("a.png", "b.png", True, 0),)
+    (tmp_path / "list.csv").write_text("image,other,label\na.png,b.png,1\n#1/a.png,b.png,0\n#a,b\n")  # in our order
+    assert read_list(tmp_path / "list.csv").rows == (("a.png", "b.png", True, 0), ("#1/a.png", "b.png", False, 0))
+    (tmp_path / "list.csv").write_text("left,right,score\na.png,b.png,1\n")
+    with pytest.raises(ValueError, match="line 1: the columns are named left, right, score"):
+        read_list(tmp_path / "list.csv")
+    (tmp_path / "list.csv").write_text("a.png b.png 1 1\na.png c.png 0 2\nb.png c.png 1\n")
+    with pytest.raises(ValueError, match="line 3: this pair has no fold"):
+        read_list(tmp_path / "list.csv")
     (tmp_path / "list.csv").write_text("a b/1.png c.png 1\n")
     with pytest.raises(ValueError, match="where a path has spaces, separate the columns by tabs or commas"):
         read_list(tmp_path / "list.csv")

@@ -154,6 +154,13 @@ def _leaves_out_what_turns_out_damaged(pictures, folder, options, capsys):
         assert "1 left out since (in " in said.out + said.err
         assert list(csv.DictReader((seed / "split.csv").open())) == [row for row in before if row["path"] != name]
         assert candidate_of(Run(folder / "classify.own")).source.own.pictures[-1].path == before[-1]["path"]
+        (pictures / name).write_bytes(whole[:60] + bytes(20) + whole[80:])
+        first = [*options, "--run.name", "first"]  # before there is a checkpoint, too
+        assert train("classify", pictures, folder, *first, "--run.checkpoint-every", "1000") == 2
+        assert not list((folder / "first" / "seed-0" / "checkpoints").iterdir())
+        assert train("classify", pictures, folder, *first, "--run.checkpoint-every", "1000") == 0
+        rows = list(csv.DictReader((folder / "first" / "seed-0" / "split.csv").open()))
+        assert rows == [row for row in before if row["path"] != name]
     finally:
         (pictures / name).write_bytes(whole)
 

@@ -18,6 +18,7 @@ from hypersphere.runs import Team, merged
 from hypersphere.sources import make_source
 from hypersphere.train import (
     DataConfig,
+    EvaluationConfig,
     LossConfig,
     ModelConfig,
     OptimConfig,
@@ -379,3 +380,17 @@ def test_pointnet_learns_a_slice_of_modelnet40(tmp_path):
     losses = [line["loss"] for line in lines(tmp_path / config.recipe) if "loss" in line]
     assert losses[-1] < 0.8 * losses[0]
     assert result["final_accuracy"] > 15  # one in forty by chance
+
+
+def score(candidate):
+    """A measurement of one's own whose number has the name of another."""
+    return {"accuracy": 3.0, "mine": 4.0}
+
+
+def test_a_number_of_an_own_measurement_does_not_replace_another(tmp_path):
+    config = tiny(tmp_path, "own", 4, evaluation=EvaluationConfig(also=("test_train_run:score", "top5")))
+    (found,) = run(config)["seeds"]
+    assert found["metrics"]["accuracy"] == found["final_accuracy"] != 3.0
+    assert found["metrics"]["test_train_run:score.accuracy"] == 3.0
+    assert found["metrics"]["mine"] == 4.0
+    assert found["also"]["test_train_run:score"] == ["test_train_run:score.accuracy", "mine"]

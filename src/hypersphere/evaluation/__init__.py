@@ -25,7 +25,7 @@ from .evaluate import candidate_of, evaluate, outputs_of
 from .measurement import Measurement, describe, find, known, measurement
 from .own_pairs import read_pairs
 from .pair_results import evaluate_pairs
-from .protocol import check_evaluation, evaluate_also, evaluate_each, evaluate_protocol
+from .protocol import check_evaluation, evaluate_also, evaluate_each, evaluate_protocol, told_apart
 from .robustness import make_attack
 from .verification import Verified, mean_length, verify
 
@@ -51,6 +51,7 @@ __all__ = [
     "measurement",
     "outputs_of",
     "read_pairs",
+    "told_apart",
     "verify",
 ]
 

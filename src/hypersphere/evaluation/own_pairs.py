@@ -1,7 +1,8 @@
 """Pairs of a user's own images: a folder, and a list of who is the same, in our format or in that of LFW.
 
 Ours has a line for each pair, ``left right same [fold]``: paths under the folder, 1 or 0, and a fold number if the
-list has folds. Where a path has spaces, tabs or commas separate the columns; a first line may name them. LFW's begins
+list has folds. Where a path has spaces, tabs or commas separate the columns; a first line may name them, in any order.
+A line that begins with # and is no pair is a comment. LFW's begins
 with ``folds count`` (or with ``count`` alone), then has for each fold ``count`` lines ``name 1 4`` of one person and
 ``count`` lines ``name 1 other 2`` of two.
 """
@@ -153,15 +154,19 @@ def read_list(listing: str | Path) -> Listed:
     lines = [
         (number, words)
         for number, line in enumerate(text.splitlines(), start=1)
-        if (words := _words(line)) and not words[0].startswith("#")
+        if (words := _words(line)) and not _is_comment(words)
     ]
     if not lines:
         raise ValueError(f"{path} names no pairs")
     header = lines[0][1]
     lfw = len(header) <= 2 and all(word.isdigit() for word in header)
-    if len(lines) > 1 and "." not in header[0] and _is_image(lines[1][1][0]):
-        del lines[0]  # the names of the columns
+    if len(lines) > 1 and "." not in header[0] and any(map(_is_image, lines[1][1])):
+        number, names = lines.pop(0)
+        lines = _in_order(path, number, names, lines)
     rows = _lfw_rows(path, header, lines[1:]) if lfw else [_own_row(path, *line) for line in lines]
+    if not lfw and len({len(words) for _, words in lines}) > 1:
+        number = next(number for number, words in lines if len(words) == 3)
+        raise ValueError(f"{path}, line {number}: this pair has no fold, and others have: give all one, or none")
     if not rows:
         raise ValueError(f"{path} names no pairs")
     return Listed(path, tuple(rows), lfw)
@@ -192,6 +197,28 @@ def find_images(listing: str | Path, candidates: Iterable[Path]) -> Path:
 
 def _is_image(name: str) -> bool:
     return Path(name).suffix.lower() in SUFFIXES
+
+
+def _is_comment(words: list[str]) -> bool:
+    return words[0].startswith("#") and not (len(words) in (3, 4) and words[2].lower() in _SAME)
+
+
+_COLUMNS = ("left", "right", "same", "fold")
+
+
+def _in_order(
+    path: Path, number: int, names: list[str], lines: list[tuple[int, list[str]]]
+) -> list[tuple[int, list[str]]]:
+    """The lines with their columns as we have them, where the first line has our names for them."""
+    places = {name.lower(): place for place, name in enumerate(names)}
+    if not places.keys() & set(_COLUMNS):
+        return lines  # named in other words: in our order
+    if not set(_COLUMNS[:3]) <= places.keys() <= set(_COLUMNS) or len(places) < len(names):
+        raise ValueError(
+            f"{path}, line {number}: the columns are named {', '.join(names)}, and not left, right, same (and fold)"
+        )
+    order = [places[name] for name in _COLUMNS if name in places]
+    return [(at, [words[place] for place in order] if len(words) == len(names) else words) for at, words in lines]
 
 
 def _words(line: str) -> list[str]:

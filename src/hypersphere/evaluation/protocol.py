@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from ..config import Config
 from ..runs import Team
 from ..sources import Source
@@ -51,7 +53,7 @@ def evaluate_also(candidate: Candidate) -> dict[str, float]:
         >>> evaluate_also(candidate_of(hs.runs.Run("runs/digits")))
         {}
     """
-    return {key: value for numbers in evaluate_each(candidate).values() for key, value in numbers.items()}
+    return {key: value for numbers in told_apart(evaluate_each(candidate)).values() for key, value in numbers.items()}
 
 
 def evaluate_each(candidate: Candidate) -> dict[str, dict[str, float]]:
@@ -71,6 +73,28 @@ def evaluate_each(candidate: Candidate) -> dict[str, dict[str, float]]:
     names = candidate.config.evaluation.also
     with candidate.evaluating():
         return {name: find(name, "evaluation.also").numbers(candidate) for name in names}
+
+
+def told_apart(also: Mapping[str, Mapping[str, float]], known: Iterable[str] = ()) -> dict[str, dict[str, float]]:
+    """Put the name of the measurement before the name of a number that another has, too.
+
+    Args:
+        also: the numbers of each measurement.
+        known: names that are taken, as those of the protocol.
+
+    Returns:
+        The numbers of each measurement, all under names of their own.
+
+    Example:
+        >>> from hypersphere.evaluation import told_apart
+        >>> told_apart({"mine:score": {"accuracy": 3.0}}, known=["accuracy"])
+        {'mine:score': {'mine:score.accuracy': 3.0}}
+    """
+    taken, found = set(known), {}
+    for name, numbers in also.items():
+        found[name] = {f"{name}.{key}" if key in taken else key: value for key, value in numbers.items()}
+        taken.update(found[name])
+    return found
 
 
 _UNSEEN = ("verification", "identification", "few_shot")

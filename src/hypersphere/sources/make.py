@@ -97,9 +97,7 @@ def as_split(config: Config, folder: SeedFolder) -> Config:
     place = data.default_root() if root is None else Path(root).expanduser()
     lost = table is not None and not any(os.path.exists(path) for path in (table, place / table))
     if not folder.split.exists() or not (
-        lost
-        or (folder.damaged.exists() and folder.latest() is not None)
-        or ((folder.path / "result.json").exists() and _is_there(folder.split, place))
+        lost or folder.damaged.exists() or ((folder.path / "result.json").exists() and _is_there(folder.split, place))
     ):
         return config
     return replace(config, data=replace(config.data, table=str(folder.split.absolute())))

@@ -28,7 +28,7 @@ def describe(own: OwnImages, config: Config, folder: SeedFolder) -> str:
         ValueError: If a training that is to continue, or another seed of the run, was started with other images.
     """
     about = own.summary(config.data.image_size)
-    if folder.split.exists() and folder.latest() is not None:
+    if folder.split.exists() and (folder.latest() is not None or folder.damaged.exists()):
         _compare(own, folder)
         if folder.damaged.exists():
             about += f"; {len(_noted(folder)):,} left out since (in {folder.damaged})"
@@ -111,8 +111,6 @@ def _is_same(before: Path, now: Path, read: bool) -> bool:
 
 def note(error: UnreadableImage, own: OwnImages, folder: SeedFolder) -> str:
     """Note a damaged image, so that the training can continue without it; what to tell the user."""
-    if folder.latest() is None:
-        return str(error)
     found = next((p for p in own.pictures if str(own.train.root / p.path) == error.file), None)
     if found is None:  # of another set, which is evaluated on
         return str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ..evaluation import told_apart
 from ..runs import WARNINGS, environment
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 def finished(training: Training, also: dict[str, dict[str, float]]) -> dict[str, Any]:
     """The content of ``result.json``; ``also`` has what the final network was evaluated in besides its protocol."""
     scores, last = training.scores, training.last
+    also = told_apart(also, [*scores, "initial_energy", "seconds_per_100_steps"])
     metrics = scores | {key: value for numbers in also.values() for key, value in numbers.items()}
     rate = training.folder.rate() or training.config.schedule.steps / max(training.seconds, 1e-9)
     numbers = {
