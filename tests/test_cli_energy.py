@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 import torch
@@ -77,6 +78,16 @@ def test_refined_is_below_random_and_options_reach_the_energy(model, tmp_path, c
     assert (row["neurons"], row["sampled"]) == (30, 10)
     assert main(["energy", str(tmp_path / "m.pt"), "--limit", "10", "--skip", "conv*"]) == 0
     assert "10 of 30" in capsys.readouterr().out
+
+
+def test_of_angles_the_simplex_is_not_always_the_least(tmp_path, capsys):
+    """At s = 0 two pairs of opposite directions have (−2 log π − 4 log(π/2))/6, the simplex −log arccos(−1/3)."""
+    torch.save({"w": torch.tensor([[1.0, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0]])}, tmp_path / "w.pt")
+    for s, least in (("0", -(2 * math.log(math.pi) + 4 * math.log(math.pi / 2)) / 6), ("1", 1 / math.acos(-1 / 3))):
+        assert main(["energy", str(tmp_path / "w.pt"), "--s", s, "--distance", "angular", "--json"]) == 0
+        (row,) = json.loads(capsys.readouterr().out)
+        assert row["refined"] == pytest.approx(least, abs=1e-4)
+        assert row["refined"] <= row["energy"] + 1e-6
 
 
 def test_folders_of_our_runs(tmp_path, capsys):

@@ -79,6 +79,23 @@ def test_a_split_that_is_written_down_is_read_again(classes, tmp_path):
     assert again.train.files == tree.train.files
 
 
+def test_links_to_folders_are_followed_once(tmp_path, caplog):
+    for name in ("own/a", "own/b", "elsewhere/more"):
+        for image in range(2):
+            paint(tmp_path / name / f"{image}.png")
+    (tmp_path / "own" / "a" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "round").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "own" / "b" / "up").symlink_to(tmp_path / "own" / "b")
+    tree = load(tmp_path / "own", held_out=0.5)
+    assert {p.path for p in tree.pictures} == {
+        *(f"{name}/{image}.png" for name in ("a", "b", "a/linked/more") for image in range(2))
+    }
+    assert not caplog.records
+    hs.data.write_table(tmp_path / "split.csv", tree.pictures)
+    load(tmp_path / "own", held_out=0.5, table=str(tmp_path / "split.csv"))
+    assert "held_out and split_seed change nothing" in caplog.text
+
+
 def test_names_with_blanks_and_line_breaks_are_written_down_to_the_letter(tmp_path):
     for name in (" lead", "trail ", "new\nline", 'quo"te', "plain, with a comma"):
         for image in range(2):
@@ -98,8 +115,9 @@ def test_a_tree_of_splits_is_taken_as_it_is(tmp_path):
                 paint(tmp_path / split / name / f"{image}.jpg")
     assert (len(load(tmp_path).train), len(load(tmp_path).test)) == (6, 2)
     assert len(load(tmp_path, test="val").test) == 4
-    (tmp_path / "val").rename(tmp_path / "Validation")
-    assert len(load(tmp_path, test="val").test) == 4  # not two classes, "train" and "Validation"
+    for before, after in (("val", "eval"), ("eval", "Validation")):
+        (tmp_path / before).rename(tmp_path / after)
+        assert len(load(tmp_path, test="val").test) == 4  # not two classes, "train" and "Validation"
     for name in ("Bus", "Train", "Test"):  # vehicles, and parts of speech: folders with images are classes
         paint(tmp_path / "vehicles" / name / "0.jpg")
     assert len({p.label for p in list_images(tmp_path / "vehicles")}) == 3

@@ -212,10 +212,10 @@ def test_no_image_that_was_trained_on_is_tested(tmp_path, caplog):
         (root / name).mkdir(parents=True)
         for image in range(10):
             Image.new("RGB", (8, 8)).save(root / name / f"{image}.png")
-    own = hs.data.load("folder", root)
+    own = hs.data.load("folder", root, held_out=0.3)
     folder.path.mkdir(parents=True)
     hs.data.write_table(folder.split, own.pictures)
-    config = with_values(Config(), {"data.name": "folder", "data.root": str(root)})
+    config = with_values(Config(), {"data.name": "folder", "data.root": str(root), "data.held_out": 0.3})
 
     def tested():
         settings = replace(as_evaluated(config, folder).data, image_size=8, batch_size=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..runs.files import json_text
 from ._checkpoints import computed, find_file, neuron_sets, read_tensors, run_sets, scaled, unlike_ordinary
 
 _NOTE = """energy: mean over pairs; random: as many Gaussian vectors; refined: those after refinement
-({steps} steps), or the known minimum where there is one (simplex, orthogonal frame)."""
+({steps} steps), or the known minimum where there is one (simplex, orthogonal frame; of angles the lower one)."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -78,15 +79,20 @@ def _energy(matrix: Tensor, options: argparse.Namespace) -> float:
 
 
 def _refined(random: Tensor, options: argparse.Namespace) -> float:
-    """The energy after refinement; the simplex (N ≤ d+1) and the orthogonal frame (half space, N ≤ d) are known."""
+    """The energy after refinement; the simplex (N ≤ d+1) and the orthogonal frame (half space, N ≤ d) are known.
+
+    For angular distances and small s others have less than these: pairs of opposite neurons, for example.
+    """
     count, dim = random.shape
+    known = []
     if options.half_space and count <= dim:
-        return _energy(torch.eye(count, dtype=torch.float64), options)
-    if not options.half_space and 1 < count <= dim + 1:
-        corners = torch.eye(count, dtype=torch.float64) - 1 / count
-        return _energy(corners, options)
+        known = [_energy(torch.eye(count, dtype=torch.float64), options)]
+    elif not options.half_space and 1 < count <= dim + 1:
+        known = [_energy(torch.eye(count, dtype=torch.float64) - 1 / count, options)]
+    if known and options.distance == "euclidean":
+        return known[0]
     best = refine(random, options.s, options.half_space, options.steps, distance=options.distance, starts=1)
-    return _energy(best, options)
+    return min(*known, _energy(best, options), math.inf)
 
 
 def _table(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 from .images import SUFFIXES
 
 SPLITS = ("train", "val", "test")
-_WORDS = {"training": "train", "valid": "val", "validation": "val", "testing": "test"} | {one: one for one in SPLITS}
+_WORDS = {one: one for one in SPLITS} | {"training": "train", "testing": "test"}
+_WORDS |= dict.fromkeys(("valid", "validation", "dev", "eval", "evaluation"), "val")
 _HIDDEN = (".", "__MACOSX")
 """How names begin that programs make beside the images: ``.ipynb_checkpoints``, ``._1.jpg``."""
 UNSPLIT = ""
@@ -114,14 +115,21 @@ def images_below(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def _visible(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each folder in and below one that is not hidden, with its files; one that may not be listed raises an OSError."""
+    """Each folder in and below one that is not hidden, with its files; one that may not be listed raises an OSError.
+
+    Links to folders are followed, but not to one that is above the link.
+    """
 
     def refuse(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):  # a class without a folder has no images
             raise OSError(f"{error.filename} cannot be listed ({error.strerror}): make it readable, or take it out")
 
-    for place, folders, members in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+    above = {os.fspath(folder): {os.path.realpath(folder)}}
+    for place, folders, members in os.walk(folder, onerror=refuse, followlinks=True):
+        own = above.pop(place)
+        below = {name: os.path.realpath(os.path.join(place, name)) for name in folders if not name.startswith(_HIDDEN)}
+        folders[:] = [name for name in below if below[name] not in own]
+        above |= {os.path.join(place, name): own | {below[name]} for name in folders}
         yield place, members
 
 

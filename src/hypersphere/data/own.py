@@ -7,6 +7,7 @@ added later do not move the others. It can be written down as a table, which is 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import unicodedata
 from collections import Counter
@@ -23,6 +24,9 @@ from .folder import ImageFolder, ImageTree
 from .images import decode, decode_all, image_size, is_cut_off
 from .listing import SPLITS, UNSPLIT, Picture, count_not_read, list_images
 from .types import Dataset, Split
+
+logger = logging.getLogger("hypersphere")
+_HELD_OUT = 0.2
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a list of all pictures is nothing to read
@@ -111,7 +115,7 @@ def own_images(
     store: Store,
     *,
     split: str = "image",
-    held_out: float = 0.2,
+    held_out: float = _HELD_OUT,
     test: str = "test",
     table: str | None = None,
     unreadable: str = "skip",
@@ -160,6 +164,9 @@ def own_images(
     split_here = any(picture.split == UNSPLIT for picture in pictures)
     if split_here:
         pictures = _split(store.root, pictures, split, held_out, split_seed)
+    elif (held_out, split_seed) != (_HELD_OUT, 0):
+        where = "folders" if table is None else "table"
+        logger.warning("the %s say what is trained and tested on: held_out and split_seed change nothing", where)
     parts = {name: [p for p in pictures if p.split == name] for name in SPLITS}
     chosen = test if parts[test] else "val" if test == "test" else "test"
     for name, part in (("train", "train"), (test, chosen)):

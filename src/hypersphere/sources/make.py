@@ -100,7 +100,7 @@ def as_split(config: Config, folder: SeedFolder) -> Config:
         lost or folder.damaged.exists() or ((folder.path / "result.json").exists() and _is_there(folder.split, place))
     ):
         return config
-    return replace(config, data=replace(config.data, table=str(folder.split.absolute())))
+    return _by_table(config, folder)
 
 
 def as_evaluated(config: Config, folder: SeedFolder) -> Config:
@@ -120,7 +120,21 @@ def as_evaluated(config: Config, folder: SeedFolder) -> Config:
             "%d of the %d images of %s are not in %s any more, the first is %s: the others are taken",
             len(gone), len(listed), folder.split, place, gone[0],
         )  # fmt: skip
-    return replace(config, data=replace(config.data, table=str(folder.split.absolute())))
+    return _by_table(config, folder)
+
+
+def _by_table(config: Config, folder: SeedFolder) -> Config:
+    """With the split that was written down, for which the share and the seed of a split change nothing."""
+    usual = DataConfig()
+    return replace(
+        config,
+        data=replace(
+            config.data,
+            table=str(folder.split.absolute()),
+            held_out=usual.held_out,
+            split_seed=usual.split_seed,
+        ),
+    )
 
 
 def _is_there(split: Path, root: Path) -> bool:
