@@ -206,8 +206,8 @@ def test_a_table_names_paths_and_labels(classes, tmp_path):
     table.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="columns path,label"):
         load(classes, table="list.csv")
-    table.write_text("path,label,split\na/1.png,x,dev\n")
-    with pytest.raises(ValueError, match=r"line 2: split='dev'"):
+    table.write_text("path,label,split\na/1.png,x,held\n")
+    with pytest.raises(ValueError, match=r"line 2: split='held'"):
         load(classes, table="list.csv")
 
 
