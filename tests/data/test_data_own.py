@@ -79,13 +79,22 @@ def test_a_split_that_is_written_down_is_read_again(classes, tmp_path):
     assert again.train.files == tree.train.files
 
 
+def test_two_folders_for_one_part_are_named(tmp_path):
+    for split in ("train", "dev", "eval"):
+        for name in ("cat", "dog"):
+            paint(tmp_path / split / name / "0.jpg")
+    with pytest.raises(ValueError, match="two folders for val: dev and eval"):
+        load(tmp_path)
+
+
 def test_links_to_folders_are_followed_once(tmp_path, caplog):
     for name in ("own/a", "own/b", "elsewhere/more"):
         for image in range(2):
             paint(tmp_path / name / f"{image}.png")
     (tmp_path / "own" / "a" / "linked").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "round").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "own" / "b" / "up").symlink_to(tmp_path / "own" / "b")
+    for name, target in (("up", "own/b"), ("root", "own"), ("above", ".")):
+        (tmp_path / "own" / "b" / name).symlink_to(tmp_path / target)
     tree = load(tmp_path / "own", held_out=0.5)
     assert {p.path for p in tree.pictures} == {
         *(f"{name}/{image}.png" for name in ("a", "b", "a/linked/more") for image in range(2))

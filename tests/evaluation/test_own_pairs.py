@@ -53,8 +53,11 @@ def test_our_format_with_spaces_and_folds(tmp_path):
     assert read_list(tmp_path / "list.csv").rows == (("a.png", "b.png", True, 0),)
     (tmp_path / "list.csv").write_text("image,other,label\na.png,b.png,1\n#1/a.png,b.png,0\n#a,b\n")  # in our order
     assert read_list(tmp_path / "list.csv").rows == (("a.png", "b.png", True, 0), ("#1/a.png", "b.png", False, 0))
-    (tmp_path / "list.csv").write_text("left,right,score\na.png,b.png,1\n")
-    with pytest.raises(ValueError, match="line 1: the columns are named left, right, score"):
+    text = "# fold 1\n# left right same\nimg1 img2 label fold\na.png b.png 1 2\n"
+    (tmp_path / "list.csv").write_text(text)  # comments, and other words in our order
+    assert read_list(tmp_path / "list.csv").rows == (("a.png", "b.png", True, 2),)
+    (tmp_path / "list.csv").write_text("image,same,other\na.png,1,b.png\n")
+    with pytest.raises(ValueError, match="line 1: the columns are named image, same, other"):
         read_list(tmp_path / "list.csv")
     (tmp_path / "list.csv").write_text("a.png b.png 1 1\na.png c.png 0 2\nb.png c.png 1\n")
     with pytest.raises(ValueError, match="line 3: this pair has no fold"):

@@ -164,3 +164,14 @@ def test_a_weight_that_others_rescale_turns_no_further(name):
         turned = torch.nn.functional.cosine_similarity(before, after.double()).clamp(-1, 1).acos()
         assert bool((turned <= 0.1 + 1e-3).all())
         assert bool((turned > 0.01).all())
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_weight_that_others_set_to_zero_moves_again(name):
+    weight = filters()
+    shape = (4, -1) if name in ("neurons", "muonh") else (1, -1)
+    optimizer, radius = MAKERS[name]([weight]), weight.detach().reshape(shape).norm(dim=1)
+    steps(optimizer, weight, 1)
+    with torch.no_grad():
+        weight.zero_()
+    torch.testing.assert_close(steps(optimizer, weight, 1, 1).reshape(shape).norm(dim=1), radius)

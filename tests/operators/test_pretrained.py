@@ -241,3 +241,17 @@ def test_a_layer_that_is_made_plain_again_is_plain_in_the_file(tmp_path):
     hub[0], hub[2] = nn.Conv2d(2, 4, 3), nn.Conv2d(4, 4, 3)
     hub.save_pretrained(tmp_path / "hub")
     torch.testing.assert_close(FromHub.from_pretrained(tmp_path / "hub")(X), hub(X))
+
+
+def test_a_layer_inside_a_wrapper_is_still_converted(tmp_path):
+    """As activation checkpointing wraps it, whose state_dict has the names of before."""
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+
+    plain = FromTimm()
+    model = hs.convert(copy.deepcopy(plain))
+    before = model.state_dict()
+    model[0] = checkpoint_wrapper(model[0])
+    torch.testing.assert_close(dict(model.state_dict()), dict(before))
+    with pytest.raises(RuntimeError, match="hypersphere"):
+        plain.load_state_dict(model.state_dict())
+    model.load_state_dict(before)

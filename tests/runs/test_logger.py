@@ -367,3 +367,18 @@ def test_a_logger_that_is_not_entered_says_so(tmp_path):
         with pytest.raises(ValueError, match=r"mine is not open: write `with Logger\(\.\.\.\) as log:`"):
             use()
     assert not (tmp_path / "mine").exists()
+
+
+def test_what_evaluation_does_not_use_may_differ_from_the_settings(tmp_path):
+    """Names of layers and momenta, and the margin of a head; not what changes a number."""
+    settings = {"model.name": "cnn3", "model.widths": "4,4,4", "model.feature_dim": 8, "data.name": "digits"}
+    settings |= {"loss.name": "arcface", "loss.scale": 16.0, "loss.margin": 0.5}
+    net = hs.models.create("cnn3", 0, image_size=(8, 8), in_channels=1, widths=(4, 4, 4), feature_dim=8)
+    net = nn.SyncBatchNorm.convert_sync_batchnorm(net)
+    head = hs.losses.ArcFace(8, 10, scale=16.0, margin=0.3)
+    with Logger(tmp_path / "mine", model=net, head=head, settings=settings, steps=1, **IMAGES) as log:
+        log(1, loss=1.0)
+    assert log.rebuilds, log.why_not
+    x = torch.randn(3, 1, 8, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(hs.load(tmp_path / "mine")(x), head.logits(net.eval()(x)))

@@ -235,6 +235,10 @@ def test_no_image_that_was_trained_on_is_tested(tmp_path, caplog):
     (root / max(before)).unlink()
     with pytest.raises(ValueError, match="no images in 'test'"):
         tested()
+    for path in sorted({p.path for p in own.pictures} - before)[1:]:
+        (root / path).unlink()
+    with pytest.raises(ValueError, match=r"19 of the 20 images of .* name the folder of the run's own images"):
+        tested()
     elsewhere = with_values(config, {"data.root": str(tmp_path / "another")})
     assert as_evaluated(elsewhere, folder) == elsewhere  # none of its images: another set
 

@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tiny import tiny
 
 import hypersphere.data
+from hypersphere.evaluation import told_apart
 from hypersphere.recipes import get
 from hypersphere.runs import Team, merged
 from hypersphere.sources import make_source
@@ -385,6 +386,11 @@ def test_pointnet_learns_a_slice_of_modelnet40(tmp_path):
 def score(candidate):
     """A measurement of one's own whose number has the name of another."""
     return {"accuracy": 3.0, "mine": 4.0}
+
+
+def test_numbers_are_told_apart():
+    found = told_apart({"b": {"x": 1.0, "b.x": 2.0}, "c": {"x": 3.0, "y": 4.0}}, ["x"])
+    assert found == {"b": {"b.b.x": 1.0, "b.x": 2.0}, "c": {"c.x": 3.0, "y": 4.0}}
 
 
 def test_a_number_of_an_own_measurement_does_not_replace_another(tmp_path):

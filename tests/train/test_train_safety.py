@@ -128,6 +128,10 @@ def test_angles_that_cannot_be_resolved_are_a_divergence(tmp_path):
     with pytest.raises(Stopped, match=r"^an angle of an orthogonal matrix is not finite.*in a matrix whose") as stop:
         run(with_values(config, {"optim.name": "sgd", "optim.lr": 1e8}))
     assert 1 <= stop.value.result["diverged"] <= 12
+    last = with_values(config, {"optim.name": "sgd", "optim.lr": 1e8, "schedule.steps": 1, "run.name": "last"})
+    with pytest.raises(Stopped, match=r"^an angle of an orthogonal matrix is not finite") as stop:  # at the evaluation
+        run(with_values(last, {"run.eval_every": 1, "schedule.milestones": ()}))
+    assert stop.value.result["diverged"] == 1
 
 
 def test_ctrl_c_saves_and_the_same_command_ends_as_if_never_stopped(tmp_path):

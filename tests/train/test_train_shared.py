@@ -317,10 +317,18 @@ def test_each_seed_starts_from_the_same_seed_of_its_source(tmp_path, monkeypatch
     shutil.rmtree(runs / "warm.source-2" / "seed-1")
     assert main([*words, "--cells", "later", "--seeds", "0,1"]) == 2
     assert "model.start='warm.source-2' has no trained seed 1" in capsys.readouterr().err
+    plan = tmp_path / "plan.txt"
+    plan.write_text("warm --cells source --seeds 0\nwarm --cells later --seeds 1\n")
+    assert main([*words[:1], "--plan", str(plan), *words[2:], "--print"]) == 0
+    assert main([*words[:1], "--plan", str(plan), *words[2:]]) == 0  # seed 1 of the source, too
+    assert (runs / "warm.source-2" / "seed-1" / "result.json").exists()
+    shutil.rmtree(runs / "warm.source-2" / "seed-0")
+    assert main([*words, "--cells", "*", "--seeds", "2"]) == 0
+    assert not (runs / "warm.source-2" / "seed-0").exists()  # nobody needs it
     assert main([*words, "--seeds", "0,1,2"]) == 0
     found = json.loads((tmp_path / "warm.json").read_text())["measurements"]
     assert sorted((one["cell"], one["seed"]) for one in found) == [
         (cell, seed) for cell in ("later", "source") for seed in (0, 1, 2)
     ]
     trained = [(runs / "warm.source-2" / f"seed-{seed}" / "result.json").exists() for seed in (0, 1, 2)]
-    assert trained == [True] * 3
+    assert trained == [True] * 3  # seed 0 again, which the last command needs

@@ -34,6 +34,7 @@ RESUMES = "_hypersphere_resumes"
 """Set on a network whose Trainer finds its checkpoints."""
 Record = dict[str, Any]
 _RECORD = "_hypersphere_record"
+_WRAPPERS = ("_checkpoint_wrapped_module", "_fsdp_wrapped_module", "_orig_mod")
 _START = {"k": "_fixed", "rho": "_fixed"}  # attributes that hold what an argument was
 
 
@@ -92,10 +93,18 @@ def record_of(module: nn.Module) -> Record:
 
 
 def _converted(module: nn.Module, layers: Sequence[str]) -> list[str]:
-    """The layers that nobody has replaced by plain ones since, or taken out."""
-    inside = dict(module.named_modules(remove_duplicate=False))
-    bases = {name: type(inside[name]).__mro__ for name in layers if name in inside}
-    return [name for name in bases if any(base.__module__.startswith("hypersphere.nn.") for base in bases[name])]
+    """The layers that nobody has made plain since, by their names in a ``state_dict``, without those of wrappers."""
+    inside = {_unwrapped(name): type(one) for name, one in module.named_modules(remove_duplicate=False)}
+    return [name for name in layers if _is_ours(inside.get(name))]
+
+
+def _unwrapped(name: str) -> str:
+    return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
+
+
+def _is_ours(layer: type[nn.Module] | None) -> bool:
+    """Whether a layer is converted; one that is not found may be inside a wrapper that is not known here."""
+    return layer is None or any(base.__module__.startswith("hypersphere.nn.") for base in layer.__mro__)
 
 
 def decoded(marker: Tensor) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from typing import Any
 
@@ -92,7 +91,7 @@ def _refined(random: Tensor, options: argparse.Namespace) -> float:
     if known and options.distance == "euclidean":
         return known[0]
     best = refine(random, options.s, options.half_space, options.steps, distance=options.distance, starts=1)
-    return min(*known, _energy(best, options), math.inf)
+    return min([*known, _energy(best, options)])
 
 
 def _table(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:

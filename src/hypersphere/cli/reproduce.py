@@ -218,18 +218,28 @@ class Work:
 
 
 def _with_sources(todo: list[Work], orders: list[_Order]) -> list[Work]:
-    """Also the seeds that are measured, where others start from their runs and these are not here, or not finished."""
-    needed = {name for work in todo for setting in STARTS if (name := named(work.config, setting)) is not None}
-    sources: list[Work] = []
-    grown = False
-    for work, seeds in [(work, order.seeds) for order in orders for work in order.works if work.run_name in needed]:
-        own = set(work.config.run.seeds) if work in todo else set()
+    """Also the seeds that are measured, where others need their runs and these are not here, or not finished.
+
+    A fine-tuning starts from the run of its own seed, an attack is made on the first seed that was asked for.
+    """
+    first = {work.run_name: order.seeds[0] for order in reversed(orders) for work in order.works}
+    needed: dict[str, set[int]] = {}
+    for work in todo:
+        for setting in STARTS:
+            name = named(work.config, setting)
+            if name in first:
+                seeds = work.config.run.seeds if setting == "model.start" else (first[name],)
+                needed.setdefault(name, set()).update(seeds)
+    found, grown = list(todo), False
+    for work in [work for order in orders for work in order.works if work.run_name in needed]:
+        asked = {seed for one in found if one.run_name == work.run_name for seed in one.config.run.seeds}
         there = {seed for path in places_of(work.config, work.run_name) for seed in _finished(path)}
-        if absent := set(seeds) - own - there:
-            work.prepare(tuple(sorted(own | absent)), {})
-            sources += [] if work in todo else [work]
+        if absent := needed[work.run_name] - asked - there:
+            own = work.config.run.seeds if work in found else ()
+            work.prepare(tuple(sorted({*own, *absent})), {})
+            found = found if work in found else [work, *found]
             grown = True
-    return _with_sources([*sources, *todo], orders) if grown else todo
+    return _with_sources(found, orders) if grown else todo
 
 
 def _finished(path: Path) -> tuple[int, ...]:
@@ -262,7 +272,9 @@ def _apart(works: list[Work]) -> list[Work]:
 
 def _check(todo: list[Work], at_once: int) -> None:
     """Raise an error for what would fail, or measure something else, when its turn comes, hours later perhaps."""
-    folders = {run_path(work.config).resolve() for work in todo}
+    folders: dict[Path, set[int]] = {}
+    for work in todo:
+        folders.setdefault(run_path(work.config).resolve(), set()).update(work.whole.run.seeds)
     for work in todo:
         if at_once > 1 and (times := [one.name for one in (work, *work.twins) if one.cell.is_time]):
             raise ValueError(f"{times[0]} measures time, which others on the device change: leave out --at-once")
@@ -273,12 +285,12 @@ def _check(todo: list[Work], at_once: int) -> None:
         for setting in STARTS:
             name = named(work.config, setting)
             places = set() if name is None else places_of(work.config, name)
-            if name is None or places & folders:
+            if name is None:
                 continue
-            if not any(path.exists() for path in places):
+            if not places & folders.keys() and not any(path.exists() for path in places):
                 raise ValueError(f"{work.name}: {setting}={name!r} is no run: train it first, or in the same command")
-            finished = {seed for path in places for seed in _finished(path)}
-            if setting == "model.start" and (absent := sorted(set(work.whole.run.seeds) - finished)):
+            seeds = {seed for path in places for seed in (*_finished(path), *folders.get(path, ()))}
+            if setting == "model.start" and (absent := sorted(set(work.whole.run.seeds) - seeds)):
                 raise ValueError(
                     f"{work.name}: {setting}={name!r} has no trained seed {', '.join(map(str, absent))}, and another "
                     "seed would be another experiment: train it first, or in the same command"

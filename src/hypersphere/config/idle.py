@@ -55,6 +55,7 @@ _NEEDS: tuple[tuple[str, tuple[str, ...], Callable[[Config], bool], str], ...] =
     ("orthogonal", ("beta",), lambda c: c.orthogonal.method == "relaxed", "--orthogonal.method relaxed"),
     ("orthogonal", ("refine_steps", "refine_lr"), lambda c: c.orthogonal.refine is not None, "--orthogonal.refine"),
     ("regularizer", ("name",), lambda c: c.regularizer.name not in _OF_ANGLES or not _turned(c), _TURNED),
+    ("regularizer", ("orthonormality",), lambda c: not _turned(c), _TURNED),
     ("regularizer", ("hidden",), lambda c: c.regularizer.name != "mhe" or not _turned(c), _TURNED),
     ("optim", ("orthogonal_lr",), lambda c: c.orthogonal.method is not None, "--orthogonal.method"),
     ("gan", ("*",), lambda c: c.gan.generator is not None, "--gan.generator"),

@@ -63,6 +63,9 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
     words = [(_WORDS[name.lower()], name) for name in inside if name.lower() in _WORDS]
     parts = [(split, name) for split, name in words if subfolders(place / name)]
     if {"train"} < {split for split, _ in parts}:
+        for split in SPLITS:
+            if len(same := [name for one, name in parts if one == split]) > 1:
+                raise ValueError(f"{place} has two folders for {split}: {same[0]} and {same[1]}. Rename one of them")
         parts.sort(key=lambda part: SPLITS.index(part[0]))
         return [p for split, name in parts for p in _from_classes(root, place / name, split)]
     no_classes = {"train"} < {split for split, _ in words} and len(words) == len(inside)
@@ -126,11 +129,15 @@ def _visible(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
     above = {os.fspath(folder): {os.path.realpath(folder)}}
     for place, folders, members in os.walk(folder, onerror=refuse, followlinks=True):
-        own = above.pop(place)
+        own, here = above.pop(place), os.path.realpath(place)
         below = {name: os.path.realpath(os.path.join(place, name)) for name in folders if not name.startswith(_HIDDEN)}
-        folders[:] = [name for name in below if below[name] not in own]
+        folders[:] = [name for name in below if below[name] not in own and not _holds(below[name], here)]
         above |= {os.path.join(place, name): own | {below[name]} for name in folders}
         yield place, members
+
+
+def _holds(folder: str, inside: str) -> bool:
+    return inside == folder or inside.startswith(os.path.join(folder, ""))
 
 
 def _from_classes(root: Path, folder: Path, split: str) -> list[Picture]:

@@ -200,7 +200,8 @@ def _is_image(name: str) -> bool:
 
 
 def _is_comment(words: list[str]) -> bool:
-    return words[0].startswith("#") and not (len(words) in (3, 4) and words[2].lower() in _SAME)
+    is_pair = len(words) in (3, 4) and words[2].lower() in _SAME and _is_image(words[0])
+    return words[0].startswith("#") and not is_pair
 
 
 _COLUMNS = ("left", "right", "same", "fold")
@@ -209,16 +210,17 @@ _COLUMNS = ("left", "right", "same", "fold")
 def _in_order(
     path: Path, number: int, names: list[str], lines: list[tuple[int, list[str]]]
 ) -> list[tuple[int, list[str]]]:
-    """The lines with their columns as we have them, where the first line has our names for them."""
+    """The lines with their columns as we read them, where the first line names them as we do."""
     places = {name.lower(): place for place, name in enumerate(names)}
-    if not places.keys() & set(_COLUMNS):
-        return lines  # named in other words: in our order
-    if not set(_COLUMNS[:3]) <= places.keys() <= set(_COLUMNS) or len(places) < len(names):
+    if set(_COLUMNS[:3]) <= places.keys() and len(places) == len(names):
+        order = [places[name] for name in _COLUMNS if name in places]
+        return [(at, [words[place] for place in order] if len(words) == len(names) else words) for at, words in lines]
+    if any(places.get(name, place) != place for place, name in enumerate(_COLUMNS)):
         raise ValueError(
-            f"{path}, line {number}: the columns are named {', '.join(names)}, and not left, right, same (and fold)"
+            f"{path}, line {number}: the columns are named {', '.join(names)}: name left, right, same (and fold), or "
+            "leave the line out"
         )
-    order = [places[name] for name in _COLUMNS if name in places]
-    return [(at, [words[place] for place in order] if len(words) == len(names) else words) for at, words in lines]
+    return lines  # other words, in our order
 
 
 def _words(line: str) -> list[str]:

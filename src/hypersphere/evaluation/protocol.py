@@ -92,8 +92,14 @@ def told_apart(also: Mapping[str, Mapping[str, float]], known: Iterable[str] = (
     """
     taken, found = set(known), {}
     for name, numbers in also.items():
-        found[name] = {f"{name}.{key}" if key in taken else key: value for key, value in numbers.items()}
-        taken.update(found[name])
+        apart: dict[str, float] = {}
+        for key, value in numbers.items():
+            new = key
+            while new in taken or new in apart or (new != key and new in numbers):
+                new = f"{name}.{new}"
+            apart[new] = value
+        found[name] = apart
+        taken.update(apart)
     return found
 
 

@@ -107,6 +107,7 @@ class Folded(FullPrecision):
         self.register_buffer("scale", scale)
         self.register_buffer("shift", shift)
 
+    _normed = False  # also of objects that an earlier version saved
     weight: Tensor
     in_full = ("scale", "shift")
 

@@ -129,10 +129,12 @@ class _Ball:
             if "radius" not in state:  # in the weight's precision: a checkpoint brings it back unchanged
                 state["radius"] = self.lengths(old, group).to(p.dtype)
             radius, start, end = upcast(state["radius"]), upcast(old), upcast(p)
+            # a single row: its own length is that of the matrix, but a process of several may hold none of it
             by_row = len(radius) > 1 or (len(p) == 1 and group.get("per", self.per) == "neuron")
             over, step = _over(p, by_row), start - end
             size = norm(step, over, keepdim=True)
             length = norm(start, over, keepdim=True)  # R, but where others have changed it since
+            length = torch.where(length > 0, length, radius)
             least = (torch.finfo(p.dtype).eps * length).clamp(min=torch.finfo(radius.dtype).tiny)
             turned = unit(start - group["lr"] * length * (step / size.clamp(min=least)), over) * radius
             p.copy_(torch.where(size != 0, turned, start))  # a step that changes nothing does not even round

@@ -258,10 +258,28 @@ class Logger:
         except Exception as error:  # whatever a builder of the user's raises
             return f"its settings do not build it again ({' '.join(str(error.__cause__ or error).split())[:400]})"
         lines, others = ([line.strip() for line in repr(one).splitlines()] for one in (merged(self._whole), again))
-        if lines == others:
+        if lines == others or self._computes_like(again):
             return None
         mine, other = next(pair for pair in itertools.zip_longest(lines, others, fillvalue="") if pair[0] != pair[1])
         return f"its settings build another network, with {other[:200] or 'less'!r} instead of {mine[:200]!r}"
+
+    @torch.no_grad()
+    def _computes_like(self, again: nn.Module) -> bool:
+        """Whether both give the same numbers in evaluation mode, where the shape of an input is known.
+
+        Names may differ in what evaluation does not use: a momentum, the margin of a head, SyncBatchNorm.
+        """
+        facts = self.facts
+        shape = (facts.in_features,) if facts.image_size is None else (facts.in_channels or 3, *facts.image_size)
+        if None in shape:
+            return False
+        generator = torch.Generator().manual_seed(0)
+        x = torch.randn(4, *shape, generator=generator, device="cpu")
+        try:
+            mine, other = (one.eval().to("cpu", torch.float64)(x.double()) for one in (merged(self._whole), again))
+            return mine.shape == other.shape and torch.allclose(mine, other, rtol=1e-6, atol=1e-9)
+        except Exception:  # whatever a network of the user's raises: they are told apart by their lines
+            return False
 
     def _note(self, why: str | None) -> None:
         self.why_not = why

@@ -165,9 +165,12 @@ def _own_config(folder: Path) -> Config:
         ) from error
 
 
+_SHOWN = ("log.jsonl", "result.json", "damaged.txt", "checkpoints/step-*")
+
+
 def began(folder: Path) -> bool:
     """Whether a seed has anything to show for its settings."""
-    return any(any(folder.glob(f"seed-*/{name}")) for name in ("log.jsonl", "result.json", "checkpoints/step-*"))
+    return any(any(folder.glob(f"seed-*/{name}")) for name in _SHOWN)
 
 
 def read_config(folder: Path, *, follow: bool = True) -> Config:

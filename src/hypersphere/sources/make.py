@@ -108,18 +108,26 @@ def as_evaluated(config: Config, folder: SeedFolder) -> Config:
 
     Images that came later do not count. Of those that are gone a warning tells, and the others are taken. A folder that
     has none of them is another set, and is split anew.
+
+    Raises:
+        ValueError: If more than half of the images are gone: it may be another set.
     """
-    root = config.data.root
+    root, table = config.data.root, config.data.table
     place = data.default_root() if root is None else Path(root).expanduser()
     listed = data.list_images(place, str(folder.split.absolute())) if folder.split.exists() else []
     gone = [picture.path for picture in listed if not (place / picture.path).exists()]
     if len(gone) == len(listed):
-        return as_split(config, folder)
+        return config
+    if gone and table is None:  # tables of earlier versions left blanks around names out
+        stripped = {picture.path.strip() for picture in data.list_images(place) if picture.path != picture.path.strip()}
+        if stripped.issuperset(gone):
+            return as_split(config, folder)
     if gone:
-        logger.warning(
-            "%d of the %d images of %s are not in %s any more, the first is %s: the others are taken",
-            len(gone), len(listed), folder.split, place, gone[0],
-        )  # fmt: skip
+        what = f"{len(gone):,} of the {len(listed):,} images of {folder.split} are not in {place}"
+        if 2 * len(gone) > len(listed):
+            raise ValueError(f"{what}: name the folder of the run's own images with root= (--root)")
+        logger.warning("%s, the first is %s: the others are taken", what, gone[0])
+        config = replace(config, data=replace(config.data, unreadable="skip"))
     return _by_table(config, folder)
 
 

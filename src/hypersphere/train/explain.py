@@ -9,7 +9,7 @@ from ..sources import as_split
 from .build import make_parts, make_step
 from .diagnose import FINITE, blame, spoiled
 from .record import diverged
-from .step import Mark, NotFinite
+from .step import ANGLE, Mark, NotFinite
 from .stopped import Stopped
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def explain(training: Training, error: NotFinite) -> Generator[Mark, None, Stopp
     team, bad, last = training.team, error.step, training.folder.latest()
     training.progress.stop()
     at, record = bad, diverged(training, bad)  # of the training that diverged, not of the one that looks for the layer
-    if team.device.type == "cuda" or team.world > 1 or _spread(training, error):
+    moved = team.device.type == "cuda" or team.world > 1 or _spread(training, error)
+    evaluated = error.tensor == ANGLE and bad == training.config.schedule.steps  # no step has come after these weights
+    if moved and not evaluated:
         at = yield from _go_back(training, bad)  # the weights are no longer those of the failing step
     again, at = at <= bad and not _stopped(training), min(at, bad)
     where = FINITE if _stopped(training) else blame(training.parts, training.parts.source.seek(at))

@@ -42,6 +42,14 @@ class NotFinite(RuntimeError):
         self.step, self.value, self.tensor = step, value, tensor
 
 
+ANGLE = "an angle of an orthogonal matrix"
+
+
+def unresolved(step: int) -> NotFinite:
+    """What a matrix whose angles are too large says of the step before which it was so."""
+    return NotFinite(step, math.nan, ANGLE)
+
+
 class Step:
     """Call it once a step, in order; ``step`` counts. ``read()`` gives and clears what was summed since.
 
@@ -169,7 +177,7 @@ class Step:
             with prepared(parts.objective) if self._compiled else nullcontext():
                 total, stats = forward()
         except Unresolved as error:
-            raise NotFinite(self.step, math.nan, "an angle of an orthogonal matrix") from error
+            raise unresolved(self.step) from error
         if not self._cuda:
             self._check(total.item())
         total.backward(inputs=None if trained is self._trained else trained)

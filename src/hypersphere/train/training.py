@@ -17,6 +17,7 @@ from ..config import Config
 from ..data.folder import UnreadableImage
 from ..data.loader import IGNORE
 from ..evaluation import Candidate, evaluate_each, evaluate_protocol, layer_energies, mean_length
+from ..functional.orthogonalize.algorithms import Unresolved
 from ..orthogonal import restart
 from ..regularizers import Energies
 from ..runs import WARNINGS, SeedFolder, Team, environment, merged
@@ -34,7 +35,7 @@ from .peers import writer_first
 from .progress import Progress
 from .record import finished
 from .shards import local, whole_state
-from .step import Mark, NotFinite
+from .step import Mark, NotFinite, unresolved
 from .stopped import Stopped
 
 TURN = 32
@@ -95,8 +96,9 @@ class Training:
             if self.config.evaluation.also and self.team.agree(self.interrupted):
                 raise Stopped(self._goodbye(self.step.step), code=130)  # before what may take long
             self.result = self._finish()
-        except NotFinite as error:
-            raise (yield from explain(self, error)) from error
+        except (NotFinite, Unresolved) as error:
+            found = error if isinstance(error, NotFinite) else unresolved(self.step.step)  # in an evaluation
+            raise (yield from explain(self, found)) from error
         except UnreadableImage as error:
             own = self.parts.source.own
             if own is None or self.config.data.unreadable == "refuse":
