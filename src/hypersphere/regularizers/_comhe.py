@@ -12,21 +12,13 @@ from .._core.extremes import largest
 from .._core.modes import without_autocast
 from .._core.neurons import Neurons, Patterns
 from .._core.sphere import compute_dtype, upcast
-from ..functional import energy, unit
+from ..functional import unit
 from ._base import beside
+from ._descent import Descent, looked_at
 from ._draws import MATRICES, DeviceDraws, Draws, HostDraws, gaussians, host_generator, key_of
 from ._mhe import EnergyRegularizer
 from ._projections import LEARNED, PROJECTIONS, check_suits
-from ._views import (
-    bilateral_views,
-    channel_count,
-    channel_views,
-    low_rank_factors,
-    preservation,
-    preservation_slope,
-    project,
-    tangent_rate,
-)
+from ._views import bilateral_views, channel_count, channel_views, low_rank_factors, project
 
 
 class CoMHE(EnergyRegularizer):
@@ -340,84 +332,33 @@ class CoMHE(EnergyRegularizer):
             if neurons.name not in self._plain:
                 weight = unit(upcast(matrices[neurons.name]))
                 sets.setdefault(self._key(neurons, weight.shape[-1], "basis"), []).append(weight)
-        learned = {}
-        for key, weights in sets.items():
-            if self.unroll:
-                learned[key] = self._descend(current[key], weights, self.unroll, torch.is_grad_enabled())
-            else:
-                learned[key] = self._alternate(current[key], [weight.detach() for weight in weights])
-            if self.training and not _looked_at():
-                self._keep(key, learned[key].detach(), learned[key])
+        step = self._unrolled if self.unroll else self._alternate
+        learned = {key: step(current[key], weights) for key, weights in sets.items()}
+        if self.training and not looked_at():
+            for key, bases in learned.items():
+                self._keep(key, bases.detach(), bases)
         return learned
+
+    def _unrolled(self, bases: Tensor, weights: list[Tensor]) -> Tensor:
+        """After this call's steps, differentiable."""
+        differentiable = torch.is_grad_enabled()
+        if differentiable and not self._on_host():  # the buffer is written in place, and the backward pass needs this
+            bases = bases.clone()
+        return self._descent(bases, weights, self.unroll, differentiable)
 
     def _alternate(self, bases: Tensor, weights: list[Tensor]) -> Tensor:
         """After this call's own steps, at calls where there are any."""
-        if _looked_at() or not self.training:
-            return self._descend(bases, weights, 0, False)
+        weights = [weight.detach() for weight in weights]
+        if looked_at() or not self.training:
+            return bases.detach()
         if self._on_host():
-            steps = self.inner_steps if self.steps % self.inner_every == 0 else 0
-            return self._descend(bases, weights, steps, False)
-        moved = self._descend(bases, weights, self.inner_steps, False)
+            return self._descent(bases, weights, self.inner_steps if self.steps % self.inner_every == 0 else 0)
+        moved = self._descent(bases, weights, self.inner_steps)
         return torch.where(self._counter[1] % self.inner_every == 0, moved, bases)
 
-    def _descend(self, bases: Tensor, weights: list[Tensor], steps: int, differentiable: bool) -> Tensor:
-        if steps and _looked_at():  # a slope needs tensors that gradients can be taken of
-            with torch.inference_mode(False):
-                return self._descend(bases.clone(), [weight.clone() for weight in weights], steps, False)
-        moved = bases.detach()
-        if differentiable and not self._on_host():  # the buffer is written in place, and the backward pass needs this
-            moved = moved.clone()
-        with without_autocast(bases.device):
-            for _ in range(steps):
-                slope, value = self._inner_slope(moved, weights, differentiable)
-                moved = moved - self._rate(slope, value) * slope
-        return moved if differentiable else moved.detach()
-
-    def _rate(self, slope: Tensor, value: Tensor) -> Tensor | float:
-        """η, or less where the tangent of L_P would pass 0, below which L_P never is."""
-        if self.projection != "angle_preserving":
-            return self.inner_lr
-        return tangent_rate(slope, value).clamp(max=self.inner_lr / self.dim)[:, None, None]
-
-    def _inner_slope(self, bases: Tensor, weights: list[Tensor], differentiable: bool) -> tuple[Tensor, Tensor]:
-        """The slope of :meth:`_inner`, and its value."""
-        if self.projection == "angle_preserving" and self.preserve == "cosine":
-            with torch.set_grad_enabled(differentiable):
-                slopes, values = zip(*(preservation_slope(weight, bases) for weight in weights), strict=True)
-                return torch.stack(slopes).sum(0), torch.stack(values).sum(0)
-        if torch.compiler.is_compiling():  # compilers know this form alone
-
-            def total(bases: Tensor) -> tuple[Tensor, Tensor]:
-                value = self._inner(bases, weights)
-                return value.sum(), value
-
-            slope, value = torch.func.grad(total, has_aux=True)(bases)
-            return (slope, value) if differentiable else (slope.detach(), value.detach())
-        with torch.enable_grad():
-            leaf = bases if bases.requires_grad else bases.detach().requires_grad_()
-            value = self._inner(leaf, weights)
-            (slope,) = torch.autograd.grad(value.sum(), leaf, create_graph=differentiable)
-        return slope, value if differentiable else value.detach()
-
-    def _inner(self, bases: Tensor, weights: list[Tensor]) -> Tensor:
-        """What steps on each projection descend, summed over the layers that share it."""
-        if self.projection == "angle_preserving":
-            terms = [preservation(weight, bases, self.preserve) for weight in weights]
-        else:
-            images = [project(weight, bases) for weight in weights]
-            if torch.compiler.is_compiling():  # inside torch.func.grad: plain operations
-                found = [energy(one, self.s, self.distance, self.half_space) for one in images]
-            else:
-                found = self._energies(images)
-            if self.projection == "adversarial":
-                terms = [-energies.mean(1) for energies in found]
-            elif self.aggregate == "max":  # as back-propagation: the penalty depends on the largest alone
-                terms = [largest(energies.mean(1), 0) for energies in found]
-            else:
-                terms = [energies.mean(1) for energies in found]
-        return torch.stack(terms).sum(0)
-
-
-def _looked_at() -> bool:
-    """Whether the call is made in inference mode, where projections stay as they are."""
-    return not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
+    @property
+    def _descent(self) -> Descent:
+        return Descent(
+            self.projection, self.preserve, self.aggregate, self.dim, self.inner_lr,
+            self.s, self.distance, self.half_space,
+        )  # fmt: skip
