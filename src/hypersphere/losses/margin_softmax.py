@@ -1,4 +1,4 @@
-"""The one mechanism of all softmax losses: a logit rule, a margin rule for the target, an annealing."""
+"""The one mechanism of all softmax losses: a margin rule on the logits of :mod:`.logits`, and its annealing."""
 
 from __future__ import annotations
 
@@ -7,31 +7,29 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from .. import angular as _angular
-from .._core.checks import check_positive, check_share
+from .._core.checks import check_share
 from .._core.labels import as_indices, class_indices
-from .._core.sphere import norm, unit
+from .._core.sphere import unit
 from ..angular import AngularLike
-from ..kernels.job import KINDS
 from ..kernels.launch import usable
-from ._angular import SigmoidOf, checked_angular
 from ._classes import reduce_classes
 from ._direct import Additive, additive_loss
 from ._fused import Known, fits
 from ._inputs import check_class_weight, counted, host_copy, reduce_losses
 from ._kept import kept
 from ._polar import polar_form
-from ._products import own_products, products
+from ._products import own_products
 from .annealing import MarginSchedule, resolve
 from .batch import Everyone
-from .head import ClassHead, local
+from .head import local
+from .logits import AngularHead
 from .sample import Sample
 
 
-class MarginSoftmax(ClassHead):
+class MarginSoftmax(AngularHead):
     """Cross-entropy of the logits amplitude·g(θ_j), with a margin on the target's (thesis 2.4, 2.20, D.11).
 
     The amplitude is ‖x‖, or ``scale`` (then only the direction of the features counts), times ‖W_j‖ if ``normalize`` is
@@ -76,7 +74,6 @@ class MarginSoftmax(ClassHead):
     #: under data parallel training what gathers the samples of all processes for :meth:`observe`, see ``BatchWide``
     everyone: Everyone | None = None
 
-    bias: Tensor | None
     class_weight: Tensor | None
     margin: Any  # a number, or a buffer with one for each class
     in_full: tuple[str, ...] = ("margin", "class_weight")
@@ -102,23 +99,18 @@ class MarginSoftmax(ClassHead):
         dtype: torch.dtype | None = None,
     ) -> None:
         options: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index, "sub_centers": sub_centers}
-        super().__init__(in_features, num_classes, chunk=chunk, device=device, dtype=dtype, **options)
-        if self.sub_centers > 1 and not self.normalize:
-            raise ValueError(f"sub_centers={sub_centers} are compared by angle: use a loss on normalised class vectors")
+        options |= {"scale": scale, "angular": angular, "bias": bias, "chunk": chunk}
+        super().__init__(in_features, num_classes, device=device, dtype=dtype, **options)
         if isinstance(margin, Tensor):
             self.register_buffer("margin", margin.detach().clone())
         else:
             self.margin = margin
         self._given = {"margin": host_copy("margin", margin), "class_weight": host_copy("class_weight", class_weight)}
-        self.scale = None if scale is None else check_positive("scale", scale)
         self.detach_margin = detach_margin
         self.label_smoothing = check_share("label_smoothing", label_smoothing)
-        self.angular = checked_angular(angular, self)
         self.annealing = resolve(annealing, self)
-        self.register_parameter("bias", nn.Parameter(self.weight.new_empty(num_classes)) if bias else None)
         self.register_buffer("class_weight", check_class_weight(class_weight, num_classes))
         self.to(self.weight.device)  # margins, weights of classes and g may have been made elsewhere
-        self._reset_bias()
 
     def reset_parameters(self) -> None:
         """Draw class vectors and biases again, and reset g and the annealing.
@@ -127,20 +119,13 @@ class MarginSoftmax(ClassHead):
         head that was built on the meta device.
         """
         super().reset_parameters()
-        self._reset_bias()
         for name, value in getattr(self, "_given", {}).items():  # not there yet while the base class is built
             buffer = self._buffers.get(name)
             if value is not None and buffer is not None and buffer.shape == value.shape:  # sharded weights stay
                 buffer.copy_(value)
-        for part in (getattr(self, "angular", None), getattr(self, "annealing", None)):
-            reset = getattr(part, "reset_parameters", None)  # a g of one's own need not have it
-            if callable(reset):
-                reset()
-
-    def _reset_bias(self) -> None:
-        bias = getattr(self, "bias", None)  # not there yet while the base class is built
-        if bias is not None:
-            nn.init.uniform_(bias, -(self.in_features**-0.5), self.in_features**-0.5)
+        annealing = getattr(self, "annealing", None)
+        if annealing is not None:
+            annealing.reset_parameters()
 
     # The rules ------------------------------------------------------------------------------------------
 
@@ -238,7 +223,7 @@ class MarginSoftmax(ClassHead):
             self.annealing.compute_in(x.dtype)
             share = self.annealing().to(x.dtype)
         smoothing = self._smoothing(x)
-        polar = self._polar(x) if self._needs_polar else []
+        polar = self.polar(x) if self._needs_polar else []
         sample = Sample(self.angular, polar[2][:, 0] if polar else x.new_empty(0), labels, counts, {})
         if self.observes:
             sample = sample._replace(state=self._observed(polar[0], sample))
@@ -247,9 +232,9 @@ class MarginSoftmax(ClassHead):
             score, shared = self._score_others(tuple(sample.state)), [] if share is None else [share]
             known = self._known_others(tuple(sample.state), x.new_ones(1) if share is None else share)
         else:
-            rows, score, shared, known = self._linear_rows(x, polar), self.score, [], self._known()
+            rows, score, shared, known = self.rows_of(x, polar), self.score, [], self.known_score()
         seen = self.reduce(score, rows, labels, shared, weights=smoothing, known=known, half=half)
-        own = self._named([t.to(x.dtype) for t in seen.own])
+        own = self.by_name([t.to(x.dtype) for t in seen.own])
         logit = self._own_logit(x, polar, own, sample, share)
         plain = -logsigmoid(logit - seen.logsumexp)  # log Σ e^u − u_y; logaddexp has NaN second derivatives far out
         weight = own.get("class_weight", torch.ones_like(logit))
@@ -283,13 +268,12 @@ class MarginSoftmax(ClassHead):
         w = own["weight"]
         length, direction = polar_form(w) if self.normalize or polar else (None, w)
         logit = None
-        if self._linear:
-            logit = own_products(self._linear_rows(x, polar)[0], direction if self.normalize else w)
+        if self.is_linear:
+            logit = own_products(self.rows_of(x, polar)[0], direction if self.normalize else w)
         if self.changes_target or logit is None:
             cos = own_products(polar[0], direction)
             amplitude = polar[1][:, 0] if self.normalize or length is None else polar[1][:, 0] * length[:, 0]
-            if "k" in own:
-                sample = sample._replace(g=SigmoidOf(own["k"]))
+            sample = sample._replace(g=self.g_of(own))
             plain = sample.from_cos(cos)
             logit = amplitude * plain if logit is None else logit
             if self.changes_target:
@@ -311,77 +295,34 @@ class MarginSoftmax(ClassHead):
         """Σ q_j over all classes."""
         return smoothing.sum() if self.shards is None else self.shards.sum(smoothing.sum())
 
-    # The logits of a block of classes -------------------------------------------------------------------
-
-    def rows(self, x: Tensor) -> list[Tensor]:
-        """Compute what the score needs of the samples.
-
-        Args:
-            x: features of the batch, (N, in_features).
-
-        Returns:
-            The vector of the inner product where g is the cosine (‖x‖cos θ = ŵ·x), else direction and amplitude.
-        """
-        return self._linear_rows(x, [] if self._linear and self.scale is None else self._polar(x))
+    # The classes ----------------------------------------------------------------------------------------
 
     def classes(self) -> list[Tensor]:
-        """Return what the score needs of the classes.
+        """Return what the score and the loss need of the classes.
 
         Returns:
             The class vectors; then the biases, the k of each class and the class weights, where there are any.
         """
-        w = local(self.weight)
-        w = w if self.sub_centers == 1 else w.unflatten(0, (-1, self.sub_centers))
-        return [w, *(local(t) for t in (self.bias, self._k(), self.class_weight) if t is not None)]
+        return [*super().classes(), *([] if self.class_weight is None else [local(self.class_weight)])]
 
-    def _named(self, classes: list[Tensor]) -> dict[str, Tensor]:
-        """The class tensors, or a block of them, by name."""
-        there = {"bias": self.bias is not None, "k": self._learns_k, "class_weight": self.class_weight is not None}
-        return dict(zip(("weight", *(name for name, is_there in there.items() if is_there)), classes, strict=True))
-
-    def score(self, rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
-        parts = self._named(classes)
-        if not self._linear:
-            return self._score_polar(rows, parts, self._g_of(parts).from_cos)
-        w = parts["weight"].to(rows[0].dtype)
-        logits = products(rows[0], unit(w) if self.normalize else w)
-        return logits + parts["bias"].to(logits.dtype) if "bias" in parts else logits
+    def class_names(self) -> list[str]:
+        return [*super().class_names(), *([] if self.class_weight is None else ["class_weight"])]
 
     def _score_others(self, names: tuple[str, ...]) -> Callable[[list[Tensor], list[Tensor], list[Tensor]], Tensor]:
         """A score with the rule :meth:`others`, for which the rows carry the samples and their state of these names."""
 
         def score(rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
-            parts = self._named(classes)
+            parts = self.by_name(classes)
             labels, counts, *state = rows[3:]
-            sample = Sample(self._g_of(parts), rows[2], labels, counts, dict(zip(names, state, strict=True)))
+            sample = Sample(self.g_of(parts), rows[2], labels, counts, dict(zip(names, state, strict=True)))
 
             def rule(cos: Tensor) -> Tensor:
                 plain = sample.from_cos(cos)
                 return plain + self._blend(self.others(cos, sample) - plain, shared[0] if shared else None)
 
-            return self._score_polar(rows, parts, rule)
+            return self.score_by(rule, rows, parts)
 
         return score
-
-    def _score_polar(self, rows: list[Tensor], parts: dict[str, Tensor], rule: Callable[[Tensor], Tensor]) -> Tensor:
-        direction, amplitude = rows[:2]
-        w = parts["weight"].to(direction.dtype)
-        logits = amplitude * rule(products(direction, unit(w)))
-        logits = logits if self.normalize else logits * norm(w)
-        return logits + parts["bias"].to(logits.dtype) if "bias" in parts else logits
-
-    def _known(self) -> Known | None:
-        """The score of blocks as the kernels know it."""
-        bias, bound = None if self.bias is None else 1, self.scale or math.inf
-        if self._linear:
-            return Known("cosine", normalize=self.normalize, bias=bias, bound=bound)
-        form = self.angular.closed_form() if isinstance(self.angular, _angular.Angular) else None
-        if form is None or form[0] not in KINDS or not self.normalize:
-            return None
-        if isinstance(form[1], Tensor):
-            return Known("curved", amplitude=1, bias=bias, bound=bound, k=1 if bias is None else 2)
-        half_k, top = 0.5 / form[1], 1 / math.tanh(math.pi / (4 * form[1]))
-        return Known(form[0], (half_k, top, 0.0), amplitude=1, bias=bias, bound=bound)
 
     def known_target(self) -> tuple[bool, float] | None:
         """:meth:`target` as the kernels know it: cos θ − m, or cos(θ + m).
@@ -401,7 +342,7 @@ class MarginSoftmax(ClassHead):
         more = own or self.changes_others or self.observes
         if more or self.label_smoothing or self.detach_margin or self.sub_centers > 1:
             return None
-        if not (self._linear and self.normalize and self.weight.dtype == torch.float32):
+        if not (self.is_linear and self.normalize and self.weight.dtype == torch.float32):
             return None
         if not (usable(x, "margins") and fits([x], [self.weight])):
             return None
@@ -412,7 +353,7 @@ class MarginSoftmax(ClassHead):
         def plain(x: Tensor, w: Tensor) -> Tensor:
             labels, counts = class_indices(names, self.num_classes, self.ignore_index)
             x = counted(x, counts)
-            score, rows = self.score, self._linear_rows(x, polar := self._polar(x))
+            score, rows = self.score, self.rows_of(x, polar := self.polar(x))
             seen = reduce_classes(score, rows, [w], [], labels, whole=True)
             sample = Sample(self.angular, polar[2][:, 0], labels, counts, {})
             logit = self._own_logit(x, polar, {"weight": seen.own[0]}, sample, None)
@@ -434,7 +375,7 @@ class MarginSoftmax(ClassHead):
 
     def _known_others(self, names: tuple[str, ...], share: Tensor) -> Known | None:
         found = self.known_others(names)
-        if found is None or self.detach_margin or not (self._linear and self.normalize):
+        if found is None or self.detach_margin or not (self.is_linear and self.normalize):
             return None
         places = {name: place for place, name in enumerate(names, 5)}
         bias = None if self.bias is None else 1
@@ -442,46 +383,11 @@ class MarginSoftmax(ClassHead):
         bound = self.scale if self.scale and found[0] == "fraction" else math.inf  # others' rules may exceed 1
         return Known(found[0], (found[1], 0.0, 0.0), True, 1, threshold, t, bias, share, bound)
 
-    def _polar(self, x: Tensor) -> list[Tensor]:
-        """Direction (N, d), amplitude (N, 1) and length (N, 1) of each sample."""
-        length, direction = polar_form(x)
-        return [direction, length if self.scale is None else torch.full_like(length, self.scale), length]
-
-    def _linear_rows(self, x: Tensor, polar: list[Tensor]) -> list[Tensor]:
-        if not self._linear:
-            return polar[:2]
-        return [x if self.scale is None else self.scale * polar[0]]
-
-    @property
-    def _linear(self) -> bool:
-        """Whether g is the cosine itself; a subclass may have another formula."""
-        return isinstance(self.angular, _angular.Cosine) and self.angular.closed_form() is not None
-
     @property
     def _needs_polar(self) -> bool:
-        changes = self.changes_target or self.changes_others or self.observes
-        return self.scale is not None or not self._linear or changes or type(self).penalty is not MarginSoftmax.penalty
-
-    @property
-    def _learns_k(self) -> bool:
-        g = self.angular
-        return isinstance(g, _angular.Sigmoid) and g.raw_k is not None and g.closed_form() is not None
-
-    def _k(self) -> Tensor | None:
-        """The learnable k of a sigmoid g, one per class."""
-        form = self.angular.closed_form() if isinstance(self.angular, _angular.Sigmoid) else None
-        if form is None or not isinstance(k := form[1], Tensor):
-            return None
-        whole = self.shards is None or k.dim() > 0
-        return k.expand(self.num_classes) if whole else self.shards.of_each_class(k)
-
-    def class_tensors(self) -> dict[str, Tensor]:
-        g: Any = self.angular
-        per_class = {"angular.raw_k": g.raw_k} if self._learns_k and g.share == "filter" else {}
-        return super().class_tensors() | per_class
-
-    def _g_of(self, parts: dict[str, Tensor]) -> AngularLike:
-        return SigmoidOf(parts["k"]) if "k" in parts else self.angular
+        penalized = type(self).penalty is not MarginSoftmax.penalty
+        rules = self.changes_target or self.changes_others or self.observes or penalized
+        return rules or self.scale is not None or not self.is_linear
 
     def extra_repr(self) -> str:
         margin = None if isinstance(self.margin, Tensor) else self.margin
