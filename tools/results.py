@@ -86,8 +86,8 @@ def _summary() -> str:
         return f"{one.gain:+.2f} ({low:+.2f} to {high:+.2f}; published {one.published_gain:+.2f})"
 
     points = re.sub(r"\{([^}]*)\}", numbers, SUMMARY.read_text(encoding="utf-8")).split("\n- ")
-    head = """What the runs say of each method. Numbers are differences from our own baseline in points of the accuracy
-        or of the error, with their 95 % interval and the published difference."""
+    head = """This is what the runs say of each method. Numbers are differences from our own baseline in points of the
+        accuracy or of the error, with their 95 % interval and the published difference."""
     lines = [wrapped(f"- {point.removeprefix('- ')}", "  ") for point in points]
     return "\n".join(["## In short", "", wrapped(head), "", *lines, ""])
 
@@ -103,9 +103,9 @@ def _overview() -> str:
     until = f", {lost} of them until a seed diverged" if lost else ""
     text = f"""Of {len(printed)} published numbers in {numbered} tables and figures (beside {len(every) - numbered}
         figures that print none), {len(compared)} were run as the recipes say, to the last step{until};
-        {early} are known before the first. The end of the page lists the tables that were not run. A comparison that
-        stands in several tables is counted once. The tables `released.*` have numbers of MHE, CoMHE and OPT again,
-        trained as the authors' public code does where it differs from the text; they are not counted."""
+        {early} of them are energies before the first step. The end of the page lists the tables that were not run. A
+        comparison that stands in several tables is counted once. The tables `released.*` have numbers of MHE, CoMHE and
+        OPT again, trained as the authors' public code does where it differs from the text; they are not counted."""
     limits = f"""The intervals are of the seeds alone: another test set, machine or version is not in them. They treat
         two trainings as independent, though both have the same seeds. Half of those of accuracies and errors from
         three seeds reach {overview.resolution(_shown()):.1f} points or more to each side, so three seeds often miss
@@ -222,18 +222,19 @@ def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
         count = "one seed" if seeds == 1 else f"{seeds} seeds of their own"
         if table.name.startswith("open."):
             where, also = (
-                "every fifth training class, which those runs did without (*held out*), and then trained on all "
-                "training classes and tested",
+                "every fifth training class, which was left out of training (*held out*). The chosen settings were "
+                "then trained on all training classes and tested",
                 " *train* is the accuracy on the last training batches, *mean feature* the length of the mean unit "
                 "feature of the test images, 1 if all point in one direction, and *collapsed* how many of the settings "
                 "ended with a warning or with a mean unit feature of 0.95 or more.",
             )
         else:
-            where, also = "the validation nodes (*held out*), and then tested on the test nodes", ""
+            where = "the validation nodes (*held out*). The chosen settings were then tested on the test nodes"
+            also = ""
         text = (
-            f"Every method tuned by the same budget, {steps:,} steps a run{given}: settings (nine of each, {count}) "
-            f"were chosen by the accuracy on {where} (*test*). *recipe's* is the test of the recipe's own setting in "
-            f"as many steps.{also}"
+            f"Every method was tuned by the same budget, {steps:,} steps a run{given}. Settings (nine of each, "
+            f"{count}) were chosen by the accuracy on {where} (*test*). *recipe's* is the accuracy on the same test of "
+            f"the recipe's own setting in as many steps.{also}"
         )
         lines += [wrapped(text), "", *tuning.table(table.name, ROOT / "results", steps), ""]
     return lines
@@ -242,9 +243,10 @@ def _tuned(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
 def _variants(table: Table, measurements: list[dict[str, Any]]) -> list[str]:
     """What cells reach with other settings, where a table's gain was looked for in them."""
     base = other_settings.BASE.get(table.name, "").format(row="ROW", column="COLUMN")
-    text = f"""Other settings than the recipe's, and the recipe's own in as many steps beside them. *gain* is over
-        `{base}` under the same other settings."""
     rows = other_settings.rows(table, measurements)
+    own = " Beside them are runs of the recipe's own settings in as many steps." if "the recipe's" in str(rows) else ""
+    text = f"""These runs have other settings than the recipe.{own} *gain* is the difference from `{base}` under the
+        same other settings."""
     return [wrapped(text), "", *rows, ""] if rows else []
 
 
@@ -272,8 +274,8 @@ def _missing() -> str:
         cells = f"{len(table.cells)} cell{'s' * (len(table.cells) > 1)}"
         where = f" ({', '.join(needs)})" if needs else ""
         (closed if needs else open_).append(f"- `{table.name}`{where}: {cells}. {table.title.rstrip('.')}.")
-    head = """We have no number for any cell of these tables and figures. `tools/headlines.plan` trains what is
-        missing, here and in the tables above: baselines and headlines first. The data sets of these can be had:"""
+    head = """We have no number for any cell of these tables and figures. The plan `tools/headlines.plan` trains what
+        is missing, here and in the tables above, baselines and headlines first. The data sets of these are public:"""
     lines = [
         "## Not run",
         "",
