@@ -67,8 +67,8 @@ def check_root(folder: Path, config: Config) -> None:
     others = [path for path in paths if not _is_same(first / path, now / path, path in read)]
     if others:
         raise ValueError(
-            f"{folder} was trained on the images in {first}; of these {len(others):,} are missing in {now} or others, "
-            f"the first is {others[0]}. Choose another --run.name, or remove the folder"
+            f"{folder} was started with the images in {first}; of these {len(others):,} are missing in {now} or "
+            f"others, the first is {others[0]}. Choose another --run.name, or remove the folder"
         )
 
 
@@ -96,7 +96,7 @@ def _begun(run: Path) -> list[Path]:
         path.parent
         for path in run.glob("seed-*/split.csv")
         if path.parent.name.removeprefix("seed-").isdecimal()
-        and ((path.parent / "result.json").exists() or any(path.parent.glob("checkpoints/step-*")))
+        and any(any(path.parent.glob(name)) for name in ("result.json", "damaged.txt", "checkpoints/step-*"))
     )
 
 
