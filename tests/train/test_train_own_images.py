@@ -241,10 +241,39 @@ def test_no_image_that_was_trained_on_is_tested(tmp_path, caplog):
         tested()
     for path in sorted({p.path for p in own.pictures} - before)[1:]:
         (root / path).unlink()
-    with pytest.raises(ValueError, match=r"19 of the 20 images of .* name the folder of the run's own images"):
+    with pytest.raises(FileNotFoundError, match=r"19 of the 20 images of .* name the folder of the run's own images"):
         tested()
     elsewhere = with_values(config, {"data.root": str(tmp_path / "another")})
     assert as_evaluated(elsewhere, folder) == elsewhere  # none of its images: another set
+
+
+def test_images_of_a_table_are_found_without_class_folders(pictures, tmp_path, capsys):
+    """Report and export look for them as the run has listed them; a report tells of runs whose images are gone."""
+    root = tmp_path / "flat"
+    root.mkdir()
+    rows = []
+    for path in sorted(pictures.glob("class [0-4]/[0-7].*")):
+        rows.append(f"{path.parent.name[-1]}{path.name},{path.parent.name}\n")
+        shutil.copyfile(path, root / rows[-1].partition(",")[0])
+    (root / "list.csv").write_text("".join(["path,label\n", *rows]))
+    words = ["--data.table", "list.csv", "--model.feature-dim", "8"]
+    assert train("classify", root, tmp_path, *words) == 0
+    run, page = str(tmp_path / "classify.own"), tmp_path / "page.html"
+    report, export = ["report", run, "--out", str(page)], ["export", run, "--formats", "safetensors", "--force"]
+    capsys.readouterr()
+    assert main(export) == 0
+    assert "test images of folder" in capsys.readouterr().out
+    assert main(report) == 0
+    assert "could not be read" not in page.read_text()
+    for row in rows[:-2]:
+        (root / row.partition(",")[0]).unlink()
+    assert main(report) == 0
+    assert "38 of the 40 images of" in page.read_text()
+    shutil.rmtree(root)
+    root.mkdir()
+    (root / "list.csv").write_text("".join(["path,label\n", *rows]))
+    assert main(export) == 0
+    assert "random inputs, because folder was not found here" in capsys.readouterr().out
 
 
 def test_any_recipe_takes_a_folder_and_mistakes_come_before_training(pictures, tmp_path, capsys):

@@ -140,7 +140,7 @@ def own_images(
         The training and the test part, as folders whose classes are counted from 0.
 
     Raises:
-        FileNotFoundError: If there is no folder, no table, or no image in it.
+        FileNotFoundError: If there is no folder, no table, no image in it, or none of those that it lists.
         ValueError: If a part is empty, the table lacks a column, or a file cannot be read and is not to be skipped.
     """
     check_choice("split", split, ("image", "class"))
@@ -160,7 +160,8 @@ def own_images(
     if listed and not pictures:
         path, why = next(iter(bad.items()))
         hint = "" if store.root.is_dir() else ". Name their folder with root= (--data.root to train, --root afterwards)"
-        raise ValueError(f"none of the {len(bad)} images of {store.root} can be read; the first is {path}: {why}{hint}")
+        kind = ValueError if any((store.root / path).exists() for path in bad) else FileNotFoundError
+        raise kind(f"none of the {len(bad)} images of {store.root} can be read; the first is {path}: {why}{hint}")
     split_here = any(picture.split == UNSPLIT for picture in pictures)
     if split_here:
         pictures = _split(store.root, pictures, split, held_out, split_seed)

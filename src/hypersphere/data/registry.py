@@ -155,12 +155,13 @@ def describe(name: str) -> str:
 
 
 @on_host()
-def available(name: str, root: str | Path | None = None) -> bool:
+def available(name: str, root: str | Path | None = None, **options: Any) -> bool:
     """Say whether :func:`load` would find the files without a download; their content is not checked.
 
     Args:
         name: name of a data set, one of :func:`list_datasets`.
         root: folder of the set, as in :func:`load`.
+        **options: options of the set, as in :func:`load`, where its files depend on them: ``table`` of ``"folder"``.
 
     Returns:
         True if all files of the data set are in the folder.
@@ -175,7 +176,7 @@ def available(name: str, root: str | Path | None = None) -> bool:
     if isinstance(source, Source) and source.layouts:
         return store.find(source.layouts) is not None
     try:
-        source.read(store) if isinstance(source, Source) else source(place)
+        source.read(store, **options) if isinstance(source, Source) else source(place, **options)
     except (FileNotFoundError, ImportError):
         return False
     return True

@@ -129,7 +129,8 @@ def find_inputs(config: Config, facts: Facts, seed: int, root: str | None, count
     name = rule.data or settings.name
     if name == UNNAMED:
         return _own(facts, count)
-    if not data.available(name, (rule.root if rule.data else None) or settings.root):
+    listed = {"table": settings.table} if name == "folder" else {}
+    if not data.available(name, (rule.root if rule.data else None) or settings.root, **listed):
         return _random(config.data, facts, count)
     source = evaluation_source(replace(config, data=settings, evaluation=rule), facts, seed, torch.device("cpu"))
     if facts.image_size is None and facts.in_features is None:  # a loop that did not say: its data do

@@ -69,7 +69,7 @@ def evaluate_subject(
     name, place = config.evaluation.data or config.data.name, config.data.root
     place = (config.evaluation.root or place) if config.evaluation.data else place
     try:
-        if not data.available(name, place):
+        if name != "folder" and not data.available(name, place):  # one's own images are not downloaded
             data.load(name, place, download=False)  # raises an error that names the missing files
         candidate = candidate_of(run, seed, root=root, device=device)
         with candidate.evaluating():

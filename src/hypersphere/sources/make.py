@@ -110,7 +110,7 @@ def as_evaluated(config: Config, folder: SeedFolder) -> Config:
     has none of them is another set, and is split anew.
 
     Raises:
-        ValueError: If more than half of the images are gone: it may be another set.
+        FileNotFoundError: If more than half of the images are gone: it may be another set.
     """
     root, table = config.data.root, config.data.table
     place = data.default_root() if root is None else Path(root).expanduser()
@@ -125,7 +125,7 @@ def as_evaluated(config: Config, folder: SeedFolder) -> Config:
     if gone:
         what = f"{len(gone):,} of the {len(listed):,} images of {folder.split} are not in {place}"
         if 2 * len(gone) > len(listed):
-            raise ValueError(f"{what}: name the folder of the run's own images with root= (--root)")
+            raise FileNotFoundError(f"{what}: name the folder of the run's own images with root= (--root)")
         logger.warning("%s, the first is %s: the others are taken", what, gone[0])
         config = replace(config, data=replace(config.data, unreadable="skip"))
     return _by_table(config, folder)
