@@ -166,8 +166,8 @@ def own_images(
     if split_here:
         pictures = _split(store.root, pictures, split, held_out, split_seed)
     elif (held_out, split_seed) != (_HELD_OUT, 0):
-        where = "folders" if table is None else "table"
-        logger.warning("the %s say what is trained and tested on: held_out and split_seed change nothing", where)
+        says = "the folders say" if table is None else "the table says"
+        logger.warning("%s what is trained and tested on: held_out and split_seed change nothing", says)
     parts = {name: [p for p in pictures if p.split == name] for name in SPLITS}
     chosen = test if parts[test] else "val" if test == "test" else "test"
     for name, part in (("train", "train"), (test, chosen)):
