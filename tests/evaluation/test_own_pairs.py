@@ -59,6 +59,11 @@ def test_our_format_with_spaces_and_folds(tmp_path):
     (tmp_path / "list.csv").write_text("image,same,other\na.png,1,b.png\n")
     with pytest.raises(ValueError, match="line 1: the columns are named image, same, other"):
         read_list(tmp_path / "list.csv")
+    for rows in ("left,right,fold,same,note\na.png,b.png,1,0,\n", "left,right,,fold,same\na.png,b.png,,1,0\n"):
+        (tmp_path / "list.csv").write_text(rows)  # an empty column is one, too
+        assert read_list(tmp_path / "list.csv").rows == (("a.png", "b.png", False, 1),)
+    (tmp_path / "list.csv").write_text("same\tleft\tright\n1\t\ta.png\t\tb.png\n")  # tabs to align them
+    assert read_list(tmp_path / "list.csv").rows == (("a.png", "b.png", True, 0),)
     (tmp_path / "list.csv").write_text("a.png b.png 1 1\na.png c.png 0 2\nb.png c.png 1\n")
     with pytest.raises(ValueError, match="line 3: this pair has no fold"):
         read_list(tmp_path / "list.csv")

@@ -151,18 +151,19 @@ def read_list(listing: str | Path) -> Listed:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text in UTF-8: save it as one ({error})") from error
-    lines = [
-        (number, words)
+    cells = [
+        (number, columns)
         for number, line in enumerate(text.splitlines(), start=1)
-        if (words := _words(line)) and not _is_comment(words)
+        if (words := _filled(columns := _columns(line))) and not _is_comment(words)
     ]
-    if not lines:
+    if not cells:
         raise ValueError(f"{path} names no pairs")
-    header = lines[0][1]
+    header = _filled(cells[0][1])
     lfw = len(header) <= 2 and all(word.isdigit() for word in header)
-    if len(lines) > 1 and "." not in header[0] and any(map(_is_image, lines[1][1])):
-        number, names = lines.pop(0)
-        lines = _in_order(path, number, names, lines)
+    if len(cells) > 1 and "." not in header[0] and any(map(_is_image, cells[1][1])):
+        number, names = cells.pop(0)
+        cells = _in_order(path, number, names, cells)
+    lines = [(number, _filled(columns)) for number, columns in cells]
     rows = _lfw_rows(path, header, lines[1:]) if lfw else [_own_row(path, *line) for line in lines]
     if not lfw and len({len(words) for _, words in lines}) > 1:
         number = next(number for number, words in lines if len(words) == 3)
@@ -211,10 +212,11 @@ def _in_order(
     path: Path, number: int, names: list[str], lines: list[tuple[int, list[str]]]
 ) -> list[tuple[int, list[str]]]:
     """The lines with their columns as we read them, where the first line names them as we do."""
-    places = {name.lower(): place for place, name in enumerate(names)}
-    if set(_COLUMNS[:3]) <= places.keys() and len(places) == len(names):
+    places = {name.lower(): place for place, name in enumerate(names) if name}
+    if set(_COLUMNS[:3]) <= places.keys() and len(places) == len(_filled(names)):
         order = [places[name] for name in _COLUMNS if name in places]
-        return [(at, [words[place] for place in order] if len(words) == len(names) else words) for at, words in lines]
+        whole = ((at, words if len(words) == len(names) else _filled(words)) for at, words in lines)
+        return [(at, [words[place] for place in order] if len(words) == len(names) else words) for at, words in whole]
     if any(places.get(name, place) != place for place, name in enumerate(_COLUMNS)):
         raise ValueError(
             f"{path}, line {number}: the columns are named {', '.join(names)}: name left, right, same (and fold), or "
@@ -223,11 +225,15 @@ def _in_order(
     return lines  # other words, in our order
 
 
-def _words(line: str) -> list[str]:
-    """The columns of a line: between tabs, else between commas, else between spaces."""
+def _columns(line: str) -> list[str]:
+    """The columns of a line: between tabs, else between commas, else between spaces. Between marks one may be empty."""
     between = next((mark for mark in ("\t", ",") if mark in line), None)
     columns = line.split() if between is None else next(csv.reader([line], delimiter=between, skipinitialspace=True))
-    return [word.strip() for word in columns if word.strip()]
+    return [word.strip() for word in columns]
+
+
+def _filled(columns: list[str]) -> list[str]:
+    return [word for word in columns if word]
 
 
 def _own_row(path: Path, number: int, words: list[str]) -> Row:
