@@ -240,6 +240,13 @@ def test_no_network_at_all(tmp_path):
     assert "has no network yet" in write(tmp_path / "mine").read_text()
 
 
+def test_a_loop_that_has_saved_nothing_has_no_network(tmp_path):
+    with hs.runs.Logger(tmp_path / "mine", num_classes=2, in_features=3) as log:
+        log(1, loss=1.0)
+        with pytest.raises(ValueError, match=r"holds no network yet: train it first$"):
+            hs.load(tmp_path / "mine")
+
+
 def test_a_loop_that_fails_is_not_finished_and_begins_anew(tmp_path):
     def fails():
         with Logger(tmp_path / "mine") as log:

@@ -125,6 +125,8 @@ def _of_loop(found: Run, noted: Mapping[str, Any]) -> nn.Module:
         try:
             return _of_run(found)
         except ValueError as error:
+            if not folder.weights_path.exists():  # there is nothing that settings could help with
+                raise
             why = cause = error
     alive = _living.get((found.path.resolve(), number))
     if alive is not None:  # the loop was in this process: its network needs no settings
