@@ -201,12 +201,12 @@ def test_a_split_is_known_again_and_other_sets_are_not_noted(tmp_path, monkeypat
     hs.data.write_table(folder.split, own.pictures)
     assert as_split(config, folder) == config  # it has not ended: whether the images are still the same is looked at
     (folder.path / "result.json").write_text("{}")
-    for image in range(5, 20):  # later ones: the run is evaluated on its own split
+    for image in range(5, 20):  # later ones
         shutil.copy(tmp_path / "own" / "a" / "0.png", tmp_path / "own" / "a" / f"{image}.png")
-    again = make_source(replace(as_split(config, folder).data, image_size=8, batch_size=1), 0, torch.device("cpu"))
+    again = make_source(replace(as_evaluated(config, folder).data, image_size=8, batch_size=1), 0, torch.device("cpu"))
     assert again.own.pictures == own.pictures
     moved = with_values(config, {"data.root": str(tmp_path / "elsewhere")})
-    assert as_split(moved, folder) == moved
+    assert as_evaluated(moved, folder) == moved
 
 
 def test_no_image_that_was_trained_on_is_tested(tmp_path, caplog):

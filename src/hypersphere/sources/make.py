@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -91,16 +90,12 @@ def as_split(config: Config, folder: SeedFolder) -> Config:
     """The settings that read the user's images as a run has split them, where it wrote that down and it is needed.
 
     A run that has stopped at damaged images goes on without them: if they are gone by now, the others would be split
-    anew. A table that was named from elsewhere is not found from here. A run that has ended goes on with its own split.
+    anew. A table that was named from elsewhere is not found from here.
     """
     table, root = config.data.table, config.data.root
     place = data.default_root() if root is None else Path(root).expanduser()
     lost = table is not None and not any(os.path.exists(path) for path in (table, place / table))
-    if not folder.split.exists() or not (
-        lost or folder.damaged.exists() or ((folder.path / "result.json").exists() and _is_there(folder.split, place))
-    ):
-        return config
-    return _by_table(config, folder)
+    return _by_table(config, folder) if folder.split.exists() and (lost or folder.damaged.exists()) else config
 
 
 def as_evaluated(config: Config, folder: SeedFolder) -> Config:
@@ -143,13 +138,6 @@ def _by_table(config: Config, folder: SeedFolder) -> Config:
             split_seed=usual.split_seed,
         ),
     )
-
-
-def _is_there(split: Path, root: Path) -> bool:
-    """Whether a table reads as it was written, without blanks around names, and all of its images lie in a folder."""
-    with open(split, newline="", encoding="utf-8") as file:
-        rows = list(csv.reader(file))[1:]
-    return all((root / row[0]).exists() and row == [cell.strip() for cell in row] for row in rows)
 
 
 def training_moments(config: DataConfig, seed: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
