@@ -238,6 +238,10 @@ def test_shortened_protocols_keep_their_shape():
         (["--plan", "wrong.txt"], "wrong.txt, line 2: table='digit' is unknown: did you mean digits"),
         (["--plan", "none.txt"], "none.txt, line 2: --cells 'rnn' matches no cell of digits"),
         (["digits.cnn"], "table='digits.cnn' is a cell of digits: give digits --cells 'cnn'"),
+        (
+            ["thesis.table4.8.ball.fgsm"],  # a training of several cells, none of that name
+            "is a training of thesis.table4.8: give thesis.table4.8 --cells 'ball.fgsm.fgsm'",
+        ),
         (["nothing_like_it"], "table='nothing_like_it' is unknown: see `hypersphere list tables`"),
         (["digits", "--loss.scale", "8"], "--loss.scale 8.0 changes nothing here"),
     ],

@@ -76,10 +76,10 @@ def find_table(name: str) -> Table:
     if name in tables():
         return tables()[name]
     if name in _places():
-        table, _ = _places()[name]
-        raise ValueError(
-            f"table={name!r} is a cell of {table.name}: give {table.name} --cells {name[len(table.name) + 1 :]!r}"
-        )
+        table, index = _places()[name]
+        cell = table.cells[index].name  # a training that several cells share may have another name than any of them
+        what = "cell" if name == f"{table.name}.{cell}" else "training"
+        raise ValueError(f"table={name!r} is a {what} of {table.name}: give {table.name} --cells {cell!r}")
     raise ValueError(f"table={name!r} is unknown: {_hint(name, tables(), 'tables')}")
 
 
