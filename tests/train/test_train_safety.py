@@ -128,6 +128,10 @@ def test_angles_that_cannot_be_resolved_are_a_divergence(tmp_path):
     with pytest.raises(Stopped, match=r"^an angle of an orthogonal matrix is not finite.*in a matrix whose") as stop:
         run(with_values(config, {"optim.name": "sgd", "optim.lr": 1e8}))
     assert 1 <= stop.value.result["diverged"] <= 12
+    early = {"run.name": "early", "run.checkpoint_every": 1, "run.eval_every": 12}
+    with pytest.raises(Stopped, match=r"no checkpoint was written yet") as stop:  # there is none to go on from
+        run(with_values(config, {"optim.name": "sgd", "optim.lr": 1e12, **early}))
+    assert stop.value.result["diverged"] == 1
     last = with_values(config, {"optim.name": "sgd", "optim.lr": 1e8, "schedule.steps": 1, "run.name": "last"})
     with pytest.raises(Stopped, match=r"^an angle of an orthogonal matrix is not finite") as stop:  # at the evaluation
         run(with_values(last, {"run.eval_every": 1, "schedule.milestones": ()}))

@@ -18,7 +18,7 @@ from ..data.folder import UnreadableImage
 from ..data.loader import IGNORE
 from ..evaluation import Candidate, evaluate_each, evaluate_protocol, layer_energies, mean_length
 from ..functional.orthogonalize.algorithms import Unresolved
-from ..orthogonal import restart
+from ..orthogonal import asks_host, matrices, restart
 from ..regularizers import Energies
 from ..runs import WARNINGS, SeedFolder, Team, environment, merged
 from ..runs.files import check_room, write_bytes, write_json
@@ -234,7 +234,7 @@ class Training:
     # Saving and resuming ----------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write a checkpoint, unless the weights are not finite: the last one on disk is always good."""
+        """Write a checkpoint, unless the weights are not finite, or make no R: the last one on disk is always good."""
         self.step.complete()
         weights, classes = self.parts.objective.state_dict(), self.parts.classes
         floats = {n: local([value])[0].isfinite().all() for n, value in weights.items() if value.is_floating_point()}
@@ -243,6 +243,8 @@ class Training:
             self.step.check()
             bad = (name for name, finite in floats.items() if not finite)
             raise NotFinite(self.step.step, math.nan, next(bad, "a class vector of another process"))
+        if asks_host(self.parts.objective):  # exponentials of finite weights may be Unresolved
+            matrices(self.parts.objective)
         restart(self.parts.objective)  # a resumed run starts from the parameters alone: so must this one
         random = self.team.gather(torch.get_rng_state())
         device_random = self.team.gather(torch.cuda.get_rng_state()) if self.team.device.type == "cuda" else []
