@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from hypersphere.cli import arguments, main, reproduce
+from hypersphere.cli._reproduce_work import Work, apart
 from hypersphere.cli.parser import Parser
 from hypersphere.config import with_values
 from hypersphere.recipes import get, results, shared, tables
@@ -145,7 +146,7 @@ def test_only_the_first_of_several_processes_writes_what_is_measured_elsewhere(t
     known = shared.known(tmp_path, [put(tmp_path, first)])
     for rank, written in (("1", False), ("0", True)):
         monkeypatch.setenv("RANK", rank)
-        work = reproduce.Work(other, other.cells[0], other.cells[0].config("other"), {}, tmp_path)
+        work = Work(other, other.cells[0], other.cells[0].config("other"), {}, tmp_path)
         assert not work.prepare((0,), known)
         assert (tmp_path / "other.json").exists() == written
 
@@ -215,7 +216,7 @@ def test_what_others_start_from_is_trained_under_its_own_name():
     table = tables()["digits"]
     names = {"a": None, "b": None, "c": "b"}
     works = [
-        reproduce.Work(
+        Work(
             table,
             table.cells[0],
             replace(config, run=replace(config.run, name=name), model=replace(config.model, start=start)),
@@ -224,8 +225,8 @@ def test_what_others_start_from_is_trained_under_its_own_name():
         )
         for name, start in names.items()
     ]
-    assert [work.config.run.name for work in reproduce._apart(works)] == ["a", "b", "c"]
-    assert [work.config.run.name for work in reproduce._apart(works[:2])] == ["a"]
+    assert [work.config.run.name for work in apart(works)] == ["a", "b", "c"]
+    assert [work.config.run.name for work in apart(works[:2])] == ["a"]
 
 
 def tables_of_attacks(monkeypatch):
