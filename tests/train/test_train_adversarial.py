@@ -57,8 +57,11 @@ def test_attacks_made_on_another_run_transfer(tmp_path):
     )
     metrics = run(with_values(config, {"run.seeds": (1,)}))["seeds"][0]["metrics"]
     assert metrics["fgsm_transfer_accuracy"] > metrics["fgsm_accuracy"]
-    with pytest.raises(ValueError, match="the same training from the same seed 0"):
-        run(with_values(config, {"recipe": "itself"}))
+    for name in ("source", "source/seed-0"):  # the seed that is told of may be beside this one
+        with pytest.raises(ValueError, match=r"the same training from the same seed 0.* source/seed-100$"):
+            run(with_values(config, {"recipe": "itself", "adversarial.source": name}))
+    run(with_values(short, {"run.seeds": (100,)}))
+    run(with_values(config, {"recipe": "other", "adversarial.source": "source/seed-100"}))
     hardened = make_parts(with_values(config, {"adversarial.train": "fgsm"}), 0, team("cpu"))
     assert hardened.adversary is not None  # trained otherwise, it is another network
     with pytest.raises(ValueError, match=r"needs --adversarial.source"):

@@ -85,7 +85,8 @@ class Work:
 def with_sources(todo: list[Work], every: Sequence[tuple[Work, int]]) -> list[Work]:
     """Also the seeds that are measured, where others need their runs and these are not here, or not finished.
 
-    A fine-tuning starts from the run of its own seed, an attack is made on the first seed that was asked for.
+    A fine-tuning starts from the run of its own seed. An attack is made on the first seed that its source has: where
+    the run is not here, that is the first that was asked for.
 
     Args:
         todo: The trainings that lack a number.

@@ -138,7 +138,8 @@ def check_other(config: Config, seed: int) -> None:
     if other.seeds[0] == seed and _training(other.config) == _training(config):
         raise ValueError(
             f"adversarial.source={name!r} is the same training from the same seed {seed}, so the attacks would be made "
-            "on the network itself: train the source from a seed that no other run has, e.g. 100"
+            "on the network itself: train the source from a seed that no other run has, e.g. 100, and name that one "
+            f"of its seeds: --adversarial.source {name.removesuffix(f'/seed-{seed}')}/seed-100"
         )
 
 
