@@ -12,11 +12,12 @@ from .faces import MegaFace, Videos
 from .folder import FolderLoader, ImageFolder, ImageTree
 from .imbalance import imbalance, imbalance_counts
 from .lfw import Faces
-from .listing import list_images, write_table
+from .listing import list_images
 from .loader import Loader
 from .own import OwnImages
 from .pairs import Pairs, make_pairs
 from .registry import available, describe, list_datasets, load
+from .table import write_table
 from .types import CloudSplit, Dataset, Graph, PointClouds, Split
 
 __all__ = [

@@ -1,33 +1,18 @@
-"""The images of a user, before they are split: folders of classes, trees of splits, tables of paths and labels."""
+"""The images of a user, before they are split: folders of classes, trees of splits, or a table of them."""
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .images import SUFFIXES
+from .table import SPLITS, UNSPLIT, WORDS, Picture, read_table
 
-SPLITS = ("train", "val", "test")
-_WORDS = {one: one for one in SPLITS} | {"training": "train", "testing": "test"}
-_WORDS |= dict.fromkeys(("valid", "validation", "dev", "eval", "evaluation"), "val")
 _HIDDEN = (".", "__MACOSX")
 """How names begin that programs make beside the images: ``.ipynb_checkpoints``, ``._1.jpg``."""
-UNSPLIT = ""
 _OTHER_FORMATS = (".heic", ".heif", ".avif", ".jxl", ".jfif", ".jp2", ".dng", ".nef", ".cr2", ".psd", ".tga", ".svg")
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One file, relative to the folder of the set; its class; and the part of the set that it belongs to, if any."""
-
-    path: str
-    label: str
-    split: str = UNSPLIT
 
 
 def list_images(root: Path, table: str | None = None) -> list[Picture]:
@@ -49,7 +34,7 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
         Picture(path='train/cat/0.png', label='cat', split='train')
     """
     if table is not None:
-        return _from_table(root, Path(table))
+        return read_table(root, Path(table))
     if not root.is_dir():
         raise FileNotFoundError(
             f"{root} is not a folder: name the one that holds your images with root= (--data.root to train, --root "
@@ -60,7 +45,7 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
     while len(inside) == 1 and subfolders(place / inside[0]) and not _images(os.listdir(place / inside[0])):
         place /= inside[0]  # what an archive was unpacked to, or a folder "train" alone
         inside = subfolders(place)
-    words = [(_WORDS[name.lower()], name) for name in inside if name.lower() in _WORDS]
+    words = [(WORDS[name.lower()], name) for name in inside if name.lower() in WORDS]
     parts = [(split, name) for split, name in words if subfolders(place / name)]
     if {"train"} < {split for split, _ in parts}:
         for split in SPLITS:
@@ -79,28 +64,6 @@ def list_images(root: Path, table: str | None = None) -> list[Picture]:
             "the folder with root=... (--data.root to train, --root afterwards) or $HYPERSPHERE_DATA"
         )
     return pictures
-
-
-def write_table(file: Path, pictures: Iterable[Picture]) -> None:
-    """Write a split to a file with columns ``path,label,split``, which ``table=`` of :func:`load` reads.
-
-    Where a name begins or ends with a blank, or has a line break, all cells are in quotes, those of the first line too:
-    such a table is read to the letter.
-
-    Args:
-        file: path of the CSV file to write.
-        pictures: path, class and split of each image.
-
-    Example:
-        >>> from pathlib import Path
-        >>> hs.data.write_table(Path("split.csv"), hs.data.list_images(Path("photos")))
-        >>> Path("split.csv").read_text().splitlines()[0]
-        'path,label,split'
-    """
-    rows = [("path", "label", "split"), *((p.path, p.label, p.split) for p in pictures)]
-    exact = any(word != word.strip() or "\n" in word or "\r" in word for row in rows for word in row)
-    with open(file, "w", newline="", encoding="utf-8") as out:
-        csv.writer(out, quoting=csv.QUOTE_ALL if exact else csv.QUOTE_MINIMAL).writerows(rows)
 
 
 def subfolders(place: Path) -> list[str]:
@@ -170,62 +133,3 @@ def count_not_read(root: Path) -> dict[str, int]:
     for _, members in _visible(root):
         ends.update(os.path.splitext(name)[1].lower() for name in members if not name.startswith(_HIDDEN))
     return found | {f"{end} (save as JPEG or PNG)": ends[end] for end in _OTHER_FORMATS if ends[end]}
-
-
-_EXACT = '"path","label","split"\r\n'
-"""How a table begins whose cells are all in quotes: blanks and line breaks belong to the names."""
-
-
-def _from_table(root: Path, table: Path) -> list[Picture]:
-    """The rows of a table: columns between commas, semicolons or tabs, paths relative to ``root`` or to the table."""
-    file = table if table.is_absolute() or table.exists() else root / table
-    if not file.exists():
-        raise FileNotFoundError(f"table={str(table)!r} is neither here nor in {root}")
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not in UTF-8: save it as `CSV UTF-8` ({error})") from error
-    exact = text.startswith(_EXACT)
-    if not exact:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    first = text.partition("\n")[0]
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), skipinitialspace=not exact)
-    columns = [word.strip().lower() for word in next(rows, [])]
-    if not {"path", "label"} <= set(columns):
-        raise ValueError(f"{file} needs a first line with the columns path,label (and split, if it is to name one)")
-    if twice := [name for name in ("path", "label", "split") if columns.count(name) > 1]:
-        raise ValueError(f"{file} has two columns named {twice[0]}: rename one of them")
-    known: dict[str, Picture] = {}
-    pictures = []  # an image that is listed twice counts twice
-    end = rows.line_num
-    for row in rows:
-        begin, end = end + 1, rows.line_num
-        if not exact and (end > begin or any("\n" in word for word in row)):
-            raise ValueError(f"{file}, line {begin}: a quote begins that does not end in this line")
-        if not any(row):
-            continue
-        if any(row[len(columns) :]):
-            raise ValueError(
-                f"{file}, line {rows.line_num}: {len(row)} columns, but the first line names {len(columns)}: put a "
-                "path or label that has a separator in quotes"
-            )
-        values = {name: word if exact else word.strip() for name, word in zip(columns, row, strict=False)}
-        path, label, split = (values.get(name, "") for name in ("path", "label", "split"))
-        if not path or not label:
-            raise ValueError(f"{file}, line {rows.line_num}: a row needs a path and a label")
-        if split.lower() not in (*_WORDS, UNSPLIT):
-            raise ValueError(f"{file}, line {rows.line_num}: split={split!r} must be train, val or test")
-        picture = Picture(path, label, _WORDS.get(split.lower(), UNSPLIT))
-        before = known.setdefault(os.path.normpath(path), picture)  # ./a.jpg is a.jpg, but is split by its name
-        if (before.label, before.split) != (picture.label, picture.split):
-            raise ValueError(f"{file}, line {rows.line_num}: {path} is listed before with another label or split")
-        pictures.append(picture)
-    if not pictures:
-        raise ValueError(f"{file} names no images")
-    unnamed = sum(picture.split == UNSPLIT for picture in pictures)
-    if 0 < unnamed < len(pictures):
-        raise ValueError(f"{file} names a split for some images and none for {unnamed}: name all or none")
-    if not (root / pictures[0].path).exists() and (file.parent / pictures[0].path).exists():
-        paths = (os.path.relpath(file.parent / picture.path, root) for picture in pictures)
-        pictures = [replace(p, path=Path(path).as_posix()) for p, path in zip(pictures, paths, strict=True)]
-    return pictures

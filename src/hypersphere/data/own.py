@@ -22,7 +22,8 @@ from .._core.checks import check_choice
 from ._store import Store
 from .folder import ImageFolder, ImageTree
 from .images import decode, decode_all, image_size, is_cut_off
-from .listing import SPLITS, UNSPLIT, Picture, count_not_read, list_images
+from .listing import count_not_read, list_images
+from .table import SPLITS, UNSPLIT, Picture
 from .types import Dataset, Split
 
 logger = logging.getLogger("hypersphere")

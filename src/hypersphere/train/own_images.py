@@ -14,7 +14,7 @@ from pathlib import Path
 from ..config import Config
 from ..data import OwnImages, list_images, write_table
 from ..data.folder import UnreadableImage
-from ..data.listing import Picture
+from ..data.table import Picture
 from ..runs import SeedFolder, read_config
 from ..runs.files import write_bytes
 
