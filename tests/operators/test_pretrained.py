@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import hypersphere as hs
+from hypersphere._core.conversion_record import record_of
 from hypersphere.pretrained import resumable
 
 X = torch.randn(3, 2, 6, 6, generator=torch.Generator().manual_seed(0))
@@ -255,3 +256,22 @@ def test_a_layer_inside_a_wrapper_is_still_converted(tmp_path):
     with pytest.raises(RuntimeError, match="hypersphere"):
         plain.load_state_dict(model.state_dict())
     model.load_state_dict(before)
+
+
+def test_a_layer_inside_a_wrapper_of_another_library_is_still_converted():
+    """As PEFT wraps it: the wrapper has the layer's name, and the layer a longer one."""
+
+    class Lora(nn.Module):
+        def __init__(self, layer):
+            super().__init__()
+            self.base_layer = layer
+
+        def forward(self, x):
+            return self.base_layer(x)
+
+    model = hs.convert(FromTimm())
+    before = record_of(model)
+    for name in ("0", "2"):
+        setattr(model, name, Lora(model.get_submodule(name)))
+    assert record_of(model) == before
+    assert "hypersphere" in model.state_dict()

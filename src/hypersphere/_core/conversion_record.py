@@ -93,18 +93,20 @@ def record_of(module: nn.Module) -> Record:
 
 
 def _converted(module: nn.Module, layers: Sequence[str]) -> list[str]:
-    """The layers that nobody has made plain since, by their names in a ``state_dict``, without those of wrappers."""
-    inside = {_unwrapped(name): type(one) for name, one in module.named_modules(remove_duplicate=False)}
-    return [name for name in layers if _is_ours(inside.get(name))]
+    """The layers that nobody has made plain since, by their names in a ``state_dict``, without those of wrappers.
+
+    A layer may be inside a wrapper that is not known here: below its name, or, if that is not found, above it.
+    """
+    inside = {_unwrapped(name): one for name, one in module.named_modules(remove_duplicate=False)}
+    return [name for name in layers if name not in inside or any(_is_ours(part) for part in inside[name].modules())]
 
 
 def _unwrapped(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
 
 
-def _is_ours(layer: type[nn.Module] | None) -> bool:
-    """Whether a layer is converted; one that is not found may be inside a wrapper that is not known here."""
-    return layer is None or any(base.__module__.startswith("hypersphere.nn.") for base in layer.__mro__)
+def _is_ours(layer: nn.Module) -> bool:
+    return any(base.__module__.startswith("hypersphere.nn.") for base in type(layer).__mro__)
 
 
 def decoded(marker: Tensor) -> Any:
