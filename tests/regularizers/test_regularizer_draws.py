@@ -1,5 +1,6 @@
 """Draws and counters that live in tensors: regularizers compile once, and draw without the host."""
 
+import copy
 import itertools
 
 import pytest
@@ -140,6 +141,19 @@ def test_a_model_from_the_meta_device(name):
     assert reg.eval()().is_meta
     built.to_empty(device="cpu").load_state_dict((twin := model("cpu")).state_dict())
     torch.testing.assert_close(reg.train()(), MAKERS[name](twin)())
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_training_call_on_the_meta_device_keeps_what_was_drawn(name):
+    """As an estimate of memory makes it, before the weights are there."""
+    model = nn.Sequential(nn.Conv2d(2, 8, 3), nn.Conv2d(8, 6, 3))
+    built = copy.deepcopy(model).to("meta")
+    reg = MAKERS[name](built)
+    drawn = {key: buffer.clone() for key, buffer in reg.named_buffers() if key != "_counter"}
+    assert reg().is_meta
+    assert all(torch.equal(reg.get_buffer(key), buffer) for key, buffer in drawn.items())
+    built.to_empty(device="cpu").load_state_dict(model.state_dict())
+    assert reg().isfinite()
 
 
 @pytest.mark.slow

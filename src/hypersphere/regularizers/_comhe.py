@@ -252,7 +252,7 @@ class CoMHE(EnergyRegularizer):
     def _keep(self, key: str, value: Tensor, like: Tensor) -> None:
         """As a new tensor, since graphs of earlier calls keep theirs; but where graphs are replayed, in its place."""
         if self._on_host() or key not in self._buffers:
-            self.register_buffer(key, value if value.is_meta else value.to(beside(like)))
+            self.register_buffer(key, value.to(beside(like)))
         else:
             self.get_buffer(key).copy_(value)
 
@@ -336,7 +336,8 @@ class CoMHE(EnergyRegularizer):
         learned = {key: step(current[key], weights) for key, weights in sets.items()}
         if self.training and not looked_at():
             for key, bases in learned.items():
-                self._keep(key, bases.detach(), bases)
+                if not bases.is_meta:
+                    self._keep(key, bases.detach(), bases)
         return learned
 
     def _unrolled(self, bases: Tensor, weights: list[Tensor]) -> Tensor:
