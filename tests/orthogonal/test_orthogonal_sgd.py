@@ -167,6 +167,27 @@ def test_nonfinite_gradients_never_reach_a_rotation() -> None:
     assert not torch.equal(r, before)
 
 
+@pytest.mark.parametrize(("solver", "size"), [("fixed_point", 1e10), ("solve", 1e20)])
+def test_a_step_that_is_too_long_never_reaches_a_rotation(solver: str, size: float) -> None:
+    """The fixed point overflows; beside such a W the 1 of the closed form is lost, and a skew matrix of 3 rows is singular."""
+    r = nn.Parameter(torch.eye(3))
+    before = r.detach().clone()
+    r.grad = size * (torch.ones(3, 3).triu(1) - torch.ones(3, 3).tril(-1))
+    with pytest.raises(RuntimeError, match=r"too long for torch.float32: it was not made. Lower lr"):
+        make(r, lr=0.1, solver=solver).step()
+    assert torch.equal(r, before)
+    make(r, lr=0.1, solver=solver, bounded=True).step()
+    assert defect(r) < 1e-5
+
+
+def test_an_empty_stack() -> None:
+    r = rotation(0, 3)
+    r.grad = torch.zeros(0, 3, 3, dtype=torch.float64)
+    optimizer = make(r, lr=0.1, bounded=True)
+    optimizer.step()
+    assert optimizer.drift() == 0
+
+
 def test_state_round_trip() -> None:
     def run(steps: int, resume: bool) -> Tensor:
         generator = torch.Generator().manual_seed(7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -49,6 +50,7 @@ class OrthogonalSGD(Optimizer):
 
     Raises:
         ValueError: If an orthogonal parameter is not square or does not start orthogonal, or a setting is out of range.
+        RuntimeError: In ``step``, if the gradient of an orthogonal matrix is not finite, or a step is too long.
 
     Example:
         >>> model = hs.orthogonal.attach(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), "gradient")
@@ -140,7 +142,7 @@ class OrthogonalSGD(Optimizer):
         """
         with torch.no_grad():
             found = [p for group in self.param_groups for p in group["params"] if _on_manifold(p, group)]
-            return max((float(_defect(p).max()) for p in found), default=0.0)
+            return max((_drift(p) for p in found), default=0.0)
 
     def _descend(self, p: Tensor, group: dict[str, Any]) -> None:
         grad = _gradient(p)
@@ -179,9 +181,14 @@ class OrthogonalSGD(Optimizer):
         return grad.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer
 
     def _repaired(self, p: Tensor, moved: Tensor, tolerance: float) -> Tensor:
-        defect = float(_defect(moved).max())
+        defect = _drift(moved)
         if defect <= tolerance:
             return moved
+        if not math.isfinite(defect):
+            raise RuntimeError(
+                f"the step of an orthogonal matrix {tuple(p.shape)} is too long for {p.dtype}: it was not made. Lower "
+                "lr, clip gradients, or pass bounded=True"
+            )
         state = self.state[p]
         state["repairs"] = state.get("repairs", 0) + 1
         if defect > 0.01:
@@ -194,7 +201,8 @@ def _solve(r: Tensor, half: Tensor) -> Tensor:
     """(I − H)⁻¹(I + H)R with H = λ/2·W: one solve for (I − H)⁻¹·2R, less R."""
     system = -half
     system.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    return torch.linalg.solve(system, 2.0 * r) - r
+    solved, _ = torch.linalg.solve_ex(system, 2.0 * r)  # of a matrix beside which the 1 is lost: not finite
+    return solved - r
 
 
 def _iterate(r: Tensor, half: Tensor, iterations: int) -> Tensor:
@@ -220,10 +228,11 @@ def _all_finite(parameters: list[Tensor]) -> bool:
     return not checks or bool(torch.stack([check.to(checks[0].device) for check in checks]).all())
 
 
-def _defect(r: Tensor) -> Tensor:
+def _drift(r: Tensor) -> float:
+    """max|RᵀR − I| of a stack, 0 of an empty one."""
     gram = r.mT @ r
     gram.diagonal(dim1=-2, dim2=-1).sub_(1.0)
-    return gram.abs().amax((-2, -1))
+    return float(gram.abs().max()) if r.numel() else 0.0
 
 
 def _check_group(group: dict[str, Any]) -> None:
@@ -243,7 +252,7 @@ def _check_group(group: dict[str, Any]) -> None:
             raise ValueError(f"an orthogonal parameter has shape {tuple(p.shape)}: give square matrices (..., d, d)")
         if p.dtype in (torch.float16, torch.bfloat16):
             raise ValueError(f"an orthogonal parameter has dtype {p.dtype}, in which it does not stay so: use float32")
-        defect = float(_defect(p.detach()).max()) if p.numel() else 0.0
+        defect = _drift(p.detach())
         if not defect < 1e-3:
             raise ValueError(
                 f"an orthogonal parameter starts with max|RᵀR − I| = {defect:.2g}: orthogonalize it first "
