@@ -2,9 +2,11 @@
 
 import copy
 import io
+import os
 
 import pytest
 import torch
+import torch.multiprocessing as mp
 from torch import nn
 
 import hypersphere as hs
@@ -175,3 +177,54 @@ def test_a_weight_that_others_set_to_zero_moves_again(name):
     with torch.no_grad():
         weight.zero_()
     torch.testing.assert_close(steps(optimizer, weight, 1, 1).reshape(shape).norm(dim=1), radius)
+
+
+SHARDED = {
+    "matrix": lambda params: hs.optim.AdamH(params, lr=0.1),
+    "neuron": lambda params: hs.optim.AdamH(params, lr=0.1, per="neuron"),
+    "muon": lambda params: hs.optim.MuonH(params, lr=0.1),
+}
+
+
+def rows(count, seed):
+    return torch.randn(count, 5, generator=torch.Generator().manual_seed(seed))
+
+
+def shared(rank, world, port, path):
+    from torch.distributed import destroy_process_group, init_process_group
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.set_num_threads(1)
+    init_process_group("gloo", rank=rank, world_size=world)
+    try:
+        mesh, found = init_device_mesh("cpu", (world,)), {}
+        for name, make in SHARDED.items():
+            weights = [nn.Parameter(distribute_tensor(rows(count, 0), mesh, [Shard(0)])) for count in (4, 1)]
+            optimizer = make(weights)
+            for step in (1, 2):
+                for weight in weights:
+                    weight.grad = distribute_tensor(rows(len(weight), step), mesh, [Shard(0)])
+                optimizer.step()
+            found[name] = [weight.detach().full_tensor() for weight in weights]
+        if rank == 0:
+            torch.save(found, path)
+    finally:
+        destroy_process_group()
+
+
+@pytest.mark.slow
+def test_a_process_may_hold_no_row_of_a_weight(tmp_path):
+    """As FSDP2 splits four rows over three processes, two to each, or a single one."""
+    mp.start_processes(shared, (3, 20000 + os.getpid() % 20000, tmp_path / "found.pt"), 3, start_method="fork")
+    found = torch.load(tmp_path / "found.pt", weights_only=True)
+    for name, make in SHARDED.items():
+        weights = [nn.Parameter(rows(count, 0)) for count in (4, 1)]
+        optimizer = make(weights)
+        for step in (1, 2):
+            for weight in weights:
+                weight.grad = rows(len(weight), step)
+            optimizer.step()
+        close = {"atol": 0.02, "rtol": 0.02} if name == "muon" else {}  # in bfloat16
+        torch.testing.assert_close(found[name], [weight.detach() for weight in weights], **close)

@@ -166,6 +166,12 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor if gather is None else gather()
 
 
+def placed(value: Tensor, like: Any) -> Tensor:
+    """A DTensor split over the processes as ``like`` is, which PyTorch leaves whole where rows are few; others as is."""
+    split: Callable[..., Tensor] | None = getattr(value, "redistribute", None)
+    return value if split is None else split(like.device_mesh, like.placements)
+
+
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
     """The dtype that autocast would run a matrix product in on this device, None where it is off."""
     kind = device.type

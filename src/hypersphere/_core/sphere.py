@@ -153,12 +153,18 @@ def _unit(w: Tensor, dim: int | tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor
     if w.numel() == 0:
         length = w.sum(dim, keepdim=True)
         return w, length, torch.ones_like(length)
-    largest = w.detach().abs().amax(dim, keepdim=True)
+    largest = entry_size(w.detach(), dim)
     zero = largest == 0
     scale = torch.where(zero, 1.0, largest)
     scaled = w / scale
     length = sqrt((scaled * scaled).sum(dim, keepdim=True))
     return torch.where(zero, 0.0, scaled / torch.where(zero, 1.0, length)), length, scale
+
+
+def entry_size(w: Tensor, dim: int | tuple[int, ...]) -> Tensor:
+    """max|w| over ``dim``, which stays with size 1; of a DTensor Σ|w|, since a process may hold no entry of it."""
+    sizes = w.abs()
+    return sizes.sum(dim, keepdim=True) if hasattr(w, "full_tensor") else sizes.amax(dim, keepdim=True)
 
 
 class _Unit(torch.autograd.Function):

@@ -17,6 +17,7 @@ from torch.optim import Adam
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from .._core.checks import check_choice
+from .._core.modes import placed
 from .._core.sphere import norm, unit, upcast
 from .muon import Muon
 
@@ -137,7 +138,8 @@ class _Ball:
             length = torch.where(length > 0, length, radius)
             least = (torch.finfo(p.dtype).eps * length).clamp(min=torch.finfo(radius.dtype).tiny)
             turned = unit(start - group["lr"] * length * (step / size.clamp(min=least)), over) * radius
-            p.copy_(torch.where(size != 0, turned, start))  # a step that changes nothing does not even round
+            moved = torch.where(size != 0, turned, start)  # a step that changes nothing does not even round
+            p.copy_(placed(moved, p))
 
 
 def _over(weight: Tensor, by_row: bool) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -11,6 +10,8 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from .._core.checks import check_positive, check_share
+from .._core.modes import placed
+from .._core.sphere import entry_size
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
@@ -70,7 +71,7 @@ class Muon(Optimizer):
         update = newton_schulz(matrix) * max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5
         if group["weight_decay"]:
             p.mul_(1 - group["lr"] * group["weight_decay"])
-        p.sub_(update.reshape(p.shape).to(p.dtype) * group["lr"])
+        p.sub_(placed(update.reshape(p.shape).to(p.dtype) * group["lr"], p))
 
 
 def _check_group(group: dict[str, Any]) -> None:
@@ -92,7 +93,7 @@ def check_rate(lr: float | Tensor) -> None:
 def newton_schulz(matrix: Tensor, steps: int = 5) -> Tensor:
     """About UVᵀ of ``matrix`` = USVᵀ, at any scale, in bfloat16: singular values end between 0.7 and 1.2."""
     a, b, c = _COEFFICIENTS
-    largest = torch.linalg.vector_norm(matrix, math.inf).clamp(min=torch.finfo(matrix.dtype).tiny)
+    largest = entry_size(matrix, (0, 1)).clamp(min=torch.finfo(matrix.dtype).tiny)
     x = (matrix / largest).bfloat16()  # the squares of entries below 1e-20 or above 1e19 are no numbers
     tall = x.shape[0] > x.shape[1]
     x = x.T if tall else x
