@@ -169,7 +169,7 @@ def test_nonfinite_gradients_never_reach_a_rotation() -> None:
 
 @pytest.mark.parametrize(("solver", "size"), [("fixed_point", 1e10), ("solve", 1e20)])
 def test_a_step_that_is_too_long_never_reaches_a_rotation(solver: str, size: float) -> None:
-    """The fixed point overflows; beside such a W the 1 of the closed form is lost, and a skew matrix of 3 rows is singular."""
+    """The fixed point overflows; in the closed form the 1 beside W is lost, and a skew matrix of 3 rows is singular."""
     r = nn.Parameter(torch.eye(3))
     before = r.detach().clone()
     r.grad = size * (torch.ones(3, 3).triu(1) - torch.ones(3, 3).tril(-1))

@@ -167,7 +167,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def placed(value: Tensor, like: Any) -> Tensor:
-    """A DTensor split over the processes as ``like`` is, which PyTorch leaves whole where rows are few; others as is."""
+    """A DTensor split over the processes as ``like`` is; PyTorch leaves it whole where rows are few. Others as is."""
     split: Callable[..., Tensor] | None = getattr(value, "redistribute", None)
     return value if split is None else split(like.device_mesh, like.placements)
 
