@@ -1,5 +1,6 @@
 """Inputs near the ends of float32 and scales side by side: values and gradients against float64 loops."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -73,6 +74,26 @@ def test_gradients_of_an_unbounded_h_by_plain_operations(h, g, scale):
     x64, w64 = x.double().requires_grad_(), w.double().requires_grad_()
     expected = torch.autograd.grad((F.decoupled_linear(x64, w64, magnitude=h, angular=g) * seed).sum(), (x64, w64))
     for a, b in zip(torch.func.grad(total, (0, 1))(x, w), expected, strict=True):
+        assert (a.double() - b).abs().max() <= 2e-5 * b.abs().max()
+
+
+@pytest.mark.parametrize(("h", "g"), list(itertools.product(H, G)))
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e15])
+def test_gradients_of_filters_at_every_scale(h, g, scale):
+    torch.manual_seed(1)
+    layer = hs.nn.DecoupledConv2d(3, 4, 3, magnitude=h, angular=g, weighted="product")  # h takes ‖w‖‖x‖
+    with torch.no_grad():
+        layer.weight.mul_(scale)
+        layer.weight[0].zero_()
+    x, seed = torch.randn(3, 3, 4, 4), torch.randn(3, 4, 2, 2) * 1e-3
+    x[1] *= 0.1  # inside ρ
+    x[2] = 0
+    wide = copy.deepcopy(layer).double()
+    out, reference = layer(x), wide(x.double())
+    grads = torch.autograd.grad(out, list(layer.parameters()), seed)
+    expected = torch.autograd.grad(reference, list(wide.parameters()), seed.double())
+    for a, b in zip([out, *grads], [reference, *expected], strict=True):
+        assert a.dtype == torch.float32
         assert (a.double() - b).abs().max() <= 2e-5 * b.abs().max()
 
 
